@@ -1,0 +1,60 @@
+"""The pure core of noted-time: cuts, notes, marks and the rules that lead from one to the next.
+
+Nothing here reads a clock, a file or a socket: time and chance are arguments. The words are
+
+* *note*: one writer's claim that all its events below a time lie below its position;
+* *mark*: the aggregate of the notes, a stream cut with a lower and an upper time;
+* *time window*: what a reader at some position may conclude from the marks.
+"""
+
+from noted_time.aggregator import Accepted, Aggregator, MemberRecord, Refused
+from noted_time.cut import StreamCut
+from noted_time.decision import Advance, Decision, Hold, Quiet, Waiting
+from noted_time.errors import (
+    Conflict,
+    InvalidName,
+    InvalidNote,
+    InvalidScale,
+    NotCompleteYet,
+    NotedTimeError,
+    Rejected,
+    Unreachable,
+)
+from noted_time.history import MarkHistory
+from noted_time.mark import Mark, TimeWindow
+from noted_time.note import Note, State
+from noted_time.readers import ReaderGroup
+from noted_time.service_clock import ServiceClock
+from noted_time.settings import StreamSettings
+from noted_time.succession import ScaleEvent, Succession
+
+__all__ = [
+    "Accepted",
+    "Advance",
+    "Aggregator",
+    "Conflict",
+    "Decision",
+    "Hold",
+    "InvalidName",
+    "InvalidNote",
+    "InvalidScale",
+    "Mark",
+    "MarkHistory",
+    "MemberRecord",
+    "NotCompleteYet",
+    "Note",
+    "NotedTimeError",
+    "Quiet",
+    "ReaderGroup",
+    "Refused",
+    "Rejected",
+    "ScaleEvent",
+    "ServiceClock",
+    "State",
+    "StreamCut",
+    "StreamSettings",
+    "Succession",
+    "TimeWindow",
+    "Unreachable",
+    "Waiting",
+]

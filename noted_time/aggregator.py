@@ -1,0 +1,359 @@
+"""How notes aggregate to marks: one stream, all its keys, no clock and no I/O.
+
+The rules are PDP-33's, with Hazelcast's keyed coalescing, made exact: a cut takes each member's
+*first* note at or above the new lower, not its latest. The caller feeds notes, asks for timeouts,
+and lets time advance; whatever changed is read back through `record` and the marks returned.
+
+>>> from noted_time import Note, StreamSettings
+>>> stream = Aggregator(StreamSettings())
+>>> for writer in ("UA", "DL"):
+...     _ = stream.note(Note(writer), now=0)
+>>> for writer, time in (("UA", 5), ("DL", 9)):
+...     _ = stream.note(Note(writer, time, {0: time * 10}), now=0)
+>>> stream.advance("default", now=0, written_at=0)
+Mark(seq=1, lower=5, upper=9, cut=StreamCut({0: 90}), written_at=0, left_out=())
+>>> stream.decide("default", now=0)
+Hold(waiting_for=(Waiting(writer='UA', time=5, since_ms=0, left_out_in_ms=60000),))
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from noted_time.cut import join_into
+from noted_time.domain import Domain
+from noted_time.errors import InvalidScale, Rejected, UnknownKey
+from noted_time.member import BEFORE_ALL_TIME, Member, Track
+from noted_time.succession import Succession
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from noted_time.decision import Decision
+    from noted_time.mark import Mark
+    from noted_time.note import NoteLike, State
+    from noted_time.settings import StreamSettings
+    from noted_time.succession import ScaleEvent
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The note counts; `lower` is that of its key's last mark, `None` before the first."""
+
+    lower: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The note fell behind what its writer said before; `last` is the stored value.
+
+    An int for `invalid_time`, the offsets of the offending segments for `invalid_position`, the
+    declared keys for `unknown_key`.
+    """
+
+    status: Literal["invalid_time", "invalid_position", "unknown_key"]
+    last: int | Mapping[int, int] | tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MemberRecord:
+    """What must outlive the process of one writer: its latest note per key, and its membership.
+
+    `times` and `max_times` map keys to int64; `noted_at` (its last accepted
+    note) and `since` (when its membership last changed) are on the service clock.
+    """
+
+    writer: str
+    state: State
+    left_out: bool
+    position: Mapping[int, int]
+    times: Mapping[str, int]
+    max_times: Mapping[str, int]
+    noted_at: int
+    since: int
+
+
+class Aggregator:
+    """The notes of one stream and the marks that follow from them.
+
+    `now` is always the service clock in ms, `written_at` wall time in Unix ms.
+    """
+
+    def __init__(
+        self,
+        settings: StreamSettings,
+        succession: Succession | None = None,
+        last_marks: Mapping[str, tuple[Mark, int]] | None = None,
+    ) -> None:
+        """Begin empty, at the last mark per key and the service time it was appended at."""
+        self.settings = settings
+        self.succession = succession or Succession()
+        self._members: dict[str, Member] = {}
+        self._segments: set[int] = set()
+        last = last_marks or {}
+        self._domains = {key: Domain(key, *last.get(key, ())) for key in settings.keys}
+        for mark, _ in last.values():
+            self._segments.update(mark.cut.offsets)
+
+    # Notes
+
+    def note(self, note: NoteLike, now: int) -> Accepted | Refused:
+        """Accept the note, or say what it fell behind; a refused note changes nothing."""
+        key = note.key or self.settings.key_or_default(None)
+        domain = self._domains.get(key)
+        if domain is None:
+            return Refused("unknown_key", self.settings.keys)
+        member = self._members.get(note.writer)
+        position = note.position
+        if self.succession:
+            beyond = self.succession.beyond_the_end(position)
+            if beyond:
+                return Refused("invalid_position", beyond)
+            position = self.succession.normalise(position)
+        if member is not None:
+            refused = _refusal(member, key, note.time, position)
+            if refused is not None:
+                return refused
+        else:
+            member = self._join(note.writer, now)
+        self._accept(member, domain, note, position, now)
+        last = domain.last
+        return Accepted(last.lower if last is not None else None)
+
+    def _join(self, writer: str, now: int) -> Member:
+        member = Member(writer, ordinal=len(self._members), state="left", noted_at=now)
+        member.tracks = {key: Track(member) for key in self._domains}
+        self._members[writer] = member
+        return member
+
+    def _accept(
+        self,
+        member: Member,
+        domain: Domain,
+        note: NoteLike,
+        position: Mapping[int, int],
+        now: int,
+    ) -> None:
+        delta = _gained(member.position, position)
+        returns = note.state == "live" and not member.vouches
+        if member.left_out or member.state != note.state:
+            member.since = now
+        member.noted_at = now
+        member.state = note.state
+        member.left_out = False
+        member.position.update(delta)
+        self._segments.update(delta)
+        track = member.tracks[domain.key]
+        for each in member.tracks.values():
+            each.moved(delta)
+        if note.max_time is not None:
+            domain.declare(track, note.max_time)
+        if note.time is not None:
+            domain.note(track, note.time, note.max_time)
+        if returns and self.settings.returning_writer == "exclude":
+            self._exclude(member)
+        self._place(member)
+
+    def _exclude(self, member: Member) -> None:
+        for key, track in member.tracks.items():
+            domain = self._domains[key]
+            if domain.last is not None and track.time <= domain.lower:
+                domain.exclude(track)
+
+    def _place(self, member: Member) -> None:
+        timeout_ms = self.settings.writer_timeout_ms
+        for key, track in member.tracks.items():
+            self._domains[key].place(track, timeout_ms)
+
+    # Time
+
+    def expire(self, now: int) -> tuple[str, ...]:
+        """Leave out the holders that were silent for the writer timeout; returns their names."""
+        timeout_ms = self.settings.writer_timeout_ms
+        overdue = {
+            member.writer: member
+            for domain in self._domains.values()
+            for member in domain.overdue(now, timeout_ms)
+        }
+        for member in overdue.values():
+            member.left_out = True
+            member.since = now
+            for key, track in member.tracks.items():
+                self._domains[key].went_on_without(track)
+            self._place(member)
+        return tuple(overdue)
+
+    def next_timeout(self) -> int | None:
+        """Return a service time before which no writer is left out, `None` if nobody holds."""
+        times = (domain.next_timeout() for domain in self._domains.values())
+        return min((time for time in times if time is not None), default=None)
+
+    def may_advance(self, key: str) -> bool:
+        """Whether `advance` would give a mark now."""
+        return self._domain(key).next_step() is not None
+
+    def advance(self, key: str, *, now: int, written_at: int) -> Mark | None:
+        """Let time go on as far as the notes allow; returns the new mark if it did.
+
+        Why it did not is what `decide` tells.
+        """
+        domain = self._domain(key)
+        step = domain.next_step()
+        if step is None:
+            return None
+        timeout_ms = self.settings.writer_timeout_ms
+        return domain.move(step, now=now, written_at=written_at, timeout_ms=timeout_ms)
+
+    def decide(self, key: str, now: int) -> Decision:
+        """Return the decision for `key` at `now`, with its reason; raises `UnknownKey`."""
+        return self._domain(key).decide(now, self.settings.writer_timeout_ms)
+
+    def without(self, key: str, writer: str) -> int | None:
+        """Return the lower that the stream would have if `writer` were left out now."""
+        return self._domain(key).without(writer)
+
+    def last_mark(self, key: str) -> Mark | None:
+        """Return the last mark of `key`; raises `UnknownKey`."""
+        return self._domain(key).last
+
+    # Members
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def writers(self) -> Iterator[str]:
+        """Yield the names of all members in the order in which they joined."""
+        return iter(self._members)
+
+    def record(self, writer: str) -> MemberRecord:
+        """Return what must outlive the process of `writer`."""
+        member = self._members[writer]
+        tracks = member.tracks.items()
+        return MemberRecord(
+            writer=writer,
+            state=member.state,
+            left_out=member.left_out,
+            position=dict(member.position),
+            times={key: track.time for key, track in tracks if track.time > BEFORE_ALL_TIME},
+            max_times={k: track.max_time for k, track in tracks if track.max_time is not None},
+            noted_at=member.noted_at,
+            since=member.since,
+        )
+
+    def holding_since(self, writer: str) -> int | None:
+        """Return since when (service clock) `writer` holds any key, `None` if it does not."""
+        tracks = self._members[writer].tracks.items()
+        since = (self._domains[key].holding_since(track) for key, track in tracks)
+        return min((time for time in since if time is not None), default=None)
+
+    def restore(self, records: Iterable[MemberRecord]) -> None:
+        """Take the members back after a restart.
+
+        The history that made cuts tight is gone: each member has one note, at its latest position,
+        so the next cut may be loose, never unsound.
+        """
+        for record in records:
+            member = self._join(record.writer, record.noted_at)
+            member.state = record.state
+            member.left_out = record.left_out
+            member.since = record.since
+            member.position.update(record.position)
+            self._segments.update(record.position)
+            for key, track in member.tracks.items():
+                self._restore_track(self._domains[key], track, record)
+            self._place(member)
+
+    def _restore_track(self, domain: Domain, track: Track, record: MemberRecord) -> None:
+        track.moved(record.position)
+        if domain.key in record.max_times:
+            domain.declare(track, record.max_times[domain.key])
+        if domain.key in record.times:
+            domain.note(track, record.times[domain.key], None)
+        exclude = self.settings.returning_writer == "exclude"
+        track.excluded = exclude and track.member.vouches and track.time < domain.lower
+        unrecorded = track.time >= domain.lower or record.since > domain.moved_at
+        if unrecorded and (record.left_out or track.excluded):
+            domain.went_on_without(track)
+
+    # Changes of the stream
+
+    def scale(self, event: ScaleEvent) -> None:
+        """Take a scale event in; raises `InvalidScale` and changes nothing where it is wrong."""
+        for member in self._members.values():
+            for segment, offset in event.sealed.items():
+                if member.position.get(segment, 0) > offset:
+                    noted = member.position[segment]
+                    reason = f"sealed at {offset}, but writer {member.writer!r} noted {noted}"
+                    raise InvalidScale(segment, reason)
+        self.succession.scale(event, self._segments)
+        self._segments.update(event.sealed, event.created)
+        for segment in event.created:
+            self._complete_predecessors(segment)
+
+    def _complete_predecessors(self, segment: int) -> None:
+        floor = dict(self.succession.normalise({segment: 0}))
+        named = frozenset((segment,))
+        for member in self._members.values():
+            if segment in member.position:
+                join_into(member.position, floor)
+            for track in member.tracks.values():
+                track.raise_positions(floor, named)
+        for domain in self._domains.values():
+            domain.raise_positions(floor, named)
+
+    def reconfigure(self, settings: StreamSettings, now: int) -> None:
+        """Take changed settings; keys can be added, not taken away (raises `Rejected`)."""
+        missing = [key for key in self.settings.keys if key not in settings.keys]
+        if missing:
+            message = f"keys can be added, not taken away: {', '.join(missing)} missing"
+            raise Rejected(message)
+        self.settings = settings
+        for key in settings.keys:
+            if key not in self._domains:
+                self._declare_key(key, now)
+        for member in self._members.values():
+            self._reconsider(member)
+        for domain in self._domains.values():
+            domain.requeue_timeouts(settings.writer_timeout_ms)
+
+    def _declare_key(self, key: str, now: int) -> None:
+        self._domains[key] = Domain(key, moved_at=now)
+        for member in self._members.values():
+            track = member.tracks[key] = Track(member)
+            track.moved(dict(member.position))
+
+    def _reconsider(self, member: Member) -> None:
+        exclude = self.settings.returning_writer == "exclude"
+        for key, track in member.tracks.items():
+            domain = self._domains[key]
+            if exclude and member.vouches and track.time < domain.lower:
+                domain.exclude(track)
+            elif not exclude:
+                track.excluded = False
+        self._place(member)
+
+    def _domain(self, key: str) -> Domain:
+        try:
+            return self._domains[key]
+        except KeyError:
+            raise UnknownKey(key, self._domains) from None
+
+
+def _refusal(
+    member: Member, key: str, time: int | None, position: Mapping[int, int]
+) -> Refused | None:
+    last = member.tracks[key].time
+    if time is not None and time < last:
+        return Refused("invalid_time", last)
+    known = member.position
+    behind = {s: known[s] for s, offset in position.items() if offset < known.get(s, 0)}
+    return Refused("invalid_position", behind) if behind else None
+
+
+def _gained(known: Mapping[int, int], position: Mapping[int, int]) -> Mapping[int, int]:
+    if not known:
+        return position
+    return {s: offset for s, offset in position.items() if offset > known.get(s, -1)}
+
+

@@ -1,0 +1,43 @@
+"""What the aggregator decided for one key, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """One member that is waited for.
+
+    `time` is its last noted time, `None` before its first note of the key. `since_ms` is how long
+    it has held time back and `left_out_in_ms` how long until the writer timeout leaves it out,
+    both on the service clock.
+    """
+
+    writer: str
+    time: int | None
+    since_ms: int
+    left_out_in_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Advance:
+    """Time may go on to `lower`; `flush` says that no live writer is left to ask."""
+
+    lower: int
+    flush: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Time stands: these members have not gone beyond the last lower, the longest holder first."""
+
+    waiting_for: tuple[Waiting, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Quiet:
+    """Time stands and nobody is waited for: no live writer, and all that was noted is marked."""
+
+
+Decision = Advance | Hold | Quiet

@@ -1,0 +1,277 @@
+"""One time domain of a stream: where its time stands, who holds it, and how it goes on.
+
+Every member that is waited for is in one of two places. Those whose time is above the last lower
+are *ahead*, in a heap; the others *hold*. While anybody holds, time stands; when nobody does, the
+least time ahead is the next lower, and those at exactly that time hold from then on. So a note
+costs O(log members), and so does a member's share of an advance; nothing scans all members.
+
+Heap entries may be stale: a member's time only rises, so an entry is at most too low, and is
+raised when it comes to the top. The cut is a running join: each track hands over the deltas of its
+notes when time passes them.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush, heapreplace
+from typing import TYPE_CHECKING
+
+from noted_time.cut import StreamCut
+from noted_time.decision import Advance, Decision, Hold, Quiet, Waiting
+from noted_time.mark import Mark
+from noted_time.member import BEFORE_ALL_TIME, Member, Role, Track
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+Queue = list[tuple[int, int, Track]]
+
+
+class Domain:
+    """The running state of one key; times on the service clock are called `now`."""
+
+    __slots__ = (
+        "_ahead",
+        "_cut",
+        "_fresh",
+        "_fronts",
+        "_timeouts",
+        "_unrecorded",
+        "highest",
+        "holders",
+        "key",
+        "last",
+        "moved_at",
+        "upper",
+    )
+
+    def __init__(self, key: str, last: Mark | None = None, moved_at: int = 0) -> None:
+        """Begin at the mark `last`, appended (or the key declared) at `moved_at`."""
+        self.key = key
+        self.last = last
+        self.moved_at = moved_at
+        self.highest = BEFORE_ALL_TIME
+        self.upper = last.upper if last else BEFORE_ALL_TIME
+        self.holders: dict[str, Track] = {}
+        self._cut: dict[int, int] = dict(last.cut.offsets) if last else {}
+        self._ahead: Queue = []
+        self._fronts: Queue = []
+        self._timeouts: Queue = []
+        self._unrecorded: Queue = []
+        self._fresh: list[Track] = []
+
+    @property
+    def lower(self) -> int:
+        """The last mark's lower, or `BEFORE_ALL_TIME` where there is none."""
+        return self.last.lower if self.last else BEFORE_ALL_TIME
+
+    # What notes do
+
+    def note(self, track: Track, time: int, max_time: int | None) -> None:
+        """Take in that the member noted `time` (and `max_time`, when declared) at its position."""
+        track.noted(time, self.lower)
+        if time > self.lower:
+            track.excluded = False
+        self.highest = max(self.highest, time)
+        if max_time is None and track.max_time is None:
+            self.upper = max(self.upper, time)
+
+    def declare(self, track: Track, max_time: int) -> None:
+        """Take in the largest event time that the member wrote."""
+        track.max_time = max(max_time, track.max_time or max_time)
+        self.upper = max(self.upper, max_time)
+
+    def place(self, track: Track, timeout_ms: int) -> None:
+        """Put the track where its member's state and time belong."""
+        role = self._role_of(track)
+        if role != track.role:
+            if track.role == "holds":
+                del self.holders[track.member.writer]
+            track.role = role
+            if role == "holds":
+                self._hold(track, timeout_ms)
+        if role == "ahead" and not track.in_ahead:
+            track.in_ahead = True
+            heappush(self._ahead, (track.time, track.ordinal, track))
+        self._queue_for_the_cut(track)
+
+    def exclude(self, track: Track) -> None:
+        """Go on without a member that came back below the last lower."""
+        track.excluded = True
+        self.went_on_without(track)
+
+    def went_on_without(self, track: Track) -> None:
+        """Remember to record on the next mark above its time that the member is left out."""
+        if not track.in_unrecorded:
+            track.in_unrecorded = True
+            heappush(self._unrecorded, (track.time, track.ordinal, track))
+
+    def _role_of(self, track: Track) -> Role:
+        if not track.member.vouches or track.excluded:
+            return "rests"
+        return "ahead" if track.time > self.lower else "holds"
+
+    def _hold(self, track: Track, timeout_ms: int) -> None:
+        self.holders[track.member.writer] = track
+        if not track.in_timeouts:
+            track.in_timeouts = True
+            due = self.left_out_at(track, timeout_ms)
+            heappush(self._timeouts, (due, track.ordinal, track))
+
+    def _queue_for_the_cut(self, track: Track) -> None:
+        waits = track.notes if track.role != "rests" else track.notes or track.pending
+        if waits and not track.in_fronts and not track.in_fresh:
+            track.in_fresh = True
+            self._fresh.append(track)
+
+    # What time does
+
+    def left_out_at(self, track: Track, timeout_ms: int) -> int:
+        """When a holder that stays silent is left out.
+
+        The timeout counts from its last accepted note or the moment it began to hold, whichever is
+        later. It began when time moved up to it or when it came back, and it came back by a note:
+        so the last note and the last move of time are all there is to compare.
+        """
+        return max(track.member.noted_at, self.moved_at) + timeout_ms
+
+    def next_timeout(self) -> int | None:
+        """Return a moment before which nobody here is left out, `None` if nobody holds."""
+        return self._timeouts[0][0] if self._timeouts else None
+
+    def overdue(self, now: int, timeout_ms: int) -> Iterator[Member]:
+        """Yield the holders that were silent for the writer timeout at `now`."""
+        timeouts = self._timeouts
+        while timeouts and timeouts[0][0] <= now:
+            track = heappop(timeouts)[2]
+            track.in_timeouts = False
+            if track.role != "holds":
+                continue
+            due = self.left_out_at(track, timeout_ms)
+            if due <= now:
+                yield track.member
+            else:
+                track.in_timeouts = True
+                heappush(timeouts, (due, track.ordinal, track))
+
+    def requeue_timeouts(self, timeout_ms: int) -> None:
+        """Take a changed writer timeout into account."""
+        for _, _, track in self._timeouts:
+            track.in_timeouts = False
+        self._timeouts.clear()
+        for track in self.holders.values():
+            self._hold(track, timeout_ms)
+
+    # What comes of it
+
+    def next_step(self) -> Advance | None:
+        """Return where time may go now, `None` while it stands: the loop's cheap question."""
+        if self.holders:
+            return None
+        least = self._least_ahead()
+        if least is not None:
+            return Advance(least)
+        return Advance(self.highest, flush=True) if self.highest > self.lower else None
+
+    def decide(self, now: int, timeout_ms: int) -> Decision:
+        """Return what holds of time now, with the reason."""
+        step = self.next_step()
+        if step is not None:
+            return step
+        if not self.holders:
+            return Quiet()
+        waiting = sorted(
+            (self._waiting(track, now, timeout_ms) for track in self.holders.values()),
+            key=lambda w: (-w.since_ms, w.writer),
+        )
+        return Hold(tuple(waiting))
+
+    def without(self, writer: str) -> int | None:
+        """Return the lower that the stream would have if `writer` were left out now."""
+        if self.holders.keys() - {writer}:
+            return self.last.lower if self.last else None
+        least = self._least_ahead()
+        lower = max(self.highest, self.lower) if least is None else least
+        return None if lower == BEFORE_ALL_TIME else lower
+
+    def move(self, step: Advance, *, now: int, written_at: int, timeout_ms: int) -> Mark:
+        """Advance to the step's lower and return the mark; the caller appends it."""
+        lower = step.lower
+        self._raise_cut(lower)
+        self.last = Mark(
+            seq=self.last.seq + 1 if self.last else 1,
+            lower=lower,
+            upper=self.upper,
+            cut=StreamCut(dict(self._cut)),
+            written_at=written_at,
+            left_out=self._record_left_out(lower),
+        )
+        self.moved_at = now
+        while self._least_ahead() == lower:
+            track = heappop(self._ahead)[2]
+            track.in_ahead = False
+            track.role = "holds"
+            self._hold(track, timeout_ms)
+        return self.last
+
+    def raise_positions(self, floor: dict[int, int], segments: frozenset[int]) -> None:
+        """Complete the predecessors of `segments` in the cut (a scale event came to be known)."""
+        if not segments.isdisjoint(self._cut):
+            self._cut.update(floor)
+
+    def holding_since(self, track: Track) -> int | None:
+        """When the member began to hold time back, `None` if it does not."""
+        if track.role != "holds":
+            return None
+        return max(self.moved_at, track.member.since)
+
+    def _waiting(self, track: Track, now: int, timeout_ms: int) -> Waiting:
+        return Waiting(
+            writer=track.member.writer,
+            time=None if track.time == BEFORE_ALL_TIME else track.time,
+            since_ms=now - max(self.moved_at, track.member.since),
+            left_out_in_ms=max(0, self.left_out_at(track, timeout_ms) - now),
+        )
+
+    def _least_ahead(self) -> int | None:
+        ahead = self._ahead
+        while ahead:
+            time, ordinal, track = ahead[0]
+            if track.role != "ahead":
+                heappop(ahead)
+                track.in_ahead = False
+            elif time != track.time:
+                heapreplace(ahead, (track.time, ordinal, track))
+            else:
+                return time
+        return None
+
+    def _raise_cut(self, lower: int) -> None:
+        fresh, self._fresh = self._fresh, []
+        for track in fresh:
+            track.in_fresh = False
+        self._pass(fresh, lower)
+        while self._fronts and self._fronts[0][0] < lower:
+            track = heappop(self._fronts)[2]
+            track.in_fronts = False
+            self._pass((track,), lower)
+
+    def _pass(self, tracks: Iterable[Track], lower: int) -> None:
+        for track in tracks:
+            track.pass_to(lower, self._cut)
+            if track.notes and not track.in_fronts:
+                track.in_fronts = True
+                heappush(self._fronts, (track.notes[0][0], track.ordinal, track))
+
+    def _record_left_out(self, lower: int) -> tuple[str, ...]:
+        names: list[str] = []
+        queue = self._unrecorded
+        while queue and queue[0][0] < lower:
+            track = heappop(queue)[2]
+            track.in_unrecorded = False
+            if not (track.member.left_out or track.excluded):
+                continue
+            if track.time < lower:
+                names.append(track.member.writer)
+            else:
+                self.went_on_without(track)
+        return tuple(sorted(names))

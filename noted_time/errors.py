@@ -1,0 +1,107 @@
+"""Every error of noted-time, sorted by what the caller should do.
+
+::
+
+    NotedTimeError
+    ├── Rejected            don't retry: the request itself is wrong
+    │   ├── InvalidName     a stream, writer, key or reader name outside [A-Za-z0-9._-]{1,249}
+    │   ├── InvalidNote     a writer's note was refused; `status` and `last` say why
+    │   ├── InvalidScale    a scale event names an unknown or sealed segment
+    │   ├── UnknownStream   there is no stream of that name
+    │   └── UnknownKey      the stream does not declare that key
+    ├── Conflict            read again, then retry
+    │   ├── MarkConflict    another owner appended the mark with that seq first
+    │   └── NotCompleteYet  no mark is complete to the time asked for; `lower` says how far it is
+    └── Unreachable         the outcome is unknown: retry with backoff
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+
+class NotedTimeError(Exception):
+    """Root of the tree."""
+
+
+class Rejected(NotedTimeError):
+    """The request is wrong and would be wrong again: don't retry."""
+
+
+class InvalidName(Rejected):
+    """A name is not of the form ``[A-Za-z0-9._-]{1,249}``."""
+
+    def __init__(self, what: str, name: str) -> None:
+        super().__init__(f"{what} {name[:260]!r} is not 1 to 249 characters of A-Z a-z 0-9 . _ -")
+        self.what = what
+        self.name = name
+
+
+class InvalidNote(Rejected):
+    """A note was refused.
+
+    `status` is the wire word (``invalid_time``, ``invalid_position``, ``unknown_key``) and `last`
+    the stored value the note fell behind.
+    """
+
+    def __init__(self, writer: str, status: str, last: int | Mapping[int, int] | None) -> None:
+        super().__init__(f"note of writer {writer!r} refused as {status}: last is {last}")
+        self.writer = writer
+        self.status = status
+        self.last = last
+
+
+class InvalidScale(Rejected):
+    """A scale event contradicts what is known of the stream's segments."""
+
+    def __init__(self, segment: int, reason: str) -> None:
+        super().__init__(f"segment {segment}: {reason}")
+        self.segment = segment
+        self.reason = reason
+
+
+class UnknownStream(Rejected):
+    """There is no stream of that name."""
+
+    def __init__(self, stream: str) -> None:
+        super().__init__(f"there is no stream {stream!r}; create it with PUT /v1/streams/{stream}")
+        self.stream = stream
+
+
+class UnknownKey(Rejected):
+    """The stream does not declare that key."""
+
+    def __init__(self, key: str, declared: Iterable[str]) -> None:
+        self.key = key
+        self.declared = tuple(declared)
+        super().__init__(f"the stream has no key {key!r}; it declares {', '.join(self.declared)}")
+
+
+class Conflict(NotedTimeError):
+    """What was read has changed since: read again, then retry."""
+
+
+class MarkConflict(Conflict):
+    """A mark with that seq is already there, appended by another owner."""
+
+    def __init__(self, stream: str, key: str, seq: int) -> None:
+        super().__init__(f"mark {seq} of stream {stream!r}, key {key!r} was appended by another")
+        self.stream = stream
+        self.key = key
+        self.seq = seq
+
+
+class NotCompleteYet(Conflict):
+    """No mark is complete to the time asked for."""
+
+    def __init__(self, time: int, lower: int | None) -> None:
+        super().__init__(f"time {time} is not complete yet: the lower is {lower}")
+        self.time = time
+        self.lower = lower
+
+
+class Unreachable(NotedTimeError):
+    """The controller did not answer; whether it acted is unknown."""

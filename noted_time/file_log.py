@@ -1,0 +1,56 @@
+"""How the file log names things: the layout of the Kafka Connect S3 and HDFS sinks.
+
+``<root>/<stream>/partition=<p>/<stream>+<p>+<start offset, 10 digits>.parquet``: a file is one
+append, its start offset is in its name and its row count in its footer. So archived topics are read
+as they are, and an exclusive create under the next offset is an append.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+SUFFIX = ".parquet"
+_FILE = re.compile(r"(?P<stream>[A-Za-z0-9._-]+)\+(?P<segment>\d+)\+(?P<start>\d{10,19})\.parquet")
+_DIRECTORY = re.compile(r"partition=(?P<segment>\d+)")
+
+
+def segment_directory(root: Path, stream: str, segment: int) -> Path:
+    """Return where the files of one segment live.
+
+    >>> segment_directory(Path("/log"), "flights", 3).as_posix()
+    '/log/flights/partition=3'
+    """
+    return root / stream / f"partition={segment}"
+
+
+def file_name(stream: str, segment: int, start: int) -> str:
+    """Return the name of the append that begins at offset `start`.
+
+    >>> file_name("flights", 3, 1200)
+    'flights+3+0000001200.parquet'
+    """
+    return f"{stream}+{segment}+{start:010d}{SUFFIX}"
+
+
+def start_of(name: str, stream: str, segment: int) -> int | None:
+    """Return the start offset in a file's name, `None` where the name is not of this segment.
+
+    >>> start_of("flights+3+0000001200.parquet", "flights", 3)
+    1200
+    >>> start_of("_SUCCESS", "flights", 3)
+    """
+    match = _FILE.fullmatch(name)
+    if match is None or (match["stream"], match["segment"]) != (stream, str(segment)):
+        return None
+    return int(match["start"])
+
+
+def segment_of(directory: str) -> int | None:
+    """Return the segment in a directory's name, `None` where it holds none.
+
+    >>> segment_of("partition=3"), segment_of("_temporary")
+    (3, None)
+    """
+    match = _DIRECTORY.fullmatch(directory)
+    return int(match["segment"]) if match else None

@@ -1,0 +1,43 @@
+"""What a mark says, and the time window a reader takes from marks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from noted_time.cut import StreamCut
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """The aggregate of the notes at one moment (PDP-33).
+
+    All events with time < `lower` of every vouching writer lie below `cut`; with `max_time` noted
+    by all, no event below the cut has a time > `upper`. Marks of a (stream, key) form a chain:
+    `seq` 1, 2, 3 …, `lower` strictly rising, each cut reaching the one before.
+
+    `written_at` is wall time in Unix ms, for people; nothing is decided by it. `left_out` names the
+    writers that this mark was the first to go on without.
+    """
+
+    seq: int
+    lower: int
+    upper: int
+    cut: StreamCut
+    written_at: int = 0
+    left_out: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TimeWindow:
+    """What a position in the stream tells about time.
+
+    Every event with time < `lower` (of a writer that keeps its word) was read before the position;
+    no event read before it has a time > `upper`. Either is `None` where no mark bounds it.
+    """
+
+    lower: int | None
+    upper: int | None
+    lower_seq: int | None = None
+    upper_seq: int | None = None

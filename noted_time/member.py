@@ -1,0 +1,141 @@
+"""What is remembered of one writer: its membership, its position and its notes per key."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from noted_time.cut import MIN_INT64, join_into
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from noted_time.note import State
+
+BEFORE_ALL_TIME = MIN_INT64 - 1
+"""The time of a member that has not noted a key yet: below every int64."""
+
+NOTES_KEPT = 1024
+
+Role = Literal["ahead", "holds", "rests"]
+"""`ahead` of the last lower; `holds` time back; `rests`: not waited for."""
+
+
+@dataclass(slots=True, eq=False)
+class Member:
+    """A writer that has noted; membership is per writer, for all keys at once.
+
+    `noted_at`, its last accepted note, and `since`, the last change of its membership, are on the
+    service clock.
+    """
+
+    writer: str
+    ordinal: int
+    state: State = "live"
+    left_out: bool = False
+    noted_at: int = 0
+    since: int = 0
+    position: dict[int, int] = field(default_factory=dict)
+    tracks: dict[str, Track] = field(default_factory=dict)
+
+    @property
+    def vouches(self) -> bool:
+        """Whether it is live and was heard in time."""
+        return self.state == "live" and not self.left_out
+
+
+@dataclass(slots=True, eq=False)
+class Track:
+    """One member's notes of one key, as far as they can still shape a cut.
+
+    `notes` are (time, delta) with rising times above the last lower at which they came; a delta is
+    what the position gained since the note before, so the position at a note is the join of
+    all deltas up to it. `pending` is what it gained since the last note. Handing over a delta once
+    costs the segments the writer touched, not all it ever wrote.
+
+    The flags say which of the domain's queues hold an entry for this track, so that each holds at
+    most one.
+    """
+
+    member: Member
+    time: int = BEFORE_ALL_TIME
+    max_time: int | None = None
+    excluded: bool = False
+    role: Role = "rests"
+    notes: deque[tuple[int, Mapping[int, int]]] = field(default_factory=deque)
+    pending: Mapping[int, int] = field(default_factory=dict)
+    in_ahead: bool = False
+    in_fronts: bool = False
+    in_fresh: bool = False
+    in_timeouts: bool = False
+    in_unrecorded: bool = False
+
+    @property
+    def ordinal(self) -> int:
+        """Breaks ties in heaps."""
+        return self.member.ordinal
+
+    def moved(self, delta: Mapping[int, int]) -> None:
+        """Take in that the member's position gained `delta`."""
+        if delta:
+            self.pending = joined(self.pending, delta) if self.pending else delta
+
+    def noted(self, time: int, lower: int) -> None:
+        """Take in a note of `time` at the position reached; `lower` is the last mark's.
+
+        A time already noted says nothing new: the first position with it is the tight one. A time
+        up to `lower` can never be the first above a later one, so only its position is kept.
+        """
+        if time > self.time and time > lower:
+            self.notes.append((time, self.pending))
+            self.pending = {}
+            if len(self.notes) > NOTES_KEPT:
+                self.thin()
+        self.time = max(self.time, time)
+
+    def thin(self) -> None:
+        """Forget every second note, each handing its delta on to the next.
+
+        Sound: the first note at or above any time is then the same or a later one, whose
+        position is at or above. The last note stays.
+        """
+        notes = self.notes
+        kept: deque[tuple[int, Mapping[int, int]]] = deque()
+        while len(notes) > 1:
+            _, delta = notes.popleft()
+            time, more = notes.popleft()
+            kept.append((time, joined(delta, more)))
+        kept.extend(notes)
+        self.notes = kept
+
+    def pass_to(self, lower: int, cut: dict[int, int]) -> None:
+        """Raise `cut` to this member's position at its first note with time >= `lower`.
+
+        A resting member without such a note gives its last known position, as if it had noted
+        +infinity there.
+        """
+        notes = self.notes
+        while notes and notes[0][0] < lower:
+            join_into(cut, notes.popleft()[1])
+        if notes:
+            join_into(cut, notes[0][1])
+        elif self.role == "rests":
+            join_into(cut, self.pending)
+            self.pending = {}
+
+    def raise_positions(self, floor: Mapping[int, int], segments: frozenset[int]) -> None:
+        """Add `floor` wherever a delta names one of `segments` (a scale event came to be known)."""
+
+        def raised(delta: Mapping[int, int]) -> Mapping[int, int]:
+            return delta if segments.isdisjoint(delta) else joined(delta, floor)
+
+        self.notes = deque((time, raised(delta)) for time, delta in self.notes)
+        self.pending = raised(self.pending)
+
+
+def joined(one: Mapping[int, int], other: Mapping[int, int]) -> dict[int, int]:
+    """Return the join of two plain positions; neither is changed."""
+    result = dict(one)
+    join_into(result, other)
+    return result

@@ -1,0 +1,53 @@
+"""What a writer claims when it notes time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+State = Literal["live", "idle", "left"]
+"""`live`; `idle`: don't wait for me, I may return; `left`: I am done, my position is final."""
+
+MAX_NOTES_PER_REQUEST = 1000
+
+
+class NoteLike(Protocol):
+    """The attributes the aggregator reads of a note, whoever decoded it (PDP-33).
+
+    The claim is: all my events with time < `time` (in the time domain `key`) lie below `position`.
+    `time` and `max_time` are int64 of the application's own clock, Unix milliseconds by convention;
+    `position` maps segments to exclusive offsets. `max_time` is the largest event time written.
+    A note without a time only says that the writer is there and how far it wrote.
+    """
+
+    @property
+    def writer(self) -> str: ...
+    @property
+    def time(self) -> int | None: ...
+    @property
+    def position(self) -> Mapping[int, int]: ...
+    @property
+    def key(self) -> str | None: ...
+    @property
+    def max_time(self) -> int | None: ...
+    @property
+    def state(self) -> State: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """One writer's claim, as a value; see `NoteLike` for the meaning of each field.
+
+    >>> Note("UA", time=1357034220000, position={0: 10})
+    Note(writer='UA', time=1357034220000, position={0: 10}, key=None, max_time=None, state='live')
+    """
+
+    writer: str
+    time: int | None = None
+    position: Mapping[int, int] = field(default_factory=dict)
+    key: str | None = None
+    max_time: int | None = None
+    state: State = "live"

@@ -1,0 +1,55 @@
+"""Where a group of readers stands together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(slots=True)
+class ReaderGroup:
+    """The combined position of readers that share a stream's segments (PDP-33).
+
+    Per segment it is the offset last reported by its reader. Every reader of the group, with
+    segments or without, gets the window of the combined position:
+
+    >>> group = ReaderGroup()
+    >>> group.report("a", {0: 10}); group.report("b", {1: 7}); group.report("c", {})
+    >>> group.position
+    {0: 10, 1: 7}
+
+    A reader that goes offline puts its segments back to where it says, so a window may go back; a
+    segment that another reader took over meanwhile is no longer its own:
+
+    >>> group.report("b", {0: 12})
+    >>> group.offline("a", {0: 8}); group.offline("b", {0: 11, 1: 5})
+    >>> group.position, sorted(group.readers)
+    ({0: 11, 1: 5}, ['c'])
+    """
+
+    offsets: dict[int, tuple[int, str]] = field(default_factory=dict)
+    readers: set[str] = field(default_factory=set)
+
+    @property
+    def position(self) -> dict[int, int]:
+        """The combined position: segment → exclusive offset."""
+        return {segment: offset for segment, (offset, _) in self.offsets.items()}
+
+    def segments_of(self, reader: str) -> dict[int, int]:
+        """Return the segments that `reader` was the last to report, with its offsets."""
+        return {s: offset for s, (offset, owner) in self.offsets.items() if owner == reader}
+
+    def report(self, reader: str, position: Mapping[int, int]) -> None:
+        """Take in how far `reader` has read in its segments."""
+        self.readers.add(reader)
+        for segment, offset in position.items():
+            self.offsets[segment] = (offset, reader)
+
+    def offline(self, reader: str, position: Mapping[int, int]) -> None:
+        """Put the segments of `reader` back to `position` and forget the reader."""
+        for segment in self.segments_of(reader).keys() & position.keys():
+            self.offsets[segment] = (position[segment], reader)
+        self.readers.discard(reader)

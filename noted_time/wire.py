@@ -1,0 +1,102 @@
+"""The JSON shapes of notes, positions, marks and windows, from values and back.
+
+JSON names segments by decimal strings; everything else is spelled as in the values. A shape that
+does not fit raises `Rejected`, naming the field.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from noted_time.cut import StreamCut
+from noted_time.errors import Rejected
+from noted_time.mark import Mark, TimeWindow
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from noted_time.note import NoteLike
+
+Json = dict[str, Any]
+
+
+def position_to_wire(position: Mapping[int, int]) -> dict[str, int]:
+    """Return the JSON shape of a position or the offsets of a cut.
+
+    >>> position_to_wire({0: 120, 3: 7})
+    {'0': 120, '3': 7}
+    """
+    return {str(segment): offset for segment, offset in sorted(position.items())}
+
+
+def position_from_wire(wire: Mapping[str, object]) -> dict[int, int]:
+    """Return a position from its JSON shape; raises `Rejected` naming the segment.
+
+    >>> position_from_wire({"0": 120, "3": 7})
+    {0: 120, 3: 7}
+    """
+    return dict(StreamCut({_segment(s): _integer(s, offset) for s, offset in wire.items()}).offsets)
+
+
+def note_to_wire(note: NoteLike) -> Json:
+    """Return the JSON shape of a note, without the fields that say nothing."""
+    wire: Json = {"writer": note.writer, "state": note.state}
+    if note.position:
+        wire["position"] = position_to_wire(note.position)
+    for name in ("time", "key", "max_time"):
+        value = getattr(note, name)
+        if value is not None:
+            wire[name] = value
+    return wire
+
+
+def mark_to_wire(mark: Mark) -> Json:
+    """Return the JSON shape of a mark."""
+    return {
+        "seq": mark.seq,
+        "lower": mark.lower,
+        "upper": mark.upper,
+        "cut": position_to_wire(mark.cut.offsets),
+        "written_at": mark.written_at,
+        "left_out": list(mark.left_out),
+    }
+
+
+def mark_from_wire(wire: Json) -> Mark:
+    """Return a mark from its JSON shape; raises `Rejected` where a field is missing."""
+    try:
+        return Mark(
+            seq=wire["seq"],
+            lower=wire["lower"],
+            upper=wire["upper"],
+            cut=StreamCut(position_from_wire(wire["cut"])),
+            written_at=wire["written_at"],
+            left_out=tuple(wire["left_out"]),
+        )
+    except KeyError as missing:
+        message = f"a mark without {missing}"
+        raise Rejected(message) from missing
+
+
+def window_to_wire(window: TimeWindow) -> Json:
+    """Return the JSON shape of a time window."""
+    return {
+        "lower": window.lower,
+        "upper": window.upper,
+        "lower_seq": window.lower_seq,
+        "upper_seq": window.upper_seq,
+    }
+
+
+def _segment(name: str) -> int:
+    if not (name.isascii() and name.isdigit()) or (len(name) > 1 and name.startswith("0")):
+        message = f"segment {name[:40]!r} is not a decimal integer"
+        raise Rejected(message)
+    return int(name)
+
+
+def _integer(segment: str, offset: object) -> int:
+    if isinstance(offset, bool) or not isinstance(offset, int):
+        message = f"offset of segment {segment} is not an integer"
+        raise Rejected(message)
+    return offset
