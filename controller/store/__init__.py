@@ -1,0 +1,1 @@
+"""What outlives the controller's process, and the only place that knows SQL."""

@@ -1,0 +1,111 @@
+"""What the controller asks of a database, whichever it is.
+
+The law every store obeys, checked by one contract suite:
+
+* `commit` is atomic and durable: when it returns, all of the batch survives any crash of the
+  process or the machine; when it raises, nothing of it was done.
+* Marks are appended by compare-and-set on (stream, key, seq): a batch with a mark whose
+  predecessor is not the last one there raises `MarkConflict`.
+* `load` gives back exactly what was committed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from noted_time import Mark, MemberRecord, ScaleEvent, StreamSettings
+
+
+@dataclass(frozen=True, slots=True)
+class StreamRecord:
+    """A stream's identity and settings; `id` is unique for ever, `name` among the living."""
+
+    id: str
+    name: str
+    settings: StreamSettings
+
+
+@dataclass(frozen=True, slots=True)
+class AppendedMark:
+    """A mark of (stream, key), and the service time in ms at which it was appended."""
+
+    stream_id: str
+    key: str
+    mark: Mark
+    appended_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderRecord:
+    """One reader of a group and the segments it was the last to report: segment → offset.
+
+    `online` is false once it went offline and only its segments are remembered.
+    """
+
+    stream_id: str
+    group: str
+    reader: str
+    online: bool
+    position: Mapping[int, int]
+
+
+@dataclass(slots=True)
+class Batch:
+    """Everything that one transaction writes; lists, because the hot path fills them.
+
+    Applied in the order of the fields. `members` holds each (stream, writer) at most once.
+    `readers` replaces the record of that (stream, group, reader). `forgotten` drops the marks of
+    (stream, key) up to and with that seq; `dropped` removes streams with all they have.
+    """
+
+    service_ms: int
+    streams: list[StreamRecord] = field(default_factory=list)
+    scales: list[tuple[str, int, ScaleEvent]] = field(default_factory=list)
+    members: list[tuple[str, MemberRecord]] = field(default_factory=list)
+    marks: list[AppendedMark] = field(default_factory=list)
+    readers: list[ReaderRecord] = field(default_factory=list)
+    forgotten: list[tuple[str, str, int]] = field(default_factory=list)
+    dropped: list[str] = field(default_factory=list)
+
+
+class Store(Protocol):
+    """A database behind the controller; every call blocks and is made by one thread at a time."""
+
+    def service_ms(self) -> int:
+        """Return the service clock as of the last commit, 0 at first."""
+
+    def streams(self) -> list[StreamRecord]:
+        """Return all streams in the order of their names."""
+
+    def scales(self, stream_id: str) -> list[ScaleEvent]:
+        """Return the scale events of a stream in the order in which they happened."""
+
+    def members(self, stream_id: str) -> Iterator[MemberRecord]:
+        """Yield the members of a stream in the order of their names."""
+
+    def marks(self, stream_id: str, key: str) -> Iterator[AppendedMark]:
+        """Yield the marks that are kept of (stream, key) in the order of their seq."""
+
+    def readers(self, stream_id: str) -> list[ReaderRecord]:
+        """Return the readers of all groups of a stream."""
+
+    def commit(self, batch: Batch) -> None:
+        """Write the batch in one transaction.
+
+        Raises `MarkConflict` when another owner appended first, `StoreUnavailable` when the
+        database does not answer; nothing was written then.
+        """
+
+    def ping(self) -> None:
+        """Raise `StoreUnavailable` where the database does not answer."""
+
+    def close(self) -> None:
+        """Give back what the store holds open."""
+
+
+class StoreUnavailable(Exception):  # noqa: N818 - says what it is, like `Unreachable`
+    """The database did not take the batch: the disk is full, the file is locked or gone."""
