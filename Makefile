@@ -1,0 +1,8 @@
+# Short names for ./run; `make check` is exactly what a build runs.
+.PHONY: check demo test bench serve lock clean
+
+check:
+	.ci/run
+
+demo test bench serve lock clean:
+	./run $@
