@@ -1,0 +1,100 @@
+"""How ./run finds a Java that can run Spark, or makes one that can."""
+
+import os
+import subprocess
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+DEBIAN_17 = """\
+WARNING: Using incubator modules: jdk.incubator.vector
+Property settings:
+    file.encoding = UTF-8
+    java.home = /usr/lib/jvm/java 17
+    java.specification.maintenance.version = 1
+    java.specification.version = 17
+    java.version = 17.0.15
+openjdk version "17.0.15" 2025-04-15
+"""
+
+posix = pytest.mark.skipif(os.name == "nt", reason="the wrapper is a shell script")
+
+
+def script(path: Path, body: str) -> Path:
+    """Write an executable shell script."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(0o755)
+    return path
+
+
+def fake_java(home: Path, release: str) -> Path:
+    """Write a java that says it is this release, and return its home."""
+    said = f"    java.home = {home}\n    java.specification.version = {release}"
+    script(home / "bin" / "java", f"cat >&2 <<'END'\n{said}\nEND")
+    return home
+
+
+def test_java_says_its_release_and_its_home(run: ModuleType) -> None:
+    """Both come from the settings, as a `java` on the PATH may be a link or a version switcher."""
+    assert run.parse_java(DEBIAN_17) == (17, "/usr/lib/jvm/java 17")
+
+
+@pytest.mark.parametrize(
+    ("version", "release"), [("1.8", 8), ("11", 11), ("21", 21), ("25", 25), ("100", 100)]
+)
+def test_releases_before_nine_were_numbered_from_one(
+    run: ModuleType, version: str, release: int
+) -> None:
+    """Java 8 called itself 1.8."""
+    settings = f"    java.home = /j\n    java.specification.version = {version}\n"
+
+    assert run.parse_java(settings) == (release, "/j")
+
+
+@pytest.mark.parametrize("settings", ["", "No Java runtime present", "java.home = /j"])
+def test_what_is_no_java_has_no_release(run: ModuleType, settings: str) -> None:
+    """A stub that only explains how to install Java is none."""
+    assert run.parse_java(settings) is None
+
+
+@posix
+def test_java_home_comes_before_the_path(run: ModuleType, tmp_path: Path) -> None:
+    """A user who sets JAVA_HOME means it."""
+    home, other = fake_java(tmp_path / "a home", "17"), fake_java(tmp_path / "other", "21")
+    env = {"JAVA_HOME": str(home), "PATH": f"{other / 'bin'}:{os.defpath}"}
+
+    assert run.find_java(env) == str(home)
+
+
+@posix
+def test_an_old_java_home_gives_way_to_the_path(run: ModuleType, tmp_path: Path) -> None:
+    """Java 11 cannot run Spark, wherever it is."""
+    old, new = fake_java(tmp_path / "old", "11"), fake_java(tmp_path / "new", "21")
+    env = {"JAVA_HOME": str(old), "PATH": f"{new / 'bin'}:{os.defpath}"}
+
+    assert run.find_java(env) == str(new)
+
+
+@posix
+def test_a_java_that_fails_as_spark_starts_it_is_none(run: ModuleType, tmp_path: Path) -> None:
+    """A runtime without the vector module refuses to start under Spark."""
+    script(tmp_path / "bin" / "java", "echo 'Module jdk.incubator.vector not found'; exit 1")
+
+    assert run.find_java({"JAVA_HOME": str(tmp_path), "PATH": str(tmp_path / "empty")}) is None
+
+
+@posix
+def test_the_wrapper_drops_the_vector_module_and_nothing_else(
+    run: ModuleType, tmp_path: Path
+) -> None:
+    """Arguments keep their order and their spaces, and the path may have its own."""
+    java = script(tmp_path / "it's a runtime" / "java", """printf '<%s>' "$@" """)
+    wrapper = tmp_path / "wrapper"
+    wrapper.write_text(run.java_wrapper(str(java)))
+    command = ["sh", str(wrapper), "-cp", "a b", run.VECTOR_MODULE, "", "--add-modules=x", "$HOME"]
+
+    said = subprocess.check_output(command, text=True)
+
+    assert said == "<-cp><a b><><--add-modules=x><$HOME>"
