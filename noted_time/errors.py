@@ -8,7 +8,8 @@
     │   ├── InvalidNote     a writer's note was refused; `status` and `last` say why
     │   ├── InvalidScale    a scale event names an unknown or sealed segment
     │   ├── UnknownStream   there is no stream of that name
-    │   └── UnknownKey      the stream does not declare that key
+    │   ├── UnknownKey      the stream does not declare that key
+    │   └── UnknownReader   the group or its reader never reported
     ├── Conflict            read again, then retry
     │   ├── MarkConflict    another owner appended the mark with that seq first
     │   └── NotCompleteYet  no mark is complete to the time asked for; `lower` says how far it is
@@ -80,6 +81,16 @@ class UnknownKey(Rejected):
         super().__init__(f"the stream has no key {key!r}; it declares {', '.join(self.declared)}")
 
 
+class UnknownReader(Rejected):
+    """The reader group, or the reader in it, never reported a position."""
+
+    def __init__(self, group: str, reader: str | None = None) -> None:
+        who = f"reader group {group!r}" if reader is None else f"reader {reader!r} of {group!r}"
+        super().__init__(f"{who} is not online: it has reported no position")
+        self.group = group
+        self.reader = reader
+
+
 class Conflict(NotedTimeError):
     """What was read has changed since: read again, then retry."""
 
@@ -104,4 +115,11 @@ class NotCompleteYet(Conflict):
 
 
 class Unreachable(NotedTimeError):
-    """The controller did not answer; whether it acted is unknown."""
+    """The controller did not answer; whether it acted is unknown.
+
+    `retry_after_s` is how long it asked to be left alone, where it said so.
+    """
+
+    def __init__(self, message: str, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s

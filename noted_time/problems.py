@@ -1,0 +1,89 @@
+"""What an HTTP answer that is not a success means to a client, in words of the error tree.
+
+The controller describes problems by RFC 9457. A problem is known by the last word of its `type`
+(``…/unknown_stream``), its facts are members beside `detail`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from noted_time.errors import (
+    Conflict,
+    NotCompleteYet,
+    NotedTimeError,
+    Rejected,
+    UnknownKey,
+    UnknownStream,
+    Unreachable,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+TRY_LATER = frozenset((408, 425, 429))
+CONFLICT = 409
+SERVER_ERROR = 500
+_WORDS = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def error_of(
+    status: int, problem: Mapping[str, Any], *, stream: str, retry_after: str | None = None
+) -> NotedTimeError:
+    """Return the error that an answer stands for.
+
+    `problem` is the decoded body, empty where it was none; `retry_after` the header of that name.
+
+    >>> error_of(404, {"type": "unknown_stream"}, stream="flights").stream
+    'flights'
+    >>> error_of(404, {"type": "not_complete_yet", "time": 9, "lower": 7}, stream="flights").lower
+    7
+    >>> error_of(503, {}, stream="flights", retry_after="2").retry_after_s
+    2.0
+    >>> error_of(422, {"title": "bad time", "detail": "must be an int64"}, stream="flights")
+    Rejected('422 bad time: must be an int64')
+    """
+    if status >= SERVER_ERROR or status in TRY_LATER:
+        return Unreachable(_sentence(status, problem), retry_after_s(retry_after))
+    return _named(problem, stream) or _unnamed(status, problem)
+
+
+def retry_after_s(header: str | None) -> float | None:
+    """Return the seconds in a Retry-After header; a date is left to the schedule.
+
+    >>> retry_after_s("120"), retry_after_s("Fri, 31 Dec 1999 23:59:59 GMT"), retry_after_s(None)
+    (120.0, None, None)
+    """
+    return float(header) if header and header.isascii() and header.isdigit() else None
+
+
+def kind_of(problem: Mapping[str, Any]) -> str:
+    """Return the word a problem is known by.
+
+    >>> kind_of({"type": "/problems/unknown-stream"}), kind_of({})
+    ('unknown_stream', '')
+    """
+    words = _WORDS.findall(str(problem.get("type", "")))
+    return words[-1].replace("-", "_") if words else ""
+
+
+def _named(problem: Mapping[str, Any], stream: str) -> NotedTimeError | None:
+    kind = kind_of(problem)
+    if kind == "unknown_stream":
+        return UnknownStream(stream)
+    if kind == "unknown_key":
+        return UnknownKey(str(problem.get("key", "")), problem.get("declared", ()))
+    if kind == "not_complete_yet":
+        return NotCompleteYet(problem.get("time", 0), problem.get("lower"))
+    return None
+
+
+def _unnamed(status: int, problem: Mapping[str, Any]) -> NotedTimeError:
+    kind = Conflict if status == CONFLICT else Rejected
+    return kind(_sentence(status, problem))
+
+
+def _sentence(status: int, problem: Mapping[str, Any]) -> str:
+    facts = [str(problem[name]) for name in ("title", "detail") if problem.get(name)]
+    return f"{status} {': '.join(facts)}" if facts else f"the answer had status {status}"
