@@ -5,7 +5,9 @@ The law every store obeys, checked by one contract suite:
 * `commit` is atomic and durable: when it returns, all of the batch survives any crash of the
   process or the machine; when it raises, nothing of it was done.
 * Marks are appended by compare-and-set on (stream, key, seq): a batch with a mark whose
-  predecessor is not the last one there raises `MarkConflict`.
+  predecessor is not the last one there (the first has seq 1) raises `MarkConflict`.
+* What is not there is not written to: a batch that names a stream id nobody made, that puts two
+  living streams under one name, or that brings a scale event twice raises `Conflict`.
 * `load` gives back exactly what was committed.
 """
 
@@ -57,9 +59,12 @@ class ReaderRecord:
 class Batch:
     """Everything that one transaction writes; lists, because the hot path fills them.
 
-    Applied in the order of the fields. `members` holds each (stream, writer) at most once.
-    `readers` replaces the record of that (stream, group, reader). `forgotten` drops the marks of
-    (stream, key) up to and with that seq; `dropped` removes streams with all they have.
+    Applied in the order of the fields. `scales` gives each event of a stream its number, which
+    only has to rise. `members` holds each (stream, writer) at most once. `readers` replaces the
+    record of that (stream, group, reader). `forgotten` drops the marks of (stream, key) up to and
+    with that seq, but never the last one, which the next is compared with. `dropped` removes
+    streams with all they have, also what this batch writes to them, and frees their names for
+    streams that it makes.
     """
 
     service_ms: int
@@ -96,8 +101,9 @@ class Store(Protocol):
     def commit(self, batch: Batch) -> None:
         """Write the batch in one transaction.
 
-        Raises `MarkConflict` when another owner appended first, `StoreUnavailable` when the
-        database does not answer; nothing was written then.
+        Raises `MarkConflict` when another owner appended first, another `Conflict` when the batch
+        contradicts what is stored, `StoreUnavailable` when the database does not answer; nothing
+        was written then.
         """
 
     def ping(self) -> None:
@@ -107,5 +113,5 @@ class Store(Protocol):
         """Give back what the store holds open."""
 
 
-class StoreUnavailable(Exception):  # noqa: N818 - says what it is, like `Unreachable`
+class StoreUnavailable(Exception):
     """The database did not take the batch: the disk is full, the file is locked or gone."""

@@ -1,0 +1,60 @@
+"""What is asked of a batch by every store alike, before anything of it is written."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from noted_time import Conflict
+from noted_time.errors import MarkConflict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from collections.abc import Set as AbstractSet
+
+    from controller.store.port import AppendedMark, Batch
+
+
+def without_dropped(batch: Batch) -> Batch:
+    """Return the batch without what it writes to the streams that it drops.
+
+    Ids are never used again, so to write and then drop is the same as to drop and not write; and
+    dropped first, a stream frees its name for one that the batch makes.
+    """
+    gone = set(batch.dropped)
+    if not gone:
+        return batch
+    return replace(
+        batch,
+        streams=[record for record in batch.streams if record.id not in gone],
+        scales=[scale for scale in batch.scales if scale[0] not in gone],
+        members=[member for member in batch.members if member[0] not in gone],
+        marks=[mark for mark in batch.marks if mark.stream_id not in gone],
+        readers=[reader for reader in batch.readers if reader.stream_id not in gone],
+        forgotten=[forgotten for forgotten in batch.forgotten if forgotten[0] not in gone],
+    )
+
+
+def check_marks(last: Mapping[tuple[str, str], int], marks: Iterable[AppendedMark]) -> None:
+    """Raise `MarkConflict` at the first mark whose predecessor is not the last one there.
+
+    `last` gives the last seq of each (stream, key) before the batch; none, or 0, where there is no
+    mark yet.
+    """
+    seqs = dict(last)
+    for appended in marks:
+        chain, seq = (appended.stream_id, appended.key), appended.mark.seq
+        if seq != seqs.get(chain, 0) + 1:
+            raise MarkConflict(*chain, seq)
+        seqs[chain] = seq
+
+
+def check_streams(batch: Batch, living: AbstractSet[str]) -> None:
+    """Raise `Conflict` where the batch writes to a stream that is not among the living ids."""
+    written = {stream_id for stream_id, _ in batch.members}
+    written.update(stream_id for stream_id, _, _ in batch.scales)
+    written.update(appended.stream_id for appended in batch.marks)
+    written.update(reader.stream_id for reader in batch.readers)
+    missing = written - living
+    if missing:
+        raise Conflict(f"there is no stream with the id {min(missing)!r}")

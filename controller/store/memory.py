@@ -1,0 +1,125 @@
+"""A store that lives and dies with its process: for tests, trials and demonstrations."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from controller.store.law import check_marks, check_streams, without_dropped
+from controller.store.port import StoreUnavailable
+from noted_time import Conflict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from controller.store.port import AppendedMark, Batch, ReaderRecord, StreamRecord
+    from noted_time import MemberRecord, ScaleEvent
+
+
+class MemoryStore:
+    """A `Store` of dicts, durable as long as the object; a peer of the others in all else."""
+
+    def __init__(self) -> None:
+        self._service_ms = 0
+        self._streams: dict[str, StreamRecord] = {}
+        self._scales: dict[str, dict[int, ScaleEvent]] = {}
+        self._members: dict[str, dict[str, MemberRecord]] = {}
+        self._marks: dict[tuple[str, str], dict[int, AppendedMark]] = {}
+        self._readers: dict[str, dict[tuple[str, str], ReaderRecord]] = {}
+        self._closed = False
+
+    def service_ms(self) -> int:
+        """Return the service clock as of the last commit, 0 at first."""
+        self.ping()
+        return self._service_ms
+
+    def streams(self) -> list[StreamRecord]:
+        """Return all streams in the order of their names."""
+        self.ping()
+        return sorted(self._streams.values(), key=lambda record: record.name)
+
+    def scales(self, stream_id: str) -> list[ScaleEvent]:
+        """Return the scale events of a stream in the order of their seq."""
+        self.ping()
+        return [event for _, event in sorted(self._scales.get(stream_id, {}).items())]
+
+    def members(self, stream_id: str) -> Iterator[MemberRecord]:
+        """Yield the members of a stream in the order of their names."""
+        self.ping()
+        members = self._members.get(stream_id, {})
+        return iter([members[writer] for writer in sorted(members)])
+
+    def marks(self, stream_id: str, key: str) -> Iterator[AppendedMark]:
+        """Yield the marks that are kept of (stream, key) in the order of their seq."""
+        self.ping()
+        return iter(list(self._marks.get((stream_id, key), {}).values()))
+
+    def readers(self, stream_id: str) -> list[ReaderRecord]:
+        """Return the readers of all groups of a stream in the order of their names."""
+        self.ping()
+        return [reader for _, reader in sorted(self._readers.get(stream_id, {}).items())]
+
+    def commit(self, batch: Batch) -> None:
+        """Take the batch in, all or nothing; raises `Conflict` and `StoreUnavailable`."""
+        self.ping()
+        batch = without_dropped(batch)
+        streams = self._streams_after(batch)
+        check_streams(batch, streams.keys())
+        scales = self._scales_after(batch)
+        check_marks({chain: max(marks) for chain, marks in self._marks.items()}, batch.marks)
+        for stream_id in batch.dropped:
+            self._drop(stream_id)
+        self._streams, self._service_ms = streams, batch.service_ms
+        self._scales.update(scales)
+        self._take(batch)
+
+    def ping(self) -> None:
+        """Raise `StoreUnavailable` when the store is closed."""
+        if self._closed:
+            raise StoreUnavailable("the store is closed")
+
+    def close(self) -> None:
+        """Answer no call any more."""
+        self._closed = True
+
+    def _streams_after(self, batch: Batch) -> dict[str, StreamRecord]:
+        streams = self._streams | {record.id: record for record in batch.streams}
+        for stream_id in batch.dropped:
+            streams.pop(stream_id, None)
+        if len({record.name for record in streams.values()}) < len(streams):
+            raise Conflict("the batch puts two streams under one name")
+        return streams
+
+    def _scales_after(self, batch: Batch) -> dict[str, dict[int, ScaleEvent]]:
+        scales: dict[str, dict[int, ScaleEvent]] = {}
+        for stream_id, seq, event in batch.scales:
+            after = scales.setdefault(stream_id, dict(self._scales.get(stream_id, {})))
+            if seq in after:
+                raise Conflict(f"stream {stream_id!r} has a scale event {seq} already")
+            after[seq] = event
+        return scales
+
+    def _drop(self, stream_id: str) -> None:
+        for table in (self._scales, self._members, self._readers):
+            table.pop(stream_id, None)
+        for chain in [chain for chain in self._marks if chain[0] == stream_id]:
+            del self._marks[chain]
+
+    def _take(self, batch: Batch) -> None:
+        for stream_id, member in batch.members:
+            kept = replace(member, position=dict(member.position))
+            self._members.setdefault(stream_id, {})[member.writer] = kept
+        for appended in batch.marks:
+            chain = (appended.stream_id, appended.key)
+            self._marks.setdefault(chain, {})[appended.mark.seq] = appended
+        for reader in batch.readers:
+            kept_reader = replace(reader, position=dict(reader.position))
+            group = self._readers.setdefault(reader.stream_id, {})
+            group[reader.group, reader.reader] = kept_reader
+        for stream_id, key, seq in batch.forgotten:
+            self._forget(stream_id, key, seq)
+
+    def _forget(self, stream_id: str, key: str, seq: int) -> None:
+        marks = self._marks.get((stream_id, key), {})
+        for each in [each for each in list(marks)[:-1] if each <= seq]:
+            del marks[each]

@@ -1,0 +1,113 @@
+"""How a database comes to the tables of this version, and how one learns that it is not there."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from importlib.resources import as_file, files
+from shlex import quote
+from typing import TYPE_CHECKING
+
+from alembic import command
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+
+from controller.store.port import StoreUnavailable
+from controller.store.schema import REVISION, metadata
+from controller.store.sqlite import check_references, file_of, migration_engine, sqlite_engine
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sqlalchemy import Connection, Engine
+
+
+class WrongSchema(StoreUnavailable):
+    """The database is not at this version's tables; says what to do.
+
+    `found` is the revision it is at, `None` where there is none.
+    """
+
+    def __init__(self, url: str, found: str | None) -> None:
+        remedy = f"run `noted-time migrate --database {quote(url)}`"
+        if found is None:
+            sentence = f"the database {url} has no tables of noted-time: {remedy}"
+        elif found < REVISION:
+            sentence = f"the schema of {url} is at {found}, older than {REVISION}: {remedy}"
+        else:
+            sentence = (
+                f"the schema of {url} is at {found}, newer than {REVISION}: install the "
+                f"noted-time that made it; there, {remedy}"
+            )
+        super().__init__(sentence)
+        self.url = url
+        self.found = found
+
+
+def check(url: str) -> None:
+    """Raise `WrongSchema` where the schema is missing, older or newer; takes no lock."""
+    found = revision(url)
+    if found != REVISION:
+        raise WrongSchema(url, found)
+
+
+def revision(url: str) -> str | None:
+    """Return the revision that the database is at, `None` where there is none."""
+    file = file_of(url)
+    if not file.exists():
+        return None
+    with _connected(sqlite_engine(file)) as connection:
+        return _revision(connection)
+
+
+def migrate(url: str) -> None:
+    """Bring the database to this version's tables, making the file where there is none.
+
+    Several processes may do so at once: one migrates and the others wait, then find it done. Raises
+    `WrongSchema` where the schema is newer.
+    """
+    found = revision(url)
+    if found == REVISION:
+        return
+    if found is not None and found > REVISION:
+        raise WrongSchema(url, found)
+    with _connected(migration_engine(file_of(url))) as connection, connection.begin():
+        if _revision(connection) != REVISION:  # else another process was faster
+            _upgrade(connection)
+            check_references(connection)
+
+
+def check_models(url: str) -> None:
+    """Raise `AssertionError` where a migrated database differs from the tables of `schema`."""
+    check(url)
+    with _connected(sqlite_engine(file_of(url))) as connection:
+        context = MigrationContext.configure(connection, opts={"compare_server_default": True})
+        differences = compare_metadata(context, metadata)
+    if differences:
+        raise AssertionError(f"migrations and schema differ: {differences}")
+
+
+@contextmanager
+def _connected(engine: Engine) -> Iterator[Connection]:
+    """Connect for once, giving all back at the end."""
+    try:
+        with engine.connect() as connection:
+            yield connection
+    except SQLAlchemyError as error:
+        cause = error.orig if isinstance(error, DBAPIError) else error
+        raise StoreUnavailable(f"{engine.url}: {cause}") from error
+    finally:
+        engine.dispose()
+
+
+def _revision(connection: Connection) -> str | None:
+    return MigrationContext.configure(connection).get_current_revision()
+
+
+def _upgrade(connection: Connection) -> None:
+    """Run the migrations; found by name, as they may import us and not we them."""
+    with as_file(files("migrations")) as directory:
+        config = Config(attributes={"connection": connection})
+        config.set_main_option("script_location", directory.as_posix().replace("%", "%%"))
+        command.upgrade(config, REVISION)

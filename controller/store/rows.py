@@ -1,0 +1,127 @@
+"""How the values of the port become rows of the tables, and rows become values again.
+
+Rows are plain tuples in the order of the tables' columns: a batch brings thousands of them, and
+`executemany` takes them as they are. JSON is compact, its keys are segments or time domains.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from controller.store.port import AppendedMark, ReaderRecord, StreamRecord
+from noted_time import Mark, MemberRecord, ScaleEvent, StreamCut, StreamSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+Row = tuple[Any, ...]
+
+_encode = msgspec.json.Encoder(enc_hook=dict).encode  # a mapping that is no dict becomes one
+_offsets = msgspec.json.Decoder(dict[int, int]).decode
+_times = msgspec.json.Decoder(dict[str, int]).decode
+_names = msgspec.json.Decoder(tuple[str, ...]).decode
+_created = msgspec.json.Decoder(dict[int, tuple[int, ...]]).decode
+
+
+def stream_row(record: StreamRecord) -> Row:
+    """Return the row of a stream."""
+    settings = record.settings
+    return (
+        record.id,
+        record.name,
+        settings.writer_timeout_ms,
+        settings.mark_interval_ms,
+        settings.returning_writer,
+        _encode(settings.keys).decode(),
+        settings.mark_retention_ms,
+    )
+
+
+def stream_of(row: Sequence[Any]) -> StreamRecord:
+    """Return the stream of a row."""
+    stream_id, name, timeout, interval, returning, keys, retention = row
+    settings = StreamSettings(timeout, interval, returning, _names(keys), retention)
+    return StreamRecord(stream_id, name, settings)
+
+
+def scale_row(scale: tuple[str, int, ScaleEvent]) -> Row:
+    """Return the row of a scale event."""
+    stream_id, seq, event = scale
+    return (stream_id, seq, _encode(event.sealed).decode(), _encode(event.created).decode())
+
+
+def scale_of(row: Sequence[Any]) -> ScaleEvent:
+    """Return the scale event of (sealed, created)."""
+    sealed, created = row
+    return ScaleEvent(_offsets(sealed), _created(created))
+
+
+def member_rows(members: Iterable[tuple[str, MemberRecord]]) -> list[Row]:
+    """Return the rows of members; a comprehension, because this is the hot path."""
+    encode = _encode
+    return [
+        (
+            stream_id,
+            member.writer,
+            member.state,
+            member.left_out,
+            encode(member.position).decode(),
+            encode(member.times).decode(),
+            encode(member.max_times).decode(),
+            member.noted_at,
+            member.since,
+        )
+        for stream_id, member in members
+    ]
+
+
+def member_of(row: Sequence[Any]) -> MemberRecord:
+    """Return the member of a row without its stream."""
+    writer, state, left_out, position, times, max_times, noted_at, since = row
+    return MemberRecord(
+        writer,
+        state,
+        left_out,
+        _offsets(position),
+        _times(times),
+        _times(max_times),
+        noted_at,
+        since,
+    )
+
+
+def mark_row(appended: AppendedMark) -> Row:
+    """Return the row of a mark."""
+    mark = appended.mark
+    return (
+        appended.stream_id,
+        appended.key,
+        mark.seq,
+        mark.lower,
+        mark.upper,
+        _encode(mark.cut.offsets).decode(),
+        mark.written_at,
+        _encode(mark.left_out).decode(),
+        appended.appended_at,
+    )
+
+
+def mark_of(row: Sequence[Any]) -> AppendedMark:
+    """Return the mark of a row."""
+    stream_id, key, seq, lower, upper, cut, written_at, left_out, appended_at = row
+    mark = Mark(seq, lower, upper, StreamCut(_offsets(cut)), written_at, _names(left_out))
+    return AppendedMark(stream_id, key, mark, appended_at)
+
+
+def reader_row(record: ReaderRecord) -> Row:
+    """Return the row of a reader."""
+    position = _encode(record.position).decode()
+    return (record.stream_id, record.group, record.reader, record.online, position)
+
+
+def reader_of(row: Sequence[Any]) -> ReaderRecord:
+    """Return the reader of a row."""
+    stream_id, group, reader, online, position = row
+    return ReaderRecord(stream_id, group, reader, online, _offsets(position))

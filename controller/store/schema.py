@@ -1,0 +1,114 @@
+"""The tables of a controller's database, the same in every dialect.
+
+Positions, cuts and times travel as compact JSON text: one row per member however many segments it
+touches, and no dialect's own JSON type, which costs the server more than it gives here. What the
+tables hold is said in the port; `migrations` leads to them step by step.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    ForeignKey,
+    MetaData,
+    SmallInteger,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+REVISION = "0001"
+"""The migration that these tables are at; revisions are numbered, so that their order shows."""
+
+# SQLite alters a table by copying it, which only keeps constraints that have names.
+metadata = MetaData(
+    naming_convention={
+        "pk": "pk_%(table_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s_%(referred_table_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    }
+)
+
+
+def _of_a_stream() -> Column[str]:
+    """Return the first column of what goes when its stream goes."""
+    stream_id = ForeignKey("stream.id", ondelete="CASCADE")
+    return Column("stream_id", Text, stream_id, primary_key=True)
+
+
+service_clock = Table(
+    "service_clock",
+    metadata,
+    Column("id", SmallInteger, primary_key=True, autoincrement=False),
+    Column("service_ms", BigInteger, nullable=False),
+    CheckConstraint("id = 1", name="single"),
+)
+
+stream = Table(
+    "stream",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("writer_timeout_ms", BigInteger, nullable=False),
+    Column("mark_interval_ms", BigInteger, nullable=False),
+    Column("returning_writer", Text, nullable=False),
+    Column("keys", Text, nullable=False),
+    Column("mark_retention_ms", BigInteger, nullable=False),
+    UniqueConstraint("name"),
+)
+
+scale = Table(
+    "scale",
+    metadata,
+    _of_a_stream(),
+    Column("seq", BigInteger, primary_key=True, autoincrement=False),
+    Column("sealed", Text, nullable=False),
+    Column("created", Text, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+member = Table(
+    "member",
+    metadata,
+    _of_a_stream(),
+    Column("writer", Text, primary_key=True),
+    Column("state", Text, nullable=False),
+    Column("left_out", Boolean, nullable=False),
+    Column("position", Text, nullable=False),
+    Column("times", Text, nullable=False),
+    Column("max_times", Text, nullable=False),
+    Column("noted_at", BigInteger, nullable=False),
+    Column("since", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+mark = Table(
+    "mark",
+    metadata,
+    _of_a_stream(),
+    Column("key", Text, primary_key=True),
+    Column("seq", BigInteger, primary_key=True, autoincrement=False),
+    Column("lower", BigInteger, nullable=False),
+    Column("upper", BigInteger, nullable=False),
+    Column("cut", Text, nullable=False),
+    Column("written_at", BigInteger, nullable=False),
+    Column("left_out", Text, nullable=False),
+    Column("appended_at", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+reader = Table(
+    "reader",
+    metadata,
+    _of_a_stream(),
+    Column("reader_group", Text, primary_key=True),
+    Column("reader", Text, primary_key=True),
+    Column("online", Boolean, nullable=False),
+    Column("position", Text, nullable=False),
+    sqlite_with_rowid=False,
+)

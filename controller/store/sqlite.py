@@ -1,0 +1,178 @@
+"""What is SQLite's own: its pragmas, its locks, its upsert, and a file that may be gone."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sqlalchemy import URL, create_engine, event, make_url
+from sqlalchemy.dialects.sqlite import insert
+
+from controller.store.port import StoreUnavailable
+from controller.store.sql import SqlStore
+from noted_time import Rejected
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sqlalchemy import Connection, Engine, Table
+    from sqlalchemy.sql.elements import ClauseElement
+
+    from controller.store.port import Batch
+
+BUSY_MS = 5000
+"""How long a transaction waits for another process's, in ms."""
+
+PATIENCE_MS = 60_000
+"""How long a migration waits for that of another process, in ms."""
+
+# FULL: NORMAL loses commits on a power cut and gains nothing once they are batched.
+# 16000 pages: at the default of 1000 the checkpoints took a quarter of the throughput.
+PRAGMAS = (
+    "PRAGMA synchronous = FULL",
+    "PRAGMA foreign_keys = ON",
+    "PRAGMA wal_autocheckpoint = 16000",
+)
+
+
+class SqliteStore(SqlStore):
+    """A `Store` in one SQLite file, which `migrate` has made."""
+
+    def __init__(self, url_or_path: str | Path, *, busy_ms: int = BUSY_MS) -> None:
+        """Open the file; raises `StoreUnavailable` where it is not there."""
+        self._file = file_of(url_or_path)
+        self._identity = self._identify()
+        reading = sqlite_engine(self._file, busy_ms=busy_ms)
+        super().__init__(reading, writing(reading), _upsert)
+
+    def commit(self, batch: Batch) -> None:
+        """Write the batch in one transaction; raises `Conflict` and `StoreUnavailable`."""
+        self._check_file()
+        super().commit(batch)
+
+    def ping(self) -> None:
+        """Raise `StoreUnavailable` where the file is gone or does not answer."""
+        self._check_file()
+        super().ping()
+
+    def _check_file(self) -> None:
+        """Refuse to go on in a file without a name: what it takes is lost with the process."""
+        if self._identify() != self._identity:
+            raise StoreUnavailable(f"another file was put in the place of {self._file}")
+
+    def _identify(self) -> tuple[int, int]:
+        try:
+            found = self._file.stat()
+        except OSError as error:
+            raise StoreUnavailable(f"{self._file}: {error.strerror}") from error
+        return found.st_dev, found.st_ino
+
+
+def file_of(url_or_path: str | Path) -> Path:
+    """Return the file that ``sqlite:///path`` or a plain path names; raises `Rejected`.
+
+    >>> file_of("sqlite:////var/lib/noted-time.db").as_posix()
+    '/var/lib/noted-time.db'
+    """
+    if isinstance(url_or_path, Path) or ":" not in url_or_path:
+        return Path(url_or_path).absolute()
+    url = make_url(url_or_path)
+    if url.get_backend_name() != "sqlite" or url.database in (None, "", ":memory:"):
+        raise Rejected(f"{url_or_path!r} names no SQLite file: say sqlite:///path/to/file.db")
+    return Path(str(url.database)).absolute()
+
+
+def sqlite_engine(file: Path, *, busy_ms: int = BUSY_MS) -> Engine:
+    """Return an engine on a file that is there; its transactions begin as readers."""
+
+    def connect() -> sqlite3.Connection:
+        connection = _connect(file, "rw", busy_ms)
+        for pragma in PRAGMAS:
+            connection.execute(pragma)
+        return connection
+
+    return _engine(file, connect)
+
+
+def writing(engine: Engine) -> Engine:
+    """Return the engine with transactions that take the write lock when they begin.
+
+    One that begins as a reader and then writes fails at once where another has written meanwhile,
+    whatever the busy timeout.
+    """
+    return engine.execution_options(begin="BEGIN IMMEDIATE")
+
+
+def migration_engine(file: Path) -> Engine:
+    """Return an engine that makes the file if need be and writes without foreign keys.
+
+    To alter a table SQLite drops and makes it again, which would empty the tables that refer to
+    it; the pragma does nothing inside a transaction.
+    """
+
+    def connect() -> sqlite3.Connection:
+        connection = _connect(file, "rwc", PATIENCE_MS)
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA foreign_keys = OFF")
+        _write_ahead(connection)
+        return connection
+
+    return writing(_engine(file, connect))
+
+
+def check_references(connection: Connection) -> None:
+    """Raise `StoreUnavailable` where a migration left rows that refer to nothing."""
+    broken = connection.exec_driver_sql("PRAGMA foreign_key_check").fetchall()
+    if broken:
+        raise StoreUnavailable(f"the migration would leave rows of no stream: {broken[:3]}")
+
+
+def _write_ahead(connection: sqlite3.Connection) -> None:
+    """Switch to the write-ahead log, for good; SQLite does not wait for others here, so we do."""
+    deadline = time.monotonic() + PATIENCE_MS / 1000
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+            if not busy or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            return
+
+
+def _connect(file: Path, mode: str, busy_ms: int) -> sqlite3.Connection:
+    # no isolation level: the driver's own transactions begin late, and so not as a writer
+    return sqlite3.connect(
+        f"{file.as_uri()}?mode={mode}",
+        uri=True,
+        timeout=busy_ms / 1000,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+
+
+def _engine(file: Path, connect: Callable[[], sqlite3.Connection]) -> Engine:
+    url = URL.create("sqlite", database=str(file))
+    engine = create_engine(url, creator=connect, hide_parameters=True)
+    event.listen(engine, "begin", _begin)
+    return engine
+
+
+def _begin(connection: Connection) -> None:
+    connection.exec_driver_sql(connection.get_execution_options().get("begin", "BEGIN"))
+
+
+def _upsert(table: Table) -> ClauseElement:
+    statement = insert(table)
+    replaced = {
+        column.name: statement.excluded[column.name]
+        for column in table.columns
+        if not column.primary_key
+    }
+    return statement.on_conflict_do_update(
+        index_elements=list(table.primary_key.columns), set_=replaced
+    )
