@@ -226,6 +226,10 @@ class Aggregator:
         """Yield the names of all members in the order in which they joined."""
         return iter(self._members)
 
+    def holders(self) -> set[str]:
+        """Return the names of the members that hold any key's time back now."""
+        return {writer for domain in self._domains.values() for writer in domain.holders}
+
     def record(self, writer: str) -> MemberRecord:
         """Return what must outlive the process of `writer`."""
         member = self._members[writer]
@@ -355,5 +359,3 @@ def _gained(known: Mapping[int, int], position: Mapping[int, int]) -> Mapping[in
     if not known:
         return position
     return {s: offset for s, offset in position.items() if offset > known.get(s, -1)}
-
-

@@ -8,7 +8,10 @@ as they are, and an exclusive create under the next offset is an append.
 from __future__ import annotations
 
 import re
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SUFFIX = ".parquet"
 _FILE = re.compile(r"(?P<stream>[A-Za-z0-9._-]+)\+(?P<segment>\d+)\+(?P<start>\d{10,19})\.parquet")
@@ -18,6 +21,7 @@ _DIRECTORY = re.compile(r"partition=(?P<segment>\d+)")
 def segment_directory(root: Path, stream: str, segment: int) -> Path:
     """Return where the files of one segment live.
 
+    >>> from pathlib import Path
     >>> segment_directory(Path("/log"), "flights", 3).as_posix()
     '/log/flights/partition=3'
     """

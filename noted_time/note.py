@@ -18,23 +18,33 @@ class NoteLike(Protocol):
     """The attributes the aggregator reads of a note, whoever decoded it (PDP-33).
 
     The claim is: all my events with time < `time` (in the time domain `key`) lie below `position`.
-    `time` and `max_time` are int64 of the application's own clock, Unix milliseconds by convention;
-    `position` maps segments to exclusive offsets. `max_time` is the largest event time written.
-    A note without a time only says that the writer is there and how far it wrote.
+    Times are int64 of the application's own clock, Unix milliseconds by convention. A note without
+    a time only says that the writer is there and how far it wrote.
     """
 
     @property
-    def writer(self) -> str: ...
+    def writer(self) -> str:
+        """Who claims it."""
+
     @property
-    def time(self) -> int | None: ...
+    def time(self) -> int | None:
+        """Up to when all is written, exclusive."""
+
     @property
-    def position(self) -> Mapping[int, int]: ...
+    def position(self) -> Mapping[int, int]:
+        """How far: segment → exclusive offset; a segment not named stays where it was."""
+
     @property
-    def key(self) -> str | None: ...
+    def key(self) -> str | None:
+        """The time domain; `None` stands for the stream's default."""
+
     @property
-    def max_time(self) -> int | None: ...
+    def max_time(self) -> int | None:
+        """The largest event time written so far, where the writer knows it."""
+
     @property
-    def state(self) -> State: ...
+    def state(self) -> State:
+        """Whether to wait for this writer from now on."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """What an HTTP answer that is not a success means to a client, in words of the error tree.
 
 The controller describes problems by RFC 9457. A problem is known by the last word of its `type`
-(``…/unknown_stream``), its facts are members beside `detail`.
+(``urn:noted-time:problem:unknown_stream``), its facts are members beside `detail`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 TRY_LATER = frozenset((408, 425, 429))
 CONFLICT = 409
 SERVER_ERROR = 500
-_WORDS = re.compile(r"[A-Za-z0-9_-]+")
+_WORDS = re.compile(r"[A-Za-z0-9_]+")
 
 
 def error_of(
@@ -37,7 +37,7 @@ def error_of(
 
     >>> error_of(404, {"type": "unknown_stream"}, stream="flights").stream
     'flights'
-    >>> error_of(404, {"type": "not_complete_yet", "time": 9, "lower": 7}, stream="flights").lower
+    >>> error_of(404, {"type": "not_complete_yet", "lower": 7}, stream="flights").lower
     7
     >>> error_of(503, {}, stream="flights", retry_after="2").retry_after_s
     2.0
@@ -61,11 +61,11 @@ def retry_after_s(header: str | None) -> float | None:
 def kind_of(problem: Mapping[str, Any]) -> str:
     """Return the word a problem is known by.
 
-    >>> kind_of({"type": "/problems/unknown-stream"}), kind_of({})
+    >>> kind_of({"type": "urn:noted-time:problem:unknown_stream"}), kind_of({})
     ('unknown_stream', '')
     """
     words = _WORDS.findall(str(problem.get("type", "")))
-    return words[-1].replace("-", "_") if words else ""
+    return words[-1] if words else ""
 
 
 def _named(problem: Mapping[str, Any], stream: str) -> NotedTimeError | None:
@@ -73,9 +73,9 @@ def _named(problem: Mapping[str, Any], stream: str) -> NotedTimeError | None:
     if kind == "unknown_stream":
         return UnknownStream(stream)
     if kind == "unknown_key":
-        return UnknownKey(str(problem.get("key", "")), problem.get("declared", ()))
+        return UnknownKey(str(problem.get("key", "")), problem.get("keys", ()))
     if kind == "not_complete_yet":
-        return NotCompleteYet(problem.get("time", 0), problem.get("lower"))
+        return NotCompleteYet(problem.get("complete_to", 0), problem.get("lower"))
     return None
 
 

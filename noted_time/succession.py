@@ -9,7 +9,8 @@ from noted_time.cut import MAX_INT64
 from noted_time.errors import InvalidScale
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Set
+    from collections.abc import Mapping
+    from collections.abc import Set as AbstractSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class Succession:
         final = self.final
         return {s: final[s] for s, offset in position.items() if s in final and offset > final[s]}
 
-    def check(self, event: ScaleEvent, known: Set[int]) -> None:
+    def check(self, event: ScaleEvent, known: AbstractSet[int]) -> None:
         """Raise `InvalidScale` where the event contradicts what is known of the segments.
 
         `known` are the segments that notes have named; those of earlier events are known anyway.
@@ -69,7 +70,7 @@ class Succession:
         for segment, predecessors in event.created.items():
             self._check_created(segment, predecessors, event)
 
-    def scale(self, event: ScaleEvent, known: Set[int]) -> None:
+    def scale(self, event: ScaleEvent, known: AbstractSet[int]) -> None:
         """Take the event in; raises `InvalidScale` and changes nothing where it is wrong."""
         self.check(event, known)
         self.final.update(event.sealed)
@@ -79,7 +80,7 @@ class Succession:
                 implied.update(self._implied.get(predecessor, {}))
             self._implied[segment] = implied
 
-    def _check_sealed(self, segment: int, offset: int, known: Set[int]) -> None:
+    def _check_sealed(self, segment: int, offset: int, known: AbstractSet[int]) -> None:
         if segment in self.final:
             raise InvalidScale(segment, f"already sealed at {self.final[segment]}")
         if segment not in known and segment not in self._implied:

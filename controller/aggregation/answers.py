@@ -1,0 +1,93 @@
+"""What the streams in memory answer about themselves: who holds time, and who is a member."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from noted_time import Hold
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from controller.aggregation.stream import StreamState
+    from noted_time import Decision
+
+WAITING_SHOWN = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The decision of one key now; `without` maps each holder to the lower time would go on to."""
+
+    decision: Decision
+    lower: int | None
+    without: Mapping[str, int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class WriterRow:
+    """One writer as the admin sees it; `noted_at` and `holding_since` in Unix ms.
+
+    Both are reckoned back from now by the service clock, so time without a controller is left out.
+    """
+
+    writer: str
+    state: str
+    times: Mapping[str, int]
+    position: Mapping[int, int]
+    noted_at: int
+    holding_since: int | None
+
+
+def explain(stream: StreamState, key: str | None, service_ms: int) -> Explanation:
+    """Explain where the time of `key` stands; raises `UnknownKey`.
+
+    At most 1000 holders are named, the longest first.
+    """
+    name = stream.settings.key_or_default(key)
+    aggregator = stream.aggregator
+    last = stream.history(name).last
+    decision = aggregator.decide(name, service_ms)
+    holders: tuple[str, ...] = ()
+    if isinstance(decision, Hold):
+        decision = Hold(decision.waiting_for[:WAITING_SHOWN])
+        holders = tuple(waiting.writer for waiting in decision.waiting_for)
+    without = {writer: aggregator.without(name, writer) for writer in holders}
+    return Explanation(decision, last.lower if last else None, without)
+
+
+def writers(
+    stream: StreamState, *, start: int, limit: int, service_ms: int, wall_ms: int
+) -> list[WriterRow]:
+    """Return `limit` members from the `start`-th on, the longest holders of time first."""
+    shift = wall_ms - service_ms
+    return [
+        _row(stream, writer, shift)
+        for writer in islice(_holders_first(stream), start, start + limit)
+    ]
+
+
+def _holders_first(stream: StreamState) -> Iterator[str]:
+    aggregator = stream.aggregator
+    holding = {
+        writer: since
+        for writer in aggregator.holders()
+        if (since := aggregator.holding_since(writer)) is not None
+    }
+    yield from sorted(holding, key=lambda writer: (holding[writer], writer))
+    yield from (writer for writer in aggregator.writers() if writer not in holding)
+
+
+def _row(stream: StreamState, writer: str, shift: int) -> WriterRow:
+    record = stream.aggregator.record(writer)
+    since = stream.aggregator.holding_since(writer)
+    return WriterRow(
+        writer=writer,
+        state="left_out" if record.left_out else record.state,
+        times=record.times,
+        position=record.position,
+        noted_at=record.noted_at + shift,
+        holding_since=None if since is None else since + shift,
+    )

@@ -1,0 +1,180 @@
+"""One stream in memory: its members, its marks, its readers, and when its next mark may come."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from noted_time import (
+    Accepted,
+    Aggregator,
+    MarkHistory,
+    ReaderGroup,
+    ScaleEvent,
+    StreamSettings,
+    Succession,
+)
+from noted_time.errors import UnknownKey
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from controller.aggregation.draft import Draft
+    from controller.store.port import AppendedMark, Store, StreamRecord
+    from noted_time import Mark, Refused, TimeWindow
+    from noted_time.note import NoteLike
+
+
+class StreamState:
+    """The running state of one stream.
+
+    The aggregator is ahead of the histories while a commit is under way: marks are made with the
+    notes they follow from and shown when both are durable.
+    """
+
+    def __init__(self, record: StreamRecord) -> None:
+        """Begin a stream without a past."""
+        self.record = record
+        self.aggregator = Aggregator(record.settings)
+        self.histories = {key: MarkHistory() for key in record.settings.keys}
+        self.groups: dict[str, ReaderGroup] = {}
+        self.scale_events: list[ScaleEvent] = []
+        self._next_mark_at: dict[str, int] = {}
+
+    @classmethod
+    def load(cls, record: StreamRecord, store: Store) -> StreamState:
+        """Return the stream as the store knows it."""
+        stream = cls(record)
+        succession = Succession()
+        stream.scale_events = store.scales(record.id)
+        for event in stream.scale_events:
+            succession.scale(event, known=event.sealed.keys())
+        last: dict[str, tuple[Mark, int]] = {}
+        for key, history in stream.histories.items():
+            for appended in store.marks(record.id, key):
+                history.append(appended.mark)
+                last[key] = (appended.mark, appended.appended_at)
+        stream.aggregator = Aggregator(record.settings, succession, last)
+        stream.aggregator.restore(store.members(record.id))
+        for reader in store.readers(record.id):
+            group = stream.groups.setdefault(reader.group, ReaderGroup())
+            group.report(reader.reader, reader.position)
+            if not reader.online:
+                group.offline(reader.reader, {})
+        return stream
+
+    @property
+    def id(self) -> str:
+        """The creation id: a stream made again under the same name has a new one."""
+        return self.record.id
+
+    @property
+    def settings(self) -> StreamSettings:
+        """The settings in force."""
+        return self.record.settings
+
+    def history(self, key: str | None) -> MarkHistory:
+        """Return the durable marks of `key`; raises `UnknownKey`."""
+        name = self.settings.key_or_default(key)
+        try:
+            return self.histories[name]
+        except KeyError:
+            raise UnknownKey(name, self.settings.keys) from None
+
+    def window(self, position: Mapping[int, int], key: str | None) -> TimeWindow:
+        """Return the time window of a reader's position; raises `UnknownKey`."""
+        return self.history(key).window(self.aggregator.succession.normalise(position))
+
+    def take_notes(self, notes: Iterable[NoteLike], draft: Draft) -> list[Accepted | Refused]:
+        """Feed the notes in order; where the stream marks every advance, so does each note."""
+        note, now = self.aggregator.note, draft.moment.service
+        every_advance = self.settings.mark_interval_ms == 0
+        touched = draft.touched(self)
+        results: list[Accepted | Refused] = []
+        for each in notes:
+            result = note(each, now)
+            if type(result) is Accepted:
+                touched.add(each.writer)
+                if every_advance and self._advance_all(draft):
+                    mark = self.aggregator.last_mark(self.settings.key_or_default(each.key))
+                    result = Accepted(mark.lower if mark else None)
+            results.append(result)
+        return results
+
+    def leave_out_the_silent(self, draft: Draft) -> tuple[str, ...]:
+        """Leave out the holders whose writer timeout is over; returns their names."""
+        names = self.aggregator.expire(draft.moment.service)
+        if names:
+            draft.touched(self).update(names)
+        return names
+
+    def advance_due(self, draft: Draft) -> int | None:
+        """Mark every key whose time may go on and whose mark interval is over.
+
+        Returns in how many ms the next key is due, `None` where none waits for its interval.
+        """
+        steady = draft.moment.steady
+        waits: list[int] = []
+        for key in self.settings.keys:
+            if self.aggregator.may_advance(key):
+                wait = self._next_mark_at.get(key, steady) - steady
+                if wait <= 0:
+                    self._advance(key, draft)
+                else:
+                    waits.append(wait)
+        return min(waits, default=None)
+
+    def publish(self, appended: AppendedMark) -> None:
+        """Show a mark that is durable now."""
+        self.histories[appended.key].append(appended.mark)
+
+    def reconfigure(self, record: StreamRecord, draft: Draft) -> None:
+        """Take changed settings; raises `Rejected` where a key would be taken away."""
+        self.aggregator.reconfigure(record.settings, draft.moment.service)
+        self.record = record
+        for key in record.settings.keys:
+            self.histories.setdefault(key, MarkHistory())
+        self._next_mark_at.clear()
+
+    def scale(self, event: ScaleEvent, draft: Draft) -> None:
+        """Take a scale event; one that was taken before is a replay and changes nothing.
+
+        Raises `InvalidScale`.
+        """
+        if event in self.scale_events:
+            return
+        self.aggregator.scale(event)
+        draft.batch.scales.append((self.id, len(self.scale_events), event))
+        self.scale_events.append(event)
+        draft.touched(self).update(self.aggregator.writers())
+
+    def report(self, group: str, reader: str, position: Mapping[int, int], draft: Draft) -> None:
+        """Take in how far a reader has read in its segments."""
+        state = self.groups.setdefault(group, ReaderGroup())
+        owners = {state.offsets[s][1] for s in position if s in state.offsets}
+        state.report(reader, position)
+        draft.read(self, group, owners | {reader})
+
+    def offline(self, group: str, reader: str, position: Mapping[int, int], draft: Draft) -> None:
+        """Put a reader's segments back to `position`; the reader no longer counts."""
+        self.groups[group].offline(reader, position)
+        draft.read(self, group, {reader})
+
+    def forget_old_marks(self, draft: Draft) -> None:
+        """Drop the marks that are older than the stream keeps them, never the last."""
+        horizon = draft.moment.wall - self.settings.mark_retention_ms
+        for key, history in self.histories.items():
+            through = min(history.written_before(horizon), history.last_seq - 1)
+            if through >= history.first_seq:
+                draft.batch.forgotten.append((self.id, key, through))
+
+    def _advance_all(self, draft: Draft) -> bool:
+        marks = [self._advance(key, draft) for key in self.settings.keys]
+        return any(mark is not None for mark in marks)
+
+    def _advance(self, key: str, draft: Draft) -> Mark | None:
+        moment = draft.moment
+        mark = self.aggregator.advance(key, now=moment.service, written_at=moment.wall)
+        if mark is not None:
+            draft.append(self, key, mark)
+            self._next_mark_at[key] = moment.steady + self.settings.mark_interval_ms
+        return mark

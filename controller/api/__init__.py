@@ -1,0 +1,1 @@
+"""HTTP: requests become calls of the service, values and errors become JSON."""

@@ -1,0 +1,33 @@
+"""What the routes share: the controller they call and how they name a stream."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Depends, Path, Request
+
+from controller.api.problems import MEDIA_TYPE
+from controller.api.shapes import Problem
+from controller.service.controller import Controller
+
+
+def the_controller(request: Request) -> Controller:
+    """Return the controller that this app serves."""
+    controller: Controller = request.app.state.controller
+    return controller
+
+
+ControllerDep = Annotated[Controller, Depends(the_controller)]
+StreamName = Annotated[str, Path(description="name of a stream")]
+
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    status: {"model": Problem, "content": {MEDIA_TYPE: {}}, "description": text}
+    for status, text in (
+        (400, "Malformed JSON"),
+        (404, "No such thing"),
+        (409, "Read again, then retry"),
+        (413, "Body over 1 MiB"),
+        (422, "A field does not fit"),
+        (503, "The database does not answer: retry after a while"),
+    )
+}

@@ -1,0 +1,99 @@
+"""What stands in front of the FastAPI app: the body limit, and the hot route's shortcut."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from controller.api.notes import Answer, answer_notes
+from controller.api.problems import MEDIA_TYPE, RETRY_AFTER_S, problem
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from controller.service.controller import Controller
+
+MAX_BODY = 1024 * 1024
+PREFIX, SUFFIX = "/v1/streams/", "/notes"
+UNAVAILABLE = 503
+
+
+class Front:
+    """ASGI: answers `POST /v1/streams/{stream}/notes` itself, passes the rest on.
+
+    A body over 1 MiB is refused before anything looks into it.
+    """
+
+    def __init__(self, app: ASGIApp, controller: Controller) -> None:
+        """Stand before `app`."""
+        self._app = app
+        self._controller = controller
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http" or scope["method"] == "GET":
+            await self._app(scope, receive, send)
+            return
+        body = await read_body(receive)
+        if body is None:
+            await _send(_too_large(), send)
+            return
+        stream = _stream_of_notes(scope)
+        if stream is None:
+            await self._app(scope, _replaying(body, receive), send)
+        else:
+            await _send(await answer_notes(self._controller, stream, body), send)
+
+
+def _stream_of_notes(scope: Scope) -> str | None:
+    path: str = scope["path"]
+    if scope["method"] == "POST" and path.endswith(SUFFIX) and path.startswith(PREFIX):
+        stream = path[len(PREFIX) : -len(SUFFIX)]
+        return stream if stream and "/" not in stream else None
+    return None
+
+
+def _too_large() -> Answer:
+    response = problem(413, "too_large", f"the body is over {MAX_BODY} bytes")
+    return response.status_code, MEDIA_TYPE, bytes(response.body)
+
+
+async def read_body(receive: Receive) -> bytes | None:
+    """Return the request's body, `None` where it is larger than `MAX_BODY`."""
+    message = await receive()
+    body: bytes = message.get("body", b"")
+    if not message.get("more_body", False):
+        return body if len(body) <= MAX_BODY else None
+    parts, size = [body], len(body)
+    while message.get("more_body", False):
+        message = await receive()
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+        if size > MAX_BODY:
+            return None
+    return b"".join(parts)
+
+
+def _replaying(body: bytes, receive: Receive) -> Receive:
+    """Return a receive that gives the body once, then what the connection says."""
+    given = False
+
+    async def replay() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return replay
+
+
+async def _send(answer: Answer, send: Send) -> None:
+    status, media_type, body = answer
+    headers = [
+        (b"content-type", media_type.encode()),
+        (b"content-length", str(len(body)).encode()),
+    ]
+    if status == UNAVAILABLE:
+        headers.append((b"retry-after", RETRY_AFTER_S.encode()))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

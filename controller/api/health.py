@@ -1,0 +1,31 @@
+"""Routes for those who run the controller: liveness, readiness, metrics."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Response
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from controller.api.deps import PROBLEMS, ControllerDep
+from controller.api.replies import reply
+
+router = APIRouter(tags=["health"])
+
+
+@router.get("/healthz")
+async def alive() -> Response:
+    """Say that the process answers."""
+    return reply({"status": "ok"})
+
+
+@router.get("/readyz", responses={503: PROBLEMS[503]})
+async def ready(controller: ControllerDep) -> Response:
+    """Say that the database answers and the streams are loaded."""
+    await controller.check_ready()
+    return reply({"status": "ready"})
+
+
+@router.get("/metrics")
+async def metrics(controller: ControllerDep) -> Response:
+    """Return the metrics in Prometheus' text format."""
+    text = generate_latest(controller.measure().registry)
+    return Response(text, media_type=CONTENT_TYPE_LATEST)

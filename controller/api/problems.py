@@ -1,0 +1,117 @@
+"""How errors are told over HTTP: RFC 9457 problem details, one `code` for each kind.
+
+The status says whose turn it is: 4xx don't retry as it is, 503 retry after a while.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from starlette.responses import Response
+
+from controller.store.port import StoreUnavailable
+from noted_time.errors import (
+    Conflict,
+    InvalidName,
+    InvalidScale,
+    NotCompleteYet,
+    NotedTimeError,
+    Rejected,
+    UnknownKey,
+    UnknownReader,
+    UnknownStream,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fastapi import FastAPI, Request
+    from fastapi.exceptions import RequestValidationError
+    from starlette.exceptions import HTTPException
+
+MEDIA_TYPE = "application/problem+json"
+RETRY_AFTER_S = "1"
+
+KINDS: tuple[tuple[type[Exception], int, str], ...] = (
+    (UnknownStream, 404, "unknown_stream"),
+    (UnknownReader, 404, "unknown_reader"),
+    (NotCompleteYet, 404, "not_complete_yet"),
+    (InvalidName, 422, "invalid_name"),
+    (InvalidScale, 422, "invalid_scale"),
+    (UnknownKey, 422, "unknown_key"),
+    (Rejected, 422, "rejected"),
+    (Conflict, 409, "conflict"),
+    (StoreUnavailable, 503, "unavailable"),
+)
+"""The first that fits counts: status and code of every error that may leave the service."""
+
+
+def problem(status: int, code: str, detail: str, **facts: Any) -> Response:  # noqa: ANN401 - any JSON
+    """Return a problem document; `facts` are further members of it."""
+    body = {
+        "type": f"urn:noted-time:problem:{code}",
+        "title": code.replace("_", " ").capitalize(),
+        "status": status,
+        "code": code,
+        "detail": detail,
+        **facts,
+    }
+    headers = {"Retry-After": RETRY_AFTER_S} if status == 503 else None  # noqa: PLR2004 - HTTP
+    return Response(msgspec.json.encode(body), status, headers, media_type=MEDIA_TYPE)
+
+
+def problem_of(error: Exception) -> Response:
+    """Return the problem document of an error that left the service."""
+    status, code = next((s, c) for kind, s, c in KINDS if isinstance(error, kind))
+    return problem(status, code, str(error), **_facts(error))
+
+
+def _facts(error: Exception) -> dict[str, Any]:
+    if isinstance(error, NotCompleteYet):
+        return {"complete_to": error.time, "lower": error.lower}
+    if isinstance(error, UnknownKey):
+        return {"key": error.key, "keys": list(error.declared)}
+    if isinstance(error, InvalidScale):
+        return {"segment": error.segment}
+    return {}
+
+
+def install(app: FastAPI) -> None:
+    """Make every error of `app` a problem document."""
+    from fastapi.exceptions import RequestValidationError  # noqa: PLC0415 - see _unfit
+    from starlette.exceptions import HTTPException  # noqa: PLC0415
+
+    async def refused(_: Request, error: Exception) -> Response:
+        return problem_of(error)
+
+    app.add_exception_handler(NotedTimeError, refused)
+    app.add_exception_handler(StoreUnavailable, refused)
+    app.add_exception_handler(RequestValidationError, _unfit)  # type: ignore[arg-type]
+    app.add_exception_handler(HTTPException, _http)  # type: ignore[arg-type]
+
+
+async def _unfit(_: Request, error: RequestValidationError) -> Response:
+    """Name each field that does not fit, and why; JSON that cannot be parsed is a 400."""
+    found = [{"where": _path(e["loc"]), "what": e["msg"]} for e in error.errors()]
+    detail = "; ".join(f"{each['where']}: {each['what']}" for each in found[:10])
+    if any(e["type"] == "json_invalid" for e in error.errors()):
+        return problem(400, "malformed_json", detail)
+    return problem(422, "invalid_request", detail, errors=found)
+
+
+async def _http(_: Request, error: HTTPException) -> Response:
+    codes = {404: "not_found", 405: "method_not_allowed", 413: "too_large"}
+    code = codes.get(error.status_code, "http_error")
+    answer = problem(error.status_code, code, str(error.detail))
+    _copy(error.headers, answer)
+    return answer
+
+
+def _copy(headers: Mapping[str, str] | None, answer: Response) -> None:
+    for name, value in (headers or {}).items():
+        answer.headers[name] = value
+
+
+def _path(where: tuple[int | str, ...]) -> str:
+    return ".".join(str(part) for part in where)

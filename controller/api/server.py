@@ -1,0 +1,61 @@
+"""How the app is served: uvicorn, with a shutdown that leaves nobody hanging."""
+
+from __future__ import annotations
+
+import gc
+from typing import TYPE_CHECKING
+
+import structlog
+import uvicorn
+
+from controller.api.app import create_app
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from controller.service.controller import Controller
+
+log = structlog.get_logger()
+
+GRACE_S = 10
+
+
+class Server(uvicorn.Server):
+    """A server that lets long polls go when it is told to stop.
+
+    uvicorn waits for open requests before it ends the app's lifespan, so a long poll would keep a
+    stopping controller up for its whole wait.
+    """
+
+    def __init__(self, config: uvicorn.Config, controller: Controller) -> None:
+        """Serve as configured."""
+        super().__init__(config)
+        self._controller = controller
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Begin the shutdown on a signal."""
+        self._controller.let_go()
+        super().handle_exit(sig, frame)
+
+
+def serve(controller: Controller, *, host: str, port: int) -> None:
+    """Serve until SIGTERM or SIGINT; every request that was taken is answered."""
+    # What is loaded stays: without this a full collection over 100,000 members stops
+    # everything for 160 ms.
+    gc.freeze()
+    gc.set_threshold(50_000, 50, 50)
+    config = uvicorn.Config(
+        create_app(controller),
+        host=host,
+        port=port,
+        loop="auto",
+        http="auto",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=GRACE_S,
+        backlog=4096,
+    )
+    Server(config, controller).run()

@@ -1,0 +1,112 @@
+"""Routes of the streams themselves: settings, members, scale events, why time stands."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Path, Query, Request, Response
+
+from controller.api import notes, shapes
+from controller.api.deps import PROBLEMS, ControllerDep, StreamName
+from controller.api.replies import (
+    explanation_to_wire,
+    reply,
+    stream_to_wire,
+    writer_to_wire,
+)
+from noted_time import ScaleEvent
+from noted_time.wire import position_from_wire
+
+router = APIRouter(prefix="/streams", tags=["streams"], responses=PROBLEMS)
+Limit = Annotated[int, Query(ge=1, le=1000)]
+
+
+@router.get("", response_model=shapes.StreamsPage)
+async def list_streams(
+    controller: ControllerDep, after: str | None = None, limit: Limit = 100
+) -> Response:
+    """List streams by name, a page at a time."""
+    names = [name for name in controller.world.names() if after is None or name > after]
+    page = names[:limit]
+    body = {
+        "streams": [stream_to_wire(controller.stream(name)) for name in page],
+        "next": page[-1] if len(names) > limit else None,
+    }
+    return reply(body)
+
+
+@router.put(
+    "/{stream}",
+    response_model=shapes.StreamShape,
+    responses={201: {"model": shapes.StreamShape, "description": "Created"}},
+)
+async def put_stream(
+    controller: ControllerDep,
+    stream: Annotated[shapes.Name, Path()],
+    changes: Annotated[shapes.StreamChanges | None, Body()] = None,
+) -> Response:
+    """Create the stream, or change the settings that are given."""
+    given: dict[str, Any] = changes.model_dump(exclude_none=True) if changes else {}
+    if "keys" in given:
+        given["keys"] = tuple(given["keys"])
+    state, created = await controller.put_stream(stream, given)
+    return reply(stream_to_wire(state), 201 if created else 200)
+
+
+@router.get("/{stream}", response_model=shapes.StreamShape)
+async def get_stream(controller: ControllerDep, stream: StreamName) -> Response:
+    """Return settings, creation id, the last mark per key and the scale events."""
+    return reply(stream_to_wire(controller.stream(stream)))
+
+
+@router.delete("/{stream}", status_code=204)
+async def delete_stream(controller: ControllerDep, stream: StreamName) -> Response:
+    """Remove the stream with its marks, notes and readers."""
+    await controller.drop_stream(stream)
+    return Response(status_code=204)
+
+
+@router.post(
+    "/{stream}/notes",
+    response_model=shapes.NotesAnswer,
+    openapi_extra={"requestBody": notes.REQUEST_BODY},
+)
+async def post_notes(controller: ControllerDep, stream: StreamName, request: Request) -> Response:
+    """Note time: up to 1000 notes; 200 means that every accepted one is durable."""
+    body = await request.body()
+    status, media_type, answer = await notes.answer_notes(controller, stream, body)
+    return Response(answer, status, media_type=media_type)
+
+
+@router.get("/{stream}/writers", response_model=shapes.WritersPage)
+async def list_writers(
+    controller: ControllerDep,
+    stream: StreamName,
+    start: Annotated[int, Query(ge=0, le=10**9)] = 0,
+    limit: Limit = 100,
+) -> Response:
+    """List the members, the longest holder of time first."""
+    rows = controller.writers(stream, start=start, limit=limit + 1)
+    body = {
+        "writers": [writer_to_wire(row) for row in rows[:limit]],
+        "next": start + limit if len(rows) > limit else None,
+    }
+    return reply(body)
+
+
+@router.get("/{stream}/explain", response_model=shapes.ExplainShape)
+async def explain(
+    controller: ControllerDep, stream: StreamName, key: shapes.Name | None = None
+) -> Response:
+    """Say where time stands, whom it waits for, and where it would be without them."""
+    return reply(explanation_to_wire(controller.explain(stream, key)))
+
+
+@router.post("/{stream}/scale", response_model=shapes.StreamShape)
+async def scale(
+    controller: ControllerDep, stream: StreamName, event: shapes.ScaleRequest
+) -> Response:
+    """Seal segments at their final offsets and create successors; a repeat is a no-op."""
+    created = {int(segment): tuple(before) for segment, before in event.created.items()}
+    taken = ScaleEvent(position_from_wire(event.sealed), created)
+    return reply(stream_to_wire(await controller.scale(stream, taken)))

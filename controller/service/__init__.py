@@ -1,0 +1,1 @@
+"""What the controller does for its callers: group commit, long polls, timeouts."""

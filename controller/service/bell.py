@@ -1,0 +1,55 @@
+"""How those who wait for marks are woken."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+
+
+class Bell:
+    """Wakes the long polls of a stream when it has new marks, and all of them at shutdown."""
+
+    def __init__(self) -> None:
+        """Begin with nobody waiting."""
+        self._waiting: defaultdict[str, set[asyncio.Future[None]]] = defaultdict(set)
+        self._silenced = False
+
+    def __len__(self) -> int:
+        return sum(map(len, self._waiting.values()))
+
+    async def wait(self, stream_id: str, seconds: float) -> bool:
+        """Wait until the stream's bell rings; false when `seconds` passed or nobody rings any more.
+
+        No await lies between the caller's look at the marks and the entry in the list, so no ring
+        is lost.
+        """
+        if self._silenced:
+            return False
+        woken = asyncio.get_running_loop().create_future()
+        self._waiting[stream_id].add(woken)
+        try:
+            async with asyncio.timeout(seconds):
+                await woken
+        except TimeoutError:
+            return False
+        finally:
+            self._forget(stream_id, woken)
+        return not self._silenced
+
+    def ring(self, stream_id: str) -> None:
+        """Wake everybody who waits for the stream."""
+        for woken in self._waiting.get(stream_id, ()):
+            if not woken.done():
+                woken.set_result(None)
+
+    def silence(self) -> None:
+        """Wake everybody for the last time."""
+        self._silenced = True
+        for stream_id in list(self._waiting):
+            self.ring(stream_id)
+
+    def _forget(self, stream_id: str, woken: asyncio.Future[None]) -> None:
+        waiting = self._waiting[stream_id]
+        waiting.discard(woken)
+        if not waiting:
+            del self._waiting[stream_id]

@@ -1,0 +1,208 @@
+"""Group commit: everything that changes a stream goes through here, a batch at a time.
+
+Theory of operation. Callers submit *work*: a function that changes the streams in memory and notes
+in a draft what must be written. One task takes all work that is waiting, runs it in order, lets
+time advance, and commits the draft in one transaction on a thread of its own; meanwhile the next
+batch gathers. A caller is answered after its commit, so an answer means durable, and there is no
+delay to tune: an idle controller commits at once, a busy one in larger batches.
+
+Marks are committed in the transaction of the notes they follow from. So every note that was
+acknowledged before a mark is appended is either in that mark's transaction or in an earlier one,
+and was fed to the aggregator before the mark was made.
+
+Memory is ahead of the database while a commit is under way. If the commit fails nothing of the
+batch was written: all of its callers are told so, and memory is read anew. The history that makes
+cuts tight is lost then, which loosens the next cut and never makes it unsound.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from controller.aggregation.draft import Draft
+from controller.aggregation.world import World
+from controller.store.port import StoreUnavailable
+from noted_time import NotedTimeError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from controller.aggregation.stream import StreamState
+    from controller.service.bell import Bell
+    from controller.service.clocks import Clocks
+    from controller.service.metrics import Metrics
+    from controller.store.port import Batch, Store
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class Job:
+    """Work that waits for its commit; `last` work ends its batch (a stream may be made again)."""
+
+    work: Callable[[World, Draft], Any]
+    answer: asyncio.Future[Any]
+    last: bool = False
+    outcome: Any = None
+
+    def run(self, world: World, draft: Draft) -> None:
+        """Do the work; a refusal is its outcome, anything else is a fault of the batch."""
+        try:
+            self.outcome = self.work(world, draft)
+        except NotedTimeError as refusal:
+            self.outcome = refusal
+
+    def resolve(self) -> None:
+        """Answer the caller, if it still waits."""
+        if self.answer.done():
+            return
+        if isinstance(self.outcome, Exception):
+            self.answer.set_exception(self.outcome)
+        else:
+            self.answer.set_result(self.outcome)
+
+
+class Committer:
+    """The one task that changes streams."""
+
+    def __init__(self, store: Store, clocks: Clocks, bell: Bell, metrics: Metrics) -> None:
+        """Begin without streams; `start` loads them."""
+        self.world = World()
+        self.ready = False
+        self._store = store
+        self._clocks = clocks
+        self._bell = bell
+        self._metrics = metrics
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="store")
+        self._queue: list[Job] = []
+        self._work = asyncio.Event()
+        self._waiting: dict[str, StreamState] = {}
+        self._closing = False
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Load the streams and begin to commit; raises `StoreUnavailable`."""
+        self._clocks.service.now = await self._in_thread(self._store.service_ms)
+        await self._load()
+        self._task = asyncio.create_task(self._run(), name="committer")
+
+    async def close(self) -> None:
+        """Commit what is waiting, then stop."""
+        self._closing = True
+        self._work.set()
+        if self._task is not None:
+            await self._task
+        self._thread.shutdown()
+
+    def submit(self, work: Callable[[World, Draft], Any], *, last: bool = False) -> Any:  # noqa: ANN401 - as many kinds of answer as of work
+        """Queue work; returns a future of its outcome, durable when it is there."""
+        if not self.ready:
+            message = "the database does not answer; try again"
+            raise StoreUnavailable(message)
+        answer = asyncio.get_running_loop().create_future()
+        self._queue.append(Job(work, answer, last))
+        self._work.set()
+        return answer
+
+    async def ping(self) -> None:
+        """Raise `StoreUnavailable` where the database does not answer."""
+        await self._in_thread(self._store.ping)
+
+    @property
+    def depth(self) -> int:
+        """How many jobs wait for the next commit."""
+        return len(self._queue)
+
+    async def _run(self) -> None:
+        while True:
+            await self._work.wait()
+            await asyncio.sleep(0)  # let every request that is parsed already join this batch
+            self._work.clear()
+            jobs = self._take()
+            await self._commit(jobs)
+            if self._queue:
+                self._work.set()
+            elif self._closing:
+                return
+
+    def _take(self) -> list[Job]:
+        queue = self._queue
+        end = next((i + 1 for i, job in enumerate(queue) if job.last), len(queue))
+        self._queue = queue[end:]
+        return queue[:end]
+
+    async def _commit(self, jobs: list[Job]) -> None:
+        draft = Draft.at(self._clocks.read())
+        try:
+            for job in jobs:
+                job.run(self.world, draft)
+            self._advance(draft)
+            if not draft.is_empty:
+                await self._write(draft.finished())
+        except Exception as fault:
+            log.exception("commit_failed", jobs=len(jobs))
+            for job in jobs:
+                job.outcome = _told(fault)
+            await self._reload()
+        for job in jobs:
+            job.resolve()
+
+    def _advance(self, draft: Draft) -> None:
+        streams = {stream.id: stream for stream in draft.streams()} | self._waiting
+        self._waiting = {}
+        waits = []
+        for stream in streams.values():
+            if self.world.find(stream.record.name) is not stream:
+                continue
+            wait = stream.advance_due(draft)
+            if wait is not None:
+                self._waiting[stream.id] = stream
+                waits.append(wait)
+        if waits:
+            asyncio.get_running_loop().call_later(min(waits) / 1000, self._work.set)
+
+    async def _write(self, batch: Batch) -> None:
+        with self._metrics.commit(batch):
+            await self._in_thread(self._store.commit, batch)
+        self.world.publish(batch)
+        for stream_id in {appended.stream_id for appended in batch.marks} | set(batch.dropped):
+            self._bell.ring(stream_id)
+
+    async def _reload(self) -> None:
+        """Read the streams anew, however long the database stays away."""
+        self.ready = False
+        for job in self._queue:
+            job.outcome = StoreUnavailable("the database does not answer; try again")
+            job.resolve()
+        self._queue.clear()
+        delay = 0.05
+        while not self._closing:
+            try:
+                await self._load()
+            except StoreUnavailable as away:
+                log.warning("store_unavailable", error=str(away), retry_in_s=delay)
+                await asyncio.sleep(delay)
+                delay = min(delay * 2, 2.0)
+            else:
+                return
+
+    async def _load(self) -> None:
+        self.world = await self._in_thread(World.load, self._store)
+        self._waiting = {stream.id: stream for stream in self.world}
+        self.ready = True
+        self._work.set()
+
+    async def _in_thread(self, call: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401 - passes on what it is given
+        return await asyncio.get_running_loop().run_in_executor(self._thread, call, *arguments)
+
+
+def _told(fault: Exception) -> Exception:
+    """Return what a caller is told of a fault: whatever it was, nothing was written."""
+    if isinstance(fault, StoreUnavailable | NotedTimeError):
+        return fault
+    return StoreUnavailable(f"the batch was given up: {type(fault).__name__}")

@@ -1,0 +1,280 @@
+"""The controller as its callers see it: changes that are durable when answered, and reads."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import structlog
+
+from controller.aggregation.answers import Explanation, WriterRow, explain, writers
+from controller.aggregation.stream import StreamState
+from controller.service.bell import Bell
+from controller.service.clocks import Clocks
+from controller.service.committer import Committer
+from controller.service.metrics import Metrics
+from controller.store.port import StoreUnavailable, StreamRecord
+from noted_time import Accepted, StreamSettings
+from noted_time.errors import UnknownReader
+from noted_time.settings import checked_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from controller.aggregation.draft import Draft
+    from controller.aggregation.world import World
+    from controller.store.port import Store
+    from noted_time import Mark, ReaderGroup, Refused, ScaleEvent
+    from noted_time.note import NoteLike
+
+log = structlog.get_logger()
+
+TICK_S = 0.1
+KEEP_CLOCK_EVERY_MS = 5_000
+FORGET_EVERY_MS = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class NewMarks:
+    """What a poll for marks found, and of which stream."""
+
+    stream: StreamState
+    marks: Sequence[Mark]
+
+
+class Controller:
+    """One controller over one store."""
+
+    def __init__(self, store: Store, clocks: Clocks | None = None) -> None:
+        """Begin; `start` loads the streams."""
+        self.metrics = Metrics()
+        self._clocks = clocks or Clocks()
+        self._bell = Bell()
+        self._committer = Committer(store, self._clocks, self._bell, self.metrics)
+        self._store = store
+        self._ticker: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Load the streams and serve; raises `StoreUnavailable`."""
+        await self._committer.start()
+        self._ticker = asyncio.create_task(self._tick(), name="ticker")
+        log.info("started", streams=len(self.world))
+
+    def let_go(self) -> None:
+        """Answer the long polls, so that a shutdown need not wait for them."""
+        self._bell.silence()
+
+    async def close(self) -> None:
+        """Commit what is in flight and give the store back."""
+        self.let_go()
+        if self._ticker is not None:
+            self._ticker.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._ticker
+        await self._committer.close()
+        self._store.close()
+        log.info("stopped")
+
+    @property
+    def world(self) -> World:
+        """The streams in memory."""
+        return self._committer.world
+
+    def stream(self, name: str) -> StreamState:
+        """Return the stream of that name; raises `UnknownStream`."""
+        return self.world.stream(name)
+
+    # Changes: durable when they return
+
+    async def note(self, name: str, notes: Sequence[NoteLike]) -> list[Accepted | Refused]:
+        """Take the notes, in order; raises `UnknownStream`, `StoreUnavailable`."""
+        results: list[Accepted | Refused] = await self._committer.submit(
+            lambda world, draft: world.stream(name).take_notes(notes, draft)
+        )
+        return results
+
+    def count_notes(self, results: Sequence[Accepted | Refused]) -> None:
+        """Count what became of the notes of one request."""
+        accepted = sum(type(result) is Accepted for result in results)
+        self.metrics.accepted.inc(accepted)
+        for result in results if accepted < len(results) else ():
+            if not isinstance(result, Accepted):
+                self.metrics.notes.labels(result.status).inc()
+
+    async def put_stream(self, name: str, changes: Mapping[str, Any]) -> tuple[StreamState, bool]:
+        """Create the stream or change its settings; returns it and whether it is new."""
+        checked_name("stream", name)
+
+        def put(world: World, draft: Draft) -> tuple[StreamState, bool]:
+            known = world.find(name)
+            if known is None:
+                stream = StreamState(StreamRecord(uuid4().hex, name, StreamSettings(**changes)))
+                world.add(stream)
+            else:
+                stream = known
+                settings = replace(stream.settings, **changes)
+                stream.reconfigure(replace(stream.record, settings=settings), draft)
+            draft.touched(stream)
+            draft.batch.streams.append(stream.record)
+            return stream, known is None
+
+        stream, created = await self._committer.submit(put)
+        log.info("stream_created" if created else "stream_updated", stream=name)
+        return stream, created
+
+    async def drop_stream(self, name: str) -> None:
+        """Remove the stream with its marks, notes and readers; raises `UnknownStream`."""
+
+        def drop(world: World, draft: Draft) -> None:
+            stream = world.stream(name)
+            world.remove(stream)
+            draft.drop(stream)
+
+        await self._committer.submit(drop, last=True)
+        log.info("stream_removed", stream=name)
+
+    async def scale(self, name: str, event: ScaleEvent) -> StreamState:
+        """Take a scale event; raises `InvalidScale`."""
+
+        def scale(world: World, draft: Draft) -> StreamState:
+            stream = world.stream(name)
+            stream.scale(event, draft)
+            return stream
+
+        stream: StreamState = await self._committer.submit(scale)
+        log.info("stream_scaled", stream=name, sealed=dict(event.sealed))
+        return stream
+
+    async def report(
+        self, name: str, group: str, reader: str, position: Mapping[int, int]
+    ) -> StreamState:
+        """Take in how far a reader of a group has read."""
+        checked_name("reader group", group)
+        checked_name("reader", reader)
+
+        def report(world: World, draft: Draft) -> StreamState:
+            stream = world.stream(name)
+            stream.report(group, reader, position, draft)
+            return stream
+
+        stream: StreamState = await self._committer.submit(report)
+        return stream
+
+    async def offline(
+        self, name: str, group: str, reader: str, position: Mapping[int, int]
+    ) -> StreamState:
+        """Put a reader's segments back to `position`; raises `UnknownReader`."""
+
+        def offline(world: World, draft: Draft) -> StreamState:
+            stream = world.stream(name)
+            if reader not in self._group(stream, group).readers:
+                raise UnknownReader(group, reader)
+            stream.offline(group, reader, position, draft)
+            return stream
+
+        stream: StreamState = await self._committer.submit(offline)
+        return stream
+
+    # Reads
+
+    async def marks(
+        self, name: str, key: str | None, *, after: int, limit: int, wait_ms: int
+    ) -> NewMarks:
+        """Return the marks after a seq, waiting up to `wait_ms` while there is none.
+
+        Raises `UnknownStream` (also when the stream is removed meanwhile) and `UnknownKey`.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + wait_ms / 1000
+        while True:
+            stream = self.stream(name)
+            found = stream.history(key).after(after, limit)
+            left = deadline - loop.time()
+            if found or left <= 0 or not await self._bell.wait(stream.id, left):
+                return NewMarks(stream, found)
+
+    def explain(self, name: str, key: str | None) -> Explanation:
+        """Return the decision of a key now, and what it would be without each holder."""
+        return explain(self.stream(name), key, self._clocks.read().service)
+
+    def writers(self, name: str, *, start: int, limit: int) -> list[WriterRow]:
+        """Return a page of the stream's members, the longest holder first."""
+        now = self._clocks.read()
+        return writers(
+            self.stream(name), start=start, limit=limit, service_ms=now.service, wall_ms=now.wall
+        )
+
+    def group(self, name: str, group: str) -> tuple[StreamState, ReaderGroup]:
+        """Return a reader group; raises `UnknownReader` where nobody has reported."""
+        stream = self.stream(name)
+        return stream, self._group(stream, group)
+
+    async def check_ready(self) -> None:
+        """Raise `StoreUnavailable` where the controller cannot serve."""
+        if not self._committer.ready:
+            message = "the streams are not loaded"
+            raise StoreUnavailable(message)
+        await self._committer.ping()
+
+    def measure(self) -> Metrics:
+        """Return the metrics, with the gauges of the streams as they are now."""
+        metrics = self.metrics
+        metrics.streams.set(len(self.world))
+        metrics.long_polls.set(len(self._bell))
+        for labelled in (metrics.lower, metrics.holders, metrics.members):
+            labelled.clear()
+        for stream in self.world:
+            name = stream.record.name
+            metrics.members.labels(name).set(len(stream.aggregator))
+            metrics.holders.labels(name).set(len(stream.aggregator.holders()))
+            for key, history in stream.histories.items():
+                if history.last is not None:
+                    metrics.lower.labels(name, key).set(history.last.lower)
+        return metrics
+
+    # Time
+
+    async def _tick(self) -> None:
+        kept_at = forgot_at = 0
+        while True:
+            await asyncio.sleep(TICK_S)
+            now = self._clocks.read()
+            timeouts = [stream.aggregator.next_timeout() for stream in self.world]
+            holding = [due for due in timeouts if due is not None]
+            if any(due <= now.service for due in holding):
+                await self._try(self._leave_out_the_silent)
+            if holding and now.service - kept_at >= KEEP_CLOCK_EVERY_MS:
+                kept_at = now.service
+                await self._try(_keep_clock)
+            if now.service - forgot_at >= FORGET_EVERY_MS:
+                forgot_at = now.service
+                await self._try(_forget_old_marks)
+
+    async def _try(self, work: Any) -> None:  # noqa: ANN401 - any work
+        with contextlib.suppress(StoreUnavailable):  # the next tick tries again
+            await self._committer.submit(work)
+
+    def _leave_out_the_silent(self, world: World, draft: Draft) -> None:
+        for stream in world:
+            for writer in stream.leave_out_the_silent(draft):
+                self.metrics.left_out.inc()
+                log.warning("left_out", stream=stream.record.name, writer=writer)
+
+    @staticmethod
+    def _group(stream: StreamState, group: str) -> ReaderGroup:
+        try:
+            return stream.groups[group]
+        except KeyError:
+            raise UnknownReader(group) from None
+
+
+def _keep_clock(_world: World, draft: Draft) -> None:
+    draft.keep_clock = True
+
+
+def _forget_old_marks(world: World, draft: Draft) -> None:
+    for stream in world:
+        stream.forget_old_marks(draft)
