@@ -1,0 +1,71 @@
+"""How a batch of notes travels to the controller: one HTTP request, errors in our own words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import httpx
+
+from noted_time.errors import Unreachable
+from noted_time.problems import error_of
+from noted_time.wire import note_to_wire
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from noted_time.note import Note
+
+
+class Connection:
+    """One keep-alive connection to `/v1/streams/{stream}/notes`."""
+
+    def __init__(
+        self, url: str, stream: str, *, timeout_s: float, transport: httpx.BaseTransport | None
+    ) -> None:
+        """Connect with the first post; `transport` takes the place of the network."""
+        self._stream = stream
+        self._path = f"/v1/streams/{stream}/notes"
+        self._http = httpx.Client(
+            base_url=url, timeout=timeout_s, transport=transport, trust_env=transport is None
+        )
+
+    def post(self, notes: Sequence[Note]) -> list[dict[str, Any]]:
+        """Return the results in the order of the notes, which are durable then.
+
+        Raises `Unreachable` where the outcome is unknown, `Rejected` where the whole request was
+        refused.
+        """
+        body = {"notes": [note_to_wire(note) for note in notes]}
+        try:
+            answer = self._http.post(self._path, json=body)
+        except httpx.HTTPError as error:
+            message = f"no answer from {self._http.base_url}: {str(error) or type(error).__name__}"
+            raise Unreachable(message) from error
+        return _results(self._decoded(answer), len(notes))
+
+    def close(self) -> None:
+        """Give the connection back."""
+        self._http.close()
+
+    def _decoded(self, answer: httpx.Response) -> dict[str, Any]:
+        body = _object(answer)
+        if answer.is_success:
+            return body
+        after = answer.headers.get("retry-after")
+        raise error_of(answer.status_code, body, stream=self._stream, retry_after=after)
+
+
+def _results(body: dict[str, Any], count: int) -> list[dict[str, Any]]:
+    results = body.get("results", [])
+    if len(results) != count or not all("status" in result for result in results):
+        message = f"not an answer to {count} notes: {str(body)[:200]}"
+        raise Unreachable(message)
+    return list(results)
+
+
+def _object(answer: httpx.Response) -> dict[str, Any]:
+    try:
+        body = answer.json()
+    except ValueError:
+        return {}
+    return body if isinstance(body, dict) else {}

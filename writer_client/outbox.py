@@ -1,0 +1,313 @@
+"""What one writer has noted and the controller has not yet answered, coalesced.
+
+Notes are monotone, so the latest of each key says all that the earlier ones said, only less
+tightly: the outbox keeps one note a key and at most one change of state, whatever the rate. Three
+rules make that sound:
+
+* Every note carries the writer's *whole* position at the moment it was made, not what the caller
+  named then. A key's note never stands on segments that an earlier, coalesced note told of, and a
+  stream that was made again learns the whole position from the next note.
+* Notes leave in the order of their last making, so positions rise along the way.
+* A note without time (joined, idle, left) comes last and is withdrawn by any later one, which says
+  more: it carries the newer state and a position that reaches it. What is sent is therefore always
+  a tail of what was noted, never a reordering.
+
+A batch whose outcome is unknown is put back in front and coalesced with what came meanwhile. It may
+be applied twice, which is no harm: equal notes are accepted, and an `idle` repeats the last time of
+its key, so that one that arrives late, after the writer returned and noted on, is refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from noted_time.cut import MAX_INT64, MIN_INT64, StreamCut, join_into
+from noted_time.errors import InvalidNote, Rejected
+from noted_time.note import MAX_NOTES_PER_REQUEST, Note
+from noted_time.settings import checked_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from noted_time.note import State
+
+OFFSETS_PER_REQUEST = 20_000
+"""Keeps a request below the controller's 1 MiB, at no more than 45 bytes an offset."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A note that waits, and the ticket of the oldest call that it speaks for."""
+
+    note: Note
+    since: int
+
+
+Batch = tuple[Pending, ...]
+
+
+class Outbox:
+    """One writer's notes on their way; no thread, no clock, no network.
+
+    >>> outbox = Outbox("UA")
+    >>> for time, offset in ((5, 10), (7, 14)):
+    ...     _ = outbox.note(time, {0: offset})
+    >>> outbox.idle({})
+    3
+    >>> batch = outbox.take()
+    >>> [(p.note.time, dict(p.note.position), p.note.state) for p in batch]
+    [(7, {0: 14}, 'live'), (7, {0: 14}, 'idle')]
+    >>> outbox.answered(batch, [{"status": "accepted", "lower": 4}] * 2)
+    >>> outbox.lower(None), outbox.durable_through
+    (4, 3)
+    """
+
+    def __init__(self, writer: str) -> None:
+        """Begin empty; raises `InvalidName`."""
+        self.writer = checked_name("writer", writer)
+        self.state: State = "left"
+        self._position: dict[int, int] = {}
+        self._times: dict[str | None, int] = {}
+        self._largest: dict[str | None, int] = {}
+        self._declared: dict[str | None, int] = {}
+        self._lowers: dict[str | None, int] = {}
+        self._timed: dict[str | None, Pending] = {}
+        self._change: Pending | None = None
+        self._in_flight: Batch = ()
+        self._behind: set[str | None] = set()
+        self._calls = 0
+        self._refused: dict[object, Rejected] = {}
+
+    # What the writer says; each returns a ticket for `durable_through`
+
+    def note(
+        self,
+        time: int,
+        position: Mapping[int, int],
+        *,
+        key: str | None = None,
+        max_time: int | None = None,
+    ) -> int:
+        """Note that all events with a time of `key` below `time` lie below the position.
+
+        Raises `InvalidNote` where time or position goes back behind what was noted here before,
+        `Rejected` for numbers outside int64; nothing is noted then.
+        """
+        self._check_time(time, key)
+        self._move(position)
+        if max_time is not None:
+            self._declare(key, max_time)
+        self._times.pop(key, None)
+        self._times[key] = time
+        since = self._withdraw(key)
+        note = Note(self.writer, time, self._position, key, self._largest.get(key), "live")
+        self._timed[key] = Pending(note, since)
+        self.state = "live"
+        return self._calls
+
+    def join(self, position: Mapping[int, int]) -> int:
+        """Say that the writer is there and time must wait for it."""
+        return self._changed("live", position)
+
+    def idle(self, position: Mapping[int, int]) -> int:
+        """Say that nobody need wait for the writer until it notes again."""
+        return self._changed("idle", position)
+
+    def left(self, position: Mapping[int, int]) -> int:
+        """Say that the writer is done and its position is final."""
+        return self._changed("left", position)
+
+    def wrote(self, event_time: int | None, key: str | None, position: Mapping[int, int]) -> None:
+        """Remember what was written; the next note tells of it.
+
+        A writer that is not live joins by it: time has to wait for what it goes on to write.
+        """
+        if event_time is not None:
+            self._declare(key, event_time)
+        if self.state == "live":
+            self._move(position)
+        else:
+            self.join(position)
+
+    @property
+    def position(self) -> dict[int, int]:
+        """The whole position of the writer so far: segment → exclusive offset."""
+        return dict(self._position)
+
+    def time(self, key: str | None) -> int | None:
+        """Return the last time noted for `key`."""
+        return self._times.get(key)
+
+    # What the sender does
+
+    def __bool__(self) -> bool:
+        return bool(self._timed) or self._change is not None
+
+    def take(self) -> Batch:
+        """Return the next notes to post; they stay the outbox's until answered or put back."""
+        room = OFFSETS_PER_REQUEST // (len(self._position) + 1)
+        room = max(1, min(room, MAX_NOTES_PER_REQUEST))
+        taken = list(self._timed.items())[:room]
+        for key, _ in taken:
+            del self._timed[key]
+        batch = [pending for _, pending in taken]
+        if self._change is not None and not self._timed and len(batch) < room:
+            batch += self._told(self._change, room - len(batch))
+            self._change = None
+        self._in_flight = tuple(batch)
+        return self._in_flight
+
+    def put_back(self, batch: Batch) -> None:
+        """Take a batch back whose outcome is unknown; what was noted meanwhile goes on from it."""
+        self._in_flight = ()
+        later, self._timed = self._timed, {}
+        for pending in batch:
+            self._put_back(pending, later)
+        self._timed.update(later)
+
+    def answered(self, batch: Batch, results: Sequence[Mapping[str, Any]]) -> None:
+        """Learn what became of each note of the batch, in order."""
+        self._in_flight = ()
+        for pending, result in zip(batch, results, strict=True):
+            if result["status"] == "accepted":
+                self._accepted(pending.note, result)
+            else:
+                self._refuse(pending, result)
+
+    def dropped(self, error: Rejected) -> None:
+        """Give the batch under way up: the controller would refuse it again as it is."""
+        self._in_flight = ()
+        self._refused["request"] = error
+
+    # What is known
+
+    @property
+    def calls(self) -> int:
+        """The ticket of the last call."""
+        return self._calls
+
+    @property
+    def durable_through(self) -> int:
+        """The last ticket up to which everything was answered (accepted or refused)."""
+        waiting = [*self._timed.values(), *self._in_flight]
+        if self._change is not None:
+            waiting.append(self._change)
+        return min((pending.since for pending in waiting), default=self._calls + 1) - 1
+
+    def lower(self, key: str | None) -> int | None:
+        """Return the lower of the key's last mark as of the last answer."""
+        return self._lowers.get(key)
+
+    def pop_refused(self) -> Rejected | None:
+        """Return the oldest refusal that nobody was told of yet, `None` where there is none."""
+        return self._refused.pop(next(iter(self._refused))) if self._refused else None
+
+    # How it comes about
+
+    def _changed(self, state: State, position: Mapping[int, int]) -> int:
+        self._move(position)
+        self._calls += 1
+        since = self._change.since if self._change else self._calls
+        self._change = Pending(Note(self.writer, None, self._position, None, None, state), since)
+        self.state = state
+        return self._calls
+
+    def _withdraw(self, key: str | None) -> int:
+        """Take out what a new note of `key` stands for; returns the oldest ticket of it.
+
+        Withdrawing a change is sound: the note that replaces it is live, later, and its position
+        reaches the change's.
+        """
+        self._calls += 1
+        since = self._calls
+        old = self._timed.pop(key, None)
+        if old is not None:
+            since = min(since, old.since)
+        if self._change is not None:
+            since = min(since, self._change.since)
+            self._change = None
+        return since
+
+    def _told(self, change: Pending, room: int) -> list[Pending]:
+        """Return the change as notes: one for each largest event time not yet told, or one."""
+        keys = self._untold()[:room] or [next(reversed(self._times), None)]
+        return [replace(change, note=self._of_key(change.note, key)) for key in keys]
+
+    def _untold(self) -> list[str | None]:
+        largest, declared = self._largest, self._declared
+        return [k for k, time in largest.items() if time > declared.get(k, MIN_INT64 - 1)]
+
+    def _of_key(self, note: Note, key: str | None) -> Note:
+        repeats = note.state == "idle" and key not in self._behind
+        time = self._times.get(key) if repeats else None
+        return replace(note, key=key, time=time, max_time=self._largest.get(key))
+
+    def _put_back(self, pending: Pending, later: dict[str | None, Pending]) -> None:
+        note = pending.note
+        if note.time is None or note.state != "live":
+            self._put_change_back(pending, later)
+        elif note.key in later:
+            newer = later[note.key]
+            later[note.key] = replace(newer, since=min(newer.since, pending.since))
+        else:
+            self._timed[note.key] = pending
+
+    def _put_change_back(self, pending: Pending, later: dict[str | None, Pending]) -> None:
+        if later:
+            first = next(iter(later))
+            since = min(later[first].since, pending.since)
+            later[first] = replace(later[first], since=since)
+        elif self._change is not None:
+            since = min(self._change.since, pending.since)
+            self._change = replace(self._change, since=since)
+        else:
+            note = replace(pending.note, time=None, key=None, max_time=None)
+            self._change = replace(pending, note=note)
+
+    def _accepted(self, note: Note, result: Mapping[str, Any]) -> None:
+        self._behind.discard(note.key)
+        if note.max_time is not None:
+            self._declared[note.key] = note.max_time
+        lower = result.get("lower")
+        if lower is not None:
+            self._lowers[note.key] = lower
+
+    def _refuse(self, pending: Pending, result: Mapping[str, Any]) -> None:
+        note, status = pending.note, result["status"]
+        if status == "invalid_time":
+            self._behind.add(note.key)
+            if note.state == "idle" and note.time is not None:
+                # The caller said nothing of time here: say it again without.
+                self._put_change_back(pending, self._timed)
+                return
+        self._refused[note.key, note.state] = InvalidNote(self.writer, status, result.get("last"))
+
+    def _check_time(self, time: int, key: str | None) -> None:
+        if key is not None:
+            checked_name("key", key)
+        _check_int64("time", time)
+        last = self._times.get(key)
+        if last is not None and time < last:
+            raise InvalidNote(self.writer, "invalid_time", last)
+
+    def _declare(self, key: str | None, event_time: int) -> None:
+        _check_int64("event time", event_time)
+        if event_time > self._largest.get(key, MIN_INT64 - 1):
+            self._largest[key] = event_time
+
+    def _move(self, position: Mapping[int, int]) -> None:
+        known = self._position
+        behind = {s: known[s] for s, offset in position.items() if offset < known.get(s, 0)}
+        if behind:
+            raise InvalidNote(self.writer, "invalid_position", behind)
+        if any(offset > known.get(s, -1) for s, offset in StreamCut(position).offsets.items()):
+            # A new dict: the notes that wait share the old one.
+            self._position = dict(known)
+            join_into(self._position, position)
+
+
+def _check_int64(what: str, value: int) -> None:
+    if not MIN_INT64 <= value <= MAX_INT64:
+        message = f"{what} {value} is not an int64"
+        raise Rejected(message)

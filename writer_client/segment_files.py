@@ -1,0 +1,167 @@
+"""How one append becomes a Parquet file of a segment: whole, durable, and at the next offset.
+
+The rows go to a hidden file in the segment's directory, which is synced and then *linked* under the
+name of the next offset. A link is atomic and fails where the name is taken, so of several
+writers, in any process, exactly one gets an offset, and a reader sees a file whole or not at all.
+Who lost looks where the segment ends now and tries again; the rows need not be written again.
+
+The end that a writer remembers is always the end of some file, so whoever appended since did so
+under exactly that name, and a stale end cannot overlap anything. The one exception, that the files
+were removed meanwhile, is caught by looking for the remembered file first.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from noted_time.cut import MAX_INT64
+from noted_time.errors import Rejected
+from noted_time.file_log import SUFFIX, file_name, segment_directory, start_of
+from writer_client.arrow_rows import check_schema, storable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+ROWS_PER_GROUP = 128 * 1024
+WALK = 8
+"""How many appends of others are stepped over before the directory is listed again."""
+
+
+@dataclass(slots=True)
+class SegmentFiles:
+    """The files of one segment, seen by one writer; `end` is the segment's exclusive end offset."""
+
+    root: Path
+    stream: str
+    segment: int
+    end: int = 0
+    schema: pa.Schema | None = None
+    _last: Path | None = None
+    _directory: Path = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Make the directory, durably, and find where the segment ends."""
+        self._directory = segment_directory(self.root, self.stream, self.segment)
+        _make_directories(self._directory)
+        if self.schema is not None:
+            self.schema = storable(self.schema.empty_table()).schema
+        wanted = self.schema
+        self.find_end()
+        if wanted is not None:
+            check_schema(wanted, self.schema)
+
+    def find_end(self) -> None:
+        """List the directory and read the footer of its last file.
+
+        Raises `Rejected` naming a file that does not belong there or cannot be read.
+        """
+        names = (path.name for path in self._directory.iterdir())
+        starts = [self._start(name) for name in names if not _is_hidden(name)]
+        if starts:
+            self._step_to(max(starts))
+        else:
+            self._last, self.end = None, 0
+
+    def append(self, table: pa.Table) -> int:
+        """Append the rows and return the new end; durable and visible when it returns."""
+        with self._hidden_file(table) as hidden:
+            if self._last is not None and not self._last.exists():
+                self.find_end()
+            tried = 0
+            while not self._linked(hidden, table.num_rows):
+                tried += 1
+                self._step_on(listing=tried > WALK)
+                check_schema(table.schema, self.schema)
+        _sync(self._directory)
+        self.schema = self.schema or table.schema
+        return self.end
+
+    def _linked(self, hidden: Path, rows: int) -> bool:
+        if self.end + rows > MAX_INT64:
+            message = f"segment {self.segment} is full: it ends at {self.end}"
+            raise Rejected(message)
+        target = self._path(self.end)
+        try:
+            os.link(hidden, target)
+        except FileExistsError:
+            return False
+        self._last, self.end = target, self.end + rows
+        return True
+
+    def _step_on(self, *, listing: bool) -> None:
+        if listing:
+            self.find_end()
+        else:
+            self._step_to(self.end)
+
+    def _step_to(self, start: int) -> None:
+        """Take the file at `start` for the last one."""
+        path = self._path(start)
+        try:
+            with pq.ParquetFile(path) as file:
+                rows, schema = file.metadata.num_rows, file.schema_arrow
+        except (pa.ArrowException, OSError) as error:
+            message = f"{path} is no whole Parquet file: {error}"
+            raise Rejected(message) from error
+        if not rows:
+            message = f"{path} holds no rows, so nothing can follow it"
+            raise Rejected(message)
+        self._last, self.end, self.schema = path, start + rows, schema
+
+    def _start(self, name: str) -> int:
+        start = start_of(name, self.stream, self.segment)
+        if start is None:
+            path = self._directory / name
+            message = f"{path} is no file of stream {self.stream!r}, segment {self.segment}"
+            raise Rejected(message)
+        return start
+
+    def _path(self, start: int) -> Path:
+        return self._directory / file_name(self.stream, self.segment, start)
+
+    @contextmanager
+    def _hidden_file(self, table: pa.Table) -> Iterator[Path]:
+        """Write the rows to a file that readers pass over; gone when the block ends.
+
+        A crash may leave one behind, which is never read and can be removed when it is old.
+        """
+        hidden = self._directory / f".{uuid4().hex}{SUFFIX}.tmp"
+        try:
+            with hidden.open("xb") as file:
+                pq.write_table(table, file, compression="zstd", row_group_size=ROWS_PER_GROUP)
+                file.flush()
+                os.fsync(file.fileno())
+            yield hidden
+        finally:
+            with suppress(FileNotFoundError):
+                hidden.unlink()
+
+
+def _is_hidden(name: str) -> bool:
+    """Whether readers pass over the file, as Spark and Hadoop do (checksums, markers)."""
+    return name.startswith((".", "_"))
+
+
+def _make_directories(directory: Path) -> None:
+    if directory.is_dir():
+        return
+    _make_directories(directory.parent)
+    with suppress(FileExistsError):
+        directory.mkdir()
+    _sync(directory.parent)
+
+
+def _sync(directory: Path) -> None:
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
