@@ -1,0 +1,103 @@
+"""How many rows of each segment a micro-batch takes, and which task reads which of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from spark_integration.log_files import LogFile
+
+ROWS_WORTH_A_TASK = 50_000
+"""A Python task costs about ten milliseconds; below this many rows another one does not pay."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Rows `first` to `last`, exclusive, of one file, counted from the file's own start."""
+
+    path: str
+    first: int
+    last: int
+
+    @property
+    def rows(self) -> int:
+        """How many rows it holds."""
+        return self.last - self.first
+
+
+def available(files: Mapping[int, list[LogFile]], start: Mapping[int, int]) -> dict[int, int]:
+    """Return how many rows of each segment lie at or above `start`."""
+    return {
+        segment: sum(each.rows for each in slices(run, start.get(segment, 0), None))
+        for segment, run in files.items()
+    }
+
+
+def shares(available: Mapping[int, int], limit: int) -> dict[int, int]:
+    """Split `limit` rows over the segments in proportion to what each has to give.
+
+    So all segments arrive at their ends together, and no mark waits for one of them alone.
+
+    >>> shares({0: 300, 1: 100}, 100)
+    {0: 75, 1: 25}
+    >>> shares({0: 1, 1: 1, 2: 1}, 2)
+    {0: 1, 1: 1, 2: 0}
+    >>> shares({0: 3, 1: 1}, 100)
+    {0: 3, 1: 1}
+    """
+    total = sum(available.values())
+    if total <= limit:
+        return dict(available)
+    given, before, passed = {}, 0, 0
+    for segment, rows in available.items():
+        passed += rows
+        upto = -(-passed * limit // total)
+        given[segment] = upto - before
+        before = upto
+    return given
+
+
+def slices(files: Iterable[LogFile], start: int, end: int | None) -> Iterator[Slice]:
+    """Yield the rows at offsets from `start` to `end`, exclusive, file by file."""
+    for file in files:
+        last = file.end if end is None else min(file.end, end)
+        first = max(file.start, start)
+        if first < last:
+            yield Slice(str(file.path), first - file.start, last - file.start)
+
+
+def advanced(files: Iterable[LogFile], start: int, rows: int) -> int:
+    """Return the offset after the first `rows` rows at or above `start`."""
+    end = start
+    for file in files:
+        first = max(file.start, start)
+        if rows > 0 and first < file.end:
+            end = min(file.end, first + rows)
+            rows -= end - first
+    return end
+
+
+def tasks(work: list[Slice], cores: int, least: int = ROWS_WORTH_A_TASK) -> list[list[Slice]]:
+    """Deal slices out to tasks of nearly equal size: one a core, fewer where that does not pay.
+
+    >>> [[(each.path, each.first, each.last) for each in task] for task in
+    ...  tasks([Slice("a", 0, 30), Slice("b", 0, 10)], cores=2, least=1)]
+    [[('a', 0, 20)], [('a', 20, 30), ('b', 0, 10)]]
+    """
+    total = sum(each.rows for each in work)
+    count = max(1, min(cores, total // least))
+    dealt: list[list[Slice]] = [[] for _ in range(count)]
+    passed = 0
+    for each in work:
+        first = each.first
+        while first < each.last:
+            task = passed * count // total
+            upto = -(-(task + 1) * total // count)
+            last = min(each.last, first + upto - passed)
+            dealt[task].append(Slice(each.path, first, last))
+            passed += last - first
+            first = last
+    return [task for task in dealt if task]

@@ -1,0 +1,148 @@
+"""How rows of Parquet files become the Arrow batches that Spark was promised."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import StructField, StructType, TimestampType
+
+from noted_time import Rejected
+from spark_integration.log_files import LogFiles, UnreadableFile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from spark_integration.admission import Slice
+
+MARK_TIME = "_noted_mark_time"
+"""The column that carries a mark's time; null for events."""
+
+ROWS_A_BATCH = 262_144
+INSTANT = pa.timestamp("us", tz="UTC")
+
+
+def log_schema(root: Path, stream: str, event_time: str, columns: Sequence[str] = ()) -> StructType:
+    """Return the schema of what the source yields, taken from the first file of the log.
+
+    Raises `Rejected` where there is no file yet.
+    """
+    for files in LogFiles(root, stream).refresh().values():
+        for file in files:
+            return with_mark_time(file_schema(file.path, event_time, columns))
+    raise Rejected(f"no file yet in {root / stream}: give the schema, or write first")
+
+
+def file_schema(path: Path, event_time: str, columns: Sequence[str] = ()) -> StructType:
+    """Return the Spark schema of a file's events.
+
+    The event time is a timestamp whatever the file keeps: integers count as Unix ms, timestamps
+    without a zone as UTC. Raises `Rejected` for a column that is not there or holds no time.
+    """
+    schema = pq.read_schema(path)
+    names = list(columns) if columns else schema.names
+    missing = {event_time, *names} - set(schema.names)
+    if missing:
+        raise Rejected(f"{path} has no column {', '.join(sorted(missing))}")
+    kept = pa.schema([schema.field(name) for name in names])
+    spark = from_arrow_schema(kept.remove_metadata())
+    return StructType([_as_read(field, event_time) for field in spark.fields])
+
+
+def _as_read(field: StructField, event_time: str) -> StructField:
+    kind = TimestampType() if field.name == event_time else field.dataType
+    return StructField(field.name, kind, nullable=True)
+
+
+def with_mark_time(events: StructType) -> StructType:
+    """Return the schema of what the source yields: events and the mark column."""
+    if MARK_TIME in events.names:
+        raise Rejected(f"column {MARK_TIME} of the log is taken by the marks")
+    return StructType([*events.fields, StructField(MARK_TIME, TimestampType(), nullable=True)])
+
+
+@dataclass(frozen=True, slots=True)
+class RowShape:
+    """The shape of the batches: a Spark schema that ends with `MARK_TIME`."""
+
+    schema: StructType
+    event_time: str
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of an event."""
+        return self.schema.names[:-1]
+
+    def arrow(self) -> pa.Schema:
+        """Return the Arrow schema that Spark checks the batches against."""
+        return to_arrow_schema(self.schema, timezone="UTC")
+
+    def events(self, work: Sequence[Slice]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of the slices in their order."""
+        target = self.arrow()
+        for each in work:
+            yield from _read(each, target, self.event_time)
+
+    def mark(self, time_ms: int) -> pa.RecordBatch:
+        """Return the one row that moves the watermark to `time_ms`.
+
+        Its event time is not null: a window aggregate puts a filter on that below the watermark.
+        """
+        target = self.arrow()
+        instant = pa.array([time_ms * 1000], INSTANT)
+        times = {self.event_time, MARK_TIME}
+        columns = [instant if f.name in times else pa.nulls(1, f.type) for f in target]
+        return pa.RecordBatch.from_arrays(columns, schema=target)
+
+
+def _read(work: Slice, target: pa.Schema, event_time: str) -> Iterator[pa.RecordBatch]:
+    names = target.names[:-1]
+    try:
+        with pq.ParquetFile(work.path, memory_map=True) as file:
+            groups, first, last = _row_groups(file.metadata, work)
+            batches = file.iter_batches(
+                ROWS_A_BATCH, row_groups=groups, columns=names, use_threads=False
+            )
+            for batch in _between(batches, first, last):
+                yield _cast(batch, target, event_time)
+    except (pa.ArrowException, OSError, KeyError) as error:
+        raise UnreadableFile(Path(work.path), str(error)) from error
+
+
+def _row_groups(metadata: pq.FileMetaData, work: Slice) -> tuple[list[int], int, int]:
+    """Return the row groups that hold the slice, and its bounds counted from the first of them."""
+    groups, begin, base = [], 0, None
+    for index in range(metadata.num_row_groups):
+        end = begin + metadata.row_group(index).num_rows
+        if begin < work.last and end > work.first:
+            groups.append(index)
+            base = begin if base is None else base
+        begin = end
+    base = base or 0
+    return groups, work.first - base, work.last - base
+
+
+def _between(batches: Iterator[pa.RecordBatch], first: int, last: int) -> Iterator[pa.RecordBatch]:
+    passed = 0
+    for batch in batches:
+        begin, end = max(first - passed, 0), min(last - passed, batch.num_rows)
+        passed += batch.num_rows
+        if begin < end:
+            yield batch.slice(begin, end - begin)
+
+
+def _cast(batch: pa.RecordBatch, target: pa.Schema, event_time: str) -> pa.RecordBatch:
+    columns = []
+    for field in target:
+        if field.name == MARK_TIME:
+            columns.append(pa.nulls(batch.num_rows, field.type))
+            continue
+        column = batch.column(field.name)
+        if field.name == event_time and pa.types.is_integer(column.type):
+            column = column.cast(pa.int64()).cast(pa.timestamp("ms", tz="UTC"))
+        columns.append(column if column.type == field.type else column.cast(field.type))
+    return pa.RecordBatch.from_arrays(columns, schema=target)

@@ -1,0 +1,203 @@
+"""The file log as a streaming source of Spark: events, and the marks that they have reached."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from spark_integration.admission import Slice, advanced, available, shares, slices, tasks
+from spark_integration.log_files import LogFile, LogFiles
+from spark_integration.log_rows import RowShape, log_schema
+from spark_integration.marks_feed import ControllerFeed
+from spark_integration.offsets import LogOffset
+from spark_integration.release import Releaser
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, MutableMapping, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from spark_integration.offsets import Json
+
+OPTION = "query"
+"""The one option: a `LogQuery` in JSON, since Spark's options know only strings."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogQuery:
+    """What a query asks of the log.
+
+    `columns` empty means all; `max_rows` 0 no limit per micro-batch; `cores` how many tasks are
+    worth having at once.
+    """
+
+    root: str
+    stream: str
+    controller_url: str
+    event_time: str
+    key: str | None = None
+    columns: tuple[str, ...] = ()
+    strict: bool = True
+    max_rows: int = 0
+    cores: int = 2
+
+    def to_option(self) -> str:
+        """Return the text that travels in Spark's options."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_option(cls, text: str) -> LogQuery:
+        """Return the query from the text."""
+        fields = json.loads(text)
+        return cls(**{**fields, "columns": tuple(fields["columns"])})
+
+    @property
+    def domain(self) -> str:
+        """Under which name the offset log keeps the marks of this query's key."""
+        return self.key or "default"
+
+
+@dataclass(frozen=True, slots=True)
+class LogTask(InputPartition):
+    """What one task yields: the rows of its slices, then the mark, where it carries one."""
+
+    work: tuple[Slice, ...]
+    mark_ms: int | None
+
+
+class LogSource(DataSource):
+    """Spark's entry: one `LogQuery` per stream."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(dict(options))
+        self.query = LogQuery.from_option(options[OPTION])
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name under which Spark knows the source."""
+        return "noted_log"
+
+    def schema(self) -> StructType:
+        """Return the schema of the log's first file, and the mark column."""
+        query = self.query
+        return log_schema(Path(query.root), query.stream, query.event_time, query.columns)
+
+    def streamReader(self, schema: StructType) -> LogReader:  # noqa: N802 - Spark's name
+        """Return the reader of one run of a query."""
+        return LogReader(self.query, RowShape(schema, self.query.event_time))
+
+
+class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans micro-batches in a process beside the driver, and reads their parts on the workers.
+
+    The parts travel with a pickled copy of this object, so it holds nothing but values until the
+    first offset is asked for.
+    """
+
+    def __init__(self, query: LogQuery, shape: RowShape) -> None:
+        self._query = query
+        self._shape = shape
+        self._stated = False
+        self._target: dict[int, list[LogFile]] | None = None
+
+    @cached_property
+    def _files(self) -> LogFiles:
+        columns = frozenset(self._shape.columns)
+        return LogFiles(Path(self._query.root), self._query.stream, columns)
+
+    @cached_property
+    def _releaser(self) -> Releaser:
+        query = self._query
+        return Releaser(ControllerFeed(query.controller_url, query.stream, query.key))
+
+    # Planning
+
+    def initialOffset(self) -> Json:  # noqa: N802 - Spark's name
+        """Return the start of the log, with no mark."""
+        return LogOffset(self._query.stream).to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        """Return the limit of rows per micro-batch."""
+        limit = self._query.max_rows
+        return ReadMaxRows(limit) if limit else ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """Read nothing that is appended from now on."""
+        self._target = self._files.refresh()
+
+    def latestOffset(self, start: Json, limit: ReadLimit) -> Json:  # noqa: N802 - Spark's name
+        """Return where the next micro-batch ends: rows up to the limit, and the mark they reach.
+
+        Marks are taken before the files are listed: what a mark's cut names is then in the list.
+        """
+        begun = LogOffset.from_json(start)
+        released = begun.released(self._query.domain)
+        if self._target is None or not self._stated:
+            self._releaser.follow(released)
+        ended = replace(begun, segments=self._ends(begun, limit))
+        ended = ended.letting_in(
+            self._query.domain, self._releaser.release(released, ended.segments)
+        )
+        return self._stating(begun, ended).to_json()
+
+    def _ends(self, begun: LogOffset, limit: ReadLimit) -> dict[int, int]:
+        files = self._files.refresh() if self._target is None else self._target
+        rows = available(files, begun.segments)
+        if isinstance(limit, ReadMaxRows):
+            rows = shares(rows, limit.max_rows)
+        ends = {s: advanced(files[s], begun.segments.get(s, 0), rows[s]) for s in files}
+        return {**begun.segments, **ends}
+
+    def _stating(self, begun: LogOffset, ended: LogOffset) -> LogOffset:
+        """Make the first batch of a run differ, so that the last lower is stated again.
+
+        Spark's commit log keeps one watermark for the whole query and not that of each source
+        (SPARK-50046): a join would stand still until its quiet side had a new mark.
+        """
+        first, self._stated = not self._stated, True
+        if first and begun.released(self._query.domain).lower is not None:
+            return replace(ended, run=begun.run + 1)
+        return ended
+
+    def partitions(self, start: Json, end: Json) -> Sequence[InputPartition]:
+        """Return the tasks of a micro-batch; the same ones for the same offsets, at any time."""
+        begun, ended = LogOffset.from_json(start), LogOffset.from_json(end)
+        if begun == ended:
+            return []
+        files = self._files.refresh()
+        work = [
+            each
+            for segment, offset in ended.segments.items()
+            for each in slices(files.get(segment, []), begun.segments.get(segment, 0), offset)
+        ]
+        dealt = tasks(work, self._query.cores) or [[]]
+        lower = ended.released(self._query.domain).lower
+        mark_ms = lower - 1 if lower is not None and self._query.strict else lower
+        first, *others = dealt
+        return [LogTask(tuple(first), mark_ms), *(LogTask(tuple(task), None) for task in others)]
+
+    def stop(self) -> None:
+        """Stop following marks."""
+        if "_releaser" in self.__dict__:
+            self._releaser.close()
+
+    # Reading
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the Arrow batches of one task; raises `UnreadableFile`."""
+        task: LogTask = partition  # type: ignore[assignment]
+        yield from self._shape.events(task.work)
+        if task.mark_ms is not None:
+            yield self._shape.mark(task.mark_ms)

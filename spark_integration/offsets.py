@@ -1,0 +1,76 @@
+"""What the sources write into a query's offset log, and read back from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from noted_time.wire import position_from_wire, position_to_wire
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """The last mark that was let into a query: `seq` in the stream of creation id `stream_id`.
+
+    The lower itself (ms) is kept too, so that a replayed batch needs no controller; `None` before
+    the first mark.
+    """
+
+    stream_id: str = ""
+    seq: int = 0
+    lower: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LogOffset:
+    """How far a query has read the file log, and which mark it has let in per key.
+
+    `run` counts the starts of the query after which its lower was stated again.
+
+    >>> offset = LogOffset("flights", segments={0: 12}, marks={"default": Released("a", 3, 99)})
+    >>> offset.to_json()["segments"]
+    {'0': 12}
+    >>> LogOffset.from_json(offset.to_json()) == offset
+    True
+    """
+
+    stream: str
+    run: int = 0
+    segments: Mapping[int, int] = field(default_factory=dict)
+    marks: Mapping[str, Released] = field(default_factory=dict)
+
+    def released(self, key: str) -> Released:
+        """Return the last mark of `key` that was let in."""
+        return self.marks.get(key, Released())
+
+    def letting_in(self, key: str, released: Released) -> LogOffset:
+        """Return the offset with another last mark of `key`."""
+        return replace(self, marks={**self.marks, key: released})
+
+    def to_json(self) -> Json:
+        """Return the shape that Spark keeps; equal offsets give the same text."""
+        return {
+            "noted_log": self.stream,
+            "run": self.run,
+            "segments": position_to_wire(self.segments),
+            "marks": {key: _to_json(mark) for key, mark in sorted(self.marks.items())},
+        }
+
+    @classmethod
+    def from_json(cls, json: Json) -> LogOffset:
+        """Return the offset from what Spark kept."""
+        return cls(
+            stream=json["noted_log"],
+            run=json["run"],
+            segments=position_from_wire(json["segments"]),
+            marks={key: Released(**mark) for key, mark in json["marks"].items()},
+        )
+
+
+def _to_json(released: Released) -> Json:
+    return {"stream_id": released.stream_id, "seq": released.seq, "lower": released.lower}

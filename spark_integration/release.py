@@ -1,0 +1,56 @@
+"""Which mark a micro-batch may carry: the last one whose cut is read by the batch's own end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from noted_time import MarkHistory
+from spark_integration.offsets import Released
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from spark_integration.marks_feed import MarksFeed
+
+
+class Releaser:
+    """The marks known so far and not yet let into the query.
+
+    Spark judges late rows by the batch before, so a mark might even come one batch early; letting
+    it in once its cut is read is safe whatever else runs in the query.
+    """
+
+    def __init__(self, feed: MarksFeed) -> None:
+        self._feed = feed
+        self._begun = False
+        self._stream_id = ""
+        self._history = MarkHistory()
+
+    def follow(self, released: Released) -> None:
+        """Take in what the feed has after the mark last let in; raises `Rejected` at first only."""
+        if not self._begun:
+            self._feed.begin(released)
+            self._begun = True
+        new = self._feed.take()
+        if new.stream_id != self._stream_id:
+            self._stream_id = new.stream_id
+            self._history = MarkHistory()
+        for mark in new.marks:
+            self._history.append(mark)
+
+    def release(self, released: Released, position: Mapping[int, int]) -> Released:
+        """Return the mark to let in at `position`, `released` where there is none newer.
+
+        The lower never goes back, not even where the stream was removed and made again.
+        """
+        window = self._history.window(position)
+        if window.lower is None or window.lower_seq is None:
+            return released
+        if released.lower is not None and window.lower <= released.lower:
+            return released
+        self._history.forget_through(window.lower_seq)
+        return Released(self._stream_id, window.lower_seq, window.lower)
+
+    def close(self) -> None:
+        """Stop following."""
+        self._feed.close()

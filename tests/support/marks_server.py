@@ -1,0 +1,138 @@
+"""A controller cut down to its marks route, in a thread: what a Spark source follows."""
+
+from __future__ import annotations
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from noted_time import Aggregator, Note, StreamSettings
+from noted_time.wire import mark_to_wire
+
+
+class MarksServer:
+    """Streams with their aggregators, served over HTTP on a port of its own choice.
+
+    `stop` and `start` take it away and bring it back on the same port; what it knows stays.
+    """
+
+    def __init__(self) -> None:
+        self.streams: dict[str, StreamOfMarks] = {}
+        self.changed = threading.Condition()
+        self.bodies: list[tuple[str, str, Any]] = []
+        self._port = 0
+        self.start()
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return f"http://127.0.0.1:{self._port}"
+
+    def start(self) -> None:
+        """Listen."""
+        handler = type("Handler", (_Handler,), {"served": self})
+        self._server = _Server(("127.0.0.1", self._port), handler)
+        self._port = self._server.server_address[1]
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(0.02,), daemon=True
+        )
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Refuse connections, and answer what waits."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._server.away = True
+        with self.changed:
+            self.changed.notify_all()
+        self._thread.join()
+
+    def stream(self, name: str, *keys: str, stream_id: str | None = None) -> StreamOfMarks:
+        """Make a stream, anew where there is one."""
+        self.streams[name] = StreamOfMarks(self, stream_id or name, keys or ("default",))
+        return self.streams[name]
+
+    def answer(self, server: _Server, stream: str, query: dict[str, str]) -> dict[str, Any]:
+        """Return the marks after a seq, waiting as long as asked while there is none."""
+        after, limit = int(query.get("after", 0)), int(query.get("limit", 1000))
+        with self.changed:
+            self.changed.wait_for(
+                lambda: server.away or self.streams[stream].after(after, query.get("key")),
+                timeout=int(query.get("wait_ms", 0)) / 1000,
+            )
+            served = self.streams[stream]
+            marks = served.after(after, query.get("key"))[:limit]
+        return {"stream_id": served.stream_id, "marks": marks, "scale_events": 0}
+
+
+class StreamOfMarks:
+    """One stream: notes go in, marks are served."""
+
+    def __init__(self, server: MarksServer, stream_id: str, keys: tuple[str, ...]) -> None:
+        self.stream_id = stream_id
+        self._server = server
+        self._aggregator = Aggregator(StreamSettings(keys=keys))
+        self._marks: dict[str, list[dict[str, Any]]] = {key: [] for key in keys}
+
+    def note(
+        self, writer: str, time: int | None, position: dict[int, int], key: str | None = None
+    ) -> None:
+        """Take a note and let time go on; an unnamed key is the only one, or `default`."""
+        with self._server.changed:
+            self._aggregator.note(Note(writer, time, position, key), now=0)
+            for each, marks in self._marks.items():
+                mark = self._aggregator.advance(each, now=0, written_at=0)
+                if mark is not None:
+                    marks.append(mark_to_wire(mark))
+            self._server.changed.notify_all()
+
+    def after(self, seq: int, key: str | None) -> list[dict[str, Any]]:
+        """Return the marks after a seq; raises `KeyError` for a key that is not declared."""
+        chosen = key or next(iter(self._marks))
+        return [mark for mark in self._marks[chosen] if mark["seq"] > seq]
+
+
+class _Server(ThreadingHTTPServer):
+    away = False
+    daemon_threads = True
+
+
+class _Handler(BaseHTTPRequestHandler):
+    served: MarksServer
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        """Serve `/v1/streams/{stream}/marks`."""
+        parts = urlsplit(self.path)
+        stream = parts.path.split("/")[3]
+        query = {name: values[0] for name, values in parse_qs(parts.query).items()}
+        server = self.server
+        assert isinstance(server, _Server)
+        if server.away:
+            self.close_connection = True
+            return
+        if stream not in self.served.streams:
+            self._reply(404, {"detail": f"there is no stream {stream!r}"})
+            return
+        try:
+            body = self.served.answer(server, stream, query)
+        except KeyError:
+            self._reply(404, {"detail": f"the stream has no key {query['key']!r}"})
+            return
+        if server.away:
+            self.close_connection = True
+            return
+        self._reply(200, body)
+
+    def _reply(self, status: int, body: dict[str, Any]) -> None:
+        text = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, *args: object) -> None:
+        """Stay quiet."""

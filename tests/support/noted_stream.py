@@ -1,0 +1,56 @@
+"""A stream whose file log and notes a test writes by hand."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from noted_time.file_log import file_name, segment_directory
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.marks_server import MarksServer, StreamOfMarks
+
+INSTANT = pa.timestamp("ms", tz="UTC")
+
+
+class NotedStream:
+    """Writers of one file log, all of whose appends a test decides.
+
+    Rows are (time in ms, name); `table` makes what is written of them.
+    """
+
+    def __init__(self, root: Path, name: str, server: MarksServer, *keys: str) -> None:
+        self.root = root
+        self.name = name
+        self.marks: StreamOfMarks = server.stream(name, *keys)
+        self.position: dict[int, int] = {}
+
+    def append(self, segment: int, *rows: tuple[int, str]) -> Path:
+        """Append the rows as one file."""
+        return self.append_table(segment, table(*rows))
+
+    def append_table(self, segment: int, rows: pa.Table, **options: Any) -> Path:  # noqa: ANN401
+        """Append a table as one file; `options` are those of the Parquet writer."""
+        start = self.position.get(segment, 0)
+        directory = segment_directory(self.root, self.name, segment)
+        directory.mkdir(parents=True, exist_ok=True)
+        path = directory / file_name(self.name, segment, start)
+        unseen = path.with_name(f".{path.name}.new")
+        pq.write_table(rows, unseen, **options)
+        unseen.rename(path)
+        self.position[segment] = start + rows.num_rows
+        return path
+
+    def note(self, time: int, writer: str = "w") -> None:
+        """Note that everything below `time` is written, up to the ends of all segments."""
+        self.marks.note(writer, time, dict(self.position))
+
+
+def table(*rows: tuple[int, str]) -> pa.Table:
+    """Return a table of events: `time`, an instant, and `name`."""
+    times, names = zip(*rows, strict=True)
+    return pa.table({"time": pa.array(times, INSTANT), "name": pa.array(names)})
