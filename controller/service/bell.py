@@ -42,11 +42,15 @@ class Bell:
             if not woken.done():
                 woken.set_result(None)
 
+    def ring_all(self) -> None:
+        """Wake everybody, to look again."""
+        for stream_id in self._waiting:
+            self.ring(stream_id)
+
     def silence(self) -> None:
         """Wake everybody for the last time."""
         self._silenced = True
-        for stream_id in list(self._waiting):
-            self.ring(stream_id)
+        self.ring_all()
 
     def _forget(self, stream_id: str, woken: asyncio.Future[None]) -> None:
         waiting = self._waiting[stream_id]

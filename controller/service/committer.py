@@ -12,7 +12,8 @@ and was fed to the aggregator before the mark was made.
 
 Memory is ahead of the database while a commit is under way. If the commit fails nothing of the
 batch was written: all of its callers are told so, and memory is read anew. The history that makes
-cuts tight is lost then, which loosens the next cut and never makes it unsound.
+cuts tight is lost then, which loosens the next cut and never makes it unsound. The service clock is
+set back to where the batch began: writers that were told to try again could not have been heard.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from controller.aggregation.draft import Draft
 from controller.aggregation.world import World
 from controller.store.port import StoreUnavailable
 from noted_time import NotedTimeError
+from noted_time.backoff import Backoff
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,6 +41,9 @@ if TYPE_CHECKING:
     from controller.store.port import Batch, Store
 
 log = structlog.get_logger()
+
+PATIENCE = Backoff(first_s=0.1, cap_s=4.0)
+"""How long the database is left alone after failures in a row; by half, without chance."""
 
 
 @dataclass(slots=True)
@@ -83,6 +88,7 @@ class Committer:
         self._work = asyncio.Event()
         self._waiting: dict[str, StreamState] = {}
         self._closing = False
+        self._failures = 0
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -97,6 +103,7 @@ class Committer:
         self._work.set()
         if self._task is not None:
             await self._task
+        self.ready = False
         self._thread.shutdown()
 
     def submit(self, work: Callable[[World, Draft], Any], *, last: bool = False) -> Any:  # noqa: ANN401 - as many kinds of answer as of work
@@ -146,9 +153,8 @@ class Committer:
                 await self._write(draft.finished())
         except Exception as fault:
             log.exception("commit_failed", jobs=len(jobs))
-            for job in jobs:
-                job.outcome = _told(fault)
-            await self._reload()
+            _answer(jobs, _told(fault))
+            await self._reload(draft.moment.service)
         for job in jobs:
             job.resolve()
 
@@ -169,26 +175,31 @@ class Committer:
     async def _write(self, batch: Batch) -> None:
         with self._metrics.commit(batch):
             await self._in_thread(self._store.commit, batch)
+        self._failures = 0
         self.world.publish(batch)
         for stream_id in {appended.stream_id for appended in batch.marks} | set(batch.dropped):
             self._bell.ring(stream_id)
 
-    async def _reload(self) -> None:
-        """Read the streams anew, however long the database stays away."""
+    async def _reload(self, service_ms: int) -> None:
+        """Read the streams anew, however long the database stays away.
+
+        A database that can be read but not written is left alone for longer after each failure,
+        with every request refused at once.
+        """
         self.ready = False
-        for job in self._queue:
-            job.outcome = StoreUnavailable("the database does not answer; try again")
-            job.resolve()
-        self._queue.clear()
-        delay = 0.05
+        queue, self._queue = self._queue, []
+        _answer(queue, StoreUnavailable("the database does not answer; try again"))
         while not self._closing:
+            self._failures += 1
+            if self._failures > 1:
+                await asyncio.sleep(PATIENCE.delay_s(self._failures - 1, chance=0.0))
             try:
                 await self._load()
-            except StoreUnavailable as away:
-                log.warning("store_unavailable", error=str(away), retry_in_s=delay)
-                await asyncio.sleep(delay)
-                delay = min(delay * 2, 2.0)
+            except Exception as away:  # noqa: BLE001 - without this task nothing would go on
+                log.warning("store_unavailable", error=str(away), failures=self._failures)
             else:
+                self._clocks.service.now = service_ms
+                self._bell.ring_all()  # whether the failed batch was written is not known
                 return
 
     async def _load(self) -> None:
@@ -199,6 +210,12 @@ class Committer:
 
     async def _in_thread(self, call: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401 - passes on what it is given
         return await asyncio.get_running_loop().run_in_executor(self._thread, call, *arguments)
+
+
+def _answer(jobs: list[Job], outcome: Exception) -> None:
+    for job in jobs:
+        job.outcome = outcome
+        job.resolve()
 
 
 def _told(fault: Exception) -> Exception:

@@ -17,7 +17,7 @@ from controller.service.clocks import Clocks
 from controller.service.committer import Committer
 from controller.service.metrics import Metrics
 from controller.store.port import StoreUnavailable, StreamRecord
-from noted_time import Accepted, StreamSettings
+from noted_time import Accepted, NotedTimeError, StreamSettings
 from noted_time.errors import UnknownReader
 from noted_time.settings import checked_name
 
@@ -254,7 +254,7 @@ class Controller:
                 await self._try(_forget_old_marks)
 
     async def _try(self, work: Any) -> None:  # noqa: ANN401 - any work
-        with contextlib.suppress(StoreUnavailable):  # the next tick tries again
+        with contextlib.suppress(StoreUnavailable, NotedTimeError):  # the next tick tries again
             await self._committer.submit(work)
 
     def _leave_out_the_silent(self, world: World, draft: Draft) -> None:
