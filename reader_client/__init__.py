@@ -1,0 +1,7 @@
+"""The readers' side: follow the marks of a stream, and turn positions into time windows."""
+
+from __future__ import annotations
+
+from reader_client.client import ReaderClient
+
+__all__ = ["ReaderClient"]
