@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from importlib import import_module
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import structlog
 import typer
@@ -12,8 +13,13 @@ from controller.api.server import serve as serve_app
 from controller.service import logs
 from controller.service.controller import Controller
 from controller.store import migrate as migrations
-from controller.store.open import open_store
+from controller.store.alone import alone
+from controller.store.open import MEMORY, open_store
 from controller.store.port import StoreUnavailable
+from noted_time import NotedTimeError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 log = structlog.get_logger()
 
@@ -64,21 +70,20 @@ def serve(
     Try it:  curl -X PUT http://127.0.0.1:7464/v1/streams/flights
     """
     logs.configure(log_level, log_format)
-    try:
+    log.info("starting", database=_without_password(database))
+    with _told_plainly():
+        if database != MEMORY:
+            migrations.make_where_new(database)
         store = open_store(database)
-        log.info("serving", database=_without_password(database), host=host, port=port)
-        serve_app(Controller(store), host=host, port=port)
-    except StoreUnavailable as away:
-        _fail(str(away))
+        with alone(database):
+            serve_app(Controller(store), host=host, port=port)
 
 
 @app.command()
 def migrate(database: Database = DEFAULT_DATABASE) -> None:
     """Bring the database to this version's tables, making it where there is none."""
-    try:
+    with _told_plainly():
         migrations.migrate(database)
-    except StoreUnavailable as away:
-        _fail(str(away))
     typer.echo(f"{_without_password(database)} is at the current schema.")
 
 
@@ -100,9 +105,14 @@ def _without_password(url: str) -> str:
     return f"{scheme}{separator}***@{place}" if at else url
 
 
-def _fail(sentence: str) -> None:
-    typer.echo(f"noted-time: {sentence}", err=True)
-    raise typer.Exit(1)
+@contextmanager
+def _told_plainly() -> Iterator[None]:
+    """Say what went wrong in a sentence, and end with status 1."""
+    try:
+        yield
+    except (StoreUnavailable, NotedTimeError) as error:
+        typer.echo(f"noted-time: {error}", err=True)
+        raise typer.Exit(1) from error
 
 
 def main() -> None:

@@ -18,7 +18,7 @@ from noted_time.errors import UnknownKey
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from controller.aggregation.draft import Draft
+    from controller.aggregation.draft import Draft, Moment
     from controller.store.port import AppendedMark, Store, StreamRecord
     from noted_time import Mark, Refused, TimeWindow
     from noted_time.note import NoteLike
@@ -112,11 +112,11 @@ class StreamState:
 
         Returns in how many ms the next key is due, `None` where none waits for its interval.
         """
-        steady = draft.moment.steady
+        moment = draft.moment
         waits: list[int] = []
         for key in self.settings.keys:
             if self.aggregator.may_advance(key):
-                wait = self._next_mark_at.get(key, steady) - steady
+                wait = self._due(key, moment) - moment.steady
                 if wait <= 0:
                     self._advance(key, draft)
                 else:
@@ -136,11 +136,11 @@ class StreamState:
         self._next_mark_at.clear()
 
     def scale(self, event: ScaleEvent, draft: Draft) -> None:
-        """Take a scale event; one that was taken before is a replay and changes nothing.
+        """Take a scale event; a replay changes nothing, nor does one that says nothing.
 
         Raises `InvalidScale`.
         """
-        if event in self.scale_events:
+        if event in self.scale_events or not (event.sealed or event.created):
             return
         self.aggregator.scale(event)
         draft.batch.scales.append((self.id, len(self.scale_events), event))
@@ -166,6 +166,19 @@ class StreamState:
             through = min(history.written_before(horizon), history.last_seq - 1)
             if through >= history.first_seq:
                 draft.batch.forgotten.append((self.id, key, through))
+
+    def _due(self, key: str, moment: Moment) -> int:
+        """Return when (steady clock) the interval since the last mark is over.
+
+        The steady clock begins anew with each process, so for a mark of the one before the wall
+        clock is asked; it may have stepped back, and then the wait is one interval.
+        """
+        due = self._next_mark_at.get(key)
+        if due is None:
+            last, interval = self.histories[key].last, self.settings.mark_interval_ms
+            left = 0 if last is None else last.written_at + interval - moment.wall
+            due = self._next_mark_at[key] = moment.steady + max(0, min(left, interval))
+        return due
 
     def _advance_all(self, draft: Draft) -> bool:
         marks = [self._advance(key, draft) for key in self.settings.keys]

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import Depends, Path, Request
 
 from controller.api.problems import MEDIA_TYPE
-from controller.api.shapes import Problem
+from controller.api.shapes import Name, Problem
 from controller.service.controller import Controller
 
 
@@ -18,7 +18,7 @@ def the_controller(request: Request) -> Controller:
 
 
 ControllerDep = Annotated[Controller, Depends(the_controller)]
-StreamName = Annotated[str, Path(description="name of a stream")]
+StreamName = Annotated[Name, Path(description="name of a stream")]
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {"model": Problem, "content": {MEDIA_TYPE: {}}, "description": text}

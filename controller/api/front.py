@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from starlette.requests import ClientDisconnect
+
 from controller.api.notes import Answer, answer_notes
 from controller.api.problems import MEDIA_TYPE, RETRY_AFTER_S, problem
 
@@ -33,7 +35,10 @@ class Front:
         if scope["type"] != "http" or scope["method"] == "GET":
             await self._app(scope, receive, send)
             return
-        body = await read_body(receive)
+        try:
+            body = await read_body(receive)
+        except ClientDisconnect:
+            return
         if body is None:
             await _send(_too_large(), send)
             return
@@ -58,19 +63,27 @@ def _too_large() -> Answer:
 
 
 async def read_body(receive: Receive) -> bytes | None:
-    """Return the request's body, `None` where it is larger than `MAX_BODY`."""
+    """Return the request's body, `None` where it is larger than `MAX_BODY`.
+
+    Raises `ClientDisconnect` where the client went before all of it was here: what came of it
+    means nothing.
+    """
     message = await receive()
     body: bytes = message.get("body", b"")
-    if not message.get("more_body", False):
+    if message["type"] == "http.request" and not message.get("more_body", False):
         return body if len(body) <= MAX_BODY else None
-    parts, size = [body], len(body)
-    while message.get("more_body", False):
-        message = await receive()
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
         parts.append(message.get("body", b""))
         size += len(parts[-1])
         if size > MAX_BODY:
             return None
-    return b"".join(parts)
+        if not message.get("more_body", False):
+            return b"".join(parts)
+        message = await receive()
 
 
 def _replaying(body: bytes, receive: Receive) -> Receive:

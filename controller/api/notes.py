@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from controller.api.problems import MEDIA_TYPE, problem, problem_of
+from controller.api.problems import MEDIA_TYPE, problem, problem_of, unfit
+from controller.api.unfit import MUST_BE_A_NAME, SEGMENTS, unfit_notes
 from controller.store.port import StoreUnavailable
 from noted_time import Accepted, NotedTimeError
 from noted_time.cut import MAX_INT64, MIN_INT64
+from noted_time.errors import UnknownStream
 from noted_time.note import MAX_NOTES_PER_REQUEST
+from noted_time.settings import NAME
 from noted_time.wire import position_to_wire
 
 if TYPE_CHECKING:
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,249}\Z")]
 Int64 = Annotated[int, Meta(ge=MIN_INT64, le=MAX_INT64)]
 Offset = Annotated[int, Meta(ge=0, le=MAX_INT64)]
+Segment = Annotated[int, Meta(ge=0, lt=SEGMENTS)]
 
 
 class WireNote(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -37,7 +41,7 @@ class WireNote(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     writer: Name
     time: Int64 | None = None
-    position: dict[Offset, Offset] = {}
+    position: dict[Segment, Offset] = {}
     key: Name | None = None
     max_time: Int64 | None = None
     state: Literal["live", "idle", "left"] = "live"
@@ -83,9 +87,12 @@ async def answer_notes(controller: Controller, stream: str, body: bytes) -> Answ
         notes = _decoder.decode(body).notes
         results = await controller.note(stream, notes)
     except msgspec.ValidationError as error:
-        return _plain(problem(422, "invalid_request", f"body: {error}"))
+        return _plain(unfit(unfit_notes(body) or [("body", str(error))]))
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         return _plain(problem(400, "malformed_json", f"body: {error}"))
+    except UnknownStream as error:
+        named = NAME.fullmatch(stream)
+        return _plain(problem_of(error) if named else unfit([("path.stream", MUST_BE_A_NAME)]))
     except (NotedTimeError, StoreUnavailable) as error:
         return _plain(problem_of(error))
     controller.count_notes(results)

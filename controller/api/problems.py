@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from starlette.responses import Response
 
+from controller.api.unfit import MUST_BE_A_NAME, MUST_BE_A_SEGMENT
 from controller.store.port import StoreUnavailable
 from noted_time.errors import (
     Conflict,
@@ -24,7 +25,7 @@ from noted_time.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from fastapi import FastAPI, Request
     from fastapi.exceptions import RequestValidationError
@@ -93,15 +94,31 @@ def install(app: FastAPI) -> None:
 
 async def _unfit(_: Request, error: RequestValidationError) -> Response:
     """Name each field that does not fit, and why; JSON that cannot be parsed is a 400."""
-    found = [{"where": _path(e["loc"]), "what": e["msg"]} for e in error.errors()]
-    detail = "; ".join(f"{each['where']}: {each['what']}" for each in found[:10])
-    if any(e["type"] == "json_invalid" for e in error.errors()):
-        return problem(400, "malformed_json", detail)
-    return problem(422, "invalid_request", detail, errors=found)
+    malformed = next((e for e in error.errors() if e["type"] == "json_invalid"), None)
+    if malformed is not None:
+        why, at = malformed["ctx"]["error"], malformed["loc"][-1]
+        return problem(400, "malformed_json", f"body: {why} (byte {at})")
+    return unfit([(_path(e["loc"]), _what(e)) for e in error.errors()])
+
+
+def unfit(found: Sequence[tuple[str, str]]) -> Response:
+    """Return the problem of a request in which fields do not fit: where each is, and what."""
+    detail = "; ".join(f"{where}: {what}" for where, what in found[:10])
+    errors = [{"where": where, "what": what} for where, what in found]
+    return problem(422, "invalid_request", detail, errors=errors)
+
+
+def _what(error: Mapping[str, Any]) -> str:
+    pattern = error.get("ctx", {}).get("pattern")
+    if pattern is not None:
+        return MUST_BE_A_SEGMENT if "|" in pattern else MUST_BE_A_NAME
+    if error["type"] == "model_attributes_type" and error["loc"] == ("body",):
+        return "must be a JSON object, sent with Content-Type: application/json"
+    return str(error["msg"])
 
 
 async def _http(_: Request, error: HTTPException) -> Response:
-    codes = {404: "not_found", 405: "method_not_allowed", 413: "too_large"}
+    codes = {400: "malformed_json", 404: "not_found", 405: "method_not_allowed"}
     code = codes.get(error.status_code, "http_error")
     answer = problem(error.status_code, code, str(error.detail))
     _copy(error.headers, answer)
@@ -114,4 +131,4 @@ def _copy(headers: Mapping[str, str] | None, answer: Response) -> None:
 
 
 def _path(where: tuple[int | str, ...]) -> str:
-    return ".".join(str(part) for part in where)
+    return ".".join(str(part) for part in where if part != "[key]")

@@ -11,6 +11,7 @@ import uvicorn
 from controller.api.app import create_app
 
 if TYPE_CHECKING:
+    from socket import socket
     from types import FrameType
 
     from controller.service.controller import Controller
@@ -31,6 +32,13 @@ class Server(uvicorn.Server):
         """Serve as configured."""
         super().__init__(config)
         self._controller = controller
+
+    async def startup(self, sockets: list[socket] | None = None) -> None:
+        """Listen, and say where: the port may have been left to the system."""
+        await super().startup(sockets)
+        for server in self.servers:
+            for listening in server.sockets:
+                log.info("serving", address=listening.getsockname()[:2])
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Begin the shutdown on a signal."""

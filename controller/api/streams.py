@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Path, Query, Request, Response
+from fastapi import APIRouter, Body, Query, Request, Response
 
 from controller.api import notes, shapes
 from controller.api.deps import PROBLEMS, ControllerDep, StreamName
@@ -42,7 +42,7 @@ async def list_streams(
 )
 async def put_stream(
     controller: ControllerDep,
-    stream: Annotated[shapes.Name, Path()],
+    stream: StreamName,
     changes: Annotated[shapes.StreamChanges | None, Body()] = None,
 ) -> Response:
     """Create the stream, or change the settings that are given."""

@@ -61,6 +61,13 @@ def revision(url: str) -> str | None:
         return _revision(connection)
 
 
+def make_where_new(url: str) -> None:
+    """Make the tables in a file that is not there yet or is empty; leave any other to `migrate`."""
+    file = file_of(url)
+    if not file.exists() or not file.stat().st_size:
+        migrate(url)
+
+
 def migrate(url: str) -> None:
     """Bring the database to this version's tables, making the file where there is none.
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import URL, create_engine, event, make_url
 from sqlalchemy.dialects.sqlite import insert
+from sqlalchemy.exc import ArgumentError
 
 from controller.store.port import StoreUnavailable
 from controller.store.sql import SqlStore
@@ -35,6 +36,9 @@ PRAGMAS = (
     "PRAGMA foreign_keys = ON",
     "PRAGMA wal_autocheckpoint = 16000",
 )
+
+
+SAY = "say sqlite:///path/to/file.db"
 
 
 class SqliteStore(SqlStore):
@@ -78,9 +82,12 @@ def file_of(url_or_path: str | Path) -> Path:
     """
     if isinstance(url_or_path, Path) or ":" not in url_or_path:
         return Path(url_or_path).absolute()
-    url = make_url(url_or_path)
-    if url.get_backend_name() != "sqlite" or url.database in (None, "", ":memory:"):
-        raise Rejected(f"{url_or_path!r} names no SQLite file: say sqlite:///path/to/file.db")
+    try:
+        url = make_url(url_or_path)
+    except ArgumentError as error:
+        raise Rejected(f"{url_or_path!r} is no URL: {SAY}") from error
+    if not url.drivername.startswith("sqlite") or url.database in {None, "", ":memory:"}:
+        raise Rejected(f"{url.render_as_string()!r} names no SQLite file: {SAY}")
     return Path(str(url.database)).absolute()
 
 
