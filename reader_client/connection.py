@@ -32,11 +32,12 @@ class Connection:
     def __init__(self, url: str, stream: str, transport: httpx.BaseTransport | None) -> None:
         """Connect with the first call; `transport` takes the place of the network."""
         self._stream = stream
+        self._path = f"/v1/streams/{stream}"
         self._sockets: set[socket.socket] = set()
         self._hung_up = False
         self._lock = threading.Lock()
         self._http = httpx.Client(
-            base_url=f"{url.rstrip('/')}/v1/streams/{stream}",
+            base_url=url,
             timeout=ANSWER_S,
             limits=httpx.Limits(max_connections=None),
             transport=transport,
@@ -83,7 +84,7 @@ class Connection:
     def _call(self, method: str, path: str, **request: Any) -> Json:  # noqa: ANN401 - httpx's
         extensions = {"trace": self._trace}
         try:
-            answer = self._http.request(method, path, extensions=extensions, **request)
+            answer = self._http.request(method, self._path + path, extensions=extensions, **request)
         except (httpx.HTTPError, RuntimeError) as error:  # the latter where the client was closed
             message = f"no answer from {self._http.base_url}: {str(error) or type(error).__name__}"
             raise Unreachable(message) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from noted_time.errors import NotedTimeError
     from reader_client.connection import Connection
     from reader_client.repeating import Repeat, Repeating
+
+AT_ONCE_S = 0.05
 
 
 class Following:
@@ -96,6 +99,7 @@ class Following:
             if follower.needs_stream:
                 follower.take_stream(self._connection.stream())
                 self._notify()
+            asked_at = time.monotonic()
             answer = self._connection.marks(
                 follower.key, after=follower.after, wait_ms=self._wait_ms
             )
@@ -104,6 +108,9 @@ class Following:
             raise
         follower.take_marks(answer)
         self._notify()
+        if not answer["marks"] and time.monotonic() - asked_at < AT_ONCE_S:
+            # It did not wait: a controller about to stop, or something that knows no long poll.
+            time.sleep(AT_ONCE_S)
         return True
 
     def _notify(self) -> None:

@@ -76,6 +76,7 @@ class Outbox:
         self._change: Pending | None = None
         self._in_flight: Batch = ()
         self._behind: set[str | None] = set()
+        self._some_key: str | None = None
         self._calls = 0
         self._refused: dict[object, Rejected] = {}
 
@@ -231,7 +232,7 @@ class Outbox:
 
     def _told(self, change: Pending, room: int) -> list[Pending]:
         """Return the change as notes: one for each largest event time not yet told, or one."""
-        keys = self._untold()[:room] or [next(reversed(self._times), None)]
+        keys = self._untold()[:room] or [next(reversed(self._times), self._some_key)]
         return [replace(change, note=self._of_key(change.note, key)) for key in keys]
 
     def _untold(self) -> list[str | None]:
@@ -274,14 +275,23 @@ class Outbox:
             self._lowers[note.key] = lower
 
     def _refuse(self, pending: Pending, result: Mapping[str, Any]) -> None:
-        note, status = pending.note, result["status"]
+        note, status, last = pending.note, result["status"], result.get("last")
         if status == "invalid_time":
             self._behind.add(note.key)
-            if note.state == "idle" and note.time is not None:
-                # The caller said nothing of time here: say it again without.
-                self._put_change_back(pending, self._timed)
-                return
-        self._refused[note.key, note.state] = InvalidNote(self.writer, status, result.get("last"))
+        if self._can_be_said_otherwise(note, status, last):
+            self._put_change_back(pending, self._timed)
+        else:
+            self._refused[note.key, note.state] = InvalidNote(self.writer, status, last)
+
+    def _can_be_said_otherwise(self, note: Note, status: str, last: Any) -> bool:  # noqa: ANN401 - JSON
+        """Whether a change of state was refused for what was only added to it here.
+
+        That is a time repeated by `idle`, or that no key was named to a stream with several.
+        """
+        if status == "unknown_key" and note.key is None and note.max_time is None and last:
+            self._some_key = last[0]
+            return note.time is None
+        return status == "invalid_time" and note.state == "idle"
 
     def _check_time(self, time: int, key: str | None) -> None:
         if key is not None:

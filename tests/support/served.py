@@ -1,0 +1,106 @@
+"""The real controller on a port of this machine, in a thread, to be taken away and brought back."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Self
+
+import httpx
+import uvicorn
+
+from controller.api.app import create_app
+from controller.api.server import Server
+from controller.service.controller import Controller
+from controller.store.memory import MemoryStore
+
+if TYPE_CHECKING:
+    import socket
+    from types import TracebackType
+
+
+class KeptStore(MemoryStore):
+    """A store that a controller cannot close, so that the next one finds it."""
+
+    def close(self) -> None:
+        """Stay open."""
+
+
+class LettingGo(Server):
+    """The controller's own server, which also lets long polls go when it is stopped by a test."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Answer long polls first."""
+        self._controller.let_go()
+        await super().shutdown(sockets)
+
+
+class Served:
+    """A controller over a store in memory that outlives it, served by uvicorn.
+
+    `stop` and `start` take it away and bring it back on the same port.
+    """
+
+    def __init__(self) -> None:
+        self._store = KeptStore()
+        self._port = 0
+        self.start()
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return f"http://127.0.0.1:{self._port}"
+
+    def start(self) -> None:
+        """Serve, and return once it does."""
+        self._controller = Controller(self._store)
+        config = uvicorn.Config(
+            create_app(self._controller),
+            host="127.0.0.1",
+            port=self._port,
+            log_config=None,
+            access_log=False,
+            timeout_graceful_shutdown=5,
+        )
+        self._server = LettingGo(config, self._controller)
+        self._thread = threading.Thread(target=self._server.run, name="served", daemon=True)
+        self._thread.start()
+        deadline = time.monotonic() + 20
+        while not self._server.started:
+            assert time.monotonic() < deadline, "the controller did not start"
+            time.sleep(0.005)
+        self._port = self._server.servers[0].sockets[0].getsockname()[1]
+
+    def stop(self) -> None:
+        """Answer what waits, and end."""
+        self._server.should_exit = True
+        self._thread.join(20)
+        assert not self._thread.is_alive(), "the controller did not stop"
+
+    def create(self, stream: str, **settings: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON
+        """Create or change a stream; marks are made at every advance unless told otherwise."""
+        body = {"mark_interval_ms": 0, **settings}
+        return self.call("PUT", f"/{stream}", body)
+
+    def call(self, method: str, path: str, body: object = None) -> dict[str, Any]:
+        """Call ``/v1/streams<path>`` and return the answer's body."""
+        answer = httpx.request(method, f"{self.url}/v1/streams{path}", json=body, trust_env=False)
+        answer.raise_for_status()
+        return dict(answer.json()) if answer.content else {}
+
+    def writers(self, stream: str) -> dict[str, dict[str, Any]]:
+        """Return what the controller says of each writer: state, times and position."""
+        shown = ("state", "times", "position")
+        rows = self.call("GET", f"/{stream}/writers")["writers"]
+        return {row["writer"]: {name: row[name] for name in shown} for row in rows}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
