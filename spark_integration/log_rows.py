@@ -13,17 +13,14 @@ from pyspark.sql.types import StructField, StructType, TimestampType
 
 from noted_time import Rejected
 from spark_integration.log_files import LogFiles, UnreadableFile
+from spark_integration.watermark import MARK_TIME, instant
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from spark_integration.admission import Slice
 
-MARK_TIME = "_noted_mark_time"
-"""The column that carries a mark's time; null for events."""
-
 ROWS_A_BATCH = 262_144
-INSTANT = pa.timestamp("us", tz="UTC")
 
 
 def log_schema(root: Path, stream: str, event_time: str, columns: Sequence[str] = ()) -> StructType:
@@ -93,9 +90,9 @@ class RowShape:
         Its event time is not null: a window aggregate puts a filter on that below the watermark.
         """
         target = self.arrow()
-        instant = pa.array([time_ms * 1000], INSTANT)
+        time = instant(time_ms)
         times = {self.event_time, MARK_TIME}
-        columns = [instant if f.name in times else pa.nulls(1, f.type) for f in target]
+        columns = [time if f.name in times else pa.nulls(1, f.type) for f in target]
         return pa.RecordBatch.from_arrays(columns, schema=target)
 
 

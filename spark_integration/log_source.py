@@ -19,7 +19,6 @@ from pyspark.sql.streaming.datasource import (
 from spark_integration.admission import Slice, advanced, available, shares, slices, tasks
 from spark_integration.log_files import LogFile, LogFiles
 from spark_integration.log_rows import RowShape, log_schema
-from spark_integration.marks_feed import ControllerFeed
 from spark_integration.offsets import LogOffset
 from spark_integration.release import Releaser
 
@@ -119,6 +118,9 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @cached_property
     def _releaser(self) -> Releaser:
+        # Only the planning process talks HTTP; workers are spared the import.
+        from spark_integration.marks_feed import ControllerFeed  # noqa: PLC0415
+
         query = self._query
         return Releaser(ControllerFeed(query.controller_url, query.stream, query.key))
 

@@ -6,9 +6,9 @@ import os
 from typing import TYPE_CHECKING
 
 from noted_time.settings import checked_name
-from spark_integration.log_rows import MARK_TIME, with_mark_time
+from spark_integration.log_rows import with_mark_time
 from spark_integration.log_source import OPTION, LogQuery, LogSource
-from spark_integration.watermark import only_events
+from spark_integration.watermark import watermarked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,5 +48,4 @@ def read_noted_log(  # noqa: PLR0913 - the options of a source; all but three ar
     reader = spark.readStream.format(LogSource.name()).option(OPTION, query.to_option())
     if schema is not None:
         reader = reader.schema(with_mark_time(schema))
-    rows = reader.load().withWatermark(MARK_TIME, "0 seconds")
-    return only_events(rows, MARK_TIME, event_time)
+    return watermarked(reader.load(), event_time)

@@ -72,5 +72,42 @@ class LogOffset:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class MarksOffset:
+    """Which mark a query has let in beside a source that is not ours.
+
+    `token` tells the source apart from every other in the query's offset log; `run` counts the
+    starts of the query.
+
+    >>> offset = MarksOffset("flights", "5b1e", run=1, mark=Released("a", 3, 99))
+    >>> MarksOffset.from_json(offset.to_json()) == offset
+    True
+    """
+
+    stream: str
+    token: str
+    run: int = 0
+    mark: Released = field(default_factory=Released)
+
+    def to_json(self) -> Json:
+        """Return the shape that Spark keeps; equal offsets give the same text."""
+        return {
+            "noted_marks": self.stream,
+            "token": self.token,
+            "run": self.run,
+            "mark": _to_json(self.mark),
+        }
+
+    @classmethod
+    def from_json(cls, json: Json) -> MarksOffset:
+        """Return the offset from what Spark kept."""
+        return cls(
+            stream=json["noted_marks"],
+            token=json["token"],
+            run=json["run"],
+            mark=Released(**json["mark"]),
+        )
+
+
 def _to_json(released: Released) -> Json:
     return {"stream_id": released.stream_id, "seq": released.seq, "lower": released.lower}

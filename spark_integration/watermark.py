@@ -1,10 +1,13 @@
-"""The plan that turns mark rows into the watermark of a query, and keeps them from the user."""
+"""The plan that turns mark rows into the watermark of a query, and keeps them from its user."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from noted_time import Rejected
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -12,26 +15,43 @@ if TYPE_CHECKING:
 DELAY_METADATA = {"spark.watermarkDelayMs": 0}
 """How Spark knows the column that a watermark is about."""
 
+MARK_TIME = "_noted_mark_time"
+"""The column of the one scan that carries a mark's time; null for events."""
 
-def only_events(rows: DataFrame, mark_time: str, event_time: str) -> DataFrame:
-    """Drop the rows that have a `mark_time`, and declare the watermark to be about `event_time`.
+IS_MARK = "_noted_is_mark"
+"""The column of the union that tells a mark from an event."""
 
-    `rows` carries its watermark on `mark_time`.
-    """
-    events = rows.where(_kept_above(F.col(mark_time).isNull()))
-    return events.select(*(_column(name, event_time) for name in rows.columns if name != mark_time))
+INSTANT = pa.timestamp("us", tz="UTC")
+_LAST_MS = (2**63 - 1) // 1000
 
 
-def _kept_above(condition: Column) -> Column:
+def watermarked(rows: DataFrame, event_time: str) -> DataFrame:
+    """Return the events of a scan, under the watermark of the `MARK_TIME` of its mark rows."""
+    timed = rows.withWatermark(MARK_TIME, "0 seconds")
+    events = timed.where(above_the_watermark(F.col(MARK_TIME).isNull()))
+    return events.select(*(_column(name, event_time) for name in rows.columns if name != MARK_TIME))
+
+
+def above_the_watermark(condition: Column) -> Column:
     """Return the condition as one that no filter moves past, in either direction.
 
     Spark pushes a deterministic filter (the user's own, or the `isnotnull` it infers for a join)
     below the watermark unless it mentions the watermarked column; the marks, null in every other
     column, would be gone before they were seen, and time would stand still without an error. It
     neither pushes a nondeterministic condition down nor merges another filter with it. The
-    partition's id is such a condition, and costs nothing.
+    partition's id makes for such a condition, and costs nothing.
     """
     return F.when(F.spark_partition_id() >= 0, condition).otherwise(value=False)
+
+
+def instant(time_ms: int) -> pa.Array:
+    """Return a time in Unix ms as Spark's timestamps have it.
+
+    Raises `Rejected` for one that they cannot hold: then the stream's time is not in ms.
+    """
+    if not -_LAST_MS <= time_ms <= _LAST_MS:
+        raise Rejected(f"noted time {time_ms} is no timestamp: Spark needs Unix milliseconds")
+    return pa.array([time_ms * 1000], INSTANT)
 
 
 def _column(name: str, event_time: str) -> Column:

@@ -1,0 +1,163 @@
+"""Marks as a streaming source of Spark, for events that come from a source of another make."""
+
+from __future__ import annotations
+
+import base64
+import json
+import uuid
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark import cloudpickle
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructField, StructType, TimestampType
+
+from spark_integration.offsets import MarksOffset
+from spark_integration.query_progress import QueryProgress
+from spark_integration.release import Releaser
+from spark_integration.watermark import instant
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, MutableMapping, Sequence
+
+    from spark_integration.offsets import Json
+    from spark_integration.positions import PositionOf
+
+OPTION = "query"
+"""The one option: a `MarksQuery` in JSON, since Spark's options know only strings."""
+
+
+@dataclass(frozen=True, slots=True)
+class MarksQuery:
+    """Which marks a query wants, and where it tells how far it has read.
+
+    `position_of` is a `PositionOf`, pickled, in base64.
+    """
+
+    stream: str
+    controller_url: str
+    checkpoint: str
+    position_of: str
+    key: str | None = None
+    strict: bool = True
+
+    @staticmethod
+    def pickled(position_of: PositionOf) -> str:
+        """Return the function as text; lambdas and closures travel too."""
+        pickled: bytes = cloudpickle.dumps(position_of)  # type: ignore[no-untyped-call]
+        return base64.b64encode(pickled).decode()
+
+    def progress(self) -> QueryProgress:
+        """Return where the query tells how far it has read."""
+        position_of = cloudpickle.loads(base64.b64decode(self.position_of))
+        return QueryProgress(self.checkpoint, position_of)
+
+    def to_option(self) -> str:
+        """Return the text that travels in Spark's options."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_option(cls, text: str) -> MarksQuery:
+        """Return the query from the text."""
+        return cls(**json.loads(text))
+
+
+@dataclass(frozen=True, slots=True)
+class MarkTask(InputPartition):
+    """The one row of a micro-batch: the time in ms."""
+
+    mark_ms: int
+
+
+class MarksSource(DataSource):
+    """Spark's entry: one `MarksQuery` per stream."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(dict(options))
+        self.query = MarksQuery.from_option(options[OPTION])
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name under which Spark knows the source."""
+        return "noted_marks"
+
+    def schema(self) -> StructType:
+        """Return one column, the time of the mark."""
+        return StructType([StructField("time", TimestampType())])
+
+    def streamReader(self, schema: StructType) -> MarksReader:  # noqa: ARG002, N802 - Spark's names
+        """Return the reader of one run of a query."""
+        return MarksReader(self.query)
+
+
+class MarksReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Lets a mark into the query once the offset log says that its cut is read.
+
+    That is one micro-batch after the events themselves, and never before them.
+    """
+
+    def __init__(self, query: MarksQuery) -> None:
+        self._query = query
+        self._stated = False
+        self._available_now = False
+
+    @cached_property
+    def _token(self) -> str:
+        return uuid.uuid4().hex
+
+    @cached_property
+    def _progress(self) -> QueryProgress:
+        return self._query.progress()
+
+    @cached_property
+    def _releaser(self) -> Releaser:
+        # Only the planning process talks HTTP; workers are spared the import.
+        from spark_integration.marks_feed import ControllerFeed  # noqa: PLC0415
+
+        query = self._query
+        return Releaser(ControllerFeed(query.controller_url, query.stream, query.key))
+
+    def initialOffset(self) -> Json:  # noqa: N802 - Spark's name
+        """Return an offset with a token of its own and no mark."""
+        return MarksOffset(self._query.stream, self._token).to_json()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """Take the marks of now, and none that come later."""
+        self._available_now = True
+
+    def latestOffset(self, start: Json, limit: ReadLimit) -> Json:  # noqa: ARG002, N802
+        """Return the mark for the next micro-batch; a mark is one row, whatever the limit.
+
+        The first batch of a run always has a new offset. In a new query it brings the token into
+        the offset log; in one that goes on it states the last lower again, since Spark's commit
+        log keeps one watermark for the whole query and not that of each source (SPARK-50046).
+        """
+        begun = MarksOffset.from_json(start)
+        if not (self._available_now and self._stated):
+            self._releaser.follow(begun.mark)
+        ended = begun
+        if begun.run:
+            position = self._progress.position(begun.token)
+            ended = replace(begun, mark=self._releaser.release(begun.mark, position))
+        first, self._stated = not self._stated, True
+        return (replace(ended, run=begun.run + 1) if first else ended).to_json()
+
+    def partitions(self, start: Json, end: Json) -> Sequence[InputPartition]:
+        """Return the mark's row; the same one for the same offsets, at any time."""
+        lower = MarksOffset.from_json(end).mark.lower
+        if start == end or lower is None:
+            return []
+        return [MarkTask(lower - 1 if self._query.strict else lower)]
+
+    def stop(self) -> None:
+        """Stop following marks."""
+        if "_releaser" in self.__dict__:
+            self._releaser.close()
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the mark's row."""
+        task: MarkTask = partition  # type: ignore[assignment]
+        yield pa.RecordBatch.from_arrays([instant(task.mark_ms)], names=["time"])

@@ -1,0 +1,83 @@
+"""How a query on a source of another make gets an exact watermark."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+from pyspark.sql.types import TimestampType
+
+from noted_time import Rejected
+from noted_time.settings import checked_name
+from spark_integration.marks_source import OPTION, MarksQuery, MarksSource
+from spark_integration.positions import KafkaTopic
+from spark_integration.watermark import DELAY_METADATA, IS_MARK, above_the_watermark
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructField
+
+    from spark_integration.positions import PositionOf
+
+
+def with_noted_watermark(  # noqa: PLR0913 - the options of a source; all but two are named
+    events: DataFrame,
+    event_time: str,
+    *,
+    stream: str,
+    controller_url: str,
+    progress: str,
+    position: PositionOf | None = None,
+    key: str | None = None,
+    strict: bool = True,
+) -> DataFrame:
+    """Return the streaming `events` with a watermark that the writers vouch for.
+
+    `progress` is the `checkpointLocation` that the query will be started with: its offset log
+    tells which marks the query has reached. `position` maps the offset of the events' source, as
+    it stands there in JSON, to segment → exclusive offset; by default a Kafka topic named like the
+    stream.
+
+    `strict` keeps events at the lower itself safe from operators that judge single rows (joins,
+    deduplication), see `read_noted_log`.
+
+    Raises `Rejected` where `event_time` is no timestamp or `events` have a watermark already: a
+    union with watermarks on both sides would stand still on a quiet stream.
+    """
+    _check(events, event_time)
+    query = MarksQuery(
+        stream=checked_name("stream", stream),
+        controller_url=controller_url,
+        checkpoint=progress,
+        position_of=MarksQuery.pickled(position or KafkaTopic(stream)),
+        key=key,
+        strict=strict,
+    )
+    union = _marks(events, event_time, query).union(events.withColumn(IS_MARK, F.lit(col=False)))
+    return union.where(above_the_watermark(~F.col(IS_MARK))).drop(IS_MARK)
+
+
+def _marks(events: DataFrame, event_time: str, query: MarksQuery) -> DataFrame:
+    """Return the marks in the shape of the events; first in a union, whose watermark is theirs."""
+    spark = events.sparkSession
+    spark.dataSource.register(MarksSource)
+    marks = spark.readStream.format(MarksSource.name()).option(OPTION, query.to_option()).load()
+    timed = marks.withColumnRenamed("time", event_time).withWatermark(event_time, "0 seconds")
+    columns = (_of_mark(field, event_time) for field in events.schema)
+    return timed.select(*columns, F.lit(col=True).alias(IS_MARK))
+
+
+def _of_mark(field: StructField, event_time: str) -> Column:
+    if field.name == event_time:
+        return F.col(f"`{event_time}`")
+    return F.lit(None).cast(field.dataType).alias(field.name)
+
+
+def _check(events: DataFrame, event_time: str) -> None:
+    if event_time not in events.columns:
+        raise Rejected(f"the events have no column {event_time}")
+    for field in events.schema:
+        if DELAY_METADATA.keys() & field.metadata.keys():
+            raise Rejected(f"column {field.name} of the events has a watermark of its own")
+    if not isinstance(events.schema[event_time].dataType, TimestampType):
+        raise Rejected(f"column {event_time} of the events is not a timestamp")
