@@ -152,7 +152,8 @@ class Committer:
             if not draft.is_empty:
                 await self._write(draft.finished())
         except Exception as fault:
-            log.exception("commit_failed", jobs=len(jobs))
+            expected = isinstance(fault, StoreUnavailable | NotedTimeError)
+            log.exception("commit_failed", error=str(fault), exc_info=not expected)
             _answer(jobs, _told(fault))
             await self._reload(draft.moment.service)
         for job in jobs:

@@ -23,7 +23,12 @@ def configure(level: str, form: Format = "auto") -> None:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
     if pretty:
-        last: list[Processor] = [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+        # not rich's traceback: it prints every local, and a batch has thousands of them
+        plain = structlog.dev.plain_traceback
+        renderer = structlog.dev.ConsoleRenderer(
+            colors=sys.stderr.isatty(), exception_formatter=plain
+        )
+        last: list[Processor] = [renderer]
     else:
         last = [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     structlog.configure(

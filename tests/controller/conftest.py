@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import pytest
+import structlog
+
+from controller.store.migrate import migrate
+from tests.support.controllers import GivenTime, WatchedMemory, WatchedSqlite
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.controllers import Watched
+
+
+@pytest.fixture(autouse=True, scope="session")
+def quiet_log() -> None:
+    """Keep the controller's log out of the tests' output."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """Run coroutines on asyncio, as the server does."""
+    return "asyncio"
+
+
+@pytest.fixture
+def time() -> GivenTime:
+    """A time that stands until it is told to go on."""
+    return GivenTime()
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Watched:
+    """A watched store of either kind."""
+    if request.param == "memory":
+        return WatchedMemory()
+    path = tmp_path / "noted-time.db"
+    migrate(f"sqlite:///{path}")
+    return WatchedSqlite(str(path))
+
+
+@pytest.fixture
+def memory() -> WatchedMemory:
+    """A watched store in memory, for what no database decides."""
+    return WatchedMemory()

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from controller.store.port import StoreUnavailable
+from noted_time import Accepted, Note, Refused
+from tests.support.controllers import marks_of, running, serving, tell, until
+
+if TYPE_CHECKING:
+    from controller.aggregation.draft import Draft
+    from controller.aggregation.world import World
+    from tests.support.controllers import Watched, WatchedMemory
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_note_is_answered_after_its_commit(store: Watched) -> None:
+    """While the transaction is under way the caller waits; then the note is in the store."""
+    async with serving(store) as controller:
+        store.watch.open.clear()
+        noted = asyncio.create_task(tell(controller, Note("a", 5, {0: 1})))
+        await until(lambda: store.watch.attempts == 2)
+        early = noted.done()
+        store.watch.open.set()
+        await noted
+        members = [member.times for member in store.members(controller.stream("s").id)]
+
+        assert (early, members) == (False, [{"default": 5}])
+
+
+async def test_what_arrives_during_a_commit_shares_the_next(store: Watched) -> None:
+    """Fifty callers that come while one transaction runs are written by a second one."""
+    async with serving(store) as controller:
+        store.watch.open.clear()
+        first = asyncio.create_task(tell(controller, Note("first")))
+        await until(lambda: store.watch.attempts == 2)
+        rest = [asyncio.create_task(tell(controller, Note(f"w{i}"))) for i in range(50)]
+        await asyncio.sleep(0)
+        store.watch.open.set()
+        await asyncio.gather(first, *rest)
+
+        assert [len(batch.members) for batch in store.watch.batches[1:]] == [1, 50]
+
+
+async def test_notes_of_one_batch_are_judged_in_the_order_they_came(store: Watched) -> None:
+    """A later note below an earlier one of the same transaction is refused with its time."""
+    async with serving(store) as controller:
+        notes = (Note("a", 5, {0: 7}), Note("a", 4), Note("a", 6, {0: 6}), Note("a", 6, {0: 8}))
+        answers = await asyncio.gather(*(tell(controller, note) for note in notes))
+
+        assert answers == [
+            [Accepted(5)],
+            [Refused("invalid_time", 5)],
+            [Refused("invalid_position", {0: 7})],
+            [Accepted(6)],
+        ]
+
+
+async def test_a_writer_that_notes_often_is_written_once(store: Watched) -> None:
+    """Of ten notes in one transaction the store is given what the writer said last."""
+    async with serving(store) as controller:
+        await asyncio.gather(*(tell(controller, Note("a", time, {0: time})) for time in range(10)))
+
+        written = [(record.writer, record.times) for _, record in store.watch.batches[-1].members]
+        assert written == [("a", {"default": 9})]
+
+
+async def test_a_mark_is_in_the_transaction_of_the_notes_it_follows_from(store: Watched) -> None:
+    """Notes and the mark they allow are durable together or not at all."""
+    async with serving(store, mark_interval_ms=200) as controller:
+        await tell(controller, Note("a", 5, {0: 7}))
+
+        batch = store.watch.batches[-1]
+        assert (len(batch.members), [m.mark for m in batch.marks]) == (1, marks_of(controller))
+
+
+async def test_a_note_answered_before_a_mark_is_taken_into_account_by_it(store: Watched) -> None:
+    """The cut of a mark covers what was acknowledged before, whichever request made the mark."""
+    async with serving(store) as controller:
+        await tell(controller, Note("a"), Note("b", 9, {1: 90}))
+        await tell(controller, Note("a", 9, {0: 10}))
+
+        assert [dict(mark.cut.offsets) for mark in marks_of(controller)] == [{0: 10, 1: 90}]
+
+
+async def test_a_caller_that_went_away_holds_nobody_up(memory: WatchedMemory) -> None:
+    """A cancelled request neither disturbs its batch nor undoes what it asked for."""
+    async with serving(memory) as controller:
+        memory.watch.open.clear()
+        gone = asyncio.create_task(tell(controller, Note("gone", 5)))
+        stays = asyncio.create_task(tell(controller, Note("stays", 5)))
+        await until(lambda: memory.watch.attempts == 2)
+        gone.cancel()
+        memory.watch.open.set()
+        await stays
+
+        assert sorted(controller.stream("s").aggregator.writers()) == ["gone", "stays"]
+
+
+async def test_a_fault_of_one_request_is_told_to_the_batch_and_undone(store: Watched) -> None:
+    """Work that breaks halfway takes its batch with it, and the next one starts clean."""
+
+    def breaks(_world: World, _draft: Draft) -> None:
+        raise ZeroDivisionError
+
+    async with serving(store) as controller:
+        noted = asyncio.create_task(tell(controller, Note("a", 5)))
+        broken = asyncio.ensure_future(controller._committer.submit(breaks))
+        told = await asyncio.gather(noted, broken, return_exceptions=True)
+        await until(lambda: controller._committer.ready)
+
+        after = await tell(controller, Note("a", 3))
+        assert ([type(each) for each in told], after) == ([StoreUnavailable] * 2, [Accepted(3)])
+
+
+async def test_what_waits_when_the_controller_closes_is_committed(store: Watched) -> None:
+    """Closing answers the requests that were taken, each after its commit."""
+    async with serving(store) as controller:
+        pending = [asyncio.create_task(tell(controller, Note(f"w{i}", 5))) for i in range(20)]
+        await asyncio.sleep(0)
+    answered = await asyncio.gather(*pending)
+
+    async with running(store.reopened()) as again:
+        members = len(again.stream("s").aggregator)
+    assert (len(answered), members) == (20, 20)
+
+
+async def test_a_closed_controller_refuses_work(memory: WatchedMemory) -> None:
+    """After the end nothing is queued that nobody would ever commit."""
+    async with serving(memory) as controller:
+        pass
+
+    with pytest.raises(StoreUnavailable):
+        await tell(controller, Note("a"))

@@ -1,0 +1,168 @@
+"""A controller in the test's own process: its time is given, its store watched and made to fail."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from controller.service.clocks import Clocks
+from controller.service.controller import Controller
+from controller.store.memory import MemoryStore
+from controller.store.sqlite import SqliteStore
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from controller.store.port import Batch, Store
+    from noted_time import Accepted, Mark, Note, Refused
+
+PATIENCE_S = 10.0
+
+
+@dataclass
+class GivenTime:
+    """The clocks of a controller, which stand until they are told to go on."""
+
+    steady: int = 10_000
+    wall: int = 1_700_000_000_000
+
+    def clocks(self) -> Clocks:
+        """Return clocks that read this time."""
+        return Clocks(wall_ms=lambda: self.wall, steady_ms=lambda: self.steady)
+
+    def passes(self, ms: int) -> None:
+        """Let time go on."""
+        self.steady += ms
+        self.wall += ms
+
+
+@dataclass
+class Watch:
+    """What a watched store was given, and what it is to do with the next batches.
+
+    `failures` are raised, one a commit, in place of it; `lies` after it, when all is written.
+    A commit waits while `open` is not set.
+    """
+
+    batches: list[Batch] = field(default_factory=list)
+    failures: list[Exception] = field(default_factory=list)
+    lies: list[Exception] = field(default_factory=list)
+    loads: list[Exception] = field(default_factory=list)
+    attempts: int = 0
+    open: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        self.open.set()
+
+    def commit(self, batch: Batch, commit: Callable[[Batch], None]) -> None:
+        """Do as told with the batch."""
+        self.attempts += 1
+        self.open.wait()
+        if self.failures:
+            raise self.failures.pop(0)
+        commit(batch)
+        self.batches.append(batch)
+        if self.lies:
+            raise self.lies.pop(0)
+
+
+class WatchedMemory(MemoryStore):
+    """A memory store under watch, which can be opened again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.watch = Watch()
+
+    def streams(self) -> Any:  # noqa: ANN401 - as the store's
+        """Fail to load where told to."""
+        if self.watch.loads:
+            raise self.watch.loads.pop(0)
+        return super().streams()
+
+    def commit(self, batch: Batch) -> None:
+        """Do as the watch was told."""
+        self.watch.commit(batch, super().commit)
+
+    def reopened(self) -> WatchedMemory:
+        """Return the store as a new process finds it."""
+        self._closed = False
+        self.watch = Watch()
+        return self
+
+
+class WatchedSqlite(SqliteStore):
+    """An SQLite store under watch."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.watch = Watch()
+        self._path = path
+
+    def streams(self) -> Any:  # noqa: ANN401 - as the store's
+        """Fail to load where told to."""
+        if self.watch.loads:
+            raise self.watch.loads.pop(0)
+        return super().streams()
+
+    def commit(self, batch: Batch) -> None:
+        """Do as the watch was told."""
+        self.watch.commit(batch, super().commit)
+
+    def reopened(self) -> WatchedSqlite:
+        """Return the store as a new process finds it."""
+        return WatchedSqlite(self._path)
+
+
+Watched = WatchedMemory | WatchedSqlite
+
+
+@asynccontextmanager
+async def running(store: Store, time: GivenTime | None = None) -> AsyncIterator[Controller]:
+    """Serve `store` meanwhile, by the real clocks where no time is given."""
+    controller = Controller(store, time.clocks() if time else None)
+    await controller.start()
+    try:
+        yield controller
+    finally:
+        await controller.close()
+
+
+@asynccontextmanager
+async def serving(
+    store: Store,
+    time: GivenTime | None = None,
+    **settings: Any,  # noqa: ANN401 - any setting
+) -> AsyncIterator[Controller]:
+    """Serve `store` with a stream `s` that marks every advance unless the settings differ."""
+    async with running(store, time) as controller:
+        await controller.put_stream("s", {"mark_interval_ms": 0, **settings})
+        yield controller
+
+
+async def tell(controller: Controller, *notes: Note) -> list[Accepted | Refused]:
+    """Hand the notes to the stream `s` in one request."""
+    return await controller.note("s", notes)
+
+
+def marks_of(controller: Controller, key: str = "default") -> list[Mark]:
+    """Return the durable marks of the stream `s`."""
+    return controller.stream("s").history(key).after(0, 10_000)
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Wait until it holds; raises `TimeoutError` where it does not within ten seconds."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not holds():  # noqa: ASYNC110 - what is waited for has no event
+            await asyncio.sleep(0.005)
+
+
+def serve_for(controller: Controller, time: GivenTime, ms: int) -> None:
+    """Let the controller serve that long, reading its clocks as often as it does."""
+    while ms > 0:
+        step = min(ms, 100)
+        time.passes(step)
+        controller._clocks.read()
+        ms -= step
