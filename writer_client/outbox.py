@@ -13,8 +13,9 @@ rules make that sound:
   a tail of what was noted, never a reordering.
 
 A batch whose outcome is unknown is put back in front and coalesced with what came meanwhile. It may
-be applied twice, which is no harm: equal notes are accepted, and an `idle` repeats the last time of
-its key, so that one that arrives late, after the writer returned and noted on, is refused.
+be applied twice, which is no harm: notes that go nowhere are accepted, and an `idle` repeats the
+last time of its key, so that one that arrives late, after the writer returned and noted on, is
+refused.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from noted_time.cut import MAX_INT64, MIN_INT64, StreamCut, join_into
 from noted_time.errors import InvalidNote, Rejected
 from noted_time.note import MAX_NOTES_PER_REQUEST, Note
 from noted_time.settings import checked_name
+from noted_time.wire import position_from_wire
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -160,11 +162,16 @@ class Outbox:
         return self._in_flight
 
     def put_back(self, batch: Batch) -> None:
-        """Take a batch back whose outcome is unknown; what was noted meanwhile goes on from it."""
+        """Take a batch back whose outcome is unknown; what was noted meanwhile goes on from it.
+
+        If it was applied, the controller knows the position of its last note and would refuse the
+        earlier ones as behind. So all come back with that position: a weaker claim, still true.
+        """
         self._in_flight = ()
         later, self._timed = self._timed, {}
         for pending in batch:
-            self._put_back(pending, later)
+            note = replace(pending.note, position=batch[-1].note.position)
+            self._put_back(replace(pending, note=note), later)
         self._timed.update(later)
 
     def answered(self, batch: Batch, results: Sequence[Mapping[str, Any]]) -> None:
@@ -281,7 +288,8 @@ class Outbox:
         if self._can_be_said_otherwise(note, status, last):
             self._put_change_back(pending, self._timed)
         else:
-            self._refused[note.key, note.state] = InvalidNote(self.writer, status, last)
+            behind = position_from_wire(last) if isinstance(last, dict) else last
+            self._refused[note.key, note.state] = InvalidNote(self.writer, status, behind)
 
     def _can_be_said_otherwise(self, note: Note, status: str, last: Any) -> bool:  # noqa: ANN401 - JSON
         """Whether a change of state was refused for what was only added to it here.
@@ -308,13 +316,14 @@ class Outbox:
 
     def _move(self, position: Mapping[int, int]) -> None:
         known = self._position
-        behind = {s: known[s] for s, offset in position.items() if offset < known.get(s, 0)}
+        offsets = StreamCut(position).offsets
+        behind = {s: known[s] for s, offset in offsets.items() if offset < known.get(s, 0)}
         if behind:
             raise InvalidNote(self.writer, "invalid_position", behind)
-        if any(offset > known.get(s, -1) for s, offset in StreamCut(position).offsets.items()):
+        if any(offset > known.get(s, -1) for s, offset in offsets.items()):
             # A new dict: the notes that wait share the old one.
             self._position = dict(known)
-            join_into(self._position, position)
+            join_into(self._position, offsets)
 
 
 def _check_int64(what: str, value: int) -> None:

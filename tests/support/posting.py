@@ -1,0 +1,138 @@
+"""Calls of a writer and fates of its posts, as values; and what comes of a run of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from hypothesis import strategies as st
+
+from noted_time import Accepted, Aggregator, Note, StreamSettings
+from noted_time.cut import join_into
+from noted_time.wire import position_to_wire
+from writer_client.outbox import Outbox
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from noted_time.note import State
+    from writer_client.outbox import Batch
+
+KEYS = ("order_time", "ship_time")
+Fate = Literal["answered", "lost", "applied but not answered"]
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """One call: `key` is `None` for a change of state, `gains` is what was written before it."""
+
+    state: Literal["live", "idle", "left"]
+    key: str | None = None
+    later: int = 0
+    gains: tuple[tuple[int, int], ...] = ()
+    wrote: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PostOnce:
+    """The sender posts once, with this fate."""
+
+    fate: Fate
+
+
+Act = Say | PostOnce
+
+_gains = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 9)), max_size=2).map(tuple)
+_wrote = st.none() | st.integers(0, 99)
+acts = st.lists(
+    st.one_of(
+        st.builds(
+            Say,
+            state=st.just("live"),
+            key=st.sampled_from(KEYS),
+            later=st.integers(0, 5),
+            gains=_gains,
+            wrote=_wrote,
+        ),
+        st.builds(Say, state=st.sampled_from(["live", "idle", "left"]), gains=_gains),
+        st.builds(PostOnce, fate=st.sampled_from(["answered", "lost", "applied but not answered"])),
+    ),
+    max_size=30,
+)
+
+
+@dataclass
+class Run:
+    """One writer's outbox between its calls and a controller, and a controller told directly."""
+
+    outbox: Outbox = field(default_factory=lambda: Outbox("UA"))
+    heard: Aggregator = field(default_factory=lambda: Aggregator(StreamSettings(keys=KEYS)))
+    told: Aggregator = field(default_factory=lambda: Aggregator(StreamSettings(keys=KEYS)))
+    position: dict[int, int] = field(default_factory=dict)
+    times: dict[str, int] = field(default_factory=dict)
+    positions: list[dict[int, int]] = field(default_factory=list)
+    claims: dict[tuple[str | None, int | None], list[int]] = field(default_factory=dict)
+    sent: list[Note] = field(default_factory=list)
+    largest_batch: int = 0
+
+    def play(self, acts: Sequence[Act]) -> Run:
+        """Do all of it."""
+        for act in acts:
+            self.say(act) if isinstance(act, Say) else self.post(act.fate)
+        return self
+
+    def say(self, act: Say) -> None:
+        """Call the outbox, and tell the other controller at once."""
+        gained = {s: self.position.get(s, 0) + more for s, more in act.gains}
+        join_into(self.position, gained)
+        time = None
+        if act.key is None:
+            self._change(act.state)(gained)
+        else:
+            time = self.times[act.key] = self.times.get(act.key, 0) + act.later
+            self.outbox.note(time, gained, key=act.key, max_time=act.wrote)
+            self.claims.setdefault((act.key, time), []).append(len(self.positions))
+        self.positions.append(dict(self.position))
+        key = act.key or KEYS[0]
+        note = Note("UA", time, dict(self.position), key, act.wrote, act.state)
+        assert isinstance(self.told.note(note, now=0), Accepted)
+
+    def _change(self, state: State) -> Callable[[dict[int, int]], int]:
+        outbox = self.outbox
+        changes = {"live": outbox.join, "idle": outbox.idle, "left": outbox.left}
+        return changes[state]
+
+    def post(self, fate: Fate) -> None:
+        """Take a batch from the outbox and let it have its fate."""
+        batch = self.outbox.take()
+        self.largest_batch = max(self.largest_batch, len(batch))
+        results = [] if fate == "lost" else self.apply(batch)
+        if fate == "answered":
+            self.outbox.answered(batch, results)
+        else:
+            self.outbox.put_back(batch)
+
+    def apply(self, batch: Batch) -> list[dict[str, Any]]:
+        """Let the controller hear a batch."""
+        self.sent += [pending.note for pending in batch]
+        return [self._result(pending.note) for pending in batch]
+
+    def _result(self, note: Note) -> dict[str, Any]:
+        result = self.heard.note(note, now=0)
+        if isinstance(result, Accepted):
+            return {"status": "accepted", "lower": result.lower}
+        last = result.last
+        return {
+            "status": result.status,
+            "last": position_to_wire(last) if isinstance(last, dict) else last,
+        }
+
+    def claimed_at(self, note: Note) -> list[int]:
+        """Return the calls at which this time of the key was claimed."""
+        return self.claims[note.key, note.time]
+
+    def drain(self) -> Run:
+        """Post until nothing waits."""
+        while self.outbox:
+            self.post("answered")
+        return self

@@ -1,0 +1,224 @@
+"""The laws of coalescing, and what becomes of refusals."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+
+from noted_time import InvalidName, InvalidNote, Note, Rejected
+from tests.support.posting import KEYS, Act, Run, Say, acts
+from writer_client.outbox import Outbox
+
+laws = settings(deadline=None)
+ACCEPTED = {"status": "accepted", "lower": None}
+
+
+def notes(outbox: Outbox) -> list[tuple[str | None, int | None, dict[int, int], str]]:
+    """Return what would be posted now, as plain values."""
+    batch = outbox.take()
+    outbox.put_back(batch)
+    return [(p.note.key, p.note.time, dict(p.note.position), p.note.state) for p in batch]
+
+
+@laws
+@given(acts)
+def test_what_is_heard_in_the_end_is_what_was_said(played: list[Act]) -> None:
+    """Coalescing, lost posts and lost answers change nothing of what the controller ends with."""
+    run = Run().play(played).drain()
+
+    said = [run.told.record(writer) for writer in run.told.writers()]
+    heard = [run.heard.record(writer) for writer in run.heard.writers()]
+    assert heard == said
+
+
+@laws
+@given(acts)
+def test_a_claim_that_is_sent_is_true(played: list[Act]) -> None:
+    """No time is claimed with a position that the writer had before it claimed that time."""
+    run = Run().play(played).drain()
+
+    timed = [note for note in run.sent if note.time is not None and note.state == "live"]
+    assert all(note.position in run.positions[run.claimed_at(note)[0] :] for note in timed)
+
+
+@laws
+@given(acts)
+def test_a_claim_is_tight_while_posts_are_answered(played: list[Act]) -> None:
+    """A time goes with the very position at which the writer claimed it."""
+    told = [act for act in played if isinstance(act, Say) or act.fate == "answered"]
+    run = Run().play(told).drain()
+
+    timed = [note for note in run.sent if note.time is not None and note.state == "live"]
+    assert all(note.position in [run.positions[i] for i in run.claimed_at(note)] for note in timed)
+
+
+@laws
+@given(acts)
+def test_nothing_sent_is_refused(played: list[Act]) -> None:
+    """What is kept in order by the writer stays in order on the way, replays included."""
+    run = Run().play(played).drain()
+
+    assert run.outbox.pop_refused() is None
+
+
+@laws
+@given(acts)
+def test_a_batch_is_no_larger_than_the_keys_allow(played: list[Act]) -> None:
+    """However much is noted, one note a key waits, and one change of state."""
+    run = Run().play(played).drain()
+
+    assert run.largest_batch <= 2 * len(KEYS)
+
+
+@laws
+@given(acts)
+def test_a_durable_ticket_has_been_heard(played: list[Act]) -> None:
+    """When a call counts as durable, the controller knows a position that reaches its own."""
+    run = Run()
+    positions: list[dict[int, int]] = [{}] * (run.outbox.durable_through + 1)
+    for act in played:
+        run.play([act])
+        positions += [dict(run.position)] * (run.outbox.calls + 1 - len(positions))
+    durable = positions[run.outbox.durable_through]
+
+    heard = run.heard.record("UA").position if len(run.heard) else {}
+    assert all(heard.get(segment, 0) >= offset for segment, offset in durable.items())
+
+
+def test_the_position_of_a_coalesced_note_goes_to_the_next() -> None:
+    """A key's note stands on all that was written when it was made, whoever told of it first."""
+    outbox = Outbox("UA")
+    outbox.note(1, {0: 5}, key="a")
+    outbox.note(1, {1: 7}, key="b")
+    outbox.note(2, {2: 9}, key="a")
+
+    assert notes(outbox) == [
+        ("b", 1, {0: 5, 1: 7}, "live"),
+        ("a", 2, {0: 5, 1: 7, 2: 9}, "live"),
+    ]
+
+
+def test_a_change_of_state_follows_the_notes_before_it() -> None:
+    """Who notes and then idles is heard in that order."""
+    outbox = Outbox("UA")
+    outbox.note(4, {0: 5})
+    outbox.idle({0: 6})
+
+    assert notes(outbox) == [(None, 4, {0: 5}, "live"), (None, 4, {0: 6}, "idle")]
+
+
+def test_a_note_withdraws_the_idle_before_it() -> None:
+    """A writer that returned before it was heard to go never went."""
+    outbox = Outbox("UA")
+    outbox.idle({0: 6})
+    outbox.note(4, {})
+
+    assert notes(outbox) == [(None, 4, {0: 6}, "live")]
+
+
+def test_an_idle_that_arrives_after_the_return_is_refused() -> None:
+    """A request that hung in the network cannot send a writer away that came back since."""
+    run = Run()
+    run.outbox.note(4, {0: 5}, key=KEYS[0])
+    run.outbox.idle({})
+    late = run.outbox.take()
+    run.outbox.put_back(late)
+    run.outbox.note(6, {}, key=KEYS[0])
+    run.drain()
+    run.apply(late)
+
+    assert run.heard.record("UA").state == "live"
+
+
+def test_an_idle_is_heard_from_a_writer_that_fell_behind() -> None:
+    """The time that an idle repeats cannot keep it from counting."""
+    run = Run()
+    run.heard.note(Note("UA", 9, {}, KEYS[0]), now=0)
+    run.outbox.note(4, {0: 5}, key=KEYS[0])
+    run.outbox.idle({})
+    run.drain()
+
+    assert (run.heard.record("UA").state, str(run.outbox.pop_refused())) == (
+        "idle",
+        "note of writer 'UA' refused as invalid_time: last is 9",
+    )
+
+
+def test_a_change_of_state_needs_no_key() -> None:
+    """A stream with several keys tells which there are, and the writer joins by one of them."""
+    run = Run()
+    run.outbox.join({0: 3})
+    run.drain()
+
+    assert (run.heard.record("UA").state, run.outbox.pop_refused()) == ("live", None)
+
+
+def test_leaving_tells_the_largest_event_time_of_each_key() -> None:
+    """What was written after the last note still bounds the upper."""
+    run = Run()
+    for key, largest in zip(KEYS, (70, 90), strict=True):
+        run.outbox.wrote(largest, key, {0: 1})
+    run.outbox.left({})
+    run.drain()
+
+    assert run.heard.record("UA").max_times == dict(zip(KEYS, (70, 90), strict=True))
+
+
+def test_writing_brings_an_idle_writer_back() -> None:
+    """Time has to wait for a writer that writes."""
+    outbox = Outbox("UA")
+    outbox.idle({})
+    outbox.wrote(5, None, {0: 1})
+
+    assert outbox.state == "live"
+
+
+def test_a_note_says_which_stored_value_it_fell_behind() -> None:
+    """A refusal is kept with the stored value until somebody asks."""
+    outbox = Outbox("UA")
+    outbox.note(5, {})
+    outbox.answered(outbox.take(), [{"status": "invalid_time", "last": 9}])
+    refused = outbox.pop_refused()
+
+    assert isinstance(refused, InvalidNote)
+    assert (refused.writer, refused.status, refused.last) == ("UA", "invalid_time", 9)
+
+
+def test_a_large_outbox_leaves_in_parts_and_in_order() -> None:
+    """Requests stay below the controller's limits, whatever the number of keys and segments."""
+    outbox = Outbox("UA")
+    for number in range(30):
+        outbox.note(number, dict.fromkeys(range(999), number), key=f"k{number}")
+    outbox.idle({})
+    parts = []
+    while outbox:
+        batch = outbox.take()
+        outbox.answered(batch, [ACCEPTED] * len(batch))
+        parts.append([pending.note.key for pending in batch])
+
+    assert parts == [[f"k{n}" for n in range(20)], [f"k{n}" for n in range(20, 30)] + ["k29"]]
+
+
+@pytest.mark.parametrize(
+    ("time", "position", "said"),
+    [
+        (4, {}, "note of writer 'UA' refused as invalid_time: last is 5"),
+        (6, {0: 9}, "note of writer 'UA' refused as invalid_position: last is {0: 10}"),
+        (2**63, {}, "time 9223372036854775808 is not an int64"),
+        (6, {0: -1}, "offset -1 of segment 0 is not from 0 to 9223372036854775807"),
+    ],
+)
+def test_what_goes_back_is_refused_at_once(time: int, position: dict[int, int], said: str) -> None:
+    """A wrong note raises where it is made and changes nothing."""
+    outbox = Outbox("UA")
+    outbox.note(5, {0: 10})
+    with pytest.raises(Rejected) as raised:
+        outbox.note(time, position)
+
+    assert (str(raised.value), notes(outbox)) == (said, [(None, 5, {0: 10}, "live")])
+
+
+def test_a_writer_has_a_legal_name() -> None:
+    """A name that the controller would refuse with the whole request is refused here."""
+    with pytest.raises(InvalidName, match="writer 'U A'"):
+        Outbox("U A")
