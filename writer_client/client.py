@@ -7,7 +7,6 @@ import contextlib
 import os
 import random
 import time as clocks
-import weakref
 from operator import index
 from typing import TYPE_CHECKING, Self
 
@@ -243,7 +242,7 @@ class WriterClient:
             outbox.note(time, NOWHERE)
 
 
-_open_clients: weakref.WeakSet[WriterClient] = weakref.WeakSet()
+_open_clients: set[WriterClient] = set()
 
 
 def _flush_at_exit() -> None:

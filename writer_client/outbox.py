@@ -253,7 +253,7 @@ class Outbox:
 
     def _put_back(self, pending: Pending, later: dict[str | None, Pending]) -> None:
         note = pending.note
-        if note.time is None or note.state != "live":
+        if _is_change(note):
             self._put_change_back(pending, later)
         elif note.key in later:
             newer = later[note.key]
@@ -285,21 +285,28 @@ class Outbox:
         note, status, last = pending.note, result["status"], result.get("last")
         if status == "invalid_time":
             self._behind.add(note.key)
-        if self._can_be_said_otherwise(note, status, last):
+        elif status == "unknown_key" and last and note.key not in last:
+            self._forget_key(note.key, instead=last[0])
+        again = _is_change(note) and self._can_be_said_otherwise(note, status)
+        if again:
             self._put_change_back(pending, self._timed)
-        else:
+        if not again or note.max_time is not None:
             behind = position_from_wire(last) if isinstance(last, dict) else last
             self._refused[note.key, note.state] = InvalidNote(self.writer, status, behind)
 
-    def _can_be_said_otherwise(self, note: Note, status: str, last: Any) -> bool:  # noqa: ANN401 - JSON
+    def _can_be_said_otherwise(self, note: Note, status: str) -> bool:
         """Whether a change of state was refused for what was only added to it here.
 
-        That is a time repeated by `idle`, or that no key was named to a stream with several.
+        That is a time repeated by `idle`, or the key, which a change of state does not have.
         """
-        if status == "unknown_key" and note.key is None and note.max_time is None and last:
-            self._some_key = last[0]
-            return note.time is None
-        return status == "invalid_time" and note.state == "idle"
+        if status == "unknown_key":
+            return self._some_key != note.key
+        return status == "invalid_time" and note.time is not None
+
+    def _forget_key(self, key: str | None, *, instead: str) -> None:
+        self._some_key = instead
+        self._times.pop(key, None)
+        self._largest.pop(key, None)
 
     def _check_time(self, time: int, key: str | None) -> None:
         if key is not None:
@@ -324,6 +331,10 @@ class Outbox:
             # A new dict: the notes that wait share the old one.
             self._position = dict(known)
             join_into(self._position, offsets)
+
+
+def _is_change(note: Note) -> bool:
+    return note.time is None or note.state != "live"
 
 
 def _check_int64(what: str, value: int) -> None:

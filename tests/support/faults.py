@@ -1,0 +1,50 @@
+"""A network that fails as told: between a client and a real controller."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import Any, Literal
+
+import httpx
+
+Fault = Literal["no connection", "no answer", "busy", "nonsense"]
+
+
+class Faults(httpx.BaseTransport):
+    """Fails the next requests as planned, then lets everything through.
+
+    `no answer` lets the request through and loses the answer; `busy` is a 503 that asks to be left
+    alone for `retry_after_s`. `bodies` are those of all requests that were tried.
+    """
+
+    def __init__(self, *planned: Fault, retry_after_s: int = 1) -> None:
+        self.planned = list(planned)
+        self.bodies: list[Any] = []
+        self.gate = threading.Event()
+        self.gate.set()
+        self._retry_after_s = retry_after_s
+        self._network = httpx.HTTPTransport()
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """Pass the request on, or not; waits while the gate is closed."""
+        content = request.read()
+        self.bodies.append(json.loads(content) if content else None)
+        assert self.gate.wait(20)
+        fault = self.planned.pop(0) if self.planned else None
+        if fault == "no connection":
+            raise httpx.ConnectError("no connection", request=request)
+        if fault == "busy":
+            return httpx.Response(503, headers={"Retry-After": str(self._retry_after_s)})
+        if fault == "nonsense":
+            return httpx.Response(200, text="<html>welcome to the hotel</html>")
+        answer = self._network.handle_request(request)
+        if fault == "no answer":
+            answer.read()
+            answer.close()
+            raise httpx.ReadTimeout("no answer", request=request)
+        return answer
+
+    def close(self) -> None:
+        """Give the network back."""
+        self._network.close()

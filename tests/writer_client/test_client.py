@@ -1,0 +1,327 @@
+"""What a writer gets from its client, against the real controller."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from noted_time import InvalidName, InvalidNote, Rejected, Unreachable
+from noted_time.backoff import Backoff
+from noted_time.errors import UnknownStream
+from tests.support.faults import Fault, Faults
+from tests.support.served import Served
+from writer_client import WriterClient
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROOT = Path(__file__).resolve().parents[2]
+SOON = Backoff(first_s=0.01, cap_s=0.05)
+
+
+def test_a_flushed_note_is_known_to_the_controller(served: Served, stream: str) -> None:
+    """After a flush, the controller has time, position and largest event time."""
+    with WriterClient(served.url, stream, "UA") as client:
+        client.note_time(5, {0: 10}, max_time=8)
+        client.flush()
+        known = served.writers(stream)
+
+    assert known == {"UA": {"state": "live", "times": {"default": 5}, "position": {"0": 10}}}
+
+
+def test_the_largest_event_time_written_travels_with_the_note(served: Served, stream: str) -> None:
+    """What `wrote` was told becomes the upper of the mark."""
+    with WriterClient(served.url, stream, "UA") as client:
+        for event_time in (7, 90, 8):
+            client.wrote(event_time)
+        client.note_time(5, {0: 10})
+    mark = served.call("GET", f"/{stream}/marks")["marks"][0]
+
+    assert (mark["lower"], mark["upper"]) == (5, 90)
+
+
+def test_the_end_of_a_block_is_left(served: Served, stream: str) -> None:
+    """A writer that ends in order is not waited for."""
+    with WriterClient(served.url, stream, "UA") as client:
+        client.note_time(5, {0: 10})
+
+    assert served.writers(stream)["UA"]["state"] == "left"
+
+
+def test_a_block_that_fails_does_not_leave(served: Served, stream: str) -> None:
+    """A writer that failed may have more to write: time waits for it."""
+    client = WriterClient(served.url, stream, "UA")
+    with contextlib.suppress(ZeroDivisionError), client:
+        client.note_time(5, {0: 10})
+        _ = 1 // 0
+
+    assert served.writers(stream)["UA"]["state"] == "live"
+
+
+def test_time_does_not_wait_for_an_idle_writer(served: Served, stream: str) -> None:
+    """With the slower of two writers idle, time goes on to the other's."""
+    with (
+        WriterClient(served.url, stream, "UA") as one,
+        WriterClient(served.url, stream, "DL") as other,
+    ):
+        for client in (one, other):
+            client.join()
+            client.flush()
+        one.note_time(5, {0: 10})
+        other.note_time(9, {1: 10})
+        one.flush()
+        one.idle()
+        one.flush()
+        other.flush()
+        lowers = [mark["lower"] for mark in served.call("GET", f"/{stream}/marks")["marks"]]
+
+    assert lowers == [5, 9]
+
+
+def test_a_writer_learns_what_is_already_late(served: Served, stream: str) -> None:
+    """The answer to a note tells the lower of the last mark."""
+    with WriterClient(served.url, stream, "UA") as client:
+        for _ in range(2):
+            client.note_time(5, {0: 10})
+            client.flush()
+        lower = client.lower()
+
+    assert lower == 5
+
+
+def test_noting_does_not_wait_for_the_network(served: Served, stream: str) -> None:
+    """While a post hangs, ten thousand notes are taken, and the last of them is what follows."""
+    network = Faults()
+    network.gate.clear()
+    with WriterClient(served.url, stream, "UA", transport=network) as client:
+        for number in range(10_000):
+            client.note_time(number, {0: number})
+        network.gate.set()
+        client.flush()
+
+    times = [body["notes"][0].get("time") for body in network.bodies]
+    assert (times[-2], len(times) <= 4) == (9999, True)
+
+
+@pytest.mark.parametrize("fault", ["no connection", "no answer", "busy", "nonsense"])
+def test_a_note_survives_a_failing_network(served: Served, stream: str, fault: Fault) -> None:
+    """Whatever happens to the posts, the note arrives in the end."""
+    network = Faults(fault, fault, retry_after_s=0)
+    with WriterClient(served.url, stream, "UA", backoff=SOON, transport=network) as client:
+        client.note_time(5, {0: 10})
+        client.flush()
+
+        assert served.writers(stream)["UA"]["times"] == {"default": 5}
+
+
+def test_a_controller_that_asks_for_time_is_given_it(served: Served, stream: str) -> None:
+    """Retry-After is a floor of the schedule."""
+    network = Faults("busy", retry_after_s=1)
+    with WriterClient(served.url, stream, "UA", backoff=SOON, transport=network) as client:
+        began = time.monotonic()
+        client.note_time(5, {0: 10})
+        client.flush()
+
+        assert time.monotonic() - began >= 1.0
+
+
+def test_notes_outlast_a_controller_that_is_away() -> None:
+    """What is noted while the controller is down arrives when it is back."""
+    with Served() as served:
+        served.create("flights")
+        with WriterClient(served.url, "flights", "UA", backoff=SOON) as client:
+            client.join()
+            client.flush()
+            served.stop()
+            client.note_time(5, {0: 10})
+            with pytest.raises(Unreachable, match=r"not durable within 0\.1 s"):
+                client.flush(timeout=0.1)
+            served.start()
+            client.flush()
+
+            assert served.writers("flights")["UA"]["times"] == {"default": 5}
+
+
+def test_a_flush_raises_what_was_refused(served: Served, stream: str) -> None:
+    """A writer that was further before learns its stored time, and goes on."""
+    with WriterClient(served.url, stream, "UA") as before:
+        before.note_time(9, {0: 10})
+    with WriterClient(served.url, stream, "UA") as client:
+        client.note_time(5, {0: 10})
+        with pytest.raises(InvalidNote) as raised:
+            client.flush()
+        client.note_time(10, {0: 10})
+        client.flush()
+
+        assert (raised.value.status, raised.value.last) == ("invalid_time", 9)
+
+
+def test_notes_wait_for_their_stream_to_be_created(served: Served) -> None:
+    """An unknown stream is reported by flush; its notes are kept."""
+    client = WriterClient(served.url, "made-later", "UA", backoff=SOON)
+    client.note_time(5, {0: 10})
+    with pytest.raises(UnknownStream):
+        client.flush()
+    served.create("made-later")
+    client.flush()
+    client.close()
+
+    assert served.writers("made-later")["UA"]["times"] == {"default": 5}
+
+
+def test_a_note_of_an_unknown_key_is_reported_and_others_go_on(served: Served, stream: str) -> None:
+    """A key the stream does not declare is named by flush, with those it does."""
+    with WriterClient(served.url, stream, "UA") as client:
+        client.note_time(5, {0: 10})
+        client.note_time(5, {0: 10}, key="ship_time")
+        with pytest.raises(InvalidNote) as raised:
+            client.flush()
+        known = served.writers(stream)["UA"]["times"]
+
+    assert (raised.value.status, known) == ("unknown_key", {"default": 5})
+
+
+def test_the_wall_clock_is_noted_each_period(served: Served, stream: str) -> None:
+    """With `automatically_note_time`, time goes on without a call."""
+    ticks = iter(range(1000, 10_000))
+    with WriterClient(
+        served.url,
+        stream,
+        "UA",
+        automatically_note_time=True,
+        note_period_ms=5,
+        clock=lambda: next(ticks),
+    ):
+        _wait_until(lambda: len(served.call("GET", f"/{stream}/marks")["marks"]) >= 3)
+
+    assert served.call("GET", f"/{stream}/marks")["marks"][0]["lower"] >= 1000
+
+
+def test_the_clock_noted_stands_while_events_are_written(served: Served, stream: str) -> None:
+    """Events stamped inside a `writing` block never fall below a time that was noted."""
+    now = [1000]
+    client = WriterClient(
+        served.url,
+        stream,
+        "UA",
+        automatically_note_time=True,
+        note_period_ms=5,
+        clock=lambda: now[0],
+    )
+    with client, client.writing():
+        now[0] = 2000
+        _wait_until(lambda: served.writers(stream).get("UA", {}).get("times"))
+        time.sleep(0.05)
+        noted = served.writers(stream)["UA"]["times"]
+
+    assert noted == {"default": 1000}
+
+
+def test_the_clock_is_not_noted_for_an_idle_writer(served: Served, stream: str) -> None:
+    """An idle writer stays idle until it says otherwise itself."""
+    with WriterClient(
+        served.url, stream, "UA", automatically_note_time=True, note_period_ms=5
+    ) as client:
+        client.idle()
+        client.flush()
+        time.sleep(0.05)
+        client.flush()
+
+        assert served.writers(stream)["UA"]["state"] == "idle"
+
+
+def test_a_closed_client_says_so(served: Served, stream: str) -> None:
+    """Nothing can be noted after leaving; closing again does nothing."""
+    client = WriterClient(served.url, stream, "UA")
+    client.close()
+    client.close()
+
+    with pytest.raises(Rejected, match="the client of writer 'UA' is closed"):
+        client.note_time(5, {})
+
+
+def test_closing_waits_no_longer_than_asked() -> None:
+    """A writer can end while its controller is away."""
+    client = WriterClient("http://127.0.0.1:9", "flights", "UA", backoff=SOON)
+    client.note_time(5, {0: 10})
+    began = time.monotonic()
+    with pytest.raises(Unreachable):
+        client.close(timeout=0.2)
+
+    assert time.monotonic() - began < 5
+
+
+def test_a_client_ends_its_thread(served: Served, stream: str) -> None:
+    """No thread outlives its client."""
+    with WriterClient(served.url, stream, "UA") as client:
+        client.note_time(5, {0: 10})
+
+    assert "noted-time writer UA" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_a_fork_does_not_note_for_its_parent(served: Served, stream: str) -> None:
+    """In a forked child the parent's client refuses, and nothing of the parent's is posted."""
+    with WriterClient(served.url, stream, "UA") as client:
+        client.join()
+        child = os.fork()
+        if child == 0:
+            _exit_with_refusal(client)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+    assert status == 7
+
+
+def test_what_was_noted_is_flushed_at_exit(served: Served, stream: str) -> None:
+    """A program that ends without closing loses no note, and does not leave."""
+    program = (
+        "import sys; from writer_client import WriterClient\n"
+        "WriterClient(sys.argv[1], sys.argv[2], 'UA').note_time(5, {0: 10})\n"
+    )
+    subprocess.run([sys.executable, "-c", program, served.url, stream], cwd=ROOT, check=True)
+
+    assert served.writers(stream) == {
+        "UA": {"state": "live", "times": {"default": 5}, "position": {"0": 10}}
+    }
+
+
+def test_the_client_needs_no_parquet() -> None:
+    """A writer without a file log can do without pyarrow."""
+    program = (
+        "import sys; sys.modules['pyarrow'] = None\n"
+        "from writer_client import WriterClient; print(WriterClient.__name__)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+
+    assert done.stdout == "WriterClient\n"
+
+
+def test_a_stream_has_a_legal_name(served: Served) -> None:
+    """A bad name is refused before anything is sent."""
+    with pytest.raises(InvalidName, match="stream 'a/b'"):
+        WriterClient(served.url, "a/b", "UA")
+
+
+def _wait_until(done: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 20
+    while not done():
+        assert time.monotonic() < deadline, "it never came about"
+        time.sleep(0.005)
+
+
+def _exit_with_refusal(client: WriterClient) -> None:
+    try:
+        client.note_time(5, {})
+    except Rejected:
+        os._exit(7)
+    finally:
+        os._exit(1)
