@@ -100,7 +100,7 @@ class Aggregator:
 
     def note(self, note: NoteLike, now: int) -> Accepted | Refused:
         """Accept the note, or say what it fell behind; a refused note changes nothing."""
-        key = note.key or self.settings.key_or_default(None)
+        key = self._key_of(note)
         domain = self._domains.get(key)
         if domain is None:
             return Refused("unknown_key", self.settings.keys)
@@ -121,8 +121,15 @@ class Aggregator:
         last = domain.last
         return Accepted(last.lower if last is not None else None)
 
+    def _key_of(self, note: NoteLike) -> str:
+        key = self.settings.key_or_default(note.key)
+        if note.key is None and note.time is None and note.max_time is None:
+            # it speaks of no key: joining, idle and left apply to all
+            return key if key in self._domains else self.settings.keys[0]
+        return key
+
     def _join(self, writer: str, now: int) -> Member:
-        member = Member(writer, ordinal=len(self._members), state="left", noted_at=now)
+        member = Member(writer, ordinal=len(self._members), state="left", noted_at=now, since=now)
         member.tracks = {key: Track(member) for key in self._domains}
         self._members[writer] = member
         return member
@@ -147,13 +154,14 @@ class Aggregator:
         track = member.tracks[domain.key]
         for each in member.tracks.values():
             each.moved(delta)
+            each.excluded = each.excluded and note.state == "live"
         if note.max_time is not None:
             domain.declare(track, note.max_time)
         if note.time is not None:
             domain.note(track, note.time, note.max_time)
         if returns and self.settings.returning_writer == "exclude":
             self._exclude(member)
-        self._place(member)
+        self._place(member, now)
 
     def _exclude(self, member: Member) -> None:
         for key, track in member.tracks.items():
@@ -161,10 +169,10 @@ class Aggregator:
             if domain.last is not None and track.time <= domain.lower:
                 domain.exclude(track)
 
-    def _place(self, member: Member) -> None:
+    def _place(self, member: Member, now: int) -> None:
         timeout_ms = self.settings.writer_timeout_ms
         for key, track in member.tracks.items():
-            self._domains[key].place(track, timeout_ms)
+            self._domains[key].place(track, timeout_ms, now)
 
     # Time
 
@@ -181,7 +189,7 @@ class Aggregator:
             member.since = now
             for key, track in member.tracks.items():
                 self._domains[key].went_on_without(track)
-            self._place(member)
+            self._place(member, now)
         return tuple(overdue)
 
     def next_timeout(self) -> int | None:
@@ -247,9 +255,8 @@ class Aggregator:
 
     def holding_since(self, writer: str) -> int | None:
         """Return since when (service clock) `writer` holds any key, `None` if it does not."""
-        tracks = self._members[writer].tracks.items()
-        since = (self._domains[key].holding_since(track) for key, track in tracks)
-        return min((time for time in since if time is not None), default=None)
+        tracks = self._members[writer].tracks.values()
+        return min((track.began for track in tracks if track.role == "holds"), default=None)
 
     def restore(self, records: Iterable[MemberRecord]) -> None:
         """Take the members back after a restart.
@@ -266,7 +273,7 @@ class Aggregator:
             self._segments.update(record.position)
             for key, track in member.tracks.items():
                 self._restore_track(self._domains[key], track, record)
-            self._place(member)
+            self._place(member, record.since)
 
     def _restore_track(self, domain: Domain, track: Track, record: MemberRecord) -> None:
         track.moved(record.position)
@@ -284,6 +291,7 @@ class Aggregator:
 
     def scale(self, event: ScaleEvent) -> None:
         """Take a scale event in; raises `InvalidScale` and changes nothing where it is wrong."""
+        self.succession.check(event, self._segments)
         for member in self._members.values():
             for segment, offset in event.sealed.items():
                 if member.position.get(segment, 0) > offset:
@@ -317,7 +325,7 @@ class Aggregator:
             if key not in self._domains:
                 self._declare_key(key, now)
         for member in self._members.values():
-            self._reconsider(member)
+            self._reconsider(member, now)
         for domain in self._domains.values():
             domain.requeue_timeouts(settings.writer_timeout_ms)
 
@@ -327,15 +335,16 @@ class Aggregator:
             track = member.tracks[key] = Track(member)
             track.moved(dict(member.position))
 
-    def _reconsider(self, member: Member) -> None:
+    def _reconsider(self, member: Member, now: int) -> None:
         exclude = self.settings.returning_writer == "exclude"
         for key, track in member.tracks.items():
             domain = self._domains[key]
-            if exclude and member.vouches and track.time < domain.lower:
-                domain.exclude(track)
-            elif not exclude:
+            if not exclude and track.excluded:
                 track.excluded = False
-        self._place(member)
+                member.since = now
+            elif exclude and member.vouches and not track.excluded and track.time < domain.lower:
+                domain.exclude(track)
+        self._place(member, now)
 
     def _domain(self, key: str) -> Domain:
         try:
@@ -356,6 +365,4 @@ def _refusal(
 
 
 def _gained(known: Mapping[int, int], position: Mapping[int, int]) -> Mapping[int, int]:
-    if not known:
-        return position
     return {s: offset for s, offset in position.items() if offset > known.get(s, -1)}

@@ -15,7 +15,7 @@ from __future__ import annotations
 from heapq import heappop, heappush, heapreplace
 from typing import TYPE_CHECKING
 
-from noted_time.cut import StreamCut
+from noted_time.cut import StreamCut, join_into
 from noted_time.decision import Advance, Decision, Hold, Quiet, Waiting
 from noted_time.mark import Mark
 from noted_time.member import BEFORE_ALL_TIME, Member, Role, Track
@@ -77,10 +77,11 @@ class Domain:
 
     def declare(self, track: Track, max_time: int) -> None:
         """Take in the largest event time that the member wrote."""
-        track.max_time = max(max_time, track.max_time or max_time)
+        if track.max_time is None or max_time > track.max_time:
+            track.max_time = max_time
         self.upper = max(self.upper, max_time)
 
-    def place(self, track: Track, timeout_ms: int) -> None:
+    def place(self, track: Track, timeout_ms: int, now: int) -> None:
         """Put the track where its member's state and time belong."""
         role = self._role_of(track)
         if role != track.role:
@@ -88,6 +89,7 @@ class Domain:
                 del self.holders[track.member.writer]
             track.role = role
             if role == "holds":
+                track.began = max(now, self.moved_at)
                 self._hold(track, timeout_ms)
         if role == "ahead" and not track.in_ahead:
             track.in_ahead = True
@@ -114,8 +116,7 @@ class Domain:
         self.holders[track.member.writer] = track
         if not track.in_timeouts:
             track.in_timeouts = True
-            due = self.left_out_at(track, timeout_ms)
-            heappush(self._timeouts, (due, track.ordinal, track))
+            heappush(self._timeouts, (track.left_out_at(timeout_ms), track.ordinal, track))
 
     def _queue_for_the_cut(self, track: Track) -> None:
         waits = track.notes if track.role != "rests" else track.notes or track.pending
@@ -124,15 +125,6 @@ class Domain:
             self._fresh.append(track)
 
     # What time does
-
-    def left_out_at(self, track: Track, timeout_ms: int) -> int:
-        """When a holder that stays silent is left out.
-
-        The timeout counts from its last accepted note or the moment it began to hold, whichever is
-        later. It began when time moved up to it or when it came back, and it came back by a note:
-        so the last note and the last move of time are all there is to compare.
-        """
-        return max(track.member.noted_at, self.moved_at) + timeout_ms
 
     def next_timeout(self) -> int | None:
         """Return a moment before which nobody here is left out, `None` if nobody holds."""
@@ -146,7 +138,7 @@ class Domain:
             track.in_timeouts = False
             if track.role != "holds":
                 continue
-            due = self.left_out_at(track, timeout_ms)
+            due = track.left_out_at(timeout_ms)
             if due <= now:
                 yield track.member
             else:
@@ -187,9 +179,9 @@ class Domain:
 
     def without(self, writer: str) -> int | None:
         """Return the lower that the stream would have if `writer` were left out now."""
-        if self.holders.keys() - {writer}:
+        if len(self.holders) > (writer in self.holders):
             return self.last.lower if self.last else None
-        least = self._least_ahead()
+        least = self._least_ahead_without(writer)
         lower = max(self.highest, self.lower) if least is None else least
         return None if lower == BEFORE_ALL_TIME else lower
 
@@ -210,26 +202,21 @@ class Domain:
             track = heappop(self._ahead)[2]
             track.in_ahead = False
             track.role = "holds"
+            track.began = now
             self._hold(track, timeout_ms)
         return self.last
 
     def raise_positions(self, floor: dict[int, int], segments: frozenset[int]) -> None:
         """Complete the predecessors of `segments` in the cut (a scale event came to be known)."""
         if not segments.isdisjoint(self._cut):
-            self._cut.update(floor)
-
-    def holding_since(self, track: Track) -> int | None:
-        """When the member began to hold time back, `None` if it does not."""
-        if track.role != "holds":
-            return None
-        return max(self.moved_at, track.member.since)
+            join_into(self._cut, floor)
 
     def _waiting(self, track: Track, now: int, timeout_ms: int) -> Waiting:
         return Waiting(
             writer=track.member.writer,
             time=None if track.time == BEFORE_ALL_TIME else track.time,
-            since_ms=now - max(self.moved_at, track.member.since),
-            left_out_in_ms=max(0, self.left_out_at(track, timeout_ms) - now),
+            since_ms=now - track.began,
+            left_out_in_ms=max(0, track.left_out_at(timeout_ms) - now),
         )
 
     def _least_ahead(self) -> int | None:
@@ -244,6 +231,15 @@ class Domain:
             else:
                 return time
         return None
+
+    def _least_ahead_without(self, writer: str) -> int | None:
+        least = self._least_ahead()
+        if least is None or self._ahead[0][2].member.writer != writer:
+            return least
+        entry = heappop(self._ahead)
+        least = self._least_ahead()
+        heappush(self._ahead, entry)
+        return least
 
     def _raise_cut(self, lower: int) -> None:
         fresh, self._fresh = self._fresh, []

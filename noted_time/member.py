@@ -54,14 +54,15 @@ class Track:
     all deltas up to it. `pending` is what it gained since the last note. Handing over a delta once
     costs the segments the writer touched, not all it ever wrote.
 
-    The flags say which of the domain's queues hold an entry for this track, so that each holds at
-    most one.
+    `began` is the service time at which it last began to hold time back. The flags say which of
+    the domain's queues hold an entry for this track, so that each holds at most one.
     """
 
     member: Member
     time: int = BEFORE_ALL_TIME
     max_time: int | None = None
     excluded: bool = False
+    began: int = 0
     role: Role = "rests"
     notes: deque[tuple[int, Mapping[int, int]]] = field(default_factory=deque)
     pending: Mapping[int, int] = field(default_factory=dict)
@@ -75,6 +76,14 @@ class Track:
     def ordinal(self) -> int:
         """Breaks ties in heaps."""
         return self.member.ordinal
+
+    def left_out_at(self, timeout_ms: int) -> int:
+        """Return when the member, if it holds and stays silent, is left out (service clock).
+
+        The writer timeout counts from its last accepted note or the moment it began to hold,
+        whichever is later.
+        """
+        return max(self.member.noted_at, self.began) + timeout_ms
 
     def moved(self, delta: Mapping[int, int]) -> None:
         """Take in that the member's position gained `delta`."""

@@ -1,0 +1,222 @@
+"""Rules 1 and 2: which notes are accepted, and what makes a member."""
+
+from __future__ import annotations
+
+from noted_time import Accepted, Note, Quiet, Refused
+from tests.support.streams import lowers, marks_of, stream_of, tell, told, waiting
+
+
+def test_a_time_below_the_writers_last_is_refused_with_the_stored_value() -> None:
+    """One below is too low, and the answer says what it fell behind."""
+    stream = stream_of("UA")
+
+    answers = tell(stream, Note("UA", 10), Note("UA", 9))
+
+    assert answers == [Accepted(None), Refused("invalid_time", 10)]
+
+
+def test_an_equal_time_at_an_equal_position_is_accepted() -> None:
+    """A replay is a note like any other."""
+    stream = stream_of("UA")
+
+    answers = tell(stream, Note("UA", 10, {0: 5}), Note("UA", 10, {0: 5}))
+
+    assert answers == [Accepted(None), Accepted(None)]
+
+
+def test_a_position_that_goes_back_anywhere_is_refused_with_the_stored_offsets() -> None:
+    """Only the segments that went back are named, with what they were."""
+    stream = stream_of("UA")
+    tell(stream, Note("UA", 10, {0: 5, 1: 7, 2: 1}))
+
+    answers = tell(stream, Note("UA", 11, {0: 4, 1: 8, 2: 0}))
+
+    assert answers == [Refused("invalid_position", {0: 5, 2: 1})]
+
+
+def test_a_refused_note_changes_nothing() -> None:
+    """Not the time, not the position of its good segments, not the sign of life."""
+    stream = stream_of("UA")
+    tell(stream, Note("UA", 10, {0: 5}))
+    before = stream.record("UA")
+
+    tell(stream, Note("UA", 12, {0: 4, 1: 9}), Note("UA", 9, {0: 9}), now=50)
+
+    assert stream.record("UA") == before
+
+
+def test_a_refused_note_makes_no_member() -> None:
+    """A writer whose first note names an unknown key is not waited for."""
+    stream = stream_of()
+
+    tell(stream, Note("UA", 10, key="nonsense"))
+
+    assert (len(stream), stream.decide("default", now=0)) == (0, Quiet())
+
+
+def test_a_segment_that_a_note_does_not_name_keeps_its_offset() -> None:
+    """A position accumulates."""
+    stream = stream_of("UA")
+
+    tell(stream, Note("UA", 10, {0: 5}), Note("UA", 11, {1: 7}))
+
+    assert stream.record("UA").position == {0: 5, 1: 7}
+
+
+def test_an_unnamed_segment_does_not_excuse_one_that_went_back() -> None:
+    """The accumulated position counts, not that of the last note."""
+    stream = stream_of("UA")
+
+    answers = tell(stream, Note("UA", 1, {0: 5}), Note("UA", 2, {1: 7}), Note("UA", 3, {0: 4}))
+
+    assert answers[-1] == Refused("invalid_position", {0: 5})
+
+
+def test_times_are_compared_within_their_key() -> None:
+    """A low time of one key is no regress of another."""
+    stream = stream_of("UA", keys=("order", "ship"))
+
+    answers = tell(stream, Note("UA", 100, key="ship"), Note("UA", 3, key="order"))
+
+    assert answers == [Accepted(None), Accepted(None)]
+
+
+def test_an_undeclared_key_is_refused_with_the_declared_ones() -> None:
+    """Also the empty name, which is none of them."""
+    stream = stream_of("UA", keys=("order", "ship"))
+
+    answers = tell(stream, Note("UA", 1, key="arrival"), Note("UA", 1, key=""), Note("UA", 1))
+
+    assert answers == [Refused("unknown_key", ("order", "ship"))] * 3
+
+
+def test_an_unnamed_key_is_the_only_one() -> None:
+    """A stream with one key needs no naming of it."""
+    stream = stream_of("UA", keys=("ship",))
+
+    tell(stream, Note("UA", 7))
+
+    assert stream.record("UA").times == {"ship": 7}
+
+
+def test_a_note_without_a_time_needs_no_key() -> None:
+    """Joining, idle and left apply to all keys."""
+    stream = stream_of(keys=("order", "ship"))
+
+    answers = tell(stream, Note("UA"), Note("UA", state="idle"), Note("DL", state="left"))
+
+    assert (answers, len(stream)) == ([Accepted(None)] * 3, 2)
+
+
+def test_the_answer_carries_the_lower_of_the_keys_last_mark() -> None:
+    """So a writer learns at once that what it writes is late."""
+    stream = stream_of(keys=("order", "ship"))
+    tell(stream, Note("UA", 30, key="order"), Note("UA", 20, key="ship"))
+    marks_of(stream, "order")
+    marks_of(stream, "ship")
+
+    answers = tell(stream, Note("UA", 31, key="order"), Note("UA", 21, key="ship"))
+
+    assert answers == [Accepted(30), Accepted(20)]
+
+
+def test_the_callers_position_may_change_after_the_note() -> None:
+    """What was noted is kept, not the mapping that said it."""
+    stream = stream_of()
+    position = {0: 5}
+    tell(stream, Note("UA", 10, position))
+
+    position[0] = 9
+
+    assert marks_of(stream)[0].cut.offsets == {0: 5}
+
+
+def test_a_member_that_joined_without_a_time_holds() -> None:
+    """Its events may have any time."""
+    stream = stream_of("UA", "DL")
+
+    marks = told(stream, Note("UA", 10))
+
+    assert (marks, [w.writer for w in waiting(stream)]) == ([], ["DL"])
+
+
+def test_a_writer_that_never_joined_is_not_waited_for() -> None:
+    """Membership begins with the first note."""
+    stream = stream_of("UA")
+
+    assert lowers(told(stream, Note("UA", 10))) == [10]
+
+
+def test_a_member_holds_a_declared_key_that_it_never_noted() -> None:
+    """It counts as minus infinity there."""
+    stream = stream_of("UA", "DL", keys=("order", "ship"))
+    tell(stream, Note("UA", 10, key="order"), Note("UA", 10, key="ship"))
+    tell(stream, Note("DL", 20, key="order"))
+
+    marks = {key: lowers(marks_of(stream, key)) for key in ("order", "ship")}
+
+    assert (marks, [w.time for w in waiting(stream, "ship")]) == (
+        {"order": [10], "ship": []},
+        [None],
+    )
+
+
+def test_idle_and_left_apply_to_all_keys() -> None:
+    """Whichever key the note names."""
+    stream = stream_of("UA", "DL", "AA", keys=("order", "ship"))
+    tell(stream, Note("UA", 10, key="order"), Note("UA", 12, key="ship"))
+
+    tell(stream, Note("DL", key="order", state="idle"), Note("AA", key="ship", state="left"))
+
+    assert {k: lowers(marks_of(stream, k)) for k in ("order", "ship")} == {
+        "order": [10],
+        "ship": [12],
+    }
+
+
+def test_an_idle_first_note_makes_a_member_that_is_not_waited_for() -> None:
+    """Any state makes a member."""
+    stream = stream_of("UA")
+
+    tell(stream, Note("DL", state="idle"))
+
+    assert (lowers(told(stream, Note("UA", 10))), list(stream.writers())) == ([10], ["UA", "DL"])
+
+
+def test_a_writer_that_left_may_come_back() -> None:
+    """It holds again until it has caught up."""
+    stream = stream_of("UA", "DL")
+    told(stream, Note("DL", state="left"), Note("UA", 10))
+
+    marks = told(stream, Note("DL", 4), Note("UA", 20))
+
+    assert (marks, [w.writer for w in waiting(stream)]) == ([], ["DL"])
+
+
+def test_the_least_and_the_greatest_int64_are_times() -> None:
+    """Minus infinity lies below all of them."""
+    stream = stream_of("UA")
+
+    marks = told(stream, Note("UA", -(2**63))) + told(stream, Note("UA", 2**63 - 1))
+
+    assert lowers(marks) == [-(2**63), 2**63 - 1]
+
+
+def test_a_record_says_since_when_a_writer_is_what_it_is() -> None:
+    """Also of a writer whose first note is its last."""
+    stream = stream_of()
+
+    tell(stream, Note("UA", state="left"), Note("DL"), now=7)
+
+    assert [(stream.record(w).noted_at, stream.record(w).since) for w in ("UA", "DL")] == [
+        (7, 7)
+    ] * 2
+
+
+def test_the_largest_event_time_never_falls() -> None:
+    """Not even from zero to a time before it."""
+    stream = stream_of()
+
+    tell(stream, Note("UA", -9, max_time=0), Note("UA", -8, max_time=-3))
+
+    assert stream.record("UA").max_times == {"default": 0}

@@ -1,0 +1,108 @@
+"""The soundness and tightness laws at the end of DESIGN section 2, and what a chain promises."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hypothesis import event, given
+from hypothesis import strategies as st
+
+from noted_time import MarkHistory, StreamCut
+from tests.support.acts import KEYS, WRITERS, Act, histories, lived, perform, streams
+from tests.support.world import World
+
+if TYPE_CHECKING:
+    from noted_time import StreamSettings
+
+ALL_TROUBLE = histories("waits", "scales", "restarts")
+READINGS = st.lists(st.dictionaries(st.integers(0, 8), st.integers(0, 12)), max_size=4)
+
+
+@given(settings=streams, history=ALL_TROUBLE)
+def test_no_vouched_event_below_the_lower_lies_beyond_the_cut(
+    settings: StreamSettings, history: list[Act]
+) -> None:
+    """Soundness: through idling, leaving, timeouts, returns, scaling and restarts."""
+    world = lived(settings, history)
+    event(f"marks: {min(len(world.made), 5)}")
+
+    assert [made for made in world.made if made.lost] == []
+
+
+@given(settings=streams, history=ALL_TROUBLE, readings=READINGS)
+def test_a_reader_has_read_every_vouched_event_below_its_lower(
+    settings: StreamSettings, history: list[Act], readings: list[dict[int, int]]
+) -> None:
+    """Soundness, as a reader sees it: wherever it stands, its window's lower holds."""
+    world = lived(settings, history)
+    marks = {key: MarkHistory(m.mark for m in world.made if m.key == key) for key in KEYS}
+    positions = [dict(world.stream.succession.normalise(reading)) for reading in readings]
+    positions += [dict(made.mark.cut.offsets) for made in world.made]
+
+    lost = [
+        (key, position, window.lower)
+        for key, history_of_key in marks.items()
+        for position in positions
+        if (window := history_of_key.window(position)).lower is not None
+        and world.missed(key, window.lower, position)
+    ]
+
+    assert lost == []
+
+
+@given(settings=streams, history=histories("waits", "scales"))
+def test_no_cut_smaller_in_any_segment_would_be_sound(
+    settings: StreamSettings, history: list[Act]
+) -> None:
+    """Tightness: without restarts, the last offset of each segment may hold an event below."""
+    world = lived(settings, history)
+
+    assert [made for made in world.made if made.needless] == []
+
+
+@given(settings=streams, history=ALL_TROUBLE)
+def test_a_cut_is_never_above_the_latest_positions(
+    settings: StreamSettings, history: list[Act]
+) -> None:
+    """Pravega joins the latest positions; ours stays within that, and the last cut within ours."""
+    world = lived(settings, history)
+
+    assert [
+        made
+        for made in world.made
+        if not made.mark.cut.reaches(made.before.cut if made.before else StreamCut({}))
+        or not StreamCut(made.latest).reaches(made.mark.cut)
+    ] == []
+
+
+@given(settings=streams, history=ALL_TROUBLE)
+def test_marks_of_a_key_form_a_chain(settings: StreamSettings, history: list[Act]) -> None:
+    """Seq is gapless, lower rises, upper never falls, and each cut reaches the one before."""
+    world = lived(settings, history)
+
+    assert [
+        made
+        for made in world.made
+        if (before := made.before) is not None
+        and not (
+            made.mark.seq == before.seq + 1
+            and made.mark.lower > before.lower
+            and made.mark.upper >= before.upper
+            and made.mark.cut.reaches(before.cut)
+        )
+    ] == [made for made in world.made if made.before is None and made.mark.seq != 1]
+
+
+@given(settings=streams, history=histories("waits", "restarts"))
+def test_no_event_below_the_cut_is_above_the_upper_when_segments_are_unshared(
+    settings: StreamSettings, history: list[Act]
+) -> None:
+    """Every note declares its largest event time, and each writer has its own segment."""
+    world = World(replace(settings, keys=("order",)), WRITERS, len(WRITERS))
+    for name, parts in history:
+        own = (parts[0], WRITERS.index(str(parts[0])), parts[2]) if name == "write" else parts
+        if "ship" not in parts:
+            perform(world, (name, own))
+
+    assert [made for made in world.made if made.unbound] == []

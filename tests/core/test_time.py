@@ -1,0 +1,251 @@
+"""Rules 3, 4 and 5: when time goes on, how tight the cut is and what the upper says."""
+
+from __future__ import annotations
+
+from noted_time import Accepted, Hold, Mark, Note, Quiet, StreamCut, Waiting
+from noted_time.member import NOTES_KEPT
+from tests.support.streams import TIMEOUT_MS, lowers, marks_of, stream_of, tell, told
+
+
+def cuts(marks: list[Mark]) -> list[StreamCut]:
+    """Return the cut of each mark."""
+    return [mark.cut for mark in marks]
+
+
+def test_a_mark_waits_for_the_slowest_live_writer() -> None:
+    """The lower is the least of the live members' times."""
+    stream = stream_of("UA", "DL", "AA")
+
+    marks = told(stream, Note("UA", 30), Note("DL", 10), Note("AA", 20))
+
+    assert lowers(marks) == [10]
+
+
+def test_time_stands_while_a_member_is_at_the_last_lower() -> None:
+    """Equal is not above."""
+    stream = stream_of("UA", "DL")
+    told(stream, Note("UA", 10), Note("DL", 20))
+
+    marks = told(stream, Note("UA", 10), Note("DL", 30))
+
+    assert (marks, stream.decide("default", now=5)) == (
+        [],
+        Hold((Waiting("UA", 10, since_ms=5, left_out_in_ms=TIMEOUT_MS - 5),)),
+    )
+
+
+def test_one_above_the_last_lower_is_enough() -> None:
+    """Time is an integer; the next one is above."""
+    stream = stream_of("UA", "DL")
+    told(stream, Note("UA", 10), Note("DL", 20))
+
+    assert lowers(told(stream, Note("UA", 11))) == [11]
+
+
+def test_the_longest_holder_is_named_first() -> None:
+    """Then by name."""
+    stream = stream_of("b")
+    tell(stream, Note("c"), Note("a"), now=3)
+
+    decision = stream.decide("default", now=5)
+
+    assert isinstance(decision, Hold)
+    assert [(w.writer, w.since_ms) for w in decision.waiting_for] == [("b", 5), ("a", 2), ("c", 2)]
+
+
+def test_with_no_live_member_left_the_highest_time_is_flushed_once() -> None:
+    """Then the stream is quiet."""
+    stream = stream_of("UA", "DL")
+    told(stream, Note("UA", 10), Note("DL", 30))
+
+    marks = told(stream, Note("DL", state="idle"), Note("UA", state="left"))
+
+    assert (lowers(marks), stream.decide("default", now=0)) == ([30], Quiet())
+
+
+def test_nothing_is_flushed_that_is_not_above_the_last_lower() -> None:
+    """One writer that leaves at the lower leaves quietly."""
+    stream = stream_of("UA")
+    told(stream, Note("UA", 10))
+
+    marks = told(stream, Note("UA", state="left"))
+
+    assert (marks, stream.decide("default", now=0)) == ([], Quiet())
+
+
+def test_a_stream_that_nobody_noted_is_quiet() -> None:
+    """There is no infinite time."""
+    stream = stream_of("UA")
+
+    marks = told(stream, Note("UA", state="left"))
+
+    assert (marks, stream.decide("default", now=0)) == ([], Quiet())
+
+
+def test_a_flush_is_not_repeated_by_a_replay() -> None:
+    """Leaving twice at the same time gives one mark."""
+    stream = stream_of("UA", "DL")
+    first = told(stream, Note("UA", 10), Note("DL", state="left"), Note("UA", 12, state="left"))
+
+    again = told(stream, Note("UA", 12, state="left"))
+
+    assert (lowers(first), again) == ([12], [])
+
+
+def test_the_cut_takes_the_first_note_at_or_above_the_lower() -> None:
+    """Not the one before it, and not the latest."""
+    stream = stream_of("UA", "DL")
+    tell(stream, *(Note("UA", time, {0: time * 10}) for time in (8, 9, 10, 11)))
+
+    marks = told(stream, Note("DL", 10, {1: 1}))
+
+    assert cuts(marks) == [StreamCut({0: 100, 1: 1})]
+
+
+def test_the_first_of_two_notes_at_one_time_is_the_tight_one() -> None:
+    """The second only says that more was written at or after it."""
+    stream = stream_of("UA", "DL")
+    tell(stream, Note("UA", 10, {0: 100}), Note("UA", 10, {0: 150}))
+
+    marks = told(stream, Note("DL", 10, {1: 1}))
+
+    assert cuts(marks) == [StreamCut({0: 100, 1: 1})]
+
+
+def test_what_was_written_between_notes_waits_for_the_next_one() -> None:
+    """A position without a time moves no cut until a time is noted on it."""
+    stream = stream_of("UA", "DL")
+    told(stream, Note("UA", 10, {0: 100}), Note("DL", 10))
+    tell(stream, Note("UA", None, {0: 150}), Note("UA", 20, {0: 170}))
+
+    marks = told(stream, Note("DL", 30))
+
+    assert cuts(marks) == [StreamCut({0: 170})]
+
+
+def test_a_note_of_another_key_moves_no_cut_of_this_one() -> None:
+    """Positions are shared by the keys, the moments at which they count are not."""
+    stream = stream_of("UA", "DL", keys=("order", "ship"))
+    tell(stream, Note("UA", 10, {0: 100}, key="order"), Note("UA", 90, {0: 150}, key="ship"))
+
+    tell(stream, Note("DL", 10, key="order"))
+
+    assert cuts(marks_of(stream, "order")) == [StreamCut({0: 100})]
+
+
+def test_a_leaving_writers_last_events_lie_inside_the_next_cut() -> None:
+    """Leaving is a note at +infinity with the position given."""
+    stream = stream_of("UA", "DL")
+    told(stream, Note("UA", 10, {0: 100}), Note("DL", 10))
+    tell(stream, Note("UA", None, {0: 140}, state="left"))
+
+    marks = told(stream, Note("DL", 20))
+
+    assert cuts(marks) == [StreamCut({0: 140})]
+
+
+def test_an_idle_writer_that_noted_enough_gives_that_position() -> None:
+    """+infinity comes after its notes, so the first at or above the lower still counts."""
+    stream = stream_of("UA", "DL")
+    tell(stream, Note("UA", 10, {0: 100}), Note("UA", None, {0: 140}, state="idle"))
+
+    marks = told(stream, Note("DL", 5)) + told(stream, Note("DL", 20))
+
+    assert cuts(marks) == [StreamCut({0: 100}), StreamCut({0: 140})]
+
+
+def test_the_entry_of_an_idle_writer_is_withdrawn_when_it_returns() -> None:
+    """It promised nothing for what it writes then."""
+    stream = stream_of("UA", "DL")
+    told(stream, Note("UA", 10, {0: 100}), Note("DL", 10))
+    tell(stream, Note("UA", None, {0: 140}, state="idle"), Note("UA", 15, {0: 150}))
+
+    marks = told(stream, Note("DL", 20))
+
+    assert (lowers(marks), cuts(marks)) == ([15], [StreamCut({0: 150})])
+
+
+def test_each_cut_reaches_the_one_before() -> None:
+    """The last mark's cut is joined in, also after a restart made it loose."""
+    stream = stream_of("UA", "DL")
+    first = told(stream, Note("UA", 10, {0: 100}), Note("DL", 20, {1: 7}))
+
+    second = told(stream, Note("UA", 15))
+
+    assert cuts(first + second) == [StreamCut({0: 100, 1: 7})] * 2
+
+
+def test_thinning_loosens_no_further_than_the_latest_position() -> None:
+    """Beyond 1024 notes every second one is forgotten; the next kept one stands in for it."""
+    stream = stream_of("UA", "DL")
+    tell(stream, *(Note("UA", time, {0: time}) for time in range(1, NOTES_KEPT + 2)))
+
+    marks = told(stream, Note("DL", 9)) + told(stream, Note("DL", 10))
+
+    assert cuts(marks) == [StreamCut({0: 10}), StreamCut({0: 10})]
+
+
+def test_1024_notes_of_a_member_are_kept_as_they_are() -> None:
+    """The last one before thinning."""
+    stream = stream_of("UA", "DL")
+    tell(stream, *(Note("UA", time, {0: time}) for time in range(1, NOTES_KEPT + 1)))
+
+    assert cuts(told(stream, Note("DL", 9))) == [StreamCut({0: 9})]
+
+
+def test_the_upper_is_the_largest_event_time_declared() -> None:
+    """Of all members, not only of those whose notes shaped the cut."""
+    stream = stream_of("UA", "DL")
+
+    marks = told(stream, Note("UA", 10, max_time=14), Note("DL", 12, max_time=77))
+
+    assert [mark.upper for mark in marks] == [77]
+
+
+def test_the_upper_takes_the_noted_time_of_who_declares_none() -> None:
+    """It is then an estimate."""
+    stream = stream_of("UA", "DL")
+
+    marks = told(stream, Note("UA", 10, max_time=14), Note("DL", 50))
+
+    assert [mark.upper for mark in marks] == [50]
+
+
+def test_the_noted_time_of_who_declares_its_events_is_no_upper() -> None:
+    """It may be far ahead of what was written."""
+    stream = stream_of("UA")
+
+    marks = told(stream, Note("UA", 90, max_time=14))
+
+    assert [(mark.lower, mark.upper) for mark in marks] == [(90, 14)]
+
+
+def test_the_upper_never_falls() -> None:
+    """A member that declares less than was known before does not lower it."""
+    stream = stream_of("UA")
+    first = told(stream, Note("UA", 10, max_time=70))
+
+    second = told(stream, Note("UA", 20, max_time=25))
+
+    assert [mark.upper for mark in first + second] == [70, 70]
+
+
+def test_keys_make_marks_apart() -> None:
+    """Each counts its own seq."""
+    stream = stream_of(keys=("order", "ship"))
+    for time in (1, 2):
+        tell(stream, Note("UA", time, key="order"))
+        marks_of(stream, "order")
+
+    tell(stream, Note("UA", 5, key="ship"))
+
+    assert [m.seq for m in marks_of(stream, "ship")] == [1]
+
+
+def test_an_accepted_note_says_the_lower_of_that_moment() -> None:
+    """Before the first mark there is none."""
+    stream = stream_of("UA")
+
+    answers = [tell(stream, Note("UA", time)) for time in (1, 2) if marks_of(stream) is not None]
+
+    assert answers == [[Accepted(None)], [Accepted(1)]]

@@ -1,0 +1,92 @@
+"""Random histories of honest writers, as acts upon a `World`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from hypothesis import strategies as st
+
+from noted_time import StreamSettings
+from tests.support.world import World
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from noted_time.note import State
+    from noted_time.settings import ReturningWriter
+
+Act = tuple[str, tuple[object, ...]]
+WRITERS = ("a", "b", "c")
+KEYS = ("order", "ship")
+
+_writers = st.sampled_from(WRITERS)
+_keys = st.sampled_from(KEYS)
+_live: tuple[State, ...] = ("live", "live", "live", "idle", "left")
+_returning: tuple[ReturningWriter, ...] = ("hold", "exclude")
+
+
+def _act(name: str, *parts: st.SearchStrategy[object]) -> st.SearchStrategy[Act]:
+    return st.tuples(st.just(name), st.tuples(*parts))
+
+
+_write = _act(
+    "write",
+    _writers,
+    st.integers(0, 5),
+    st.fixed_dictionaries({key: st.integers(0, 6) for key in KEYS}),
+)
+_note = _act(
+    "note",
+    _writers,
+    _keys,
+    st.none() | st.integers(0, 6),
+    st.booleans(),
+    st.sampled_from(_live),
+)
+_advance = _act("advance", _keys)
+_wait = _act("wait", st.integers(0, 6))
+_scale = _act("scale", st.sets(st.integers(0, 5), min_size=1, max_size=2), st.integers(1, 2))
+_tell = _act("tell")
+_restart = _act("restart")
+
+Kind = Literal["restarts", "scales", "waits"]
+
+
+def histories(*kinds: Kind, length: int = 50) -> st.SearchStrategy[list[Act]]:
+    """Return histories of writing, noting and advancing, with the given kinds of trouble."""
+    trouble = {"restarts": (_restart,), "scales": (_scale, _tell), "waits": (_wait,)}
+    extra = [act for kind in kinds for act in trouble[kind]]
+    return st.lists(
+        st.one_of(_write, _write, _note, _note, _note, _advance, _advance, *extra),
+        max_size=length,
+    )
+
+
+streams = st.builds(
+    StreamSettings,
+    writer_timeout_ms=st.integers(3, 10),
+    returning_writer=st.sampled_from(_returning),
+    keys=st.just(KEYS),
+)
+
+
+def perform(world: World, act: Act) -> None:
+    """Perform one act."""
+    name, parts = act
+    if name == "note":
+        writer, key, step, whole, state = parts
+        world.note(writer, key, step, whole=whole, state=state)  # type: ignore[arg-type]
+        return
+    method: Callable[..., object] = getattr(world, name)
+    method(*parts)
+
+
+def lived(settings: StreamSettings, history: list[Act], *, segments: int = 3) -> World:
+    """Return the world after the whole history, every key advanced at its end."""
+    world = World(settings, WRITERS, segments)
+    for act in history:
+        perform(world, act)
+    for key in KEYS:
+        while world.advance(key):
+            pass
+    return world

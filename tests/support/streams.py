@@ -1,0 +1,75 @@
+"""How tests talk to one stream in few words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from noted_time import Aggregator, Hold, Note, StreamSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from noted_time import Accepted, Mark, Refused, Waiting
+    from noted_time.settings import ReturningWriter
+
+TIMEOUT_MS = 100
+
+
+def stream_of(
+    *writers: str,
+    keys: tuple[str, ...] = ("default",),
+    returning: ReturningWriter = "hold",
+    now: int = 0,
+) -> Aggregator:
+    """Return a stream that `writers` have joined, with a writer timeout of `TIMEOUT_MS`."""
+    stream = Aggregator(
+        StreamSettings(writer_timeout_ms=TIMEOUT_MS, keys=keys, returning_writer=returning)
+    )
+    tell(stream, *(Note(writer, key=keys[0]) for writer in writers), now=now)
+    return stream
+
+
+def tell(stream: Aggregator, *notes: Note, now: int = 0) -> list[Accepted | Refused]:
+    """Hand `notes` to the stream; returns its answers."""
+    return [stream.note(note, now) for note in notes]
+
+
+def marks_of(stream: Aggregator, key: str = "default", *, now: int = 0) -> list[Mark]:
+    """Let the time of `key` go on as far as it does; returns the marks it made."""
+    marks = []
+    while (mark := stream.advance(key, now=now, written_at=0)) is not None:
+        marks.append(mark)
+    return marks
+
+
+def told(stream: Aggregator, *notes: Note, now: int = 0) -> list[Mark]:
+    """Hand over `notes`, then let time go on; returns the marks of the default key."""
+    tell(stream, *notes, now=now)
+    return marks_of(stream, now=now)
+
+
+def restarted(stream: Aggregator, appended_at: dict[str, int] | None = None) -> Aggregator:
+    """Return what a restart makes of the stream: its records and last marks, nothing else.
+
+    `appended_at` gives the service time of each key's last mark, 0 where it does not.
+    """
+    times = appended_at or {}
+    last = {
+        key: (mark, times.get(key, 0))
+        for key in stream.settings.keys
+        if (mark := stream.last_mark(key)) is not None
+    }
+    again = Aggregator(stream.settings, stream.succession, last)
+    again.restore(stream.record(writer) for writer in stream.writers())
+    return again
+
+
+def lowers(marks: Iterable[Mark]) -> list[int]:
+    """Return the lower of each mark."""
+    return [mark.lower for mark in marks]
+
+
+def waiting(stream: Aggregator, key: str = "default", *, now: int = 0) -> list[Waiting]:
+    """Return who is waited for, the longest holder first."""
+    decision = stream.decide(key, now=now)
+    return list(decision.waiting_for) if isinstance(decision, Hold) else []

@@ -1,0 +1,250 @@
+"""Writers that keep their word over a real log, and an `Aggregator` that only hears their notes.
+
+Which events were vouched for is worked out here from the notes alone, by the words of the
+soundness law, so that a mark can be judged against everything that was ever written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from noted_time import Accepted, Aggregator, InvalidScale, Mark, Note, ScaleEvent
+from tests.support.streams import restarted
+
+if TYPE_CHECKING:
+    from noted_time import StreamSettings
+    from noted_time.note import State
+
+NEVER = -(2**63) - 1
+
+
+@dataclass
+class Event:
+    """One row of the log; `vouched` names the keys for which it must not come late."""
+
+    writer: str
+    segment: int
+    offset: int
+    times: dict[str, int]
+    vouched: set[str]
+
+
+@dataclass
+class Author:
+    """A writer that keeps its word: per key it writes nothing below `floor`."""
+
+    name: str
+    floor: dict[str, int]
+    position: dict[int, int] = field(default_factory=dict)
+    noted: dict[int, int] = field(default_factory=dict)
+    state: State = "left"
+    left_out: bool = False
+    excluded: set[str] = field(default_factory=set)
+
+    def vouches(self, key: str) -> bool:
+        """Whether it is a live member whose time counts."""
+        return self.state == "live" and not self.left_out and key not in self.excluded
+
+
+@dataclass(frozen=True)
+class Made:
+    """A mark, and what is true of it at the moment it is made.
+
+    `before` is the mark before it and `latest` the join of the positions noted. `lost` are the
+    events that were vouched for, lie below the lower and not below the cut; `needless` the
+    segments in which a smaller cut would have been sound; `unbound` the events below the cut with
+    a time above the upper.
+    """
+
+    key: str
+    mark: Mark
+    before: Mark | None
+    latest: dict[int, int]
+    lost: list[Event]
+    needless: set[int]
+    unbound: list[Event]
+
+
+class World:
+    """A log, its authors and the stream's aggregator; see the module."""
+
+    def __init__(self, settings: StreamSettings, writers: tuple[str, ...], segments: int) -> None:
+        self.now = 0
+        self.keys = settings.keys
+        self.stream = Aggregator(settings)
+        self.authors = {name: Author(name, dict.fromkeys(self.keys, 0)) for name in writers}
+        self.events: list[Event] = []
+        self.ends = dict.fromkeys(range(segments), 0)
+        self.open = list(range(segments))
+        self.untold: list[ScaleEvent] = []
+        self.made: list[Made] = []
+        self.notes: list[Note] = []
+        self.appended_at: dict[str, int] = {}
+
+    # What writers do
+
+    def write(self, writer: str, segment: int, later: dict[str, int]) -> None:
+        """Append an event at or above what its writer noted, in every key."""
+        author = self.authors[writer]
+        segment = self.open[segment % len(self.open)]
+        times = {key: author.floor[key] + later.get(key, 0) for key in self.keys}
+        vouched = {k for k in self.keys if author.vouches(k) and times[k] >= self.lower(k)}
+        self.events.append(Event(writer, segment, self.ends[segment], times, vouched))
+        self.ends[segment] += 1
+        author.position[segment] = self.ends[segment]
+
+    def note(self, writer: str, key: str, step: int | None, *, whole: bool, state: State) -> None:
+        """Note as high as `step` asks and honesty allows; `whole` says how far it wrote by now."""
+        author = self.authors[writer]
+        whole = whole or state != "live"
+        position = dict(author.position if whole else author.noted)
+        time = None if step is None else self.honest(author, key, step, position)
+        largest = max((e.times[key] for e in self.events if e.writer == writer), default=None)
+        self.hear(author, Note(writer, time, position, key, largest, state))
+
+    def honest(self, author: Author, key: str, step: int, position: dict[int, int]) -> int:
+        """Return a time such that no event at or beyond the position has a lower one."""
+        beyond = [
+            event.times[key]
+            for event in self.events
+            if event.writer == author.name and event.offset >= position.get(event.segment, 0)
+        ]
+        return min([author.floor[key] + step, *beyond])
+
+    def hear(self, author: Author, note: Note) -> None:
+        """Hand the note over; what an honest writer says is always accepted."""
+        answer = self.stream.note(note, self.now)
+        assert isinstance(answer, Accepted), (note, answer)
+        self.notes.append(note)
+        assert note.key is not None
+        returns = note.state == "live" and (author.state != "live" or author.left_out)
+        author.state, author.left_out = note.state, False
+        author.noted |= note.position
+        author.floor[note.key] = max(author.floor[note.key], note.time or 0)
+        if returns and self.stream.settings.returning_writer == "exclude":
+            author.excluded |= {k for k in self.keys if self.stream.last_mark(k) is not None}
+        author.excluded = {
+            k for k in author.excluded if note.state == "live" and self.noted(author, k)
+        }
+
+    def noted(self, author: Author, key: str) -> bool:
+        """Whether what the writer noted is not above the last lower."""
+        return self.stream.record(author.name).times.get(key, NEVER) <= self.lower(key)
+
+    # What happens to them
+
+    def wait(self, ms: int) -> None:
+        """Let the service clock go on and leave out the silent; what they had in hand is late."""
+        self.now += ms
+        for name in self.stream.expire(self.now):
+            author = self.authors[name]
+            author.left_out = True
+            for event in self.events:
+                if event.writer == name and event.offset >= author.noted.get(event.segment, 0):
+                    event.vouched.clear()
+
+    def scale(self, sealed: set[int], created: int) -> None:
+        """Seal open segments where they end and create others; the stream is not told yet."""
+        closing = {self.open[s % len(self.open)] for s in sealed}
+        first = len(self.ends)
+        new = range(first, first + created)
+        self.untold.append(
+            ScaleEvent(
+                {s: self.ends[s] for s in closing}, dict.fromkeys(new, tuple(sorted(closing)))
+            )
+        )
+        self.open = [s for s in self.open if s not in closing] + list(new)
+        self.ends |= dict.fromkeys(new, 0)
+
+    def tell(self) -> None:
+        """Tell the stream of scale events in their order, until one is of segments it never saw."""
+        while self.untold:
+            try:
+                self.stream.scale(self.untold[0])
+            except InvalidScale:
+                return
+            del self.untold[0]
+
+    def restart(self) -> None:
+        """Lose everything but what is durable."""
+        self.stream = restarted(self.stream, self.appended_at)
+
+    def advance(self, key: str) -> Made | None:
+        """Let one key's time go on by a mark."""
+        before = self.stream.last_mark(key)
+        mark = self.stream.advance(key, now=self.now, written_at=0)
+        if mark is None:
+            return None
+        self.appended_at[key] = self.now
+        cut = dict(mark.cut.offsets)
+        made = Made(
+            key,
+            mark,
+            before,
+            self.latest(),
+            lost=self.missed(key, mark.lower, cut),
+            needless=self.needless(key, mark, before),
+            unbound=[
+                event
+                for event in self.events
+                if event.offset < cut.get(event.segment, 0) and event.times[key] > mark.upper
+            ],
+        )
+        self.made.append(made)
+        return made
+
+    # What is true
+
+    def lower(self, key: str) -> int:
+        """Return the last mark's lower."""
+        last = self.stream.last_mark(key)
+        return last.lower if last else NEVER
+
+    def latest(self) -> dict[int, int]:
+        """Return the join of all positions noted so far."""
+        latest: dict[int, int] = {}
+        for author in self.authors.values():
+            for segment, offset in author.noted.items():
+                latest[segment] = max(latest.get(segment, 0), offset)
+        return dict(self.stream.succession.normalise(latest))
+
+    def missed(self, key: str, lower: int, position: dict[int, int]) -> list[Event]:
+        """Return the vouched events with time < lower that do not lie below the position."""
+        return [
+            event
+            for event in self.events
+            if key in event.vouched
+            and event.times[key] < lower
+            and event.offset >= position.get(event.segment, 0)
+        ]
+
+    def needless(self, key: str, mark: Mark, before: Mark | None) -> set[int]:
+        """Return the segments in which a smaller cut would have been sound, given the notes.
+
+        The last offset of a segment that a cut covers is needed when the cut before covered it,
+        or when some writer may have written an event below the lower there: no note of its that
+        leaves the offset out has a time at or above the lower.
+        """
+        floor = self.stream.succession.normalise(before.cut.offsets if before else {})
+        rising = {s: o for s, o in mark.cut.offsets.items() if o > floor.get(s, 0)}
+        return {
+            segment
+            for segment, offset in rising.items()
+            if not any(
+                self.may_be_below(key, mark.lower, writer, (segment, offset - 1))
+                for writer in self.authors
+            )
+        }
+
+    def may_be_below(self, key: str, lower: int, writer: str, place: tuple[int, int]) -> bool:
+        """Whether the writer's notes allow an event of its with time < lower at that place."""
+        segment, offset = place
+        said: dict[int, int] = {}
+        for note in (note for note in self.notes if note.writer == writer):
+            said |= note.position
+            if self.stream.succession.normalise(said).get(segment, 0) > offset:
+                return True
+            if note.key == key and note.time is not None and note.time >= lower:
+                return False
+        return False
