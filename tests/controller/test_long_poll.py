@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import asyncio
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import pytest
+
+from controller.service.bell import Bell
+from noted_time import Note
+from noted_time.errors import UnknownStream
+from tests.support.controllers import serving, tell, until
+
+if TYPE_CHECKING:
+    from controller.service.controller import Controller, NewMarks
+    from tests.support.controllers import WatchedMemory
+
+pytestmark = pytest.mark.anyio
+
+
+async def polling(controller: Controller, after: int = 0) -> asyncio.Task[NewMarks]:
+    """Return a poll of the stream `s` that has begun to wait."""
+    before = len(controller._bell)
+    poll = asyncio.create_task(controller.marks("s", None, after=after, limit=10, wait_ms=30_000))
+    await until(lambda: len(controller._bell) > before)
+    return poll
+
+
+async def test_a_poll_is_answered_by_the_next_mark(memory: WatchedMemory) -> None:
+    """The reader has the mark as soon as it is durable."""
+    async with serving(memory) as controller:
+        poll = await polling(controller)
+        await tell(controller, Note("a", 5))
+
+        assert [mark.lower for mark in (await poll).marks] == [5]
+
+
+async def test_a_poll_for_later_marks_sleeps_through_earlier_ones(memory: WatchedMemory) -> None:
+    """Woken too early, it waits on."""
+    async with serving(memory) as controller:
+        poll = await polling(controller, after=1)
+        await tell(controller, Note("a", 5))
+        await until(lambda: len(controller._bell) == 1)
+        await tell(controller, Note("a", 6))
+
+        assert [mark.seq for mark in (await poll).marks] == [2]
+
+
+async def test_a_poll_of_one_stream_is_not_woken_by_another(memory: WatchedMemory) -> None:
+    """Marks of other streams are nothing to it."""
+    async with serving(memory) as controller:
+        await controller.put_stream("other", {"mark_interval_ms": 0})
+        poll = await polling(controller)
+        await controller.note("other", [Note("a", 5)])
+
+        assert poll.done() is False
+
+
+async def test_a_poll_times_out_empty(memory: WatchedMemory) -> None:
+    """After the wait asked for the answer is no marks, not an error."""
+    async with serving(memory) as controller:
+        begun = perf_counter()
+        found = await controller.marks("s", None, after=0, limit=10, wait_ms=50)
+
+        assert (found.marks, 0.045 < perf_counter() - begun < 1) == ([], True)
+
+
+async def test_a_poll_that_need_not_wait_does_not(memory: WatchedMemory) -> None:
+    """Marks that are there already are given at once, as many as asked for."""
+    async with serving(memory) as controller:
+        await tell(controller, Note("a", 5), Note("a", 6), Note("a", 7))
+        found = await controller.marks("s", None, after=1, limit=1, wait_ms=30_000)
+
+        assert [mark.seq for mark in found.marks] == [2]
+
+
+async def test_a_poll_ends_when_its_stream_is_removed(memory: WatchedMemory) -> None:
+    """The reader learns that there will be no more marks."""
+    async with serving(memory) as controller:
+        poll = await polling(controller)
+        await controller.drop_stream("s")
+
+        with pytest.raises(UnknownStream):
+            await poll
+
+
+async def test_a_poll_ends_at_the_shutdown(memory: WatchedMemory) -> None:
+    """A stopping controller answers its readers at once and keeps nobody for later."""
+    async with serving(memory) as controller:
+        poll = await polling(controller)
+        controller.let_go()
+        found = await poll
+        late = await controller.marks("s", None, after=0, limit=10, wait_ms=30_000)
+
+        assert (found.marks, late.marks) == ([], [])
+
+
+async def test_a_poll_that_was_given_up_is_forgotten(memory: WatchedMemory) -> None:
+    """Readers that hang up leave nothing behind."""
+    async with serving(memory) as controller:
+        poll = await polling(controller)
+        poll.cancel()
+        await asyncio.wait([poll])
+
+        assert (len(controller._bell), dict(controller._bell._waiting)) == (0, {})
+
+
+async def test_no_ring_is_lost() -> None:
+    """Ten thousand rings at random moments: a reader that looks, then waits, misses none."""
+    bell, rung, seen = Bell(), 0, 0
+
+    async def read() -> None:
+        nonlocal seen
+        while seen < 10_000:
+            if seen < rung:
+                seen = rung
+            else:
+                assert await bell.wait("s", 5.0)
+
+    reader = asyncio.create_task(read())
+    for turn in range(10_000):
+        rung += 1
+        bell.ring("s")
+        if turn % 3:
+            await asyncio.sleep(0)
+    await reader
+
+    assert seen == 10_000
+
+
+async def test_a_bell_wakes_all_who_wait_for_it() -> None:
+    """Every poll of the stream is woken, and those of others sleep on."""
+    bell = Bell()
+    waits = [asyncio.create_task(bell.wait(name, 5.0)) for name in ("s", "s", "s", "t")]
+    await asyncio.sleep(0)
+    bell.ring("s")
+    await asyncio.sleep(0.01)
+    woken = [wait.done() for wait in waits]
+    bell.silence()
+
+    assert (woken, await waits[3]) == ([True, True, True, False], False)

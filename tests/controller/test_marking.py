@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from controller.service import controller as service
+from noted_time import Accepted, Note, Refused
+from noted_time.errors import UnknownKey
+from tests.support.controllers import marks_of, running, serve_for, serving, tell, until
+
+if TYPE_CHECKING:
+    from tests.support.controllers import GivenTime, Watched, WatchedMemory
+
+pytestmark = pytest.mark.anyio
+
+INTERVAL_MS = 60
+
+
+async def test_every_advance_is_marked_at_interval_zero(store: Watched) -> None:
+    """Several notes in one request make a mark each, and each answer has the lower of its note."""
+    async with serving(store) as controller:
+        answers = await tell(controller, Note("a", 1), Note("a", 2), Note("a", 2), Note("a", 4))
+
+        lowers = [mark.lower for mark in marks_of(controller)]
+        assert (answers, lowers) == (
+            [Accepted(1), Accepted(2), Accepted(2), Accepted(4)],
+            [1, 2, 4],
+        )
+
+
+async def test_a_batch_of_writers_is_marked_as_if_noted_one_by_one(memory: Watched) -> None:
+    """At interval zero no advance is skipped because others came in the same request."""
+    async with serving(memory) as controller:
+        await tell(controller, Note("a"), Note("b"), Note("c"))
+        await tell(controller, Note("a", 3), Note("b", 1), Note("c", 2), Note("b", 9), Note("c", 5))
+
+        assert [mark.lower for mark in marks_of(controller)] == [1, 2, 3]
+
+
+async def test_marks_keep_the_interval(memory: Watched, time: GivenTime) -> None:
+    """Advances within the interval wait, and one mark at its end takes them all."""
+    async with serving(memory, time, mark_interval_ms=INTERVAL_MS) as controller:
+        for noted in range(1, 8):
+            await tell(controller, Note("a", noted, {0: noted}))
+            time.passes(10)
+        await asyncio.sleep(2 * INTERVAL_MS / 1000)
+
+        marks = [(mark.lower, dict(mark.cut.offsets)) for mark in marks_of(controller)]
+        assert marks == [(1, {0: 1}), (7, {0: 7})]
+
+
+async def test_what_waited_for_the_interval_is_marked_without_another_note(
+    memory: Watched, time: GivenTime
+) -> None:
+    """The last note of a burst gets its mark though nobody calls again."""
+    async with serving(memory, time, mark_interval_ms=INTERVAL_MS) as controller:
+        await tell(controller, Note("a", 1))
+        await tell(controller, Note("a", 2))
+        time.passes(INTERVAL_MS)
+        await until(lambda: len(marks_of(controller)) == 2)
+
+        assert [mark.lower for mark in marks_of(controller)] == [1, 2]
+
+
+async def test_marks_keep_the_interval_over_a_restart(store: Watched, time: GivenTime) -> None:
+    """The first mark of a new process is not closer than the interval to the last before it."""
+    async with serving(store, time, mark_interval_ms=1000) as controller:
+        await tell(controller, Note("a", 1))
+        await tell(controller, Note("a", 2))
+    time.steady = 77
+    time.wall += 400
+    async with running(store.reopened(), time) as controller:
+        await tell(controller, Note("a", 3))
+        early = len(marks_of(controller))
+        time.passes(600)
+        await until(lambda: len(marks_of(controller)) == 2)
+
+        written = [mark.written_at for mark in marks_of(controller)]
+        assert (early, written[1] - written[0]) == (1, 1000)
+
+
+async def test_a_wall_clock_that_went_back_delays_marks_by_one_interval_only(
+    memory: WatchedMemory, time: GivenTime
+) -> None:
+    """After a restart an hour in the past, time goes on within the interval."""
+    async with serving(memory, time, mark_interval_ms=INTERVAL_MS) as controller:
+        await tell(controller, Note("a", 1))
+    time.wall -= 3_600_000
+    async with running(memory.reopened(), time) as controller:
+        await tell(controller, Note("a", 2))
+        time.passes(INTERVAL_MS)
+        await until(lambda: len(marks_of(controller)) == 2)
+
+        assert [mark.lower for mark in marks_of(controller)] == [1, 2]
+
+
+async def test_a_very_long_interval_is_legal(memory: Watched) -> None:
+    """An interval of all int64 milliseconds marks once and then waits for ever."""
+    async with serving(memory, mark_interval_ms=2**63 - 1) as controller:
+        await tell(controller, Note("a", 1))
+        await tell(controller, Note("a", 2))
+
+        assert [mark.lower for mark in marks_of(controller)] == [1]
+
+
+async def test_a_shorter_interval_takes_effect_at_once(memory: Watched, time: GivenTime) -> None:
+    """Setting the interval to zero marks what had been waiting."""
+    async with serving(memory, time, mark_interval_ms=60_000) as controller:
+        await tell(controller, Note("a", 1))
+        await tell(controller, Note("a", 2))
+        await controller.put_stream("s", {"mark_interval_ms": 0})
+
+        assert [mark.lower for mark in marks_of(controller)] == [1, 2]
+
+
+async def test_marks_of_all_keys_are_kept_apart(store: Watched) -> None:
+    """Each key has its own chain, and a writer that has not noted a key holds it."""
+    async with serving(store, keys=("order", "ship")) as controller:
+        await tell(controller, Note("a", 5, {0: 1}, key="order"), Note("b", key="order"))
+        await tell(controller, Note("b", 7, {1: 1}, key="order"), Note("a", 2, key="ship"))
+        await tell(controller, Note("b", 3, key="ship"))
+
+        chains = {key: [m.lower for m in marks_of(controller, key)] for key in ("order", "ship")}
+        assert chains == {"order": [5], "ship": [2]}
+
+
+async def test_an_added_key_begins_with_all_members_holding(store: Watched) -> None:
+    """A key added later is marked once every live member has noted it, also after a restart."""
+    async with serving(store) as controller:
+        await tell(controller, Note("a", 5), Note("b", 6))
+        await controller.put_stream("s", {"keys": ("default", "late")})
+        await tell(controller, Note("a", 50, key="late"))
+        early = len(marks_of(controller, "late"))
+    async with running(store.reopened()) as controller:
+        await tell(controller, Note("b", 60, key="late"))
+
+        assert (early, [m.lower for m in marks_of(controller, "late")]) == (0, [50])
+
+
+async def test_a_note_of_an_unknown_key_is_refused_alone(memory: Watched) -> None:
+    """The other notes of the request count."""
+    async with serving(memory) as controller:
+        answers = await tell(controller, Note("a", 1, key="nope"), Note("a", 2))
+
+        assert answers == [Refused("unknown_key", ("default",)), Accepted(2)]
+
+
+async def test_a_poll_for_an_unknown_key_is_refused(memory: Watched) -> None:
+    """Nobody waits thirty seconds for marks that cannot come."""
+    async with serving(memory) as controller:
+        with pytest.raises(UnknownKey, match="it declares default"):
+            await controller.marks("s", "nope", after=0, limit=1, wait_ms=30_000)
+
+
+async def test_old_marks_are_forgotten(store: Watched, time: GivenTime) -> None:
+    """Marks older than the retention go, from memory and from the store, but never the last."""
+    async with serving(store, time, mark_retention_ms=90_000) as controller:
+        for noted in (1, 2, 3):
+            await tell(controller, Note("a", noted))
+            serve_for(controller, time, 40_000)
+        await until(lambda: marks_of(controller)[0].seq > 1)
+        stream_id = controller.stream("s").id
+        stored = [kept.mark for kept in store.marks(stream_id, "default")]
+
+        assert (stored, [m.seq for m in stored]) == (marks_of(controller), [2, 3])
+
+
+async def test_the_last_mark_is_never_forgotten(store: Watched, time: GivenTime) -> None:
+    """A quiet stream keeps where its time stands, and its chain goes on from there."""
+    async with serving(store, time, mark_retention_ms=0) as controller:
+        await tell(controller, Note("a", 1), Note("a", 2))
+        serve_for(controller, time, 2 * service.FORGET_EVERY_MS)
+        await until(lambda: len(marks_of(controller)) == 1)
+    async with running(store.reopened(), time) as controller:
+        await tell(controller, Note("a", 3))
+
+        assert [(mark.seq, mark.lower) for mark in marks_of(controller)] == [(2, 2), (3, 3)]

@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from controller.service import controller as service
+from noted_time import Accepted, Hold, Note
+from tests.support.controllers import marks_of, running, serve_for, serving, tell, until
+
+if TYPE_CHECKING:
+    from controller.service.controller import Controller
+    from tests.support.controllers import GivenTime, Watched, WatchedMemory
+
+pytestmark = pytest.mark.anyio
+
+SOON = 5 * service.TICK_S
+"""Several ticks, in seconds: what was due has happened by then."""
+
+
+def left_out(controller: Controller) -> list[str]:
+    """Return the writers that are left out."""
+    rows = controller.writers("s", start=0, limit=100)
+    return [row.writer for row in rows if row.state == "left_out"]
+
+
+async def test_time_goes_on_without_a_silent_writer(store: Watched, time: GivenTime) -> None:
+    """After the writer timeout on the service clock a holder is left out, and the mark says so."""
+    async with serving(store, time, writer_timeout_ms=5000) as controller:
+        await tell(controller, Note("silent"), Note("a", 5))
+        serve_for(controller, time, 5100)
+        await until(lambda: bool(marks_of(controller)))
+
+        assert [(m.lower, m.left_out) for m in marks_of(controller)] == [(5, ("silent",))]
+
+
+async def test_a_writer_is_waited_for_until_its_timeout(memory: Watched, time: GivenTime) -> None:
+    """Just before the timeout nobody is left out."""
+    async with serving(memory, time, writer_timeout_ms=5000) as controller:
+        await tell(controller, Note("silent"), Note("a", 5))
+        serve_for(controller, time, 4900)
+        await asyncio.sleep(SOON)
+
+        assert (marks_of(controller), left_out(controller)) == ([], [])
+
+
+async def test_a_note_is_a_sign_of_life(memory: Watched, time: GivenTime) -> None:
+    """A writer that repeats its note is not left out, though it still holds time."""
+    async with serving(memory, time, writer_timeout_ms=5000) as controller:
+        await tell(controller, Note("repeats"), Note("a", 5))
+        for _ in range(4):
+            serve_for(controller, time, 3000)
+            await tell(controller, Note("repeats"))
+        await asyncio.sleep(SOON)
+
+        assert (marks_of(controller), left_out(controller)) == ([], [])
+
+
+async def test_a_paused_machine_is_not_a_silent_writer(memory: Watched, time: GivenTime) -> None:
+    """An hour that passed at once, in which nobody was heard, counts as a second at most."""
+    async with serving(memory, time, writer_timeout_ms=5000) as controller:
+        await tell(controller, Note("silent"), Note("a", 5))
+        time.passes(3_600_000)
+        await asyncio.sleep(SOON)
+
+        assert (marks_of(controller), left_out(controller)) == ([], [])
+
+
+async def test_downtime_times_nobody_out(store: Watched, time: GivenTime) -> None:
+    """After a day without a controller a holder has as much of its timeout left as before."""
+    async with serving(store, time, writer_timeout_ms=5000) as controller:
+        await tell(controller, Note("silent"), Note("a", 5))
+        serve_for(controller, time, 4000)
+        await tell(controller, Note("a", 6))
+    time.passes(86_400_000)
+    async with running(store.reopened(), time) as controller:
+        await asyncio.sleep(SOON)
+
+        decision = controller.explain("s", None).decision
+        assert isinstance(decision, Hold)
+        assert [(w.writer, w.left_out_in_ms) for w in decision.waiting_for] == [("silent", 1000)]
+
+
+async def test_a_timeout_goes_on_after_a_restart(store: Watched, time: GivenTime) -> None:
+    """What was left of the timeout passes while the next controller serves."""
+    async with serving(store, time, writer_timeout_ms=5000) as controller:
+        await tell(controller, Note("silent"), Note("a", 5))
+        serve_for(controller, time, 4000)
+        await tell(controller, Note("a", 6))
+    async with running(store.reopened(), time) as controller:
+        serve_for(controller, time, 1100)
+        await until(lambda: bool(marks_of(controller)))
+
+        assert [(m.lower, m.left_out) for m in marks_of(controller)] == [(6, ("silent",))]
+
+
+async def test_the_service_clock_is_kept_while_somebody_holds(
+    memory: WatchedMemory, time: GivenTime
+) -> None:
+    """Without any note the clock is written every few seconds, so a crash repeats no wait."""
+    async with serving(memory, time) as controller:
+        await tell(controller, Note("silent"))
+        before = memory.service_ms()
+        serve_for(controller, time, service.KEEP_CLOCK_EVERY_MS)
+        await until(lambda: memory.service_ms() > before)
+
+        assert memory.service_ms() - before == service.KEEP_CLOCK_EVERY_MS
+
+
+async def test_a_writer_left_out_stays_so_over_a_restart(store: Watched, time: GivenTime) -> None:
+    """Time does not wait again for a writer only because the controller is new."""
+    async with serving(store, time, writer_timeout_ms=1000) as controller:
+        await tell(controller, Note("silent"), Note("a", 5))
+        serve_for(controller, time, 1100)
+        await until(lambda: bool(marks_of(controller)))
+    async with running(store.reopened(), time) as controller:
+        await tell(controller, Note("a", 8))
+
+        assert ([m.lower for m in marks_of(controller)], left_out(controller)) == (
+            [5, 8],
+            ["silent"],
+        )
+
+
+async def test_a_returning_writer_holds_time_until_it_caught_up(
+    memory: Watched, time: GivenTime
+) -> None:
+    """With `hold`, time stands where it was while a writer comes back below it."""
+    async with serving(memory, time, writer_timeout_ms=1000) as controller:
+        await tell(controller, Note("back", 1), Note("a", 5))
+        serve_for(controller, time, 1100)
+        await until(lambda: bool(left_out(controller)))
+        late = await tell(controller, Note("back", 3), Note("a", 9))
+        caught_up = await tell(controller, Note("back", 7))
+
+        lowers = [mark.lower for mark in marks_of(controller)]
+        assert (late, caught_up, lowers) == ([Accepted(5), Accepted(5)], [Accepted(7)], [1, 5, 7])
+
+
+async def test_time_need_not_wait_for_a_returning_writer(memory: Watched, time: GivenTime) -> None:
+    """With `exclude`, time goes on without it until it is above the last lower."""
+    settings = {"writer_timeout_ms": 1000, "returning_writer": "exclude"}
+    async with serving(memory, time, **settings) as controller:
+        await tell(controller, Note("back", 1), Note("a", 5))
+        serve_for(controller, time, 1100)
+        await until(lambda: bool(left_out(controller)))
+        await tell(controller, Note("back", 3), Note("a", 9))
+        await tell(controller, Note("back", 11), Note("a", 20))
+
+        assert [mark.lower for mark in marks_of(controller)] == [1, 5, 9, 11]
+
+
+async def test_a_changed_timeout_applies_to_those_who_hold(
+    memory: Watched, time: GivenTime
+) -> None:
+    """A shorter timeout leaves out a writer that had been promised a longer one."""
+    async with serving(memory, time, writer_timeout_ms=60_000) as controller:
+        await tell(controller, Note("silent"), Note("a", 5))
+        serve_for(controller, time, 2000)
+        await controller.put_stream("s", {"writer_timeout_ms": 1000})
+        await until(lambda: bool(marks_of(controller)))
+
+        assert left_out(controller) == ["silent"]
