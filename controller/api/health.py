@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fastapi import APIRouter, Response
+from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from controller.api.deps import PROBLEMS, ControllerDep
@@ -24,7 +25,7 @@ async def ready(controller: ControllerDep) -> Response:
     return reply({"status": "ready"})
 
 
-@router.get("/metrics")
+@router.get("/metrics", response_class=PlainTextResponse)
 async def metrics(controller: ControllerDep) -> Response:
     """Return the metrics in Prometheus' text format."""
     text = generate_latest(controller.measure().registry)

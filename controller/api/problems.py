@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 from starlette.responses import Response
+from starlette.routing import compile_path
 
 from controller.api.unfit import MUST_BE_A_NAME, MUST_BE_A_SEGMENT
 from controller.store.port import StoreUnavailable
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = "1"
+METHOD_NOT_ALLOWED = 405
 
 KINDS: tuple[tuple[type[Exception], int, str], ...] = (
     (UnknownStream, 404, "unknown_stream"),
@@ -40,7 +42,7 @@ KINDS: tuple[tuple[type[Exception], int, str], ...] = (
     (NotCompleteYet, 404, "not_complete_yet"),
     (InvalidName, 422, "invalid_name"),
     (InvalidScale, 422, "invalid_scale"),
-    (UnknownKey, 422, "unknown_key"),
+    (UnknownKey, 404, "unknown_key"),
     (Rejected, 422, "rejected"),
     (Conflict, 409, "conflict"),
     (StoreUnavailable, 503, "unavailable"),
@@ -83,13 +85,19 @@ def install(app: FastAPI) -> None:
     from fastapi.exceptions import RequestValidationError  # noqa: PLC0415 - see _unfit
     from starlette.exceptions import HTTPException  # noqa: PLC0415
 
+    async def http(request: Request, error: HTTPException) -> Response:
+        answer = _http(error)
+        if error.status_code == METHOD_NOT_ALLOWED:
+            answer.headers["Allow"] = _allowed(app, request.url.path) or answer.headers["Allow"]
+        return answer
+
     async def refused(_: Request, error: Exception) -> Response:
         return problem_of(error)
 
     app.add_exception_handler(NotedTimeError, refused)
     app.add_exception_handler(StoreUnavailable, refused)
     app.add_exception_handler(RequestValidationError, _unfit)  # type: ignore[arg-type]
-    app.add_exception_handler(HTTPException, _http)  # type: ignore[arg-type]
+    app.add_exception_handler(HTTPException, http)  # type: ignore[arg-type]
 
 
 async def _unfit(_: Request, error: RequestValidationError) -> Response:
@@ -117,12 +125,22 @@ def _what(error: Mapping[str, Any]) -> str:
     return str(error["msg"])
 
 
-async def _http(_: Request, error: HTTPException) -> Response:
+def _http(error: HTTPException) -> Response:
     codes = {400: "malformed_json", 404: "not_found", 405: "method_not_allowed"}
     code = codes.get(error.status_code, "http_error")
     answer = problem(error.status_code, code, str(error.detail))
     _copy(error.headers, answer)
     return answer
+
+
+def _allowed(app: FastAPI, path: str) -> str:
+    """Return every method of the path; the framework only knows those of one route."""
+    operations = [
+        operations
+        for template, operations in app.openapi()["paths"].items()
+        if compile_path(template)[0].match(path)
+    ]
+    return ", ".join(sorted(method.upper() for each in operations for method in each))
 
 
 def _copy(headers: Mapping[str, str] | None, answer: Response) -> None:

@@ -15,9 +15,15 @@ Offset = Annotated[int, Field(ge=0, le=MAX_INT64)]
 Segment = Annotated[str, Field(pattern=r"^(0|[1-9][0-9]{0,17})$")]
 Position = Annotated[
     dict[Segment, Offset],
-    Field(description="segment → exclusive offset; a missing segment means 0"),
+    Field(
+        description="segment → exclusive offset; a missing segment means 0",
+        json_schema_extra={"additionalProperties": False},
+    ),
 ]
 Predecessor = Annotated[int, Field(ge=0, lt=10**18)]
+
+
+DIFFERENT = Field(min_length=1, max_length=100, json_schema_extra={"uniqueItems": True})
 
 
 class Request(BaseModel):
@@ -32,7 +38,7 @@ class StreamChanges(Request):
     writer_timeout_ms: Duration | None = None
     mark_interval_ms: Duration | None = None
     returning_writer: Literal["hold", "exclude"] | None = None
-    keys: Annotated[list[Name], Field(min_length=1, max_length=100)] | None = None
+    keys: Annotated[list[Name], DIFFERENT] | None = None
     mark_retention_ms: Duration | None = None
 
 
@@ -53,7 +59,9 @@ class ScaleRequest(Request):
     """Segments sealed at their final offsets; successors created: segment → predecessors."""
 
     sealed: Position = Field(default_factory=dict)
-    created: dict[Segment, list[Predecessor]] = Field(default_factory=dict)
+    created: dict[Segment, list[Predecessor]] = Field(
+        default_factory=dict, json_schema_extra={"additionalProperties": False}
+    )
 
 
 class MarkShape(BaseModel):
