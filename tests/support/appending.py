@@ -1,0 +1,41 @@
+"""A process that appends to a segment others append to, and what lies in a segment."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from noted_time.file_log import segment_directory, start_of
+from writer_client import SegmentLogWriter
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def append_many(root: Path, name: str, appends: int) -> None:
+    """Append 1 to 5 rows at a time, each with the writer's name and a number of its own."""
+    writer = SegmentLogWriter(root, "flights", event_time="time")
+    number = 0
+    for append in range(appends):
+        rows = [{"time": number + i, "writer": name} for i in range(1 + append % 5)]
+        number += len(rows)
+        writer.append(rows)
+
+
+def files(root: Path, segment: int = 0) -> list[tuple[int, int, Path]]:
+    """Return start, end and path of each file that a reader would see, in order."""
+    found = []
+    for path in segment_directory(root, "flights", segment).iterdir():
+        start = start_of(path.name, "flights", segment)
+        if start is not None:
+            found.append((start, start + pq.read_metadata(path).num_rows, path))
+    return sorted(found)
+
+
+def rows(root: Path, segment: int = 0) -> list[dict[str, Any]]:
+    """Return all rows of a segment in the order of their offsets."""
+    tables = [pq.read_table(path, partitioning=None) for _, _, path in files(root, segment)]
+    found: list[dict[str, Any]] = pa.concat_tables(tables).to_pylist() if tables else []
+    return found

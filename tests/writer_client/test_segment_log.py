@@ -1,0 +1,348 @@
+"""What the writer of the file log promises of its files."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from noted_time import Rejected
+from tests.support.appending import append_many, files, rows
+from writer_client import SegmentLogWriter, WriterClient
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.served import Served
+
+INSTANT = datetime(2013, 1, 1, 5, 17, tzinfo=UTC)
+INSTANT_MS = 1357017420000
+
+
+def writer(root: Path, **options: Any) -> SegmentLogWriter:  # noqa: ANN401 - as the class has them
+    """Return a writer of the stream `flights`, by default of segment 0."""
+    return SegmentLogWriter(root, "flights", **{"event_time": "time", **options})
+
+
+def test_an_append_ends_where_its_rows_do(tmp_path: Path) -> None:
+    """Appends of any form follow one another, and tell the end of the segment."""
+    log = writer(tmp_path)
+    ends = [
+        log.append([{"time": 1}, {"time": 2}]),
+        log.append(pa.table({"time": [3, 4, 5]})),
+        log.append(pa.record_batch({"time": [6]})),
+    ]
+
+    assert (ends, [row["time"] for row in rows(tmp_path)]) == ([2, 5, 6], [1, 2, 3, 4, 5, 6])
+
+
+def test_files_are_named_as_archives_are(tmp_path: Path) -> None:
+    """The layout is that of the Kafka Connect sinks."""
+    log = writer(tmp_path, segments=[3])
+    log.append([{"time": 1}])
+    log.append([{"time": 1}])
+
+    found = sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.*"))
+    assert found == [
+        "flights/partition=3/flights+3+0000000000.parquet",
+        "flights/partition=3/flights+3+0000000001.parquet",
+    ]
+
+
+def test_files_are_compressed(tmp_path: Path) -> None:
+    """Files are written with zstd, in row groups of a readable size."""
+    writer(tmp_path).append(pa.table({"time": range(200_000)}))
+    metadata = pq.read_metadata(files(tmp_path)[0][2])
+
+    assert (metadata.row_group(0).column(0).compression, metadata.num_row_groups) == ("ZSTD", 2)
+
+
+def test_an_empty_append_writes_nothing(tmp_path: Path) -> None:
+    """Without rows there is no file, and the end stays."""
+    log = writer(tmp_path)
+    log.append([{"time": 1}])
+    ends = [log.append([]), log.append(pa.table({"time": pa.array([], pa.int64())}))]
+
+    assert (ends, len(files(tmp_path))) == ([1, 1], 1)
+
+
+def test_a_writer_goes_on_where_the_segment_ends(tmp_path: Path) -> None:
+    """A writer that opens a segment with files appends behind them."""
+    writer(tmp_path).append([{"time": 1}, {"time": 2}])
+
+    assert writer(tmp_path).append([{"time": 3}]) == 3
+
+
+def test_two_writers_take_turns_in_a_segment(tmp_path: Path) -> None:
+    """A writer whose idea of the end is old gets the next offset all the same."""
+    one, other = writer(tmp_path), writer(tmp_path)
+    ends = [each.append([{"time": 1}] * 2) for each in (one, other, one, other, other, one)]
+
+    assert ends == [2, 4, 6, 8, 10, 12]
+
+
+def test_a_writer_that_slept_steps_over_many_appends(tmp_path: Path) -> None:
+    """However far the segment went meanwhile, the next append goes to its end."""
+    sleeper, busy = writer(tmp_path), writer(tmp_path)
+    for _ in range(40):
+        busy.append([{"time": 1}])
+
+    assert sleeper.append([{"time": 1}]) == 41
+
+
+def test_an_offset_that_retention_removed_is_not_given_again(tmp_path: Path) -> None:
+    """A writer that slept while old files were removed does not write where they were."""
+    sleeper, busy = writer(tmp_path), writer(tmp_path)
+    sleeper.append([{"time": 1}])
+    for _ in range(4):
+        busy.append([{"time": 1}])
+    for _, _, path in files(tmp_path)[:3]:
+        path.unlink()
+
+    assert sleeper.append([{"time": 1}]) == 6
+
+
+def test_processes_share_a_segment_without_loss_or_overlap(tmp_path: Path) -> None:
+    """Four processes append at once: every row is there once, and no offset twice."""
+    spawn = multiprocessing.get_context("spawn")
+    names = ["UA", "DL", "AA", "B6"]
+    processes = [spawn.Process(target=append_many, args=(tmp_path, name, 50)) for name in names]
+    for process in processes:
+        process.start()
+    seen = 0
+    while any(process.is_alive() for process in processes):
+        seen = max(seen, len(_whole_files(tmp_path)))
+        time.sleep(0.01)
+    for process in processes:
+        process.join()
+
+    spans = [(start, end) for start, end, _ in files(tmp_path)]
+    starts, ends = zip(*spans, strict=True)
+    found = sorted((row["writer"], row["time"]) for row in rows(tmp_path))
+    assert [process.exitcode for process in processes] == [0, 0, 0, 0]
+    assert (starts, seen > 0) == ((0, *ends[:-1]), True)
+    assert found == sorted((name, number) for name in names for number in range(150))
+
+
+def test_a_writer_killed_at_any_moment_leaves_whole_files(tmp_path: Path) -> None:
+    """After kill -9 in the midst of appends, all that is visible is whole, and others go on."""
+    spawn = multiprocessing.get_context("spawn")
+    process = spawn.Process(target=append_many, args=(tmp_path, "UA", 100_000))
+    process.start()
+    while len(_whole_files(tmp_path)) < 20:
+        time.sleep(0.005)
+    os.kill(process.pid or 0, signal.SIGKILL)
+    process.join()
+    end = writer(tmp_path).append([{"time": 0, "writer": "DL"}])
+
+    found = [row["time"] for row in rows(tmp_path) if row["writer"] == "UA"]
+    assert (found, end) == (list(range(len(found))), len(found) + 1)
+
+
+@pytest.mark.parametrize(
+    ("column", "largest"),
+    [
+        (pa.array([1, INSTANT_MS]), INSTANT_MS),
+        (pa.array([INSTANT], pa.timestamp("s", tz="UTC")), INSTANT_MS),
+        (pa.array([INSTANT], pa.timestamp("ms", tz="America/New_York")), INSTANT_MS),
+        (pa.array([INSTANT_MS * 1000], pa.timestamp("us")), INSTANT_MS),
+        (pa.array([INSTANT_MS * 1000 + 1], pa.timestamp("us")), INSTANT_MS + 1),
+        (pa.array([INSTANT_MS * 10**6 + 1], pa.timestamp("ns", tz="UTC")), INSTANT_MS + 1),
+    ],
+)
+def test_event_times_of_any_unit_are_understood(
+    tmp_path: Path, column: pa.Array, largest: int
+) -> None:
+    """The largest event time is told in ms, rounded up: no event lies above it."""
+    log = writer(tmp_path)
+    for _ in range(2):
+        log.append(pa.table({"time": column}))
+
+    assert log.max_time() == largest
+
+
+@pytest.mark.parametrize(
+    ("appended", "said"),
+    [
+        ([{"when": 1}], "no event-time column 'time' among when"),
+        ([{"time": 1}, {"time": None}], "event-time column 'time' has 1 nulls"),
+        ([{"time": "noon"}], "event-time column 'time' is string, neither int64 (ms) nor a"),
+        ([{"time": 1}, {"time": "noon"}], "the rows have no common form: Could not convert"),
+        (pa.table({"time": pa.array([1], pa.int32())}), "is int32, neither int64 (ms) nor a time"),
+        ({"time": 1}, "rows are dict, not a Table, a RecordBatch or a list of dicts"),
+    ],
+)
+def test_rows_that_cannot_be_taken_are_named(tmp_path: Path, appended: object, said: str) -> None:
+    """Wrong rows are refused with the reason, and nothing is written."""
+    log = writer(tmp_path)
+    with pytest.raises(Rejected) as raised:
+        log.append(appended)
+
+    assert (said in str(raised.value), files(tmp_path)) == (True, [])
+
+
+@pytest.mark.parametrize(
+    ("appended", "said"),
+    [
+        ([{"time": 1, "gate": 4}], "no column gate"),
+        (pa.table({"time": [1]}), "column carrier is missing"),
+        (pa.table({"time": [1], "carrier": [7]}), "column carrier is int64, not string"),
+    ],
+)
+def test_another_schema_than_the_segments_is_refused(
+    tmp_path: Path, appended: object, said: str
+) -> None:
+    """A segment keeps the schema it has; the difference is named."""
+    writer(tmp_path).append([{"time": 1, "carrier": "UA"}])
+    with pytest.raises(Rejected) as raised:
+        writer(tmp_path).append(appended)
+
+    assert str(raised.value) == f"the rows differ from the segment's schema: {said}"
+
+
+def test_columns_may_come_in_another_order(tmp_path: Path) -> None:
+    """The order of columns is the segment's."""
+    log = writer(tmp_path)
+    log.append(pa.table({"time": [1], "carrier": ["UA"]}))
+    log.append(pa.table({"carrier": ["DL"], "time": [2]}))
+
+    assert rows(tmp_path) == [{"time": 1, "carrier": "UA"}, {"time": 2, "carrier": "DL"}]
+
+
+def test_a_given_schema_holds_from_the_first_row(tmp_path: Path) -> None:
+    """With a schema, rows whose values are all missing still have a type."""
+    schema = pa.schema({"time": pa.timestamp("s"), "carrier": pa.string()})
+    log = writer(tmp_path, schema=schema)
+    for carrier in (None, "UA"):
+        log.append([{"time": INSTANT.replace(tzinfo=None), "carrier": carrier}])
+
+    assert [row["carrier"] for row in rows(tmp_path)] == [None, "UA"]
+
+
+def test_a_loser_of_the_race_for_a_new_segment_minds_its_schema(tmp_path: Path) -> None:
+    """Two writers that open an empty segment cannot give it two schemas."""
+    one, other = writer(tmp_path), writer(tmp_path)
+    one.append([{"time": 1, "carrier": "UA"}])
+
+    with pytest.raises(Rejected, match="column carrier is missing"):
+        other.append([{"time": 1}])
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("flights+0+0000000000.parquet", b"PAR1 and no more", "is no whole Parquet file"),
+        ("flights+0+0000000000.parquet", b"", "is no whole Parquet file"),
+        ("cargo+0+0000000000.parquet", b"", "is no file of stream 'flights', segment 0"),
+        ("part-00000.parquet", b"", "is no file of stream 'flights', segment 0"),
+    ],
+)
+def test_a_file_that_does_not_belong_is_named(
+    tmp_path: Path, name: str, content: bytes, said: str
+) -> None:
+    """A truncated or foreign file is refused with its path, before anything is appended."""
+    path = tmp_path / "flights" / "partition=0" / name
+    path.parent.mkdir(parents=True)
+    path.write_bytes(content)
+    with pytest.raises(Rejected) as raised:
+        writer(tmp_path)
+
+    assert str(raised.value).startswith(f"{path} {said}")
+
+
+def test_markers_and_checksums_are_passed_over(tmp_path: Path) -> None:
+    """Files that readers pass over do not disturb writers."""
+    directory = tmp_path / "flights" / "partition=0"
+    directory.mkdir(parents=True)
+    for name in ("_SUCCESS", ".flights+0+0000000000.parquet.crc", ".left-behind.parquet.tmp"):
+        (directory / name).touch()
+
+    assert writer(tmp_path).append([{"time": 1}]) == 1
+
+
+def test_a_file_without_rows_cannot_be_followed(tmp_path: Path) -> None:
+    """An empty file at the end is named, as its offset could never be passed."""
+    path = tmp_path / "flights" / "partition=0" / "flights+0+0000000000.parquet"
+    path.parent.mkdir(parents=True)
+    pq.write_table(pa.table({"time": pa.array([], pa.int64())}), path)
+
+    with pytest.raises(Rejected, match="holds no rows"):
+        writer(tmp_path)
+
+
+def test_a_segment_that_is_not_open_is_named(tmp_path: Path) -> None:
+    """Where there are several segments, each append says which."""
+    log = writer(tmp_path, segments=[0, 1])
+
+    with pytest.raises(Rejected, match="segment None is not among those opened: 0, 1"):
+        log.append([{"time": 1}])
+
+
+def test_a_position_is_that_of_the_writers_own_appends(tmp_path: Path) -> None:
+    """What others appended after it is not its claim."""
+    log = writer(tmp_path, segments=[0, 1])
+    log.append([{"time": 1}] * 3, segment=0)
+    writer(tmp_path).append([{"time": 1}] * 4)
+
+    assert log.position == {0: 3}
+
+
+def test_rows_below_a_noted_time_are_counted(tmp_path: Path, served: Served, stream: str) -> None:
+    """A writer that breaks its word can see how often."""
+    with WriterClient(served.url, stream, "UA") as client:
+        log = writer(tmp_path, client=client)
+        log.append([{"time": 1}])
+        log.note_time(10)
+        log.append([{"time": 9}, {"time": 10}, {"time": 3}])
+
+    assert log.late_rows == 2
+
+
+def test_a_note_carries_what_was_appended(tmp_path: Path, served: Served, stream: str) -> None:
+    """The mark that follows covers exactly the writer's rows and bounds their times."""
+    with WriterClient(served.url, stream, "UA") as client:
+        log = writer(tmp_path, segments=[0, 1], client=client)
+        client.join()
+        client.flush()
+        log.append([{"time": 4}, {"time": 90}], segment=0)
+        log.append([{"time": 7}], segment=1)
+        log.note_time(5)
+        client.flush()
+    mark = served.call("GET", f"/{stream}/marks")["marks"][0]
+
+    assert (mark["lower"], mark["upper"], mark["cut"]) == (5, 90, {"0": 2, "1": 1})
+
+
+def test_each_key_has_its_column(tmp_path: Path, served: Served) -> None:
+    """With several time domains, each key's upper comes from its own column."""
+    served.create("orders", keys=["order_time", "ship_time"])
+    columns = {"order_time": "ordered", "ship_time": "shipped"}
+    with WriterClient(served.url, "orders", "shop") as client:
+        log = SegmentLogWriter(tmp_path, "orders", client=client, event_time=columns)
+        log.append([{"ordered": 5, "shipped": 70}, {"ordered": 8, "shipped": 60}])
+        for key in columns:
+            log.note_time(5, key=key)
+    marks = served.call("GET", "/orders")["marks"]
+
+    assert {key: mark["upper"] for key, mark in marks.items()} == {
+        "order_time": 8,
+        "ship_time": 70,
+    }
+
+
+def test_a_writer_without_a_client_cannot_note(tmp_path: Path) -> None:
+    """Time is noted through a client."""
+    with pytest.raises(Rejected, match="made without a client"):
+        writer(tmp_path).note_time(5)
+
+
+def _whole_files(root: Path) -> list[tuple[int, int, Path]]:
+    """Return what a reader sees now; raises where a file is not whole."""
+    return files(root) if (root / "flights" / "partition=0").exists() else []
