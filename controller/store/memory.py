@@ -66,7 +66,7 @@ class MemoryStore:
         streams = self._streams_after(batch)
         check_streams(batch, streams.keys())
         scales = self._scales_after(batch)
-        check_marks({chain: max(marks) for chain, marks in self._marks.items()}, batch.marks)
+        check_marks(self._last_seqs(batch), batch.marks)
         for stream_id in batch.dropped:
             self._drop(stream_id)
         self._streams, self._service_ms = streams, batch.service_ms
@@ -82,12 +82,23 @@ class MemoryStore:
         """Answer no call any more."""
         self._closed = True
 
+    def _last_seqs(self, batch: Batch) -> dict[tuple[str, str], int]:
+        chains = {(appended.stream_id, appended.key) for appended in batch.marks}
+        return {chain: next(reversed(self._marks[chain])) for chain in chains & self._marks.keys()}
+
     def _streams_after(self, batch: Batch) -> dict[str, StreamRecord]:
-        streams = self._streams | {record.id: record for record in batch.streams}
-        for stream_id in batch.dropped:
-            streams.pop(stream_id, None)
-        if len({record.name for record in streams.values()}) < len(streams):
-            raise Conflict("the batch puts two streams under one name")
+        if not batch.streams and not batch.dropped:
+            return self._streams
+        gone = set(batch.dropped)
+        streams = {key: record for key, record in self._streams.items() if key not in gone}
+        owners = {record.name: record.id for record in streams.values()}
+        for record in batch.streams:
+            if owners.get(record.name, record.id) != record.id:
+                raise Conflict(f"another stream is named {record.name!r}")
+            if record.id in streams:
+                del owners[streams[record.id].name]
+            owners[record.name] = record.id
+            streams[record.id] = record
         return streams
 
     def _scales_after(self, batch: Batch) -> dict[str, dict[int, ScaleEvent]]:

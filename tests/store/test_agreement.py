@@ -1,0 +1,166 @@
+"""Laws of stores over random batches: what goes in comes out, and every store does the same."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hypothesis import HealthCheck, event, given, settings
+from hypothesis import strategies as st
+
+from controller.store.memory import MemoryStore
+from controller.store.port import AppendedMark, Batch, ReaderRecord, StreamRecord
+from noted_time import Conflict, Mark, MemberRecord, ScaleEvent, StreamCut, StreamSettings
+from noted_time.cut import MAX_INT64, MIN_INT64
+from tests.support.stored import Kept, kept
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from controller.store.port import Store
+
+KEYS = ("default", "ship_time")
+IDS = ("id-1", "id-2", "id-3")
+
+int64 = st.integers(MIN_INT64, MAX_INT64)
+natural = st.integers(0, MAX_INT64)
+ids = st.sampled_from(IDS)
+keys = st.sampled_from(KEYS)
+names = st.sampled_from(("A", "a", "b.1", "Z_-"))
+positions = st.dictionaries(st.one_of(st.integers(0, 5), natural), natural, max_size=4)
+times = st.dictionaries(keys, int64)
+
+stream_settings = st.builds(
+    StreamSettings,
+    natural,
+    natural,
+    st.sampled_from(["hold", "exclude"]),
+    st.lists(keys, min_size=1, unique=True).map(tuple),
+    natural,
+)
+members = st.builds(
+    MemberRecord,
+    names,
+    st.sampled_from(["live", "idle", "left"]),
+    st.booleans(),
+    positions,
+    times,
+    times,
+    natural,
+    natural,
+)
+scale_events = st.builds(
+    ScaleEvent, positions, st.dictionaries(natural, st.lists(natural).map(tuple), max_size=3)
+)
+left_out = st.lists(names, unique=True).map(tuple)
+# Few seqs, so that a random mark is often the next one of its chain.
+marks = st.builds(
+    Mark, st.integers(1, 3), int64, int64, st.builds(StreamCut, positions), natural, left_out
+)
+appended = st.builds(AppendedMark, ids, keys, marks, natural)
+readers = st.builds(ReaderRecord, ids, names, names, st.booleans(), positions)
+
+
+def unique_members(listed: list[tuple[str, MemberRecord]]) -> list[tuple[str, MemberRecord]]:
+    """Keep the last of each (stream, writer), as the hot path does."""
+    last = {(stream_id, member.writer): member for stream_id, member in listed}
+    return [(stream_id, member) for (stream_id, _), member in last.items()]
+
+
+batches = st.builds(
+    Batch,
+    natural,
+    streams=st.lists(st.builds(StreamRecord, ids, names, stream_settings), max_size=2),
+    scales=st.lists(st.tuples(ids, st.integers(1, 4), scale_events), max_size=1),
+    members=st.lists(st.tuples(ids, members), max_size=4).map(unique_members),
+    marks=st.lists(appended, max_size=2),
+    readers=st.lists(readers, max_size=2),
+    forgotten=st.lists(st.tuples(ids, keys, st.integers(0, 4)), max_size=1),
+    dropped=st.lists(ids, max_size=1),
+)
+
+
+@st.composite
+def whole_streams(draw: st.DrawFn) -> Kept:
+    """Draw all that a store may keep of the first stream, each list in the order of its names."""
+    noted = dict(draw(st.lists(members.map(lambda each: (each.writer, each)))))
+    found = draw(st.lists(readers.map(lambda each: replace(each, stream_id=IDS[0]))))
+    by_name = {(reader.group, reader.reader): reader for reader in found}
+    return Kept(
+        scales=draw(st.lists(scale_events, max_size=3)),
+        members=[noted[writer] for writer in sorted(noted)],
+        marks={key: draw(chains(key)) for key in KEYS},
+        readers=[by_name[name] for name in sorted(by_name)],
+    )
+
+
+def chains(key: str) -> st.SearchStrategy[list[AppendedMark]]:
+    """Return the chains of marks of the first stream that begin at seq 1."""
+    return st.lists(st.tuples(marks, natural), max_size=5).map(
+        lambda drawn: [
+            AppendedMark(IDS[0], key, replace(mark, seq=seq), appended_at)
+            for seq, (mark, appended_at) in enumerate(drawn, 1)
+        ]
+    )
+
+
+def outcome(store: Store, batch: Batch) -> str:
+    """Commit the batch and return how that ended."""
+    try:
+        store.commit(batch)
+    except Conflict:
+        event("conflict")
+        return "conflict"
+    event("written")
+    return "written"
+
+
+def all_of(store: Store) -> tuple[int, list[StreamRecord], dict[str, Kept]]:
+    """Return all that the store gives back."""
+    streams = {stream_id: kept(store, stream_id, KEYS) for stream_id in IDS}
+    return store.service_ms(), store.streams(), streams
+
+
+many_examples = settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+@many_examples
+@given(
+    record=st.builds(StreamRecord, st.just(IDS[0]), names, stream_settings),
+    written=whole_streams(),
+)
+def test_load_gives_back_exactly_what_was_committed(
+    make_store: Callable[[], Store], record: StreamRecord, written: Kept
+) -> None:
+    """Whatever the offsets, times, names and settings are, and in whatever order they came."""
+    batch = Batch(
+        1,
+        streams=[record],
+        scales=[(record.id, seq, scale) for seq, scale in enumerate(written.scales)],
+        members=[(record.id, member) for member in reversed(written.members)],
+        marks=[mark for chain in written.marks.values() for mark in chain],
+        readers=written.readers[::-1],
+    )
+    with closing(make_store()) as store:
+        store.commit(batch)
+
+        assert (store.streams(), kept(store, record.id, KEYS)) == ([record], written)
+
+
+@many_examples
+@given(written=st.lists(batches, max_size=8))
+def test_every_store_does_the_same(make_sqlite: Callable[[], Store], written: list[Batch]) -> None:
+    """After any batches, refused ones among them, the stores give back the same."""
+    streams = [StreamRecord(stream_id, stream_id, StreamSettings()) for stream_id in IDS]
+    with closing(make_sqlite()) as store, closing(MemoryStore()) as peer:
+        ends = [
+            (outcome(store, batch), outcome(peer, batch), all_of(store), all_of(peer))
+            for batch in (Batch(0, streams=streams), *written)
+        ]
+
+    assert [(end, found) for end, _, found, _ in ends] == [
+        (end, found) for _, end, _, found in ends
+    ]

@@ -1,0 +1,341 @@
+"""The law of the port, on every store."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from controller.store.port import Batch, ReaderRecord, StoreUnavailable
+from noted_time import Conflict, ScaleEvent
+from noted_time.cut import MAX_INT64, MIN_INT64
+from noted_time.errors import MarkConflict
+from tests.support.stored import Kept, kept, mark, member, of_one_stream, seqs, stream
+
+if TYPE_CHECKING:
+    from controller.store.port import Store
+
+
+def test_a_new_store_is_empty_at_service_time_zero(store: Store) -> None:
+    """Nothing was committed, so there is nothing to give back."""
+    found = (store.service_ms(), store.streams(), kept(store))
+
+    assert found == (0, [], Kept([], [], {"default": []}, []))
+
+
+def test_what_a_batch_wrote_is_given_back(store: Store) -> None:
+    """Every kind of record comes back equal to what was committed."""
+    written = Kept(
+        scales=[ScaleEvent({0: 500}, {2: (0,), 3: (0,)}), ScaleEvent({2: 5, 3: 6}, {4: (2, 3)})],
+        members=[member("DL"), member("UA")],
+        marks={"default": [mark(1), mark(2)], "ship_time": [mark(1, key="ship_time")]},
+        readers=[ReaderRecord("id-1", "g", "a", online=True, position={0: 1, 2: 0})],
+    )
+
+    store.commit(
+        Batch(
+            7,
+            streams=[stream()],
+            scales=[("id-1", seq, event) for seq, event in enumerate(written.scales, 1)],
+            members=[("id-1", each) for each in written.members],
+            marks=[*written.marks["default"], *written.marks["ship_time"]],
+            readers=written.readers,
+        )
+    )
+
+    assert kept(store, keys=("default", "ship_time")) == written
+
+
+def test_the_service_clock_is_that_of_the_last_commit(store: Store) -> None:
+    """A batch of nothing else still moves the clock."""
+    store.commit(Batch(7))
+    store.commit(Batch(12))
+
+    assert store.service_ms() == 12
+
+
+def test_streams_come_in_the_order_of_their_names(store: Store) -> None:
+    """The order is that of code points, whatever the order of making."""
+    store.commit(Batch(1, streams=[stream("1", "b"), stream("2", "B"), stream("3", "a")]))
+
+    assert [record.name for record in store.streams()] == ["B", "a", "b"]
+
+
+def test_a_stream_written_again_has_its_new_settings_and_all_it_had(store: Store) -> None:
+    """To change settings is no deletion: what belongs to the stream stays."""
+    store.commit(replace(of_one_stream(upto=2), members=[("id-1", member())]))
+    changed = replace(stream(), settings=replace(stream().settings, writer_timeout_ms=99))
+
+    store.commit(Batch(2, streams=[changed]))
+
+    assert (store.streams(), seqs(store), list(store.members("id-1"))) == (
+        [changed],
+        [1, 2],
+        [member()],
+    )
+
+
+def test_members_come_in_the_order_of_their_names(store: Store) -> None:
+    """The order is that of the names, in one batch or several."""
+    store.commit(replace(of_one_stream(), members=[("id-1", member(w)) for w in ("b", "C", "a")]))
+    store.commit(Batch(1, members=[("id-1", member("B"))]))
+
+    assert [record.writer for record in store.members("id-1")] == ["B", "C", "a", "b"]
+
+
+def test_a_member_written_again_replaces_what_was_there(store: Store) -> None:
+    """No key of a time and no segment of a position is left over from before."""
+    store.commit(replace(of_one_stream(), members=[("id-1", member())]))
+    later = replace(member(), state="left", position={9: 1}, times={}, max_times={"ship_time": 4})
+
+    store.commit(Batch(2, members=[("id-1", later)]))
+
+    assert list(store.members("id-1")) == [later]
+
+
+def test_numbers_are_int64(store: Store) -> None:
+    """The ends of the range of int64 come back as they went in."""
+    ends = {"default": MIN_INT64, "ship_time": MAX_INT64}
+    extreme = replace(
+        member(),
+        position={MAX_INT64: MAX_INT64, 0: 0},
+        times=ends,
+        max_times=ends,
+        noted_at=MAX_INT64,
+        since=MAX_INT64,
+    )
+    wide = replace(mark(1), mark=replace(mark(1).mark, lower=MIN_INT64, upper=MAX_INT64))
+
+    store.commit(Batch(MAX_INT64, streams=[stream()], members=[("id-1", extreme)], marks=[wide]))
+
+    assert (store.service_ms(), kept(store)) == (
+        MAX_INT64,
+        Kept([], [extreme], {"default": [wide]}, []),
+    )
+
+
+def test_streams_do_not_see_each_other(store: Store) -> None:
+    """Equal names of writers, keys and readers in two streams are different records."""
+    other = stream("id-2", "ships")
+
+    store.commit(
+        Batch(
+            1,
+            streams=[stream(), other],
+            members=[("id-1", member(time=1)), ("id-2", member(time=2))],
+            marks=[mark(1), mark(1, "id-2"), mark(2, "id-2")],
+        )
+    )
+
+    assert (kept(store), kept(store, "id-2")) == (
+        Kept([], [member(time=1)], {"default": [mark(1)]}, []),
+        Kept([], [member(time=2)], {"default": [mark(1, "id-2"), mark(2, "id-2")]}, []),
+    )
+
+
+def test_a_reader_written_again_replaces_what_was_there(store: Store) -> None:
+    """A reader that went offline keeps only the segments that it was the last to report."""
+    online = ReaderRecord("id-1", "g", "a", online=True, position={0: 1, 1: 2})
+    other = ReaderRecord("id-1", "h", "a", online=True, position={})
+    store.commit(replace(of_one_stream(), readers=[other, online]))
+
+    store.commit(Batch(2, readers=[replace(online, online=False, position={0: 1})]))
+
+    assert store.readers("id-1") == [replace(online, online=False, position={0: 1}), other]
+
+
+def test_marks_go_on_in_the_next_batch(store: Store) -> None:
+    """The predecessor of a mark may be in its own batch or in an earlier one."""
+    store.commit(of_one_stream(upto=2))
+    store.commit(Batch(2, marks=[mark(3), mark(4)]))
+
+    assert seqs(store) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("wrong", [1, 2, 4])
+def test_a_mark_without_its_predecessor_is_a_conflict(store: Store, wrong: int) -> None:
+    """Whether its seq is taken or leaves a gap, the conflict names it."""
+    store.commit(of_one_stream(upto=2))
+
+    with pytest.raises(MarkConflict) as conflict:
+        store.commit(Batch(2, marks=[mark(wrong)]))
+
+    assert (conflict.value.stream, conflict.value.key, conflict.value.seq) == (
+        "id-1",
+        "default",
+        wrong,
+    )
+
+
+def test_the_first_mark_has_seq_1(store: Store) -> None:
+    """A chain that is empty begins at the beginning."""
+    store.commit(of_one_stream())
+
+    with pytest.raises(MarkConflict):
+        store.commit(Batch(2, marks=[mark(2)]))
+
+
+def test_of_a_batch_with_a_conflict_nothing_is_written(store: Store) -> None:
+    """Neither what precedes the mark nor what follows it, of this stream or another."""
+    store.commit(replace(of_one_stream(upto=2), members=[("id-1", member())]))
+    before = (store.service_ms(), store.streams(), kept(store), kept(store, "id-2"))
+    doomed = Batch(
+        9,
+        streams=[stream("id-2", "ships")],
+        scales=[("id-1", 1, ScaleEvent({0: 5}, {1: (0,)}))],
+        members=[("id-1", member(time=6)), ("id-2", member())],
+        marks=[mark(3), mark(1, "id-2"), mark(3)],
+        readers=[ReaderRecord("id-1", "g", "a", online=True, position={})],
+        forgotten=[("id-1", "default", 1)],
+    )
+
+    with pytest.raises(MarkConflict):
+        store.commit(doomed)
+
+    assert (store.service_ms(), store.streams(), kept(store), kept(store, "id-2")) == before
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        Batch(1, members=[("id-9", member())]),
+        Batch(1, scales=[("id-9", 1, ScaleEvent({0: 5}, {}))]),
+        Batch(1, marks=[mark(1, "id-9")]),
+        Batch(1, readers=[ReaderRecord("id-9", "g", "a", online=True, position={})]),
+        Batch(1, streams=[stream("id-9", "flights")]),
+        Batch(1, scales=[("id-1", 1, ScaleEvent({0: 5}, {}))]),
+    ],
+    ids=["member", "scale", "mark", "reader", "name", "scale-again"],
+)
+def test_a_batch_that_contradicts_what_is_stored_is_a_conflict(store: Store, batch: Batch) -> None:
+    """It names a stream nobody made, a name or a scale event that is taken; nothing is written."""
+    store.commit(replace(of_one_stream(4), scales=[("id-1", 1, ScaleEvent({9: 9}, {}))]))
+
+    with pytest.raises(Conflict):
+        store.commit(batch)
+
+    assert (store.service_ms(), store.streams(), kept(store), kept(store, "id-9")) == (
+        4,
+        [stream()],
+        Kept([ScaleEvent({9: 9}, {})], [], {"default": []}, []),
+        Kept([], [], {"default": []}, []),
+    )
+
+
+def test_after_a_conflict_the_store_goes_on(store: Store) -> None:
+    """The owner that reads again and appends the right mark is served."""
+    store.commit(of_one_stream(upto=1))
+    with pytest.raises(MarkConflict):
+        store.commit(Batch(2, marks=[mark(1)]))
+
+    store.commit(Batch(3, marks=[mark(2)]))
+
+    assert seqs(store) == [1, 2]
+
+
+def test_forgotten_marks_are_gone_and_the_others_stay(store: Store) -> None:
+    """To forget goes up to and with the seq, in one chain only."""
+    store.commit(of_one_stream(upto=4))
+    store.commit(Batch(2, marks=[mark(seq, key="ship_time") for seq in (1, 2, 3)]))
+
+    store.commit(Batch(3, forgotten=[("id-1", "default", 2)]))
+
+    assert (seqs(store), seqs(store, key="ship_time")) == ([3, 4], [1, 2, 3])
+
+
+def test_the_last_mark_is_never_forgotten(store: Store) -> None:
+    """The next one is compared with it, so the chain goes on where it was."""
+    store.commit(of_one_stream(upto=3))
+    store.commit(Batch(2, forgotten=[("id-1", "default", 9)]))
+
+    store.commit(Batch(3, marks=[mark(4)]))
+
+    assert seqs(store) == [3, 4]
+
+
+def test_a_mark_and_its_forgetting_may_share_a_batch(store: Store) -> None:
+    """Marks are appended before others are forgotten, so the last one is the new one."""
+    store.commit(of_one_stream(upto=2))
+
+    store.commit(Batch(2, marks=[mark(3)], forgotten=[("id-1", "default", 2)]))
+
+    assert seqs(store) == [3]
+
+
+def test_a_dropped_stream_takes_all_it_has_with_it(store: Store) -> None:
+    """Nothing of it is left; what belongs to another stays."""
+    full = replace(
+        of_one_stream(upto=2),
+        streams=[stream(), stream("id-2", "ships")],
+        scales=[("id-1", 1, ScaleEvent({0: 5}, {}))],
+        members=[("id-1", member()), ("id-2", member())],
+        readers=[ReaderRecord("id-1", "g", "a", online=True, position={})],
+    )
+    store.commit(full)
+
+    store.commit(Batch(2, dropped=["id-1"]))
+
+    assert (store.streams(), kept(store), kept(store, "id-2")) == (
+        [stream("id-2", "ships")],
+        Kept([], [], {"default": []}, []),
+        Kept([], [member()], {"default": []}, []),
+    )
+
+
+def test_a_stream_made_again_begins_empty(store: Store) -> None:
+    """It has the old name and a new id, even when one batch drops the one and makes the other."""
+    store.commit(replace(of_one_stream(upto=2), members=[("id-1", member())]))
+    again = stream("id-2")
+
+    store.commit(Batch(2, streams=[again], marks=[mark(1, "id-2")], dropped=["id-1"]))
+
+    assert (store.streams(), seqs(store), seqs(store, "id-2")) == ([again], [], [1])
+
+
+def test_what_a_batch_writes_to_a_stream_that_it_drops_is_dropped(store: Store) -> None:
+    """One transaction may take notes of a stream and its deletion, in this order."""
+    store.commit(of_one_stream(upto=2))
+
+    store.commit(Batch(2, members=[("id-1", member())], marks=[mark(3)], dropped=["id-1"]))
+
+    assert (store.streams(), kept(store)) == ([], Kept([], [], {"default": []}, []))
+
+
+def test_a_stream_that_is_not_there_can_be_dropped(store: Store) -> None:
+    """Whoever drops wants it gone, and it is."""
+    store.commit(Batch(2, dropped=["id-1"]))
+
+    assert store.service_ms() == 2
+
+
+def test_an_iterator_gives_what_was_there_when_it_began(store: Store) -> None:
+    """A commit between two members that are read neither fails nor is seen."""
+    store.commit(replace(of_one_stream(), members=[("id-1", member(w)) for w in ("a", "c")]))
+    members = store.members("id-1")
+    found = [next(members)]
+
+    store.commit(Batch(2, members=[("id-1", member("b")), ("id-1", member("c", time=9))]))
+
+    assert [*found, *members] == [member("a"), member("c")]
+
+
+def test_a_record_that_changes_after_its_commit_does_not_change_the_store(store: Store) -> None:
+    """The caller's dicts are its own again when the commit returns."""
+    position = {0: 1}
+    record = replace(member(), position=position)
+    store.commit(replace(of_one_stream(), members=[("id-1", record)]))
+
+    position[0] = 99
+
+    assert [each.position for each in store.members("id-1")] == [{0: 1}]
+
+
+def test_a_closed_store_is_unavailable(store: Store) -> None:
+    """Neither a commit nor a question is answered after `close`."""
+    store.close()
+
+    with pytest.raises(StoreUnavailable, match="closed"):
+        store.commit(Batch(1))
+    with pytest.raises(StoreUnavailable, match="closed"):
+        store.ping()

@@ -1,0 +1,204 @@
+"""How a database comes to its tables, also when several processes want it at once."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from alembic.script import ScriptDirectory
+from sqlalchemy import Column, MetaData, Text
+
+from controller.store.migrate import (
+    WrongSchema,
+    check,
+    check_models,
+    make_where_new,
+    migrate,
+    revision,
+)
+from controller.store.open import open_store
+from controller.store.port import StoreUnavailable
+from controller.store.schema import REVISION, metadata
+from controller.store.sqlite import file_of
+from noted_time import Rejected
+from tests.support.stored import of_one_stream, seqs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    """The URL of a database that is not there yet."""
+    return f"sqlite:///{tmp_path / 'noted-time.db'}"
+
+
+def at_revision(url: str, number: str) -> str:
+    """Say that the migrated database at `url` is at another revision."""
+    migrate(url)
+    with closing(sqlite3.connect(file_of(url))) as connection, connection:
+        connection.execute("UPDATE alembic_version SET version_num = ?", (number,))
+    return url
+
+
+def test_a_migrated_database_can_be_opened(url: str) -> None:
+    """To migrate makes the file and every table."""
+    migrate(url)
+
+    with closing(open_store(url)) as store:
+        assert (store.service_ms(), store.streams()) == (0, [])
+
+
+def test_to_migrate_again_changes_nothing(url: str) -> None:
+    """What was committed stays; a database that is up to date is not even locked."""
+    migrate(url)
+    with closing(open_store(url)) as store:
+        store.commit(of_one_stream(upto=2))
+    with closing(sqlite3.connect(file_of(url), isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        migrate(url)
+
+    with closing(open_store(url)) as store:
+        assert seqs(store) == [1, 2]
+
+
+def test_six_processes_migrate_at_once(url: str, tmp_path: Path) -> None:
+    """One does it, the others wait and find it done; none fails."""
+    go = tmp_path / "go"
+    code = (
+        "import sys, time; from pathlib import Path; from controller.store.migrate import migrate\n"
+        "print(flush=True)\n"
+        "while not Path(sys.argv[2]).exists(): time.sleep(0.001)\n"
+        "migrate(sys.argv[1])"
+    )
+    command = [sys.executable, "-c", code, url, str(go)]
+    processes = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(6)]
+    for process in processes:
+        assert process.stdout
+        process.stdout.readline()
+    go.touch()
+    codes = [process.wait(60) for process in processes]
+    for process in processes:
+        assert process.stdout
+        process.stdout.close()
+
+    assert (codes, revision(url)) == ([0] * 6, REVISION)
+
+
+def test_a_database_that_is_not_there_is_to_be_migrated(url: str) -> None:
+    """The error names the remedy, and to ask leaves no file behind."""
+    with pytest.raises(WrongSchema) as wrong:
+        check(url)
+
+    remedy = f"run `noted-time migrate --database {url}`"
+    assert (str(wrong.value), file_of(url).exists()) == (
+        f"the database {url} has no tables of noted-time: {remedy}",
+        False,
+    )
+
+
+def test_an_older_schema_is_to_be_migrated(url: str) -> None:
+    """The error names the remedy."""
+    with pytest.raises(WrongSchema) as wrong:
+        check(at_revision(url, "0000"))
+
+    assert str(wrong.value) == (
+        f"the schema of {url} is at 0000, older than {REVISION}: "
+        f"run `noted-time migrate --database {url}`"
+    )
+
+
+@pytest.mark.parametrize("act", [check, open_store, migrate])
+def test_a_newer_schema_is_left_alone(url: str, act: Callable[[str], object]) -> None:
+    """An older version neither serves nor migrates it, and says which one does."""
+    at_revision(url, "9999")
+
+    with pytest.raises(WrongSchema, match=r"at 9999, newer than .*: install the noted-time that"):
+        act(url)
+
+
+def test_a_database_of_another_program_is_not_migrated_over(url: str) -> None:
+    """A failed migration leaves the file as it was."""
+    with closing(sqlite3.connect(file_of(url))) as connection, connection:
+        connection.execute("CREATE TABLE mark (colour TEXT)")
+
+    with pytest.raises(StoreUnavailable, match="table mark already exists"):
+        migrate(url)
+
+    with closing(sqlite3.connect(file_of(url))) as connection:
+        tables = connection.execute("SELECT name FROM sqlite_schema").fetchall()
+    assert tables == [("mark",)]
+
+
+def test_the_migrations_lead_to_the_tables_of_the_schema(url: str) -> None:
+    """Alembic finds nothing to do between the last revision and the models."""
+    migrate(url)
+
+    check_models(url)
+
+
+def test_a_table_without_a_migration_is_found(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The check would tell of a model that was changed alone."""
+    migrate(url)
+    changed = MetaData()
+    for table in metadata.tables.values():
+        table.to_metadata(changed)
+    changed.tables["mark"].append_column(Column("colour", Text))
+    monkeypatch.setattr("controller.store.migrate.metadata", changed)
+
+    with pytest.raises(AssertionError, match="colour"):
+        check_models(url)
+
+
+def test_the_schema_names_the_last_revision() -> None:
+    """`check` compares with a constant, so that it needs no migrations to be there."""
+    directory = str(files("migrations"))
+
+    assert ScriptDirectory(directory).get_heads() == [REVISION]
+
+
+def test_every_constraint_has_a_name() -> None:
+    """Without one, SQLite's tables could not be altered later."""
+    nameless = [
+        constraint
+        for table in metadata.tables.values()
+        for constraint in table.constraints
+        if not constraint.name
+    ]
+
+    assert nameless == []
+
+
+def test_a_database_is_made_only_where_there_is_none(url: str) -> None:
+    """A new file gets its tables at once, an older one waits for its owner to migrate it."""
+    make_where_new(url)
+    at_revision(url, "0000")
+    make_where_new(url)
+
+    assert revision(url) == "0000"
+
+
+@pytest.mark.parametrize(
+    "url", ["sqlite://", "sqlite:///:memory:", "postgresql://db/noted", "nonsense:x"]
+)
+def test_a_url_of_no_store_is_rejected(url: str) -> None:
+    """The error tells what a URL looks like."""
+    with pytest.raises(Rejected, match=r"say sqlite:///path/to/file\.db"):
+        open_store(url)
+
+
+def test_alembic_itself_finds_the_migrations(url: str) -> None:
+    """Its command line works in the database that it is given, as developers use it."""
+    root = Path(__file__).parents[2]
+    alembic = [sys.executable, "-m", "alembic", "-x", f"database={url}"]
+
+    for command in (["upgrade", "head"], ["check"]):
+        subprocess.run([*alembic, *command], cwd=root, check=True, capture_output=True)
+
+    assert revision(url) == REVISION

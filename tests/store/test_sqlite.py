@@ -1,0 +1,146 @@
+"""What a file can do to a store: be away, full, locked, replaced, or no database at all."""
+
+from __future__ import annotations
+
+import resource
+import shutil
+import signal
+import sqlite3
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from controller.store.port import Batch, StoreUnavailable
+from controller.store.sqlite import SqliteStore
+from noted_time.errors import MarkConflict
+from tests.support.stored import mark, member, of_one_stream, seqs, stream
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def store(database: Path) -> Iterator[SqliteStore]:
+    """A store in a file, which waits for a lock but a moment."""
+    with closing(SqliteStore(database, busy_ms=20)) as made:
+        yield made
+
+
+@contextmanager
+def files_no_larger_than(size: int) -> Iterator[None]:
+    """Let the system refuse what would make a file larger, as a full disk does."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    previous = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, previous)
+
+
+def test_a_store_does_not_make_the_file(tmp_path: Path) -> None:
+    """A mistyped path is an error and leaves nothing behind."""
+    with pytest.raises(StoreUnavailable, match=r"absent\.db: No such file"):
+        SqliteStore(tmp_path / "absent.db")
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_is_no_database_is_unavailable(tmp_path: Path) -> None:
+    """The error says so instead of the driver's class."""
+    file = tmp_path / "notes.txt"
+    file.write_text("dear diary, " * 100)
+
+    with closing(SqliteStore(file)) as store, pytest.raises(StoreUnavailable, match="not a data"):
+        store.ping()
+
+
+def test_a_file_that_vanished_takes_no_batch(store: SqliteStore, database: Path) -> None:
+    """The open file would take it, and lose it with the process."""
+    database.unlink()
+
+    with pytest.raises(StoreUnavailable, match="No such file"):
+        store.commit(of_one_stream())
+    with pytest.raises(StoreUnavailable, match="No such file"):
+        store.ping()
+
+
+def test_a_file_that_was_replaced_takes_no_batch(store: SqliteStore, database: Path) -> None:
+    """A copy put in its place is another database, which this store does not serve."""
+    copy = shutil.copy(database, database.with_suffix(".copy"))
+    shutil.move(copy, database)
+
+    with pytest.raises(StoreUnavailable, match="another file"):
+        store.commit(of_one_stream())
+
+
+def test_a_batch_waits_for_the_lock_and_then_gives_up(store: SqliteStore, database: Path) -> None:
+    """A writer that does not end makes the store unavailable; when it ends, the store goes on."""
+    with closing(sqlite3.connect(database, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreUnavailable, match="locked"):
+            store.commit(of_one_stream())
+
+    store.commit(of_one_stream(upto=1))
+
+    assert seqs(store) == [1]
+
+
+def test_a_locked_file_is_read_all_the_same(store: SqliteStore, database: Path) -> None:
+    """Readers see what was there before the writer began."""
+    store.commit(of_one_stream(upto=1))
+    with closing(sqlite3.connect(database, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        other.execute("DELETE FROM mark")
+        found = seqs(store)
+
+    assert found == [1]
+
+
+def test_of_a_batch_for_which_there_is_no_room_nothing_is_written(
+    store: SqliteStore, database: Path
+) -> None:
+    """The disk is full in the midst of a commit; when there is room again, the store goes on."""
+    members = [("id-1", member(f"writer-{n}")) for n in range(3000)]
+    store.commit(of_one_stream(4, upto=1))
+    with files_no_larger_than(database.stat().st_size + 100_000), pytest.raises(StoreUnavailable):
+        store.commit(Batch(5, members=members))
+    found = store.service_ms(), seqs(store), list(store.members("id-1"))
+
+    store.commit(Batch(6, members=members))
+
+    assert (found, len(list(store.members("id-1")))) == ((4, [1], []), 3000)
+
+
+def test_another_store_of_the_file_sees_what_was_committed(
+    store: SqliteStore, database: Path
+) -> None:
+    """A commit is there for every process, with the first store still open."""
+    store.commit(of_one_stream(upto=2))
+
+    with closing(SqliteStore(f"sqlite:///{database}")) as other:
+        assert (other.streams(), seqs(other)) == ([stream()], [1, 2])
+
+
+def test_of_two_stores_that_append_the_same_mark_one_has_a_conflict(
+    store: SqliteStore, database: Path
+) -> None:
+    """The compare-and-set looks at the file, not at what a process remembers."""
+    store.commit(of_one_stream(upto=1))
+    with closing(SqliteStore(database)) as other:
+        other.commit(Batch(2, marks=[mark(2)]))
+
+        with pytest.raises(MarkConflict):
+            store.commit(Batch(3, marks=[mark(2)]))
+
+
+def test_every_commit_is_synced(store: SqliteStore) -> None:
+    """A commit that was not forced to the disk would be lost with the power."""
+    with store._writing.connect() as connection:
+        pragmas = ("journal_mode", "synchronous", "foreign_keys", "wal_autocheckpoint")
+        found = [connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in pragmas]
+
+    assert found == ["wal", 2, 1, 16000]

@@ -1,0 +1,69 @@
+"""Builds what stores keep, each value legal and told by as few arguments as the fact needs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from controller.store.port import AppendedMark, Batch, StreamRecord
+from noted_time import Mark, MemberRecord, StreamCut, StreamSettings
+
+if TYPE_CHECKING:
+    from controller.store.port import ReaderRecord, Store
+    from noted_time import ScaleEvent
+
+
+class Kept(NamedTuple):
+    """All that a store gives back of one stream."""
+
+    scales: list[ScaleEvent]
+    members: list[MemberRecord]
+    marks: dict[str, list[AppendedMark]]
+    readers: list[ReaderRecord]
+
+
+def stream(stream_id: str = "id-1", name: str = "flights") -> StreamRecord:
+    """Return a stream with settings that are none of the defaults."""
+    settings = StreamSettings(1, 2, "exclude", ("default", "ship_time"), 3)
+    return StreamRecord(stream_id, name, settings)
+
+
+def member(writer: str = "UA", time: int = 5) -> MemberRecord:
+    """Return a live member that noted `time` at ten times its offset."""
+    return MemberRecord(
+        writer=writer,
+        state="live",
+        left_out=False,
+        position={0: 10 * time, 3: 7},
+        times={"default": time},
+        max_times={},
+        noted_at=100 + time,
+        since=100,
+    )
+
+
+def mark(seq: int, stream_id: str = "id-1", key: str = "default") -> AppendedMark:
+    """Return the mark number `seq` of a chain."""
+    cut = StreamCut({0: 10 * seq})
+    left_out = ("DL",) if seq % 2 else ()
+    return AppendedMark(stream_id, key, Mark(seq, seq, seq + 4, cut, 1000 + seq, left_out), seq)
+
+
+def of_one_stream(service_ms: int = 1, upto: int = 0) -> Batch:
+    """Return the batch that makes a stream with its marks from 1 to `upto`."""
+    marks = [mark(seq) for seq in range(1, upto + 1)]
+    return Batch(service_ms, streams=[stream()], marks=marks)
+
+
+def seqs(store: Store, stream_id: str = "id-1", key: str = "default") -> list[int]:
+    """Return the seqs of the marks that the store keeps."""
+    return [appended.mark.seq for appended in store.marks(stream_id, key)]
+
+
+def kept(store: Store, stream_id: str = "id-1", keys: tuple[str, ...] = ("default",)) -> Kept:
+    """Return all that the store gives back of a stream."""
+    return Kept(
+        scales=store.scales(stream_id),
+        members=list(store.members(stream_id)),
+        marks={key: list(store.marks(stream_id, key)) for key in keys},
+        readers=store.readers(stream_id),
+    )
