@@ -82,6 +82,14 @@ class Served:
         body = {"mark_interval_ms": 0, **settings}
         return self.call("PUT", f"/{stream}", body)
 
+    def note(
+        self, stream: str, time: int, position: dict[str, int], *, key: str | None = None
+    ) -> None:
+        """Have the writer `w` note; alone on its stream, it makes a mark."""
+        note = {"writer": "w", "time": time, "position": position, "key": key}
+        results = self.call("POST", f"/{stream}/notes", {"notes": [note]})["results"]
+        assert [result["status"] for result in results] == ["accepted"]
+
     def call(self, method: str, path: str, body: object = None) -> dict[str, Any]:
         """Call ``/v1/streams<path>`` and return the answer's body."""
         answer = httpx.request(method, f"{self.url}/v1/streams{path}", json=body, trust_env=False)

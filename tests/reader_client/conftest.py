@@ -1,0 +1,31 @@
+"""One real controller for the tests of this directory; each test has a stream of its own."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.served import Served
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_numbers = count()
+
+
+@pytest.fixture(scope="session")
+def served() -> Iterator[Served]:
+    """Return a controller that serves."""
+    with Served() as controller:
+        yield controller
+
+
+@pytest.fixture
+def stream(served: Served) -> str:
+    """Return the name of a new stream with one mark: lower 10 at offset 100 of segment 0."""
+    name = f"read-{next(_numbers)}"
+    served.create(name)
+    served.note(name, 10, {"0": 100})
+    return name

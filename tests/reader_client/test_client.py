@@ -1,0 +1,341 @@
+"""What a reader gets from its client, against the real controller."""
+
+from __future__ import annotations
+
+import threading
+import time
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+from noted_time import InvalidName, NotCompleteYet, Rejected, TimeWindow, Unreachable
+from noted_time.backoff import Backoff
+from noted_time.errors import UnknownKey, UnknownStream
+from reader_client import ReaderClient
+from tests.support.faults import Fault, Faults
+from tests.support.served import Served
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SOON = Backoff(first_s=0.01, cap_s=0.05)
+NO_WINDOW = TimeWindow(None, None)
+
+
+def reader(served: Served, stream: str, **options: Any) -> ReaderClient:  # noqa: ANN401
+    """Return a reader that has caught up and does not wait long after failures."""
+    client = ReaderClient(served.url, stream, backoff=SOON, **options)
+    client.catch_up()
+    return client
+
+
+def test_a_reader_at_a_cut_has_read_up_to_its_lower(served: Served, stream: str) -> None:
+    """A position turns into the window of the marks around it."""
+    with reader(served, stream) as client:
+        client.advance({0: 100})
+
+        assert client.get_time_window() == TimeWindow(10, None, 1, None)
+
+
+def test_marks_are_followed_as_they_are_made(served: Served, stream: str) -> None:
+    """A mark made while the reader waits is known a moment later."""
+    with reader(served, stream) as client:
+        served.note(stream, 20, {"0": 200})
+        mark = client.wait_for(20, timeout=10)
+
+    assert (mark.seq, mark.lower, dict(mark.cut.offsets)) == (2, 20, {0: 200})
+
+
+def test_a_position_accumulates(served: Served, stream: str) -> None:
+    """Segments that are not named keep their offsets; a named one may go back."""
+    with reader(served, stream) as client:
+        client.advance({0: 100, 1: 7})
+        client.advance({1: 5})
+
+        assert (client.position, client.get_time_window().lower) == ({0: 100, 1: 5}, 10)
+
+
+def test_any_position_can_be_asked_about(served: Served, stream: str) -> None:
+    """Asking does not move the reader."""
+    with reader(served, stream) as client:
+        windows = client.window_at({0: 100}), client.get_time_window()
+
+    assert windows == (TimeWindow(10, None, 1, None), TimeWindow(None, 10, None, 1))
+
+
+def test_a_cut_says_how_far_to_read(served: Served, stream: str) -> None:
+    """The first mark that is complete to a time, and an error while there is none."""
+    with reader(served, stream) as client:
+        mark = client.cut_at(10)
+        with pytest.raises(NotCompleteYet, match="time 11 is not complete yet: the lower is 10"):
+            client.cut_at(11)
+
+    assert dict(mark.cut.offsets) == {0: 100}
+
+
+def test_marks_are_yielded_in_order(served: Served, stream: str) -> None:
+    """The iterator gives what is known, then waits for what comes."""
+    with reader(served, stream) as client:
+        first = [mark.seq for mark in client.marks()]
+        for time_ in (20, 30):
+            served.note(stream, time_, {"0": time_ * 10})
+        further = [mark.lower for mark in islice(client.marks(after=1, wait=10), 2)]
+
+    assert (first, further) == ([1], [20, 30])
+
+
+def test_an_iterator_ends_with_its_client(served: Served, stream: str) -> None:
+    """Waiting for ever ends when the client is closed."""
+    client = reader(served, stream)
+    seen: list[int] = []
+    thread = threading.Thread(target=lambda: seen.extend(m.seq for m in client.marks(wait=None)))
+    thread.start()
+    time.sleep(0.05)
+    client.close()
+    thread.join(10)
+
+    assert (seen, thread.is_alive()) == ([1], False)
+
+
+def test_each_key_is_followed(served: Served) -> None:
+    """Without a choice of keys, all declared ones are followed, each with windows of its own."""
+    served.create("orders", keys=["order_time", "ship_time"])
+    served.note("orders", 10, {"0": 100}, key="order_time")
+    served.note("orders", 7, {"0": 120}, key="ship_time")
+    with reader(served, "orders") as client:
+        client.advance({0: 100})
+        lowers = [client.get_time_window(key).lower for key in ("order_time", "ship_time")]
+        with pytest.raises(UnknownKey, match="no key 'default'"):
+            client.get_time_window()
+
+    assert lowers == [10, None]
+
+
+def test_only_the_chosen_keys_are_followed(served: Served) -> None:
+    """A reader that names one key need not name it again."""
+    served.create("parcels", keys=["order_time", "ship_time"])
+    served.note("parcels", 7, {"0": 120}, key="ship_time")
+    with reader(served, "parcels", keys=["ship_time"]) as client:
+        client.advance({0: 120})
+
+        assert client.get_time_window().lower == 7
+
+
+def test_a_split_is_understood(served: Served, stream: str) -> None:
+    """Standing on a successor means having read all of its predecessors."""
+    with reader(served, stream) as client:
+        client.advance({2: 4})
+        served.call(
+            "POST", f"/{stream}/scale", {"sealed": {"0": 300}, "created": {"2": [0], "3": [0]}}
+        )
+        served.note(stream, 20, {"2": 4})
+        client.wait_for(20, timeout=10)
+
+        assert client.get_time_window().lower == 20
+
+
+def test_a_window_stands_while_the_controller_is_away() -> None:
+    """The last known history goes on answering, and is carried on when the controller is back."""
+    with Served() as served:
+        served.create("flights")
+        served.note("flights", 10, {"0": 100})
+        with reader(served, "flights") as client:
+            client.advance({0: 250})
+            served.stop()
+            away = client.get_time_window().lower
+            served.start()
+            served.note("flights", 20, {"0": 200})
+            client.wait_for(20, timeout=10)
+
+            assert (away, client.get_time_window().lower) == (10, 20)
+
+
+@pytest.mark.parametrize("fault", ["no connection", "no answer", "busy", "nonsense"])
+def test_following_survives_a_failing_network(served: Served, stream: str, fault: Fault) -> None:
+    """Whatever happens to the answers, the marks arrive in the end."""
+    network = Faults(*[fault] * 3, retry_after_s=0)
+    with ReaderClient(served.url, stream, backoff=SOON, transport=network) as client:
+        assert client.wait_for(10, timeout=10).seq == 1
+
+
+def test_a_stream_made_again_begins_anew(served: Served, stream: str) -> None:
+    """The old stream's windows are gone, the new one's marks are followed from the first."""
+    with reader(served, stream, wait_ms=200) as client:
+        client.advance({0: 100})
+        marks = client.marks(wait=10)
+        before = next(marks).lower
+        served.call("DELETE", f"/{stream}")
+        served.create(stream)
+        _wait_until(lambda: client.get_time_window() == NO_WINDOW)
+        served.note(stream, 5, {"0": 40})
+        after = next(marks)
+
+    assert (before, after.seq, after.lower) == (10, 1, 5)
+
+
+def test_a_bounded_reader_keeps_the_last_marks(served: Served, stream: str) -> None:
+    """Memory is bounded where the reader asks for it."""
+    for number in range(2, 30):
+        served.note(stream, number * 10, {"0": number * 100})
+    with reader(served, stream, keep_last=8) as client:
+        kept = [mark.seq for mark in client.marks()]
+
+    assert kept == list(range(22, 30))
+
+
+def test_a_group_has_the_window_of_all_its_readers(served: Served, stream: str) -> None:
+    """A reader gets the group's window, whichever segments are its own."""
+    served.note(stream, 20, {"0": 100, "1": 50})
+    with (
+        reader(served, stream, group="g", reader="a", refresh_ms=20) as one,
+        reader(served, stream, group="g", reader="b", refresh_ms=20) as other,
+    ):
+        one.advance({0: 100})
+        _wait_until(lambda: other.get_time_window().lower == 10)
+        other.advance({1: 50})
+        _wait_until(lambda: one.get_time_window().lower == 20)
+
+        assert other.get_time_window() == TimeWindow(20, None, 2, None)
+
+
+def test_a_readers_own_progress_counts_at_once(served: Served, stream: str) -> None:
+    """The reader need not wait for its report to come back."""
+    with reader(served, stream, group="g", reader="a") as client:
+        _wait_until(lambda: client.get_time_window() != NO_WINDOW)
+        client.advance({0: 100})
+
+        assert client.get_time_window().lower == 10
+
+
+def test_a_group_is_not_guessed_at(served: Served, stream: str) -> None:
+    """Before the group's position is known, nothing is said of its time."""
+    network = Faults()
+    network.gate.clear()
+    client = ReaderClient(served.url, stream, group="g", reader="a", transport=network)
+    client.advance({0: 100})
+    window = client.get_time_window()
+    network.gate.set()
+    client.close()
+
+    assert window == NO_WINDOW
+
+
+def test_a_reader_that_goes_offline_puts_its_segments_back(served: Served, stream: str) -> None:
+    """Whoever takes the segments over begins at the position given, and the window goes back."""
+    with reader(served, stream, group="g", reader="a") as client:
+        client.advance({0: 100})
+        client.offline({0: 60})
+        window = client.get_time_window()
+    group = served.call("GET", f"/{stream}/reader-groups/g")
+
+    assert (group["position"], group["readers"], window.lower) == ({"0": 60}, {}, None)
+
+
+def test_closing_reports_what_is_left(served: Served, stream: str) -> None:
+    """The last position of a reader arrives, and the reader stays in its group."""
+    with reader(served, stream, group="g", reader="a") as client:
+        for offset in range(100):
+            client.advance({0: offset})
+    group = served.call("GET", f"/{stream}/reader-groups/g")
+
+    assert group["readers"] == {"a": {"0": 99}}
+
+
+def test_reports_outlast_a_controller_that_is_away() -> None:
+    """Positions reached meanwhile are reported when the controller is back."""
+    with Served() as served:
+        served.create("flights")
+        with reader(served, "flights", group="g", reader="a", refresh_ms=20) as client:
+            served.stop()
+            client.advance({0: 40})
+            with pytest.raises(Unreachable, match="was not told within"):
+                client.offline(timeout=0.1)
+            client.advance({0: 50})
+            served.start()
+            _wait_until(lambda: _readers(served, "flights") not in (None, {"a": {}}))
+
+            assert _readers(served, "flights") == {"a": {"0": 50}}
+
+
+def test_a_reader_of_a_stream_made_again_reports_again(served: Served, stream: str) -> None:
+    """A group that is gone with its stream comes back with its readers."""
+    with reader(served, stream, group="g", reader="a", refresh_ms=20, wait_ms=200) as client:
+        client.advance({0: 100})
+        served.call("DELETE", f"/{stream}")
+        served.create(stream)
+        client.advance({0: 3})
+        _wait_until(lambda: _readers(served, stream) == {"a": {"0": 3}})
+        client.offline()
+
+        assert _readers(served, stream) == {}
+
+
+def test_a_reader_without_a_group_cannot_go_offline(served: Served, stream: str) -> None:
+    """There is nobody to tell."""
+    with reader(served, stream) as client, pytest.raises(Rejected, match="belongs to no group"):
+        client.offline()
+
+
+def test_closing_does_not_wait_for_a_long_poll(served: Served, stream: str) -> None:
+    """A reader ends at once, and so do its threads."""
+    client = reader(served, stream, group="g", reader="a")
+    time.sleep(0.05)
+    began = time.monotonic()
+    client.close()
+    client.close()
+    left = [t.name for t in threading.enumerate() if t.name.startswith("noted-time reader")]
+
+    assert (left, time.monotonic() - began < 5) == ([], True)
+
+
+def test_waiting_ends_in_time(served: Served, stream: str) -> None:
+    """A time that is not complete by then is an error that says how far it is."""
+    with reader(served, stream) as client, pytest.raises(NotCompleteYet, match="the lower is 10"):
+        client.wait_for(99, timeout=0.05)
+
+
+def test_an_unknown_stream_is_named(served: Served) -> None:
+    """Catching up with a stream that is not there says so."""
+    client = ReaderClient(served.url, "nowhere", backoff=SOON)
+    with client, pytest.raises(UnknownStream, match="no stream 'nowhere'"):
+        client.catch_up()
+
+
+def test_a_controller_that_never_answered_is_named() -> None:
+    """Catching up with nobody ends in time, and windows stay empty meanwhile."""
+    client = ReaderClient("http://127.0.0.1:9", "flights", backoff=SOON)
+    with client:
+        with pytest.raises(Unreachable, match="the marks are not known within"):
+            client.catch_up(timeout=0.1)
+        with pytest.raises(NotCompleteYet):
+            client.cut_at(5)
+
+        assert (client.get_time_window(), client.last_mark(), list(client.marks())) == (
+            NO_WINDOW,
+            None,
+            [],
+        )
+
+
+def test_names_are_checked_before_anything_is_asked(served: Served) -> None:
+    """A bad name, or half of a reader's, is refused at once."""
+    with pytest.raises(InvalidName, match="group 'a/b'"):
+        ReaderClient(served.url, "flights", group="a/b", reader="r")
+    with pytest.raises(Rejected, match="a reader of a group has both"):
+        ReaderClient(served.url, "flights", group="g")
+
+
+def _readers(served: Served, stream: str) -> object:
+    try:
+        return served.call("GET", f"/{stream}/reader-groups/g")["readers"]
+    except httpx.HTTPStatusError:
+        return None
+
+
+def _wait_until(done: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 20
+    while not done():
+        assert time.monotonic() < deadline, "it never came about"
+        time.sleep(0.005)

@@ -1,0 +1,155 @@
+"""What follows from the controller's answers, in whatever portions they come."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from noted_time import (
+    Mark,
+    MarkHistory,
+    NotCompleteYet,
+    Rejected,
+    ScaleEvent,
+    StreamCut,
+    TimeWindow,
+)
+from reader_client.follower import Follower
+from tests.support.answers import chains, marks_answer, positions, stream_answer
+
+laws = settings(deadline=None)
+NO_WINDOW = TimeWindow(None, None)
+
+
+def follower(*marks: Mark, keep_last: int = 1000) -> Follower:
+    """Return a follower of stream `a` that knows these marks."""
+    made = Follower("default", keep_last=keep_last)
+    made.take_stream(stream_answer())
+    made.take_marks(marks_answer(marks))
+    return made
+
+
+def mark(seq: int, lower: int, **cut: int) -> Mark:
+    """Return a mark with a cut given as `s0=…`."""
+    offsets = {int(name[1:]): offset for name, offset in cut.items()}
+    return Mark(seq, lower, upper=lower + 5, cut=StreamCut(offsets))
+
+
+@laws
+@given(chains(), st.lists(st.integers(1, 5)), positions)
+def test_windows_do_not_depend_on_the_portions(
+    chain: list[Mark], sizes: list[int], position: dict[int, int]
+) -> None:
+    """Marks that come by the page, some of them twice, give the windows of the whole history."""
+    followed = follower()
+    for size in [*sizes, len(chain)]:
+        start = max(0, followed.after - 1)
+        followed.take_marks(marks_answer(chain[start : start + size + 1]))
+
+    assert followed.window(position) == MarkHistory(chain).window(position)
+
+
+@laws
+@given(chains(), st.integers(1, 6), positions)
+def test_a_bounded_history_is_never_wrong(
+    chain: list[Mark], keep_last: int, position: dict[int, int]
+) -> None:
+    """Of the last marks, a window says what the whole history says, or no lower at all."""
+    bounded, whole = follower(keep_last=keep_last), MarkHistory(chain).window(position)
+    for each in chain:
+        bounded.take_marks(marks_answer([each]))
+    window = bounded.window(position)
+
+    assert window.lower in (whole.lower, None)
+    assert window.lower is not None or whole.lower_seq is None or whole.lower_seq < bounded.after
+
+
+def test_no_more_marks_are_kept_than_asked_for() -> None:
+    """The bound holds up to an eighth, which spares most of the moving."""
+    followed = follower(*(mark(n, n, s0=n) for n in range(1, 1001)), keep_last=80)
+    kept = followed.marks_after(0, 1000)
+
+    assert (len(kept) <= 90, kept[-1].seq) == (True, 1000)
+
+
+def test_a_follower_asks_for_what_it_keeps() -> None:
+    """Marks that would be forgotten at once are not asked for."""
+    followed = Follower("default", keep_last=100)
+    followed.take_stream(stream_answer(last=mark(5000, 5000, s0=1)))
+
+    assert followed.after == 4900
+
+
+def test_a_forgotten_prefix_is_no_gap() -> None:
+    """A stream whose first marks are gone by retention is followed from the first that is left."""
+    followed = follower(mark(41, 10, s0=100), mark(42, 20, s0=200))
+
+    assert followed.window({0: 150}) == TimeWindow(10, 25, 41, 42)
+
+
+def test_marks_forgotten_while_nobody_followed_begin_the_history_anew() -> None:
+    """What lies before the gap bounds nothing any more; what lies behind it does."""
+    followed = follower(mark(1, 10, s0=100))
+    followed.take_marks(marks_answer([mark(7, 70, s0=700)]))
+
+    assert (followed.window({0: 100}), followed.window({0: 700})) == (
+        TimeWindow(None, 75, None, 7),
+        TimeWindow(70, None, 7, None),
+    )
+
+
+def test_a_stream_made_again_drops_the_windows_of_the_old() -> None:
+    """Times and offsets of another stream of the same name mean nothing."""
+    followed = follower(mark(1, 10, s0=100))
+    followed.take_marks(marks_answer([mark(1, 3, s0=5)], stream_id="b"))
+    asked = followed.needs_stream
+    followed.take_stream(stream_answer("b"))
+
+    assert (asked, followed.after, followed.window({0: 100})) == (True, 0, NO_WINDOW)
+
+
+def test_marks_wait_for_the_scale_events_they_rest_on() -> None:
+    """A mark after a split counts once the split is known, and then for the successors' readers."""
+    followed = follower(mark(1, 10, s0=100))
+    split = ScaleEvent({0: 500}, {2: (0,), 3: (0,)})
+    after_split = marks_answer([mark(2, 20, s0=500, s2=7)], scale_events=1)
+    followed.take_marks(after_split)
+    before = followed.after
+    followed.take_stream(stream_answer(scales=[split]))
+    followed.take_marks(after_split)
+
+    assert (before, followed.window({2: 7})) == (1, TimeWindow(20, None, 2, None))
+
+
+def test_a_key_the_stream_has_no_mark_of_is_caught_up_at_once() -> None:
+    """With nothing to catch up with, nothing is waited for."""
+    followed = Follower("default", keep_last=10)
+    followed.take_stream(stream_answer())
+
+    assert followed.caught_up
+
+
+def test_a_follower_is_caught_up_at_the_last_mark_there_was() -> None:
+    """It is so at the mark that was the last when it asked, not before."""
+    followed = Follower("default", keep_last=10)
+    followed.take_stream(stream_answer(last=mark(2, 20, s0=2)))
+    followed.take_marks(marks_answer([mark(1, 10, s0=1)]))
+    early = followed.caught_up
+    followed.take_marks(marks_answer([mark(2, 20, s0=2)]))
+
+    assert (early, followed.caught_up) == (False, True)
+
+
+def test_a_time_beyond_the_last_mark_is_not_complete() -> None:
+    """The error tells how far time is."""
+    with pytest.raises(NotCompleteYet) as raised:
+        follower(mark(1, 10, s0=100)).complete_to(11)
+
+    assert (raised.value.time, raised.value.lower) == (11, 10)
+
+
+def test_at_least_the_last_mark_is_kept() -> None:
+    """A bound below one is a mistake."""
+    with pytest.raises(Rejected, match="keep_last is 0"):
+        Follower("default", keep_last=0)

@@ -1,0 +1,60 @@
+"""The controller's answers to a reader, as values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import strategies as st
+
+from noted_time import Mark, StreamCut
+from noted_time.cut import join_into
+from noted_time.wire import mark_to_wire, position_to_wire
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from noted_time import ScaleEvent
+
+SEGMENTS = 3
+positions = st.dictionaries(st.integers(0, SEGMENTS), st.integers(0, 40), max_size=SEGMENTS)
+
+
+@st.composite
+def chains(draw: st.DrawFn, *, most: int = 20) -> list[Mark]:
+    """Draw a chain of marks: lowers rise, cuts reach those before."""
+    marks: list[Mark] = []
+    lower, cut = draw(st.integers(-5, 5)), dict[int, int]()
+    for seq in range(1, draw(st.integers(0, most)) + 1):
+        join_into(cut, draw(positions))
+        marks.append(Mark(seq, lower, lower + draw(st.integers(0, 9)), StreamCut(dict(cut))))
+        lower += draw(st.integers(1, 5))
+    return marks
+
+
+def stream_answer(
+    stream_id: str = "a", last: Mark | None = None, scales: Sequence[ScaleEvent] = ()
+) -> dict[str, Any]:
+    """Return what ``GET /streams/{stream}`` answers, as far as readers look."""
+    return {
+        "id": stream_id,
+        "keys": ["default"],
+        "marks": {"default": mark_to_wire(last) if last else None},
+        "scale_events": [
+            {
+                "sealed": position_to_wire(event.sealed),
+                "created": {str(s): list(before) for s, before in event.created.items()},
+            }
+            for event in scales
+        ],
+    }
+
+
+def marks_answer(
+    marks: Sequence[Mark], stream_id: str = "a", scale_events: int = 0
+) -> dict[str, Any]:
+    """Return what ``GET /streams/{stream}/marks`` answers."""
+    return {
+        "stream_id": stream_id,
+        "scale_events": scale_events,
+        "marks": [mark_to_wire(mark) for mark in marks],
+    }
