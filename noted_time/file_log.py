@@ -10,12 +10,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from noted_time.cut import MAX_INT64
+
 if TYPE_CHECKING:
     from pathlib import Path
 
 SUFFIX = ".parquet"
-_FILE = re.compile(r"(?P<stream>[A-Za-z0-9._-]+)\+(?P<segment>\d+)\+(?P<start>\d{10,19})\.parquet")
-_DIRECTORY = re.compile(r"partition=(?P<segment>\d+)")
+_START = re.compile(r"\+(\d{10,19})\.parquet\Z", re.ASCII)
+_DIRECTORY = re.compile(r"partition=(0|[1-9]\d{0,18})", re.ASCII)
 
 
 def segment_directory(root: Path, stream: str, segment: int) -> Path:
@@ -40,14 +42,17 @@ def file_name(stream: str, segment: int, start: int) -> str:
 def start_of(name: str, stream: str, segment: int) -> int | None:
     """Return the start offset in a file's name, `None` where the name is not of this segment.
 
+    Each offset has one spelling, so an exclusive create of a name is one of its offset.
+
     >>> start_of("flights+3+0000001200.parquet", "flights", 3)
     1200
     >>> start_of("_SUCCESS", "flights", 3)
     """
-    match = _FILE.fullmatch(name)
-    if match is None or (match["stream"], match["segment"]) != (stream, str(segment)):
+    match = _START.search(name)
+    if match is None:
         return None
-    return int(match["start"])
+    start = int(match[1])
+    return start if start <= MAX_INT64 and name == file_name(stream, segment, start) else None
 
 
 def segment_of(directory: str) -> int | None:
@@ -57,4 +62,4 @@ def segment_of(directory: str) -> int | None:
     (3, None)
     """
     match = _DIRECTORY.fullmatch(directory)
-    return int(match["segment"]) if match else None
+    return int(match[1]) if match else None

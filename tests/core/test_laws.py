@@ -1,0 +1,160 @@
+"""What stays the same whatever the order, however often it is said, however much is forgotten."""
+
+from __future__ import annotations
+
+from itertools import permutations
+from typing import TYPE_CHECKING
+from unittest import mock
+
+from hypothesis import event, given
+from hypothesis import strategies as st
+
+from noted_time import Accepted, Aggregator, Note, StreamCut
+from tests.support.acts import KEYS, WRITERS, Act, histories, lived, streams
+from tests.support.streams import marks_of, restarted, stream_of, tell
+
+if TYPE_CHECKING:
+    from noted_time import Mark, StreamSettings
+    from noted_time.note import State
+
+times = st.integers(0, 20)
+offsets = st.dictionaries(st.integers(0, 3), st.integers(1, 4), max_size=2)
+strides = st.lists(st.tuples(st.sampled_from(WRITERS), times, offsets), max_size=20)
+resting: st.SearchStrategy[State] = st.sampled_from(("idle", "left"))
+
+
+def live_notes(steps: list[tuple[str, int, dict[int, int]]]) -> list[Note]:
+    """Return notes whose times and positions only rise, from steps per writer."""
+    at: dict[str, tuple[int, dict[int, int]]] = {}
+    notes = []
+    for writer, later, gains in steps:
+        time, position = at.get(writer, (0, {}))
+        position = {s: position.get(s, 0) + gains.get(s, 0) for s in {*position, *gains}}
+        at[writer] = (time + later % 5, position)
+        notes.append(Note(writer, *at[writer]))
+    return notes
+
+
+def end_of(marks: list[Mark]) -> list[tuple[int, StreamCut]]:
+    """Return of the last mark what no order may change."""
+    return [(mark.lower, mark.cut) for mark in marks[-1:]]
+
+
+@given(
+    steps=strides,
+    leaves=st.lists(st.tuples(st.sampled_from(WRITERS), resting), unique_by=lambda w: w[0]),
+)
+def test_the_order_in_which_members_go_idle_or_leave_does_not_matter(
+    steps: list[tuple[str, int, dict[int, int]]], leaves: list[tuple[str, State]]
+) -> None:
+    """The last mark is the same, whichever marks came on the way."""
+    ends = []
+    for order in permutations(leaves):
+        stream = stream_of(*WRITERS)
+        tell(stream, *live_notes(steps))
+        marks = marks_of(stream)
+        for writer, state in order:
+            tell(stream, Note(writer, None, {4: ord(writer)}, state=state))
+            marks += marks_of(stream)
+        ends.append(end_of(marks))
+
+    assert ends == ends[:1] * len(ends)
+
+
+@given(steps=strides, when=st.sets(st.integers(0, 20)))
+def test_advancing_seldom_ends_where_advancing_often_does(
+    steps: list[tuple[str, int, dict[int, int]]], when: set[int]
+) -> None:
+    """Time may be let on at every note or at few: the last mark is the same."""
+    often, seldom = stream_of(*WRITERS), stream_of(*WRITERS)
+    many, few = [], []
+    for number, note in enumerate(live_notes(steps)):
+        tell(often, note)
+        many += marks_of(often)
+        tell(seldom, note)
+        few += marks_of(seldom) if number in when else []
+    few += marks_of(seldom)
+
+    assert end_of(few) == end_of(many)
+
+
+def durable(stream: Aggregator) -> list[tuple[object, ...]]:
+    """Return all that a restart would find, but the signs of life."""
+    records = (stream.record(writer) for writer in stream.writers())
+    members = [(r.writer, r.state, r.left_out, r.position, r.times, r.max_times) for r in records]
+    return [*members, *((key, stream.last_mark(key)) for key in stream.settings.keys)]
+
+
+@given(settings=streams, history=histories("waits", "scales"), upto=st.integers(0, 50))
+def test_replaying_any_prefix_changes_nothing(
+    settings: StreamSettings, history: list[Act], upto: int
+) -> None:
+    """Live members' live notes, said again, move neither time nor anything durable.
+
+    A replayed change of state would be a change of state, and a replay brings a left-out writer
+    back; so those are not replayed here.
+    """
+    world = lived(settings, history)
+    live = {n for n, author in world.authors.items() if author.state == "live"}
+    live -= {n for n, author in world.authors.items() if author.left_out}
+    notes = [n for n in world.notes[:upto] if n.writer in live and n.state == "live"]
+    before = durable(world.stream)
+    answers = tell(world.stream, *notes, now=world.now)
+    event(f"accepted again: {min(3, sum(isinstance(a, Accepted) for a in answers))}")
+    marks = [mark for key in KEYS for mark in marks_of(world.stream, key)]
+
+    assert (durable(world.stream), marks) == (before, [])
+
+
+@given(steps=strides, kept=st.integers(1, 4))
+def test_thinning_only_loosens(steps: list[tuple[str, int, dict[int, int]]], kept: int) -> None:
+    """Of the same notes come the same times, and cuts between the tight ones and the latest."""
+    notes = live_notes(steps)
+    tight, thinned = stream_of(*WRITERS), stream_of(*WRITERS)
+    latest = StreamCut({})
+    wrong = []
+    for note in notes:
+        tell(tight, note)
+        with mock.patch("noted_time.member.NOTES_KEPT", kept):
+            tell(thinned, note)
+        latest = latest.join(StreamCut(note.position))
+        for exact, loose in zip(marks_of(tight), marks_of(thinned), strict=True):
+            same = (exact.seq, exact.lower, exact.upper) == (loose.seq, loose.lower, loose.upper)
+            if not (same and loose.cut.reaches(exact.cut) and latest.reaches(loose.cut)):
+                wrong.append((exact, loose))
+
+    assert wrong == []
+
+
+@given(before=strides, after=strides)
+def test_a_restart_only_loosens(
+    before: list[tuple[str, int, dict[int, int]]], after: list[tuple[str, int, dict[int, int]]]
+) -> None:
+    """Times, upper and the chain go on as if nothing had happened; cuts stay within the latest."""
+    notes = live_notes(before + after)
+    stream = stream_of(*WRITERS)
+    tell(stream, *notes[: len(before)])
+    again = restarted(stream)
+    tell(stream, *notes[len(before) :])
+    tell(again, *notes[len(before) :])
+    exact, loose = marks_of(stream), marks_of(again)
+    latest = StreamCut({})
+    for note in notes:
+        latest = latest.join(StreamCut(note.position))
+
+    assert [(m.seq, m.lower, m.upper, True, True) for m in exact] == [
+        (new.seq, new.lower, new.upper, new.cut.reaches(old.cut), latest.reaches(new.cut))
+        for old, new in zip(exact, loose, strict=True)
+    ]
+
+
+@given(settings=streams, history=histories("waits", "scales", "restarts"))
+def test_a_record_survives_a_restart_as_it_is(settings: StreamSettings, history: list[Act]) -> None:
+    """Restoring and recording again gives the same records."""
+    stream = lived(settings, history).stream
+
+    again = restarted(stream)
+
+    assert [again.record(w) for w in again.writers()] == [
+        stream.record(w) for w in stream.writers()
+    ]

@@ -1,0 +1,218 @@
+"""Wire shapes, legal names, settings and the names of the file log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from noted_time import InvalidName, Mark, Note, Rejected, StreamCut, StreamSettings, TimeWindow
+from noted_time.file_log import file_name, segment_directory, segment_of, start_of
+from noted_time.settings import checked_name
+from noted_time.wire import (
+    mark_from_wire,
+    mark_to_wire,
+    note_to_wire,
+    position_from_wire,
+    position_to_wire,
+    window_to_wire,
+)
+
+int64 = st.integers(-(2**63), 2**63 - 1)
+offsets = st.integers(0, 2**63 - 1)
+positions = st.dictionaries(offsets, offsets, max_size=4)
+letters = "AZaz09._-"
+names = st.text(letters, min_size=1, max_size=12) | st.just("-" * 249)
+marks = st.builds(
+    Mark,
+    seq=st.integers(1, 2**63 - 1),
+    lower=int64,
+    upper=int64,
+    cut=positions.map(StreamCut),
+    written_at=int64,
+    left_out=st.lists(names, max_size=2).map(tuple),
+)
+
+
+@given(position=positions)
+def test_a_position_survives_the_wire(position: dict[int, int]) -> None:
+    """Segment ids travel as decimal strings."""
+    assert position_from_wire(position_to_wire(position)) == position
+
+
+@given(mark=marks)
+def test_a_mark_survives_the_wire(mark: Mark) -> None:
+    """Cut, times and names."""
+    assert mark_from_wire(mark_to_wire(mark)) == mark
+
+
+@given(mark=marks, missing=st.sampled_from(sorted(mark_to_wire(Mark(1, 1, 1, StreamCut({}))))))
+def test_a_mark_without_a_field_is_rejected_by_name(mark: Mark, missing: str) -> None:
+    """Every field is needed."""
+    wire = mark_to_wire(mark)
+    del wire[missing]
+
+    with pytest.raises(Rejected, match=f"a mark without '{missing}'"):
+        mark_from_wire(wire)
+
+
+@pytest.mark.parametrize("segment", ["", "-1", "+1", "01", "1.0", " 1", "1e3", "¹", "٣", "x"])
+def test_a_segment_that_is_no_decimal_integer_is_rejected_by_name(segment: str) -> None:
+    """One spelling each, so that no two keys are one segment."""
+    with pytest.raises(Rejected, match="is not a decimal integer"):
+        position_from_wire({segment: 1})
+
+
+@pytest.mark.parametrize("offset", ["1", 1.0, True, None, [1]])
+def test_an_offset_that_is_no_integer_is_rejected_by_segment(offset: object) -> None:
+    """Not even what compares equal to one."""
+    with pytest.raises(Rejected, match="offset of segment 7 is not an integer"):
+        position_from_wire({"7": offset})
+
+
+@pytest.mark.parametrize(("segment", "offset"), [("0", -1), ("0", 2**63), (str(2**63), 0)])
+def test_what_is_beyond_int64_is_rejected(segment: str, offset: int) -> None:
+    """Or below 0."""
+    with pytest.raises(Rejected, match=r"is not .*from 0 to"):
+        position_from_wire({segment: offset})
+
+
+def test_a_note_travels_without_the_fields_that_say_nothing() -> None:
+    """A time of 0 says something."""
+    bare = note_to_wire(Note("UA"))
+    full = note_to_wire(Note("UA", 0, {3: 1}, "ship", 0, "left"))
+
+    assert (bare, full) == (
+        {"writer": "UA", "state": "live"},
+        {
+            "writer": "UA",
+            "state": "left",
+            "position": {"3": 1},
+            "time": 0,
+            "key": "ship",
+            "max_time": 0,
+        },
+    )
+
+
+def test_a_window_travels_with_its_nulls() -> None:
+    """A bound that is not there is said to be none."""
+    assert window_to_wire(TimeWindow(10, None, 1)) == {
+        "lower": 10,
+        "upper": None,
+        "lower_seq": 1,
+        "upper_seq": None,
+    }
+
+
+@given(name=names)
+def test_a_legal_name_is_kept(name: str) -> None:
+    """1 to 249 of the legal characters."""
+    assert checked_name("stream", name) == name
+
+
+@pytest.mark.parametrize("name", ["", "a" * 250, "a b", "a/b", "a\n", "ä", "٣"])
+def test_an_illegal_name_is_named_in_the_error(name: str) -> None:
+    """And what it should have been a name of."""
+    with pytest.raises(InvalidName) as raised:
+        checked_name("stream", name)
+
+    assert (raised.value.what, raised.value.name) == ("stream", name)
+
+
+def test_the_defaults_are_those_of_the_design() -> None:
+    """Section 3."""
+    assert StreamSettings() == StreamSettings(60_000, 200, "hold", ("default",), 7 * 86_400_000)
+
+
+@pytest.mark.parametrize("keys", [(), ("a", "a"), ("a", ""), ("a b",)])
+def test_keys_are_one_or_more_different_names(keys: tuple[str, ...]) -> None:
+    """Anything else is rejected."""
+    with pytest.raises(Rejected):
+        StreamSettings(keys=keys)
+
+
+@pytest.mark.parametrize(
+    ("keys", "meant"), [(("ship",), "ship"), (("order", "default"), "default")]
+)
+def test_an_unnamed_key_is_the_only_one_or_the_default(keys: tuple[str, ...], meant: str) -> None:
+    """A named one is itself."""
+    settings = StreamSettings(keys=keys)
+
+    assert (settings.key_or_default(None), settings.key_or_default("x")) == (meant, "x")
+
+
+@given(stream=names, segment=offsets, start=offsets)
+def test_the_start_of_a_file_is_in_its_name(stream: str, segment: int, start: int) -> None:
+    """For every legal stream name, also one that looks like a suffix."""
+    assert start_of(file_name(stream, segment, start), stream, segment) == start
+
+
+@given(stream=names, segment=offsets)
+def test_the_segment_of_a_directory_is_in_its_name(stream: str, segment: int) -> None:
+    """As the archives' sinks spell it."""
+    assert segment_of(segment_directory(Path(), stream, segment).name) == segment
+
+
+@given(starts=st.lists(st.integers(0, 10**10 - 1), max_size=5))
+def test_file_names_sort_as_their_offsets_do(starts: list[int]) -> None:
+    """Up to ten digits, as in the archives."""
+    in_order = [file_name("flights", 3, start) for start in sorted(starts)]
+
+    assert sorted(in_order) == in_order
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "flights+4+0000000000.parquet",
+        "other+3+0000000000.parquet",
+        "flights+3+000000000.parquet",
+        "flights+3+0000000000.parquet.tmp",
+        "flights+3+0000000000.avro",
+        "flights+03+0000000000.parquet",
+        "flights+3+-000000001.parquet",
+        "flights+3+" + "٣" * 10 + ".parquet",
+        "flights+3+00000000000.parquet",
+        "flights+3+9223372036854775808.parquet",
+        ".flights+3+0000000000.parquet",
+        "",
+    ],
+)
+def test_a_foreign_file_has_no_start(name: str) -> None:
+    """Another stream, another segment, or no file of ours at all."""
+    assert start_of(name, "flights", 3) is None
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "partition=",
+        "partition=-1",
+        "partition=x",
+        "partition=03",
+        "partition=٣",
+        "x=3",
+        "partition=3.tmp",
+    ],
+)
+def test_a_foreign_directory_is_no_segment(name: str) -> None:
+    """Temporary ones among them."""
+    assert segment_of(name) is None
+
+
+def test_values_are_what_they_say() -> None:
+    """The wire's types are JSON's."""
+    wire: dict[str, Any] = mark_to_wire(Mark(1, 2, 3, StreamCut({0: 4}), 5, ("UA",)))
+
+    assert wire == {
+        "seq": 1,
+        "lower": 2,
+        "upper": 3,
+        "cut": {"0": 4},
+        "written_at": 5,
+        "left_out": ["UA"],
+    }
