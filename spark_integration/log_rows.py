@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from spark_integration.admission import Slice
 
 ROWS_A_BATCH = 262_144
+UNIX_MS = pa.timestamp("ms", tz="UTC")
 
 
 def log_schema(root: Path, stream: str, event_time: str, columns: Sequence[str] = ()) -> StructType:
@@ -137,9 +138,16 @@ def _cast(batch: pa.RecordBatch, target: pa.Schema, event_time: str) -> pa.Recor
     for field in target:
         if field.name == MARK_TIME:
             columns.append(pa.nulls(batch.num_rows, field.type))
-            continue
-        column = batch.column(field.name)
-        if field.name == event_time and pa.types.is_integer(column.type):
-            column = column.cast(pa.int64()).cast(pa.timestamp("ms", tz="UTC"))
-        columns.append(column if column.type == field.type else column.cast(field.type))
+        else:
+            column = batch.column(field.name)
+            is_count = field.name == event_time and pa.types.is_integer(column.type)
+            columns.append(_as(column.cast(UNIX_MS) if is_count else column, field.type))
     return pa.RecordBatch.from_arrays(columns, schema=target)
+
+
+def _as(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+    if column.type == wanted:
+        return column
+    # Instants finer than Spark's are cut off; any other loss is an error.
+    finer = pa.types.is_timestamp(column.type) and column.type.unit == "ns"
+    return column.cast(wanted, safe=not finer)

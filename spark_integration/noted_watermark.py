@@ -11,7 +11,7 @@ from noted_time import Rejected
 from noted_time.settings import checked_name
 from spark_integration.marks_source import OPTION, MarksQuery, MarksSource
 from spark_integration.positions import KafkaTopic
-from spark_integration.watermark import DELAY_METADATA, IS_MARK, above_the_watermark
+from spark_integration.watermark import DELAY, IS_MARK, events_of_union
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -30,6 +30,7 @@ def with_noted_watermark(  # noqa: PLR0913 - the options of a source; all but tw
     position: PositionOf | None = None,
     key: str | None = None,
     strict: bool = True,
+    remember_ms: int = 0,
 ) -> DataFrame:
     """Return the streaming `events` with a watermark that the writers vouch for.
 
@@ -38,8 +39,8 @@ def with_noted_watermark(  # noqa: PLR0913 - the options of a source; all but tw
     it stands there in JSON, to segment → exclusive offset; by default a Kafka topic named like the
     stream.
 
-    `strict` keeps events at the lower itself safe from operators that judge single rows (joins,
-    deduplication), see `read_noted_log`.
+    A mark comes one micro-batch after the events that it covers. `key`, `strict` and `remember_ms`
+    are as in `read_noted_log`.
 
     Raises `Rejected` where `event_time` is no timestamp or `events` have a watermark already: a
     union with watermarks on both sides would stand still on a quiet stream.
@@ -54,7 +55,7 @@ def with_noted_watermark(  # noqa: PLR0913 - the options of a source; all but tw
         strict=strict,
     )
     union = _marks(events, event_time, query).union(events.withColumn(IS_MARK, F.lit(col=False)))
-    return union.where(above_the_watermark(~F.col(IS_MARK))).drop(IS_MARK)
+    return events_of_union(union, event_time, remember_ms)
 
 
 def _marks(events: DataFrame, event_time: str, query: MarksQuery) -> DataFrame:
@@ -77,7 +78,7 @@ def _check(events: DataFrame, event_time: str) -> None:
     if event_time not in events.columns:
         raise Rejected(f"the events have no column {event_time}")
     for field in events.schema:
-        if DELAY_METADATA.keys() & field.metadata.keys():
+        if DELAY in field.metadata:
             raise Rejected(f"column {field.name} of the events has a watermark of its own")
     if not isinstance(events.schema[event_time].dataType, TimestampType):
         raise Rejected(f"column {event_time} of the events is not a timestamp")

@@ -12,8 +12,11 @@ from noted_time import Rejected
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-DELAY_METADATA = {"spark.watermarkDelayMs": 0}
-"""How Spark knows the column that a watermark is about."""
+DELAY = "spark.watermarkDelayMs"
+"""The metadata by which Spark knows the column that a watermark is about.
+
+The value moves nothing but the memory of `dropDuplicatesWithinWatermark`.
+"""
 
 MARK_TIME = "_noted_mark_time"
 """The column of the one scan that carries a mark's time; null for events."""
@@ -25,14 +28,25 @@ INSTANT = pa.timestamp("us", tz="UTC")
 _LAST_MS = (2**63 - 1) // 1000
 
 
-def watermarked(rows: DataFrame, event_time: str) -> DataFrame:
+def events_of_scan(rows: DataFrame, event_time: str, remember_ms: int) -> DataFrame:
     """Return the events of a scan, under the watermark of the `MARK_TIME` of its mark rows."""
     timed = rows.withWatermark(MARK_TIME, "0 seconds")
-    events = timed.where(above_the_watermark(F.col(MARK_TIME).isNull()))
-    return events.select(*(_column(name, event_time) for name in rows.columns if name != MARK_TIME))
+    return _events(timed, MARK_TIME, F.col(MARK_TIME).isNull(), (event_time, remember_ms))
 
 
-def above_the_watermark(condition: Column) -> Column:
+def events_of_union(union: DataFrame, event_time: str, remember_ms: int) -> DataFrame:
+    """Return the events of a union whose first side, the marks, has the watermark."""
+    return _events(union, IS_MARK, ~F.col(IS_MARK), (event_time, remember_ms))
+
+
+def _events(rows: DataFrame, mark: str, condition: Column, timed: tuple[str, int]) -> DataFrame:
+    event_time, remember_ms = timed
+    columns = {name: F.col(f"`{name}`") for name in rows.columns if name != mark}
+    columns[event_time] = columns[event_time].alias(event_time, metadata={DELAY: remember_ms})
+    return rows.where(_above_the_watermark(condition)).select(*columns.values())
+
+
+def _above_the_watermark(condition: Column) -> Column:
     """Return the condition as one that no filter moves past, in either direction.
 
     Spark pushes a deterministic filter (the user's own, or the `isnotnull` it infers for a join)
@@ -52,8 +66,3 @@ def instant(time_ms: int) -> pa.Array:
     if not -_LAST_MS <= time_ms <= _LAST_MS:
         raise Rejected(f"noted time {time_ms} is no timestamp: Spark needs Unix milliseconds")
     return pa.array([time_ms * 1000], INSTANT)
-
-
-def _column(name: str, event_time: str) -> Column:
-    column = F.col(f"`{name}`")
-    return column.alias(name, metadata=DELAY_METADATA) if name == event_time else column

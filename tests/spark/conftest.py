@@ -5,16 +5,21 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.sql import SparkSession
 
+from spark_integration import read_noted_log
 from tests.support.marks_server import MarksServer
 from tests.support.noted_stream import NotedStream
+from tests.support.queries import per_second
+from tests.support.query_output import QueryOutput
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from pyspark.sql import DataFrame
 
 ROOT = str(Path(__file__).resolve().parents[2])
 
@@ -30,7 +35,7 @@ def spark() -> Iterator[SparkSession]:
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.shuffle.partitions", "1")
         .config("spark.sql.session.timeZone", "UTC")
         .getOrCreate()
     )
@@ -51,3 +56,42 @@ def controller() -> Iterator[MarksServer]:
 def flights(tmp_path: Path, controller: MarksServer) -> NotedStream:
     """Return a stream without any event."""
     return NotedStream(tmp_path / "log", "flights", controller)
+
+
+@pytest.fixture
+def landings(tmp_path: Path, controller: MarksServer) -> NotedStream:
+    """Return a second stream without any event."""
+    return NotedStream(tmp_path / "log", "landings", controller)
+
+
+class Reads:
+    """Reads file logs whose marks come from one controller."""
+
+    def __init__(self, spark: SparkSession, controller: MarksServer) -> None:
+        self.spark = spark
+        self.url = controller.url
+
+    def __call__(self, stream: NotedStream, **options: Any) -> DataFrame:  # noqa: ANN401
+        """Return the stream's events, exact for windows unless told otherwise."""
+        chosen = {"event_time": "time", "strict": False, "controller_url": self.url, **options}
+        return read_noted_log(self.spark, stream.root, stream.name, **chosen)
+
+    def counts(self, stream: NotedStream, **options: Any) -> DataFrame:  # noqa: ANN401
+        """Return (start of the second, count) of each second that is over."""
+        return per_second(self(stream, **options))
+
+    def truth(self, stream: NotedStream) -> DataFrame:
+        """Return all of the stream's events from a batch read of its files."""
+        return self.spark.read.parquet(str(stream.root / stream.name)).drop("partition")
+
+
+@pytest.fixture
+def read(spark: SparkSession, controller: MarksServer) -> Reads:
+    """Return how the tests read file logs."""
+    return Reads(spark, controller)
+
+
+@pytest.fixture
+def output(tmp_path: Path) -> QueryOutput:
+    """Return what the query of a test gives out."""
+    return QueryOutput(tmp_path / "checkpoint")

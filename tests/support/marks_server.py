@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
-from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
 from noted_time import Aggregator, Note, StreamSettings
 from noted_time.wire import mark_to_wire
+
+if TYPE_CHECKING:
+    from noted_time import ScaleEvent
 
 
 class MarksServer:
@@ -89,6 +92,10 @@ class StreamOfMarks:
                     marks.append(mark_to_wire(mark))
             self._server.changed.notify_all()
 
+    def scale(self, event: ScaleEvent) -> None:
+        """Seal segments and create their successors."""
+        self._aggregator.scale(event)
+
     def after(self, seq: int, key: str | None) -> list[dict[str, Any]]:
         """Return the marks after a seq; raises `KeyError` for a key that is not declared."""
         chosen = key or next(iter(self._marks))
@@ -98,6 +105,11 @@ class StreamOfMarks:
 class _Server(ThreadingHTTPServer):
     away = False
     daemon_threads = True
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing of those who hang up, as a query does when it is stopped."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -133,8 +145,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(text)))
         self.end_headers()
-        with suppress(ConnectionError):  # the one who asked has gone
-            self.wfile.write(text)
+        self.wfile.write(text)
 
     def log_message(self, *args: object) -> None:
         """Stay quiet."""

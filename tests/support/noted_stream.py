@@ -28,10 +28,18 @@ class NotedStream:
         self.name = name
         self.marks: StreamOfMarks = server.stream(name, *keys)
         self.position: dict[int, int] = {}
+        self._written: dict[str, dict[int, int]] = {}
 
-    def append(self, segment: int, *rows: tuple[int, str]) -> Path:
-        """Append the rows as one file."""
-        return self.append_table(segment, table(*rows))
+    def begun(self) -> NotedStream:
+        """Return this stream, with a first file, so that its schema can be taken from there."""
+        self.append_table(0, table((0, "begun")).slice(0, 0))
+        return self
+
+    def append(self, segment: int, *rows: tuple[int, str], writer: str = "w") -> Path:
+        """Append the rows of one writer as one file."""
+        path = self.append_table(segment, table(*rows))
+        self._written.setdefault(writer, {})[segment] = self.position[segment]
+        return path
 
     def append_table(self, segment: int, rows: pa.Table, **options: Any) -> Path:  # noqa: ANN401
         """Append a table as one file; `options` are those of the Parquet writer."""
@@ -46,8 +54,13 @@ class NotedStream:
         return path
 
     def note(self, time: int, writer: str = "w") -> None:
-        """Note that everything below `time` is written, up to the ends of all segments."""
-        self.marks.note(writer, time, dict(self.position))
+        """Note that everything of the writer's below `time` lies below what it has appended."""
+        self.marks.note(writer, time, dict(self._written.get(writer, {})))
+
+    def join(self, *writers: str) -> None:
+        """Let writers join: time waits for them from now on."""
+        for writer in writers:
+            self.marks.note(writer, None, {})
 
 
 def table(*rows: tuple[int, str]) -> pa.Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -38,5 +39,27 @@ class QueryOutput:
         finally:
             query.stop()
 
+    def last_lower(self) -> int | None:
+        """Return the lower that the query's first source stated last."""
+        return _last_lower(self.checkpoint / "offsets")
+
+    def forget_commit(self) -> None:
+        """Make the last batch one that was planned and not committed, as after a crash."""
+        commits = [path for path in (self.checkpoint / "commits").iterdir() if path.name.isdigit()]
+        last = max(commits, key=_number)
+        last.with_name(f".{last.name}.crc").unlink()
+        last.unlink()
+
     def _take(self, batch: DataFrame, batch_id: int) -> None:
         self.batches[batch_id] = batch.collect()
+
+
+def _last_lower(offsets: Path) -> int | None:
+    newest = max((path for path in offsets.iterdir() if path.name.isdigit()), key=_number)
+    offset = json.loads(newest.read_text().split("\n")[2])
+    lowers: list[int | None] = [mark["lower"] for mark in offset["marks"].values()]
+    return lowers[0]
+
+
+def _number(path: Path) -> int:
+    return int(path.name)

@@ -1,0 +1,67 @@
+"""A query that is started again from its checkpoint goes on as if it had never stopped."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.support.disorder import disorder, replay
+
+if TYPE_CHECKING:
+    from tests.spark.conftest import Reads
+    from tests.support.marks_server import MarksServer
+    from tests.support.noted_stream import NotedStream
+    from tests.support.query_output import QueryOutput
+
+
+def test_a_replayed_batch_is_identical_even_without_a_controller(
+    read: Reads, flights: NotedStream, output: QueryOutput, controller: MarksServer
+) -> None:
+    """Every batch after the second is run again with marks and files that came since."""
+    steps = disorder(5)
+    replay(flights, steps[:20])
+    counts = read.counts(flights, max_rows_per_trigger=30)
+    output.catch_up(counts)
+    first = dict(output.batches)
+    output.forget_commit()
+    replay(flights, steps[20:])
+    controller.stop()
+    output.catch_up(counts)
+    controller.start()
+
+    last = max(first)
+    assert output.batches[last] == first[last]
+
+
+def test_the_watermark_never_goes_back_when_a_stream_is_made_again(
+    read: Reads, flights: NotedStream, output: QueryOutput, controller: MarksServer
+) -> None:
+    """The new stream's marks begin below; time stands until they are above, then it goes on."""
+    counts = read.counts(flights.begun())
+    flights.append(0, (1000, "a"))
+    flights.note(5000)
+    output.catch_up(counts)
+    flights.marks = controller.stream(flights.name, stream_id="made again")
+    flights.append(0, (5500, "b"))
+    flights.note(1200)
+    output.catch_up(counts)
+    lowers = [output.last_lower()]
+    flights.note(7000)
+    output.catch_up(counts)
+    lowers.append(output.last_lower())
+
+    assert (lowers, output.rows) == ([5000, 7000], [(1, 1), (5, 1)])
+
+
+def test_what_was_read_before_a_restart_is_not_read_again(
+    read: Reads, flights: NotedStream, output: QueryOutput
+) -> None:
+    """A restart gives a batch of its own for the watermark, and no event twice."""
+    names = read(flights.begun()).select("name")
+    flights.append(0, (1000, "a"))
+    flights.note(1500)
+    output.catch_up(names)
+    output.catch_up(names)
+    flights.append(0, (1600, "b"))
+    output.catch_up(names)
+
+    assert output.rows == [("a",), ("b",)]

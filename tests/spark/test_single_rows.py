@@ -1,0 +1,118 @@
+"""Operators that judge rows one by one: deduplication and joins."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from tests.support.disorder import disorder, replay
+from tests.support.queries import rows_of, within_a_second
+
+if TYPE_CHECKING:
+    from tests.spark.conftest import Reads
+    from tests.support.noted_stream import NotedStream
+    from tests.support.query_output import QueryOutput
+
+
+def test_strict_keeps_an_event_at_the_lower_itself(
+    read: Reads, flights: NotedStream, output: QueryOutput
+) -> None:
+    """All events below the lower are read; one at the lower may still come, and is not late."""
+    names = read(flights.begun(), strict=True).dropDuplicates(["name", "time"]).select("name")
+    flights.append(0, (1000, "a"), (2500, "b"))
+    flights.note(2000)
+    output.catch_up(names)
+    flights.append(0, (2000, "at the lower"))
+    flights.note(3000)
+    output.catch_up(names)
+
+    assert output.rows == [("a",), ("at the lower",), ("b",)]
+
+
+def test_without_strict_single_rows_at_the_lower_are_lost(
+    read: Reads, flights: NotedStream, output: QueryOutput
+) -> None:
+    """Spark drops single rows at the watermark, too, which is why strict is the default."""
+    names = read(flights.begun(), strict=False).dropDuplicates(["name", "time"]).select("name")
+    flights.append(0, (1000, "a"), (2500, "b"))
+    flights.note(2000)
+    output.catch_up(names)
+    flights.append(0, (2000, "at the lower"))
+    flights.note(3000)
+    output.catch_up(names)
+
+    assert output.rows == [("a",), ("b",)]
+
+
+def test_a_join_of_two_disordered_streams_finds_every_pair(
+    read: Reads, flights: NotedStream, landings: NotedStream, output: QueryOutput
+) -> None:
+    """As many as a batch join of the same rows, in small micro-batches and across a restart."""
+    departures, arrivals = disorder(2), disorder(3)
+    replay(flights, departures[:15])
+    replay(landings, arrivals[:15])
+    streams = [read(each, strict=True, max_rows_per_trigger=40) for each in (flights, landings)]
+    joined = within_a_second(*streams)
+    output.catch_up(joined)
+    replay(flights, departures[15:])
+    replay(landings, arrivals[15:])
+    output.catch_up(joined)
+
+    assert output.rows == rows_of(within_a_second(read.truth(flights), read.truth(landings)))
+
+
+def test_deduplication_keeps_one_of_each_and_loses_none(
+    read: Reads, flights: NotedStream, output: QueryOutput
+) -> None:
+    """Every event is written twice, the second time up to a restart later."""
+    steps = disorder(4)
+    again = disorder(4)
+    names = read(flights.begun(), strict=True, max_rows_per_trigger=60).select("time", "name")
+    once = names.dropDuplicatesWithinWatermark(["name"]).select("name")
+    replay(flights, steps[:18])
+    for step in again[:6]:
+        flights.append(step.segment, *step.rows, writer=step.writer)
+    output.catch_up(once)
+    replay(flights, steps[18:])
+    output.catch_up(once)
+
+    assert output.rows == rows_of(read.truth(flights).select("name").distinct())
+
+
+def test_an_event_is_remembered_after_its_time_as_long_as_asked(
+    read: Reads, flights: NotedStream, output: QueryOutput
+) -> None:
+    """The second `a` is dated 800 ms later than the first one, and is known for a second."""
+    events = read(flights.begun(), strict=True, remember_ms=1000)
+    names = events.dropDuplicatesWithinWatermark(["name"]).select(F.unix_millis("time"))
+    flights.append(0, (1000, "a"))
+    flights.note(1500)
+    output.catch_up(names)
+    flights.append(0, (1800, "a"))
+    flights.note(2200)
+    output.catch_up(names)
+    flights.append(0, (2500, "a"))
+    flights.note(3000)
+    output.catch_up(names)
+
+    assert output.rows == [(1000,), (2500,)]
+
+
+def test_a_join_with_one_quiet_side_goes_on_after_a_restart(
+    read: Reads, flights: NotedStream, landings: NotedStream, output: QueryOutput
+) -> None:
+    """The quiet side has no news in the second run; its time is stated again all the same."""
+    flights.append(0, (1000, "a"))
+    flights.note(50_000)
+    landings.append(0, (1500, "other"))
+    landings.note(4000)
+    left = read(flights, strict=True).select("time", "name")
+    right = read(landings, strict=True).selectExpr("time AS landed", "name AS who")
+    soon = F.expr("name = who AND landed >= time AND landed <= time + INTERVAL 5 SECONDS")
+    unmatched = left.join(right, soon, "left_outer").select("name", "who")
+    output.catch_up(unmatched)
+    landings.note(60_000)
+    output.catch_up(unmatched)
+
+    assert output.rows == [("a", None)]

@@ -1,0 +1,55 @@
+"""Events that are written long after their time, by writers who keep their word."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tests.support.noted_stream import NotedStream
+
+Row = tuple[int, str]
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one writer does at once: append rows to its segment, then note a time."""
+
+    writer: str
+    segment: int
+    rows: tuple[Row, ...]
+    time: int
+
+
+def disorder(
+    seed: int, *, writers: int = 3, events: int = 60, span_ms: int = 20_000, delay_ms: int = 8_000
+) -> list[Step]:
+    """Return steps in the order in which they happen; every event's name is its own.
+
+    Each event is written up to `delay_ms` after its time; a writer knows what it has not written
+    yet and notes the earliest of those. The last note of each lies `delay_ms` after the span.
+    """
+    chance = random.Random(seed)
+    steps: list[tuple[int, Step]] = []
+    for index in range(writers):
+        times = sorted(chance.randrange(span_ms) for _ in range(events))
+        rows = [(time, f"{index}-{number}") for number, time in enumerate(times)]
+        written = sorted((row[0] + chance.randrange(delay_ms), row) for row in rows)
+        for first in range(0, events, 5):
+            at = written[min(first + 4, events - 1)][0]
+            waiting = [row[0] for _, row in written[first + 5 :]]
+            now = tuple(row for _, row in written[first : first + 5])
+            time = min(waiting, default=span_ms + delay_ms)
+            steps.append((at, Step(f"w{index}", index % 2, now, time)))
+    return [step for _, step in sorted(steps, key=lambda each: each[0])]
+
+
+def replay(stream: NotedStream, steps: Sequence[Step]) -> None:
+    """Let the writers do what they do, from the first step on or from any later one."""
+    stream.join(*sorted({step.writer for step in steps}))
+    for step in steps:
+        stream.append(step.segment, *step.rows, writer=step.writer)
+        stream.note(step.time, step.writer)

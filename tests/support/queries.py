@@ -1,0 +1,29 @@
+"""The queries that tests run, on streams and on the same rows at rest."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def per_second(events: DataFrame, time: str = "time") -> DataFrame:
+    """Return (start of the second, count)."""
+    counts = events.groupBy(F.window(time, "1 second")).count()
+    return counts.select(F.unix_seconds("window.start").alias("second"), "count")
+
+
+def within_a_second(flights: DataFrame, landings: DataFrame) -> DataFrame:
+    """Return (name) of the flights that have a landing of that name up to a second later."""
+    left = flights.select("time", "name")
+    right = landings.select(F.col("time").alias("landed"), F.col("name").alias("who"))
+    soon = F.expr("landed >= time AND landed <= time + INTERVAL 1 SECOND")
+    return left.join(right, (left.name == right.who) & soon).select("name")
+
+
+def rows_of(frame: DataFrame) -> list[tuple[object, ...]]:
+    """Return the rows of a frame at rest, sorted."""
+    return sorted(tuple(row) for row in frame.collect())
