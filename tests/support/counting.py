@@ -1,0 +1,82 @@
+"""What a call costs, counted instead of timed: bytecodes run, and times compared in heaps."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import noted_time
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FrameType
+
+    from _typeshed import TraceFunction
+
+CORE = str(Path(noted_time.__file__).parent)
+
+
+@dataclass
+class Cost:
+    """How many bytecodes of the core ran, and how often times were compared."""
+
+    bytecodes: int = 0
+    comparisons: int = 0
+
+
+class CountedTime(int):
+    """A time that counts each comparison, also those that heaps and `min` make in C."""
+
+    compared = 0
+
+    def __lt__(self, other: int) -> bool:
+        CountedTime.compared += 1
+        return int.__lt__(self, other)
+
+    def __le__(self, other: int) -> bool:
+        CountedTime.compared += 1
+        return int.__le__(self, other)
+
+    def __gt__(self, other: int) -> bool:
+        CountedTime.compared += 1
+        return int.__gt__(self, other)
+
+    def __ge__(self, other: int) -> bool:
+        CountedTime.compared += 1
+        return int.__ge__(self, other)
+
+    def __eq__(self, other: object) -> bool:
+        CountedTime.compared += 1
+        return int.__eq__(self, other)
+
+    def __hash__(self) -> int:
+        return int.__hash__(self)
+
+
+@contextmanager
+def counted() -> Iterator[Cost]:
+    """Count what is done inside."""
+    cost = Cost()
+    before, compared = sys.gettrace(), CountedTime.compared
+    sys.settrace(_bytecodes_into(cost))
+    try:
+        yield cost
+    finally:
+        sys.settrace(before)
+        cost.comparisons = CountedTime.compared - compared
+
+
+def _bytecodes_into(cost: Cost) -> TraceFunction:
+    def within(frame: FrameType, what: str, _: object) -> TraceFunction:
+        frame.f_trace_lines = False
+        frame.f_trace_opcodes = True
+        cost.bytecodes += what == "opcode"
+        return within
+
+    def entering(frame: FrameType, what: str, detail: object) -> TraceFunction | None:
+        return within(frame, what, detail) if frame.f_code.co_filename.startswith(CORE) else None
+
+    return entering
