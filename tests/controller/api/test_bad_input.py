@@ -1,0 +1,306 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from controller.store.port import StoreUnavailable
+from noted_time.errors import MarkConflict
+from tests.support.http import problem
+
+if TYPE_CHECKING:
+    from tests.support.controllers import WatchedMemory
+    from tests.support.http import Caller
+
+pytestmark = pytest.mark.anyio
+
+S = "/v1/streams/s"
+NAME = "must be 1 to 249 characters of A-Z a-z 0-9 . _ -"
+SEGMENT = "must name a segment: a decimal integer below 10^18"
+
+PUT, POST, WINDOW = "PUT", "POST", f"{S}/time-window"
+BAD_REQUESTS: list[tuple[str, str, bytes, str, str]] = [
+    (
+        PUT,
+        S,
+        b"{",
+        "400 malformed_json",
+        "body: Expecting property name enclosed in double quotes (byte 1)",
+    ),
+    (PUT, S, b"\xff", "400 malformed_json", "There was an error parsing the body"),
+    (PUT, S, b"[" * 100_000, "400 malformed_json", "There was an error parsing the body"),
+    (
+        PUT,
+        S,
+        b"[]",
+        "422 invalid_request",
+        "body: must be a JSON object, sent with Content-Type: application/json",
+    ),
+    (
+        PUT,
+        S,
+        b'{"writer_timeout_ms": true}',
+        "422 invalid_request",
+        "body.writer_timeout_ms: Input should be a valid integer",
+    ),
+    (
+        PUT,
+        S,
+        b'{"writer_timeout_ms": "5"}',
+        "422 invalid_request",
+        "body.writer_timeout_ms: Input should be a valid integer",
+    ),
+    (
+        PUT,
+        S,
+        b'{"writer_timeout_ms": -1}',
+        "422 invalid_request",
+        "body.writer_timeout_ms: Input should be greater than or equal to 0",
+    ),
+    (
+        PUT,
+        S,
+        b'{"mark_interval_ms": 9223372036854775808}',
+        "422 invalid_request",
+        "body.mark_interval_ms: Input should be less than or equal to 9223372036854775807",
+    ),
+    (
+        PUT,
+        S,
+        b'{"returning_writer": "wait"}',
+        "422 invalid_request",
+        "body.returning_writer: Input should be 'hold' or 'exclude'",
+    ),
+    (
+        PUT,
+        S,
+        b'{"interval": 5}',
+        "422 invalid_request",
+        "body.interval: Extra inputs are not permitted",
+    ),
+    (
+        PUT,
+        S,
+        b'{"keys": []}',
+        "422 invalid_request",
+        "body.keys: List should have at least 1 item after validation, not 0",
+    ),
+    (PUT, S, b'{"keys": ["default", "a b"]}', "422 invalid_request", f"body.keys.1: {NAME}"),
+    (
+        PUT,
+        S,
+        b'{"keys": ["default", "default"]}',
+        "422 rejected",
+        "keys must be one or more different names, not ['default', 'default']",
+    ),
+    (
+        PUT,
+        S,
+        b'{"keys": ["other"]}',
+        "422 rejected",
+        "keys can be added, not taken away: default missing",
+    ),
+    (PUT, "/v1/streams/a%20b", b"{}", "422 invalid_request", f"path.stream: {NAME}"),
+    (PUT, "/v1/streams/" + "x" * 250, b"{}", "422 invalid_request", f"path.stream: {NAME}"),
+    ("GET", "/v1/streams/a%20b", b"", "422 invalid_request", f"path.stream: {NAME}"),
+    (
+        POST,
+        "/v1/streams/a%20b/notes",
+        b'{"notes": [{"writer": "a"}]}',
+        "422 invalid_request",
+        f"path.stream: {NAME}",
+    ),
+    (POST, WINDOW, b"", "422 invalid_request", "body: Field required"),
+    (POST, WINDOW, b"{}", "422 invalid_request", "body.position: Field required"),
+    (
+        POST,
+        WINDOW,
+        b'{"position": {"0": -1}}',
+        "422 invalid_request",
+        "body.position.0: Input should be greater than or equal to 0",
+    ),
+    (
+        POST,
+        WINDOW,
+        b'{"position": {"zero": 1}}',
+        "422 invalid_request",
+        f"body.position.zero: {SEGMENT}",
+    ),
+    (
+        POST,
+        WINDOW,
+        b'{"position": {}, "key": "nope"}',
+        "404 unknown_key",
+        "the stream has no key 'nope'; it declares default",
+    ),
+    (
+        "GET",
+        f"{S}/marks?wait_ms=30001",
+        b"",
+        "422 invalid_request",
+        "query.wait_ms: Input should be less than or equal to 30000",
+    ),
+    (
+        "GET",
+        f"{S}/marks?after=-1",
+        b"",
+        "422 invalid_request",
+        "query.after: Input should be greater than or equal to 0",
+    ),
+    (
+        "GET",
+        f"{S}/marks?key=nope",
+        b"",
+        "404 unknown_key",
+        "the stream has no key 'nope'; it declares default",
+    ),
+    (
+        "GET",
+        f"{S}/explain?key=nope",
+        b"",
+        "404 unknown_key",
+        "the stream has no key 'nope'; it declares default",
+    ),
+    ("GET", f"{S}/cut", b"", "422 invalid_request", "query.complete_to: Field required"),
+    (
+        "GET",
+        f"{S}/cut?complete_to=noon",
+        b"",
+        "422 invalid_request",
+        "query.complete_to: Input should be a valid integer, unable to parse string as an integer",
+    ),
+    (
+        "GET",
+        f"{S}/reader-groups/g",
+        b"",
+        "404 unknown_reader",
+        "reader group 'g' is not online: it has reported no position",
+    ),
+    (
+        PUT,
+        f"{S}/reader-groups/g/readers/a%20b",
+        b"{}",
+        "422 invalid_request",
+        f"path.reader: {NAME}",
+    ),
+    (
+        POST,
+        f"{S}/reader-groups/g/readers/r/offline",
+        b"{}",
+        "404 unknown_reader",
+        "reader group 'g' is not online: it has reported no position",
+    ),
+    (
+        POST,
+        f"{S}/scale",
+        b'{"sealed": {"9": 5}}',
+        "422 invalid_scale",
+        "segment 9: unknown: no note and no scale event has named it",
+    ),
+    (
+        POST,
+        f"{S}/scale",
+        b'{"created": {"2": [9]}}',
+        "422 invalid_scale",
+        "segment 9: not sealed by the event that creates 2",
+    ),
+    (
+        POST,
+        f"{S}/scale",
+        b'{"created": {"2": [true]}}',
+        "422 invalid_request",
+        "body.created.2.0: Input should be a valid integer",
+    ),
+    ("GET", "/v1/nothing", b"", "404 not_found", "Not Found"),
+    ("PATCH", S, b"", "405 method_not_allowed", "Method Not Allowed"),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "body", "kind", "says"), BAD_REQUESTS)
+async def test_a_bad_request_is_told_what_is_wrong(  # noqa: PLR0913, PLR0917 - a row of the table
+    call: Caller, method: str, path: str, body: bytes, kind: str, says: str
+) -> None:
+    """Each with its status, its code and a sentence that names the thing."""
+    answer = await call.send(method, path, body)
+
+    status, code = kind.split()
+    assert problem(answer) == (int(status), code, says)
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", ""),
+        ("DELETE", ""),
+        ("GET", "/writers"),
+        ("GET", "/marks?wait_ms=30000"),
+        ("GET", "/cut?complete_to=5"),
+        ("GET", "/explain"),
+        ("GET", "/reader-groups/g"),
+        ("PUT", "/reader-groups/g/readers/r"),
+        ("POST", "/reader-groups/g/readers/r/offline"),
+        ("POST", "/scale"),
+    ],
+)
+async def test_an_unknown_stream_is_a_404_everywhere(call: Caller, method: str, path: str) -> None:
+    """With the way to make it."""
+    answer = await call.send(method, f"/v1/streams/nope{path}", b"{}")
+
+    says = "there is no stream 'nope'; create it with PUT /v1/streams/nope"
+    assert problem(answer) == (404, "unknown_stream", says)
+
+
+async def test_notes_to_an_unknown_stream_are_a_404(call: Caller) -> None:
+    """On the hot route too."""
+    answer = await call.post("/v1/streams/nope/notes", {"notes": [{"writer": "a"}]})
+
+    assert problem(answer)[:2] == (404, "unknown_stream")
+
+
+async def test_a_sealed_segment_cannot_be_sealed_again(call: Caller) -> None:
+    """The error names the segment, as a fact too."""
+    await call.note({"writer": "a", "time": 1, "position": {"0": 5}})
+    await call.post(f"{S}/scale", {"sealed": {"0": 5}, "created": {"1": [0]}})
+    answer = await call.post(f"{S}/scale", {"sealed": {"0": 6}})
+
+    told = (problem(answer), answer.json()["segment"])
+    assert told == ((422, "invalid_scale", "segment 0: already sealed at 5"), 0)
+
+
+async def test_a_405_names_every_method_of_the_path(call: Caller) -> None:
+    """Also those of other handlers of the same path."""
+    answer = await call.send("PATCH", S, b"")
+
+    assert answer.headers["allow"] == "DELETE, GET, PUT"
+
+
+async def test_a_database_that_is_away_is_a_503(call: Caller, memory: WatchedMemory) -> None:
+    """With a time after which to try again, on both kinds of routes."""
+    memory.watch.failures = [StoreUnavailable("the database did not answer: disk I/O error")]
+    memory.watch.loads = [StoreUnavailable("away")] * 1000
+    first = await call.post(f"{S}/notes", {"notes": [{"writer": "a"}]})
+    second = await call.put(S, {})
+
+    told = [(problem(answer), answer.headers["retry-after"]) for answer in (first, second)]
+    assert told == [
+        ((503, "unavailable", "the database did not answer: disk I/O error"), "1"),
+        ((503, "unavailable", "the database does not answer; try again"), "1"),
+    ]
+
+
+async def test_a_database_that_is_away_is_not_ready(call: Caller, memory: WatchedMemory) -> None:
+    """Readiness fails while liveness holds."""
+    memory.close()
+    ready, alive = await call.get("/readyz"), await call.get("/healthz")
+
+    told = (problem(ready), alive.status_code)
+    assert told == ((503, "unavailable", "the store is closed"), 200)
+
+
+async def test_another_owner_s_mark_is_a_409(call: Caller, memory: WatchedMemory) -> None:
+    """Nothing was taken, and the same request may be made again."""
+    memory.watch.failures = [MarkConflict("s", "default", 1)]
+    refused = await call.post(f"{S}/notes", {"notes": [{"writer": "a", "time": 5}]})
+
+    says = "mark 1 of stream 's', key 'default' was appended by another"
+    assert problem(refused) == (409, "conflict", says)

@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.http import problem
+
+if TYPE_CHECKING:
+    from tests.support.http import Caller
+
+pytestmark = pytest.mark.anyio
+
+S = "/v1/streams/s"
+OVER = 2**63
+INT64 = "must be an integer from -9223372036854775808 to 9223372036854775807"
+OFFSET = "must be an integer from 0 to 9223372036854775807"
+NAME = "must be 1 to 249 characters of A-Z a-z 0-9 . _ -"
+SEGMENT = "must name a segment: a decimal integer below 10^18"
+
+
+BAD_NOTES = {
+    '{"writer": "a", "position": {"7": -1}}': f"position.7: {OFFSET}, not -1",
+    f'{{"writer": "a", "position": {{"7": {OVER}}}}}': f"position.7: {OFFSET}, not {OVER}",
+    '{"writer": "a", "position": {"7": true}}': f"position.7: {OFFSET}, not true",
+    '{"writer": "a", "position": {"7": "5"}}': f'position.7: {OFFSET}, not "5"',
+    '{"writer": "a", "position": {"7": 5.0}}': f"position.7: {OFFSET}, not 5.0",
+    '{"writer": "a", "position": {"x": 1}}': f"position.x: {SEGMENT}",
+    '{"writer": "a", "position": {"-1": 1}}': f"position.-1: {SEGMENT}",
+    '{"writer": "a", "position": {"00": 1}}': f"position.00: {SEGMENT}",
+    '{"writer": "a", "position": {"1000000000000000000": 1}}': (
+        f"position.1000000000000000000: {SEGMENT}"
+    ),
+    '{"writer": "a", "position": [1]}': "position: must be an object of segment to offset, not [1]",
+    f'{{"writer": "a", "time": {OVER}}}': f"time: {INT64}, not {OVER}",
+    f'{{"writer": "a", "time": {-OVER - 1}}}': f"time: {INT64}, not -9223372036854775809",
+    '{"writer": "a", "time": true}': f"time: {INT64}, not true",
+    '{"writer": "a", "time": "5"}': f'time: {INT64}, not "5"',
+    '{"writer": "a", "max_time": 1.5}': f"max_time: {INT64}, not 1.5",
+    '{"writer": "a b"}': f'writer: {NAME}, not "a b"',
+    '{"writer": "a\\n"}': f'writer: {NAME}, not "a\\n"',
+    '{"writer": ""}': f'writer: {NAME}, not ""',
+    '{"writer": 5}': f"writer: {NAME}, not 5",
+    '{"writer": null}': f"writer: {NAME}, not null",
+    '{"time": 5}': "writer: is missing",
+    '{"writer": "a", "key": "a b"}': f'key: {NAME}, not "a b"',
+    '{"writer": "a", "state": "dead"}': 'state: must be live, idle or left, not "dead"',
+    '{"writer": "a", "state": ["live"]}': 'state: must be live, idle or left, not ["live"]',
+    '{"writer": "a", "tiem": 5}': (
+        "tiem: is not a field; there are writer, time, key, max_time, state, position"
+    ),
+}
+
+
+@pytest.mark.parametrize(("note", "says"), BAD_NOTES.items())
+async def test_a_note_that_does_not_fit_is_named(call: Caller, note: str, says: str) -> None:
+    """The error says which note, which field or segment, and what it must be."""
+    body = f'{{"notes": [{{"writer": "fine", "time": 1}}, {note}]}}'
+    answer = await call.send("POST", f"{S}/notes", body.encode())
+
+    assert problem(answer) == (422, "invalid_request", f"body.notes.1.{says}")
+
+
+async def test_a_request_with_a_note_that_does_not_fit_changes_nothing(call: Caller) -> None:
+    """No note of it was taken, so it can be sent again, put right."""
+    await call.post(f"{S}/notes", {"notes": [{"writer": "a", "time": 9}, {"writer": "b b"}]})
+
+    assert await call.note({"writer": "a", "time": 1}) == [{"status": "accepted", "lower": 1}]
+
+
+async def test_a_refused_note_does_not_take_others_with_it(call: Caller) -> None:
+    """What regresses or names an unknown key is told; the rest of the request is durable."""
+    await call.note({"writer": "a", "time": 5, "position": {"0": 5}})
+    results = await call.note(
+        {"writer": "a", "time": 4},
+        {"writer": "a", "position": {"0": 4, "1": 4}},
+        {"writer": "a", "time": 8, "key": "nope"},
+        {"writer": "a", "time": 6},
+    )
+
+    assert results == [
+        {"status": "invalid_time", "last": 5},
+        {"status": "invalid_position", "last": {"0": 5}},
+        {"status": "unknown_key", "last": ["default"]},
+        {"status": "accepted", "lower": 6},
+    ]
+
+
+BAD_BODIES: dict[bytes, tuple[int, str, str]] = {
+    b"": (400, "malformed_json", "body: Input data was truncated"),
+    b'{"notes": [': (400, "malformed_json", "body: Input data was truncated"),
+    b"nonsense": (400, "malformed_json", "body: JSON is malformed: invalid character (byte 4)"),
+    b'{"notes": [{"writer": "\xff"}]}': (
+        400,
+        "malformed_json",
+        "body: 'utf-8' codec can't decode byte 0xff in position 0: invalid start byte",
+    ),
+    b"[]": (422, "invalid_request", "body: must be an object with the list notes, not []"),
+    b"{}": (422, "invalid_request", "body.notes: must be a list of notes, not null"),
+    b'{"notes": 5}': (422, "invalid_request", "body.notes: must be a list of notes, not 5"),
+    b'{"notes": []}': (422, "invalid_request", "body.notes: must be 1 to 1000 notes, not 0"),
+    b'{"notes": [5]}': (422, "invalid_request", "body.notes.0: must be an object, not 5"),
+    b'{"notes": [%s]}' % b",".join([b'{"writer":"a"}'] * 1001): (
+        422,
+        "invalid_request",
+        "body.notes: must be 1 to 1000 notes, not 1001",
+    ),
+    b'{"notes": [{"writer": "a"}], "more": 1}': (
+        422,
+        "invalid_request",
+        "body.more: is not a field; there are notes",
+    ),
+}
+
+
+@pytest.mark.parametrize(("body", "told"), BAD_BODIES.items())
+async def test_a_body_of_notes_that_does_not_fit_is_explained(
+    call: Caller, body: bytes, told: tuple[int, str, str]
+) -> None:
+    """400 where it is no JSON, 422 with the place where it is not notes."""
+    answer = await call.send("POST", f"{S}/notes", body)
+
+    assert problem(answer) == told
+
+
+@pytest.mark.parametrize("body", [b'{"x":' + b"[" * 100_000, b'{"notes":' + b"[" * 100_000])
+async def test_deep_nesting_breaks_nothing(call: Caller, body: bytes) -> None:
+    """It is refused like any other nonsense."""
+    answer = await call.send("POST", f"{S}/notes", body)
+
+    assert problem(answer)[:2] == (422, "invalid_request")
+
+
+async def test_ten_faults_of_a_body_are_told_at_once(call: Caller) -> None:
+    """Enough to put it right, not so many that the answer is as large as the request."""
+    answer = await call.post(f"{S}/notes", {"notes": [{"writer": "a b", "time": "x"}] * 20})
+
+    assert len(answer.json()["errors"]) == 10

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+from controller.api.front import MAX_BODY, read_body
+from tests.support.http import problem
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from tests.support.http import Caller
+
+pytestmark = pytest.mark.anyio
+
+S = "/v1/streams/s"
+
+
+@pytest.mark.parametrize("path", [f"{S}/notes", f"{S}/time-window"])
+async def test_a_body_over_one_mebibyte_is_refused(call: Caller, path: str) -> None:
+    """Before anything looks into it."""
+    answer = await call.send("POST", path, b" " * (MAX_BODY + 1))
+
+    assert problem(answer) == (413, "too_large", "the body is over 1048576 bytes")
+
+
+async def test_a_body_of_one_mebibyte_is_read(call: Caller) -> None:
+    """The limit itself is within it."""
+    note = b'{"notes": [{"writer": "a"}]}'
+    answer = await call.send("POST", f"{S}/notes", note.ljust(MAX_BODY))
+
+    assert answer.status_code == 200
+
+
+async def test_a_chunked_body_over_one_mebibyte_is_refused(call: Caller) -> None:
+    """Without a length in the header it is measured as it comes."""
+
+    async def chunks() -> AsyncIterator[bytes]:
+        for _ in range(MAX_BODY // 65536 + 1):
+            yield b" " * 65536
+
+    answer = await call.client.post(f"{S}/notes", content=chunks())
+
+    assert problem(answer)[:2] == (413, "too_large")
+
+
+async def test_a_chunked_body_is_read_whole(call: Caller) -> None:
+    """However it is cut."""
+
+    async def chunks() -> AsyncIterator[bytes]:
+        for byte in b'{"notes": [{"writer": "a", "time": 3}]}':
+            yield bytes([byte])
+
+    answer = await call.client.post(f"{S}/notes", content=chunks())
+
+    assert answer.json() == {"results": [{"status": "accepted", "lower": 3}]}
+
+
+async def test_a_client_that_hangs_up_halfway_asked_for_nothing(call: Caller) -> None:
+    """Half of a PUT is not a PUT without a body, which would make a stream."""
+    sent: list[Any] = []
+    messages = [{"type": "http.request", "body": b"", "more_body": True}]
+
+    async def receive() -> dict[str, Any]:
+        return messages.pop(0) if messages else {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:  # noqa: ANN401 - any ASGI message
+        sent.append(message)
+
+    transport = call.client._transport
+    assert isinstance(transport, httpx.ASGITransport)
+    scope = {
+        "type": "http",
+        "method": "PUT",
+        "path": "/v1/streams/half",
+        "query_string": b"",
+        "headers": [],
+    }
+    await transport.app(scope, receive, send)
+
+    assert (sent, call.controller.world.names()) == ([], ["s"])
+
+
+async def test_an_empty_body_is_one() -> None:
+    """A request that ends at once has no bytes, and is not too large."""
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request"}
+
+    assert await read_body(receive) == b""

@@ -1,0 +1,346 @@
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support.controllers import serve_for, until
+
+if TYPE_CHECKING:
+    from tests.support.controllers import GivenTime
+    from tests.support.http import Caller
+
+pytestmark = pytest.mark.anyio
+
+S = "/v1/streams/s"
+WALL = 1_700_000_000_000
+MARK = {
+    "seq": 1,
+    "lower": 5,
+    "upper": 8,
+    "cut": {"0": 10, "3": 7},
+    "written_at": WALL,
+    "left_out": [],
+}
+NOTE = {"writer": "UA", "time": 5, "position": {"0": 10, "3": 7}, "max_time": 8}
+
+
+async def test_a_stream_is_created_with_the_defaults(call: Caller) -> None:
+    """201, and every setting in the answer."""
+    answer = await call.put("/v1/streams/flights.2013", {})
+
+    body = answer.json()
+    assert (answer.status_code, body) == (
+        201,
+        {
+            "name": "flights.2013",
+            "id": body["id"],
+            "writer_timeout_ms": 60_000,
+            "mark_interval_ms": 200,
+            "returning_writer": "hold",
+            "keys": ["default"],
+            "mark_retention_ms": 604_800_000,
+            "marks": {"default": None},
+            "scale_events": [],
+        },
+    )
+
+
+async def test_a_stream_needs_no_body(call: Caller) -> None:
+    """A bare PUT is the shortest way to begin."""
+    answer = await call.client.put("/v1/streams/bare")
+
+    assert answer.status_code == 201
+
+
+async def test_a_stream_is_updated(call: Caller) -> None:
+    """200, the same id, and what was not named as before."""
+    before = (await call.get(S)).json()
+    answer = await call.put(S, {"returning_writer": "exclude"})
+
+    assert (answer.status_code, answer.json()) == (200, before | {"returning_writer": "exclude"})
+
+
+async def test_a_stream_shows_its_last_mark_per_key(call: Caller) -> None:
+    """`null` where a key has none yet."""
+    await call.put(S, {"keys": ["default", "other"]})
+    await call.note(NOTE)
+
+    assert (await call.get(S)).json()["marks"] == {"default": MARK, "other": None}
+
+
+async def test_streams_are_listed_a_page_at_a_time(call: Caller) -> None:
+    """By name; `next` leads on and ends as null."""
+    for name in ("c", "a", "b"):
+        await call.put(f"/v1/streams/{name}", {})
+    first = (await call.get("/v1/streams", limit=3)).json()
+    second = (await call.get("/v1/streams", limit=3, after=first["next"])).json()
+
+    pages = [([s["name"] for s in page["streams"]], page["next"]) for page in (first, second)]
+    assert pages == [(["a", "b", "c"], "c"), (["s"], None)]
+
+
+async def test_a_stream_is_removed(call: Caller) -> None:
+    """204 without a body, then 404."""
+    removed = await call.client.delete(S)
+    after = await call.get(S)
+
+    assert (removed.status_code, removed.content, after.status_code) == (204, b"", 404)
+
+
+async def test_notes_are_answered_in_order(call: Caller) -> None:
+    """Accepted with the lower of that moment, or refused with what was stored."""
+    results = await call.note(
+        NOTE,
+        {"writer": "UA", "time": 4},
+        {"writer": "UA", "position": {"0": 9, "3": 6, "4": 1}},
+        {"writer": "UA", "time": 9, "key": "nope"},
+        {"writer": "UA", "time": 9, "state": "idle"},
+        {"writer": "DL"},
+    )
+
+    assert results == [
+        {"status": "accepted", "lower": 5},
+        {"status": "invalid_time", "last": 5},
+        {"status": "invalid_position", "last": {"0": 10, "3": 7}},
+        {"status": "unknown_key", "last": ["default"]},
+        {"status": "accepted", "lower": 9},
+        {"status": "accepted", "lower": 9},
+    ]
+
+
+async def test_a_note_before_the_first_mark_has_no_lower(call: Caller) -> None:
+    """`null`: nothing is late yet."""
+    results = await call.note({"writer": "UA"})
+
+    assert results == [{"status": "accepted", "lower": None}]
+
+
+async def test_a_thousand_notes_fit_a_request(call: Caller) -> None:
+    """The largest batch is answered note by note."""
+    results = await call.note(*({"writer": f"w{i}", "time": 1} for i in range(1000)))
+
+    assert results == [{"status": "accepted", "lower": 1}] * 1000
+
+
+async def test_int64_is_kept_exactly(call: Caller) -> None:
+    """The least and the largest time, and the largest offset, survive the way in and out."""
+    least, largest = -(2**63), 2**63 - 1
+    await call.note({"writer": "a", "time": least, "position": {"0": largest}})
+    await call.note({"writer": "a", "time": largest, "position": {str(10**18 - 1): largest}})
+    marks = (await call.get(f"{S}/marks")).json()["marks"]
+
+    shown = [(mark["lower"], mark["cut"]) for mark in marks]
+    assert shown == [
+        (least, {"0": largest}),
+        (largest, {"0": largest, str(10**18 - 1): largest}),
+    ]
+
+
+async def test_writers_are_listed_the_holder_first(call: Caller, time: GivenTime) -> None:
+    """Each with its state, times, position and since when it holds, in Unix ms."""
+    await call.note({"writer": "a", "time": 9, "position": {"0": 4}}, {"writer": "gone"})
+    await call.note({"writer": "gone", "state": "left"}, {"writer": "z"})
+    serve_for(call.controller, time, 300)
+    await call.note({"writer": "a", "time": 12})
+    page = (await call.get(f"{S}/writers", limit=2)).json()
+    rest = (await call.get(f"{S}/writers", limit=2, start=page["next"])).json()
+
+    row: dict[str, Any] = {"state": "live", "times": {}, "position": {}, "noted_at": WALL}
+    z = row | {"writer": "z", "holding_since": WALL}
+    a = row | {"writer": "a", "times": {"default": 12}, "position": {"0": 4}}
+    a |= {"noted_at": WALL + 300, "holding_since": None}
+    gone = row | {"writer": "gone", "state": "left", "holding_since": None}
+    assert (page, rest) == ({"writers": [z, a], "next": 2}, {"writers": [gone], "next": None})
+
+
+async def test_a_writer_left_out_is_shown_as_such(call: Caller, time: GivenTime) -> None:
+    """Its state tells why time goes on without it, and the mark names it."""
+    await call.put(S, {"writer_timeout_ms": 1000})
+    await call.note({"writer": "silent"}, {"writer": "a", "time": 5})
+    serve_for(call.controller, time, 1100)
+    await until(lambda: call.controller.stream("s").history(None).last is not None)
+    rows = (await call.get(f"{S}/writers")).json()["writers"]
+    marks = (await call.get(f"{S}/marks")).json()["marks"]
+
+    states = {row["writer"]: row["state"] for row in rows}
+    assert (states, marks[0]["left_out"]) == ({"a": "live", "silent": "left_out"}, ["silent"])
+
+
+async def test_marks_are_given_after_a_seq(call: Caller) -> None:
+    """In order, at most `limit`, with the id of the stream they belong to."""
+    await call.note(NOTE, {"writer": "UA", "time": 6}, {"writer": "UA", "time": 7})
+    stream_id = (await call.get(S)).json()["id"]
+    answer = (await call.get(f"{S}/marks", after=1, limit=1)).json()
+
+    second = MARK | {"seq": 2, "lower": 6}
+    assert answer == {"stream_id": stream_id, "scale_events": 0, "marks": [second]}
+
+
+async def test_a_long_poll_is_answered_by_the_mark(call: Caller) -> None:
+    """The answer comes with the mark, long before the wait is over."""
+    poll = asyncio.create_task(call.get(f"{S}/marks", wait_ms=30_000))
+    await until(lambda: len(call.controller._bell) == 1)
+    await call.note(NOTE)
+
+    assert (await poll).json()["marks"] == [MARK]
+
+
+async def test_a_long_poll_of_a_removed_stream_is_a_404(call: Caller) -> None:
+    """The reader learns it at once."""
+    poll = asyncio.create_task(call.get(f"{S}/marks", wait_ms=30_000))
+    await until(lambda: len(call.controller._bell) == 1)
+    await call.client.delete(S)
+    answer = await poll
+
+    assert (answer.status_code, answer.json()["code"]) == (404, "unknown_stream")
+
+
+async def test_a_position_becomes_a_time_window(call: Caller) -> None:
+    """Both bounds with the seq of their marks; null where there is none."""
+    await call.note(NOTE)
+    await call.note({"writer": "UA", "time": 6, "position": {"0": 20}, "max_time": 30})
+    at_first = await call.post(f"{S}/time-window", {"position": {"0": 10, "3": 7}})
+    before = await call.post(f"{S}/time-window", {"position": {"0": 9}, "key": "default"})
+
+    assert (at_first.json(), before.json()) == (
+        {"lower": 5, "upper": 30, "lower_seq": 1, "upper_seq": 2},
+        {"lower": None, "upper": 8, "lower_seq": None, "upper_seq": 1},
+    )
+
+
+async def test_the_cut_of_a_time_is_the_first_mark_complete_to_it(call: Caller) -> None:
+    """Read up to its cut and you have all below that time."""
+    await call.note(NOTE, {"writer": "UA", "time": 50})
+    answer = await call.get(f"{S}/cut", complete_to=4)
+
+    assert (answer.status_code, answer.json()) == (200, MARK)
+
+
+async def test_a_time_that_is_not_complete_yet_is_a_404(call: Caller) -> None:
+    """With the current lower in the problem."""
+    await call.note(NOTE)
+    answer = await call.get(f"{S}/cut", complete_to=6)
+
+    assert (answer.status_code, answer.json()) == (
+        404,
+        {
+            "type": "urn:noted-time:problem:not_complete_yet",
+            "title": "Not complete yet",
+            "status": 404,
+            "code": "not_complete_yet",
+            "detail": "time 6 is not complete yet: the lower is 5",
+            "complete_to": 6,
+            "lower": 5,
+        },
+    )
+
+
+async def test_a_reader_group_has_one_position_and_window(call: Caller) -> None:
+    """Readers report, one goes offline, and the group stands where its segments do."""
+    await call.note(NOTE)
+    await call.put(f"{S}/reader-groups/g/readers/a", {"position": {"0": 12}})
+    await call.put(f"{S}/reader-groups/g/readers/b", {"position": {"3": 7}})
+    window = {"lower": 5, "upper": None, "lower_seq": 1, "upper_seq": None}
+    together = (await call.get(f"{S}/reader-groups/g")).json()
+    back = await call.post(f"{S}/reader-groups/g/readers/a/offline", {"position": {"0": 9}})
+
+    none = {"lower": None, "upper": 8, "lower_seq": None, "upper_seq": 1}
+    assert (together, back.json()) == (
+        {
+            "position": {"0": 12, "3": 7},
+            "readers": {"a": {"0": 12}, "b": {"3": 7}},
+            "windows": {"default": window},
+        },
+        {
+            "position": {"0": 9, "3": 7},
+            "readers": {"b": {"3": 7}},
+            "windows": {"default": none},
+        },
+    )
+
+
+async def test_a_reader_without_segments_gets_the_window_of_its_group(call: Caller) -> None:
+    """An empty report is one."""
+    answer = await call.put(f"{S}/reader-groups/g/readers/spare", {"position": {}})
+
+    none = {"lower": None, "upper": None, "lower_seq": None, "upper_seq": None}
+    assert answer.json() == {
+        "position": {},
+        "readers": {"spare": {}},
+        "windows": {"default": none},
+    }
+
+
+async def test_a_stream_scales(call: Caller) -> None:
+    """The event is shown with the stream, and a repeat changes nothing."""
+    await call.note(NOTE)
+    event = {"sealed": {"0": 500}, "created": {"20": [0], "21": [0]}}
+    answers = [await call.post(f"{S}/scale", event) for _ in range(2)]
+
+    shown = [(answer.status_code, answer.json()["scale_events"]) for answer in answers]
+    assert shown == [(200, [event])] * 2
+
+
+async def test_explain_names_whom_time_waits_for(call: Caller, time: GivenTime) -> None:
+    """Since when, until when, and where time would be without each."""
+    await call.note({"writer": "slow", "time": 5}, {"writer": "a", "time": 9})
+    serve_for(call.controller, time, 400)
+    answer = (await call.get(f"{S}/explain")).json()
+
+    assert answer == {
+        "decision": "hold",
+        "lower": 5,
+        "next_lower": None,
+        "waiting_for": [{"writer": "slow", "time": 5, "since_ms": 400, "left_out_in_ms": 59_600}],
+        "without": {"slow": 9},
+    }
+
+
+async def test_explain_says_when_all_is_quiet(call: Caller) -> None:
+    """Nobody is waited for, and nothing is left to mark."""
+    await call.note({"writer": "a", "time": 5, "state": "left"})
+    answer = (await call.get(f"{S}/explain", key="default")).json()
+
+    assert answer == {
+        "decision": "quiet",
+        "lower": 5,
+        "next_lower": None,
+        "waiting_for": [],
+        "without": {},
+    }
+
+
+async def test_explain_says_when_time_is_about_to_go_on(call: Caller) -> None:
+    """Within the mark interval the decision is to advance, and to where."""
+    await call.put(S, {"mark_interval_ms": 60_000})
+    await call.note({"writer": "a", "time": 5})
+    await call.note({"writer": "a", "time": 6})
+    answer = (await call.get(f"{S}/explain")).json()
+
+    assert (answer["decision"], answer["lower"], answer["next_lower"]) == ("advance", 5, 6)
+
+
+async def test_health_is_told(call: Caller) -> None:
+    """Alive and ready, each with a word."""
+    answers = [await call.get("/healthz"), await call.get("/readyz")]
+
+    told = [(answer.status_code, answer.json()) for answer in answers]
+    assert told == [(200, {"status": "ok"}), (200, {"status": "ready"})]
+
+
+async def test_metrics_tell_of_notes_marks_and_holders(call: Caller) -> None:
+    """In Prometheus' text format, by status, stream and key."""
+    await call.note(NOTE, {"writer": "UA", "time": 1}, {"writer": "slow"})
+    answer = await call.get("/metrics")
+
+    wanted = {
+        'noted_time_notes_total{status="accepted"} 2.0',
+        'noted_time_notes_total{status="invalid_time"} 1.0',
+        "noted_time_marks_total 1.0",
+        'noted_time_holders{stream="s"} 2.0',
+        'noted_time_members{stream="s"} 2.0',
+        'noted_time_lower{key="default",stream="s"} 5.0',
+    }
+    assert wanted - set(answer.text.splitlines()) == set()

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support.processes import ServeProcess, environment
+
+if TYPE_CHECKING:
+    from tests.support.http import Caller
+
+HERE = Path(__file__).parent
+
+ROUTES = {
+    "/healthz": {"get"},
+    "/metrics": {"get"},
+    "/readyz": {"get"},
+    "/v1/streams": {"get"},
+    "/v1/streams/{stream}": {"delete", "get", "put"},
+    "/v1/streams/{stream}/cut": {"get"},
+    "/v1/streams/{stream}/explain": {"get"},
+    "/v1/streams/{stream}/marks": {"get"},
+    "/v1/streams/{stream}/notes": {"post"},
+    "/v1/streams/{stream}/reader-groups/{group}": {"get"},
+    "/v1/streams/{stream}/reader-groups/{group}/readers/{reader}": {"put"},
+    "/v1/streams/{stream}/reader-groups/{group}/readers/{reader}/offline": {"post"},
+    "/v1/streams/{stream}/scale": {"post"},
+    "/v1/streams/{stream}/time-window": {"post"},
+    "/v1/streams/{stream}/writers": {"get"},
+}
+
+
+@pytest.mark.anyio
+async def test_the_document_describes_every_route(call: Caller) -> None:
+    """All calls of the contract are there, the hot one among them."""
+    document = (await call.get("/openapi.json")).json()
+
+    assert {path: set(operations) for path, operations in document["paths"].items()} == ROUTES
+
+
+@pytest.mark.anyio
+async def test_the_document_knows_the_body_of_the_hot_route(call: Caller) -> None:
+    """A note's fields, their bounds, and that no other is taken."""
+    document = (await call.get("/openapi.json")).json()
+    body = document["paths"]["/v1/streams/{stream}/notes"]["post"]["requestBody"]
+    notes = body["content"]["application/json"]["schema"]["properties"]["notes"]
+
+    note: dict[str, Any] = notes["items"]
+    bounds = (notes["minItems"], notes["maxItems"], note["required"], note["additionalProperties"])
+    fields = {"writer", "time", "position", "key", "max_time", "state"}
+    assert (bounds, set(note["properties"])) == ((1, 1000, ["writer"], False), fields)
+
+
+@pytest.mark.anyio
+async def test_every_problem_of_the_document_is_a_problem_document(call: Caller) -> None:
+    """No answer but a success is described as plain JSON."""
+    document = (await call.get("/openapi.json")).json()
+    described = {
+        (media_type, content["schema"]["$ref"])
+        for operations in document["paths"].values()
+        for operation in operations.values()
+        for status, response in operation["responses"].items()
+        for media_type, content in response.get("content", {}).items()
+        if int(status) >= 400
+    }
+
+    assert described == {("application/problem+json", "#/components/schemas/Problem")}
+
+
+@pytest.mark.anyio
+async def test_no_page_loads_scripts_from_elsewhere(call: Caller) -> None:
+    """The interactive pages of the framework are switched off."""
+    pages = [await call.get("/docs"), await call.get("/redoc")]
+
+    assert [page.status_code for page in pages] == [404, 404]
+
+
+def test_schemathesis_finds_nothing(tmp_path: Path) -> None:
+    """Hundreds of good and bad requests against the real server agree with the document."""
+    with ServeProcess(tmp_path, "--database", "memory:").ready() as controller:
+        found = subprocess.run(
+            [
+                *(sys.executable, "-m", "schemathesis.cli"),
+                *("--config-file", str(HERE / "schemathesis.toml")),
+                *("run", f"{controller.url}/openapi.json"),
+            ],
+            cwd=tmp_path,
+            env=environment(SCHEMATHESIS_HOOKS="tests.controller.api.schema_hooks"),
+            capture_output=True,
+            text=True,
+            timeout=200,
+            check=False,
+        )
+
+    assert (found.returncode, "17 selected / 17 total" in found.stdout) == (0, True), found.stdout

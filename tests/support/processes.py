@@ -1,0 +1,109 @@
+"""A controller in a process of its own, as `python -m controller serve` starts it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+ROOT = Path(__file__).resolve().parents[2]
+PATIENCE_S = 30.0
+
+
+def environment(**variables: str) -> dict[str, str]:
+    """Return the environment of a child: this clone's packages, none of our own settings."""
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith("NOTED_TIME_")}
+    return inherited | {"PYTHONPATH": str(ROOT), "COLUMNS": "200"} | variables
+
+
+def command(*arguments: str, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run a command of `noted-time` to its end."""
+    return subprocess.run(
+        [sys.executable, "-m", "controller", *arguments],
+        cwd=cwd,
+        env=environment(**variables),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+
+
+class ServeProcess:
+    """A running `serve` on a port of its own choice; its log goes to a file.
+
+    Leaving the block kills it, as nothing else would.
+    """
+
+    def __init__(self, directory: Path, *options: str, port: int = 0, **variables: str) -> None:
+        """Start it on the database `noted-time.db` in the directory; `ready` waits for it."""
+        self.log_file = directory / f"{time.monotonic_ns()}.log"
+        with self.log_file.open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "controller", "serve", "--port", str(port), *options],
+                cwd=directory,
+                env=environment(**variables),
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.kill()
+
+    def ready(self) -> ServeProcess:
+        """Wait until it listens; raises `AssertionError` with its log where it does not."""
+        deadline = time.monotonic() + PATIENCE_S
+        while not self._listens():
+            assert self.process.poll() is None, self.text()
+            assert time.monotonic() < deadline, self.text()
+            time.sleep(0.02)
+        return self
+
+    @property
+    def port(self) -> int:
+        """The port it listens on."""
+        serving = next(line for line in self.log() if line["event"] == "serving")
+        return int(serving["address"][1])
+
+    @property
+    def url(self) -> str:
+        """Where it is called."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def text(self) -> str:
+        """Return the log so far."""
+        return self.log_file.read_text()
+
+    def log(self) -> list[dict[str, Any]]:
+        """Return the finished lines of the log, decoded."""
+        return [json.loads(line) for line in self.text().splitlines(keepends=True) if "\n" in line]
+
+    def kill(self) -> None:
+        """End it as a power cut would."""
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self) -> tuple[int, float]:
+        """Ask it to stop; returns its exit status and how many seconds it took."""
+        begun = time.monotonic()
+        self.process.terminate()
+        status = self.process.wait(timeout=PATIENCE_S)
+        return status, time.monotonic() - begun
+
+    def _listens(self) -> bool:
+        return '"serving"' in self.text() and any(line["event"] == "serving" for line in self.log())
