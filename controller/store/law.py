@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from noted_time import Conflict
 from noted_time.errors import MarkConflict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from collections.abc import Set as AbstractSet
 
     from controller.store.port import AppendedMark, Batch
 
@@ -47,14 +45,3 @@ def check_marks(last: Mapping[tuple[str, str], int], marks: Iterable[AppendedMar
         if seq != seqs.get(chain, 0) + 1:
             raise MarkConflict(*chain, seq)
         seqs[chain] = seq
-
-
-def check_streams(batch: Batch, living: AbstractSet[str]) -> None:
-    """Raise `Conflict` where the batch writes to a stream that is not among the living ids."""
-    written = {stream_id for stream_id, _ in batch.members}
-    written.update(stream_id for stream_id, _, _ in batch.scales)
-    written.update(appended.stream_id for appended in batch.marks)
-    written.update(reader.stream_id for reader in batch.readers)
-    missing = written - living
-    if missing:
-        raise Conflict(f"there is no stream with the id {min(missing)!r}")

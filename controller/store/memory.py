@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from controller.store.law import check_marks, check_streams, without_dropped
+from controller.store.law import check_marks, without_dropped
 from controller.store.port import StoreUnavailable
 from noted_time import Conflict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from collections.abc import Set as AbstractSet
 
     from controller.store.port import AppendedMark, Batch, ReaderRecord, StreamRecord
     from noted_time import MemberRecord, ScaleEvent
@@ -64,7 +65,7 @@ class MemoryStore:
         self.ping()
         batch = without_dropped(batch)
         streams = self._streams_after(batch)
-        check_streams(batch, streams.keys())
+        _check_streams(batch, streams.keys())
         scales = self._scales_after(batch)
         check_marks(self._last_seqs(batch), batch.marks)
         for stream_id in batch.dropped:
@@ -134,3 +135,13 @@ class MemoryStore:
         marks = self._marks.get((stream_id, key), {})
         for each in [each for each in list(marks)[:-1] if each <= seq]:
             del marks[each]
+
+
+def _check_streams(batch: Batch, living: AbstractSet[str]) -> None:
+    written = {stream_id for stream_id, _ in batch.members}
+    written.update(stream_id for stream_id, _, _ in batch.scales)
+    written.update(appended.stream_id for appended in batch.marks)
+    written.update(reader.stream_id for reader in batch.readers)
+    missing = written - living
+    if missing:
+        raise Conflict(f"there is no stream with the id {min(missing)!r}")

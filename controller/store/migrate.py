@@ -11,6 +11,7 @@ from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
+from alembic.util import CommandError
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from controller.store.port import StoreUnavailable
@@ -117,4 +118,7 @@ def _upgrade(connection: Connection) -> None:
     with as_file(files("migrations")) as directory:
         config = Config(attributes={"connection": connection})
         config.set_main_option("script_location", directory.as_posix().replace("%", "%%"))
-        command.upgrade(config, REVISION)
+        try:
+            command.upgrade(config, REVISION)
+        except CommandError as error:
+            raise StoreUnavailable(f"the migrations do not lead from there: {error}") from error

@@ -7,7 +7,7 @@ a batch's rows as they are, several times faster than SQLAlchemy's own bulk inse
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import bindparam, delete, exists, func, select, update
 from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
@@ -19,7 +19,7 @@ from controller.store.schema import mark, member, reader, scale, service_clock, 
 from noted_time import Conflict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from sqlalchemy import (
         ColumnElement,
@@ -39,17 +39,16 @@ if TYPE_CHECKING:
 ROWS_AT_A_TIME = 1000
 
 
-class Upsert(Protocol):
-    """How a dialect says: insert, or replace what is not in the primary key."""
-
-    def __call__(self, table: Table) -> ClauseElement:
-        """Return the statement that takes one row of `table`."""
-
-
 class SqlStore:
-    """A `Store` over two engines of one database, of which `writing` begins as a writer."""
+    """A `Store` over two engines of one database, of which `writing` begins as a writer.
 
-    def __init__(self, reading: Engine, writing: Engine, upsert: Upsert) -> None:
+    `upsert` gives the dialect's statement that inserts one row of a table, or replaces all that is
+    not its primary key.
+    """
+
+    def __init__(
+        self, reading: Engine, writing: Engine, upsert: Callable[[Table], ClauseElement]
+    ) -> None:
         self._reading = reading
         self._writing = writing
         self._closed = False
@@ -69,7 +68,8 @@ class SqlStore:
 
     def service_ms(self) -> int:
         """Return the service clock as of the last commit, 0 at first."""
-        return next(self._rows(select(service_clock.c.service_ms)))[0]  # type: ignore[no-any-return]
+        ((service_ms,),) = self._rows(select(service_clock.c.service_ms))
+        return int(service_ms)
 
     def streams(self) -> list[StreamRecord]:
         """Return all streams in the order of their names."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 import sqlite3
 import subprocess
 import sys
-from contextlib import closing
+from contextlib import closing, contextmanager
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from alembic.migration import MigrationContext
+from alembic.operations import Operations
 from alembic.script import ScriptDirectory
 from sqlalchemy import Column, MetaData, Text
 
@@ -25,12 +27,14 @@ from controller.store.migrate import (
 from controller.store.open import open_store
 from controller.store.port import StoreUnavailable
 from controller.store.schema import REVISION, metadata
-from controller.store.sqlite import file_of
+from controller.store.sqlite import check_references, file_of, migration_engine
 from noted_time import Rejected
 from tests.support.stored import of_one_stream, seqs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+
+    from sqlalchemy import Connection
 
 
 @pytest.fixture
@@ -45,6 +49,15 @@ def at_revision(url: str, number: str) -> str:
     with closing(sqlite3.connect(file_of(url))) as connection, connection:
         connection.execute("UPDATE alembic_version SET version_num = ?", (number,))
     return url
+
+
+@contextmanager
+def once(url: str) -> Iterator[Connection]:
+    """Connect as a migration does."""
+    engine = migration_engine(file_of(url))
+    with engine.connect() as connection:
+        yield connection
+    engine.dispose()
 
 
 def test_a_migrated_database_can_be_opened(url: str) -> None:
@@ -134,6 +147,39 @@ def test_a_database_of_another_program_is_not_migrated_over(url: str) -> None:
     with closing(sqlite3.connect(file_of(url))) as connection:
         tables = connection.execute("SELECT name FROM sqlite_schema").fetchall()
     assert tables == [("mark",)]
+
+
+def test_a_revision_that_never_was_is_not_migrated_from(url: str) -> None:
+    """The error is the store's, and names the revision."""
+    at_revision(url, "0000")
+
+    with pytest.raises(StoreUnavailable, match="0000"):
+        migrate(url)
+
+
+def test_a_table_that_others_refer_to_can_be_altered(url: str) -> None:
+    """SQLite makes it anew; what belongs to its rows stays all the same."""
+    migrate(url)
+    with closing(open_store(url)) as store:
+        store.commit(of_one_stream(upto=2))
+    with once(url) as connection, connection.begin():
+        operations = Operations(MigrationContext.configure(connection))
+        with operations.batch_alter_table("stream", recreate="always") as altered:
+            altered.add_column(Column("colour", Text))
+        check_references(connection)
+
+    with closing(open_store(url)) as store:
+        assert seqs(store) == [1, 2]
+
+
+def test_rows_that_a_migration_leaves_without_their_stream_are_found(url: str) -> None:
+    """Foreign keys are off meanwhile, so it is asked at the end."""
+    migrate(url)
+    with once(url) as connection:
+        connection.exec_driver_sql("INSERT INTO scale VALUES ('nobody', 1, '{}', '{}')")
+
+        with pytest.raises(StoreUnavailable, match=r"rows of no stream.*scale"):
+            check_references(connection)
 
 
 def test_the_migrations_lead_to_the_tables_of_the_schema(url: str) -> None:
