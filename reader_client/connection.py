@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -14,6 +15,7 @@ from noted_time.problems import error_of
 from noted_time.wire import position_to_wire
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Mapping
 
 Json = dict[str, Any]
@@ -40,6 +42,7 @@ class Connection:
             base_url=url,
             timeout=ANSWER_S,
             limits=httpx.Limits(max_connections=None),
+            verify=_authorities(),
             transport=transport,
             trust_env=transport is None,
         )
@@ -112,6 +115,12 @@ class Connection:
                 self._sockets.add(connected)
                 if self._hung_up:
                     _shut(connected)
+
+
+@cache
+def _authorities() -> ssl.SSLContext:
+    """Return what certificates are checked against; reading it takes 30 ms, so it is shared."""
+    return httpx.create_ssl_context()
 
 
 def _shut(connected: socket.socket) -> None:

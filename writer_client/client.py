@@ -50,6 +50,8 @@ class WriterClient:
     come back or time out. At interpreter exit, clients that are still open flush for at most two
     seconds and do not leave.
 
+    *Lifetime.* An open client is kept alive by its thread, also when nothing else refers to it.
+
     *Processes.* A client belongs to the process that made it. A forked child must make its own,
     under a writer name of its own; calls on the parent's raise `Rejected` there.
     """

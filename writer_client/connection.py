@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -11,6 +12,7 @@ from noted_time.problems import error_of
 from noted_time.wire import note_to_wire
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Sequence
 
     from noted_time.note import Note
@@ -26,7 +28,11 @@ class Connection:
         self._stream = stream
         self._path = f"/v1/streams/{stream}/notes"
         self._http = httpx.Client(
-            base_url=url, timeout=timeout_s, transport=transport, trust_env=transport is None
+            base_url=url,
+            timeout=timeout_s,
+            verify=_authorities(),
+            transport=transport,
+            trust_env=transport is None,
         )
 
     def post(self, notes: Sequence[Note]) -> list[dict[str, Any]]:
@@ -53,6 +59,12 @@ class Connection:
             return body
         after = answer.headers.get("retry-after")
         raise error_of(answer.status_code, body, stream=self._stream, retry_after=after)
+
+
+@cache
+def _authorities() -> ssl.SSLContext:
+    """Return what certificates are checked against; reading it takes 30 ms, so it is shared."""
+    return httpx.create_ssl_context()
 
 
 def _results(body: dict[str, Any], count: int) -> list[dict[str, Any]]:

@@ -186,7 +186,11 @@ class Outbox:
     def dropped(self, error: Rejected) -> None:
         """Give the batch under way up: the controller would refuse it again as it is."""
         self._in_flight = ()
-        self._refused["request"] = error
+        self.complain(error)
+
+    def complain(self, error: Rejected) -> None:
+        """Have the caller told of an error with the next refusals."""
+        self._refused[type(error)] = error
 
     # What is known
 

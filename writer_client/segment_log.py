@@ -30,6 +30,10 @@ class SegmentLogWriter:
 
     `event_time` names the column with the event times (int64 ms, or a timestamp of any unit), or
     gives one column for each key of the stream: ``{"order_time": "ordered", "ship_time": "sent"}``.
+
+    With a `client`, a writer that is not live joins before it appends. That does not wait for the
+    controller: where no row may be late, `join` and `flush` the client before the first append, and
+    stamp and append inside `client.writing()` where time is noted automatically.
     """
 
     def __init__(  # noqa: PLR0913 - one keyword for each thing there is to choose
@@ -92,6 +96,7 @@ class SegmentLogWriter:
                 return files.end
             table = as_table(rows, files.schema)
             spans = {key: span_of(table, column) for key, column in self._columns.items()}
+            self._join()
             end = files.append(table)
             self._count_late(table, spans)
             self._track(files.segment, end, spans)
@@ -109,6 +114,11 @@ class SegmentLogWriter:
         with self._lock:
             self.client.note_time(time, self._position, key=key, max_time=self._largest.get(key))
             self._noted[key] = time
+
+    def _join(self) -> None:
+        """Be waited for before writing, as far as that is possible without waiting here."""
+        if self.client is not None and self.client.state != "live":
+            self.client.join()
 
     def _segment(self, segment: int | None) -> SegmentFiles:
         if segment is None and len(self._files) == 1:

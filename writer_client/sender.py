@@ -150,7 +150,10 @@ class Sender:
     def _beat_if_due(self, now: float) -> None:
         if self._beat is not None and now >= self._next_beat:
             self._next_beat = now + self._pace.period_s
-            self._beat()
+            try:
+                self._beat()
+            except Exception as error:  # noqa: BLE001 - the sender outlives a clock of the caller's
+                self._outbox.complain(Rejected(f"the clock could not be noted: {error}"))
 
     def _settle(self, batch: Batch) -> None:
         try:

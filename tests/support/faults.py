@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import httpx
 
-Fault = Literal["no connection", "no answer", "busy", "nonsense"]
+Fault = Literal["no connection", "no answer", "busy", "nonsense", "refused"]
 
 
 class Faults(httpx.BaseTransport):
@@ -36,6 +36,8 @@ class Faults(httpx.BaseTransport):
             raise httpx.ConnectError("no connection", request=request)
         if fault == "busy":
             return httpx.Response(503, headers={"Retry-After": str(self._retry_after_s)})
+        if fault == "refused":
+            return httpx.Response(403, json={"title": "Forbidden", "detail": "no such door"})
         if fault == "nonsense":
             return httpx.Response(200, text="<html>welcome to the hotel</html>")
         answer = self._network.handle_request(request)

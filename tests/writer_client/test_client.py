@@ -177,6 +177,19 @@ def test_notes_wait_for_their_stream_to_be_created(served: Served) -> None:
     assert served.writers("made-later")["UA"]["times"] == {"default": 5}
 
 
+def test_a_refused_request_is_reported_and_others_go_on(served: Served, stream: str) -> None:
+    """What nobody would accept as it is is not tried again; what is noted later arrives."""
+    network = Faults("refused")
+    with WriterClient(served.url, stream, "UA", backoff=SOON, transport=network) as client:
+        client.note_time(5, {0: 10})
+        with pytest.raises(Rejected, match="403 Forbidden: no such door"):
+            client.flush()
+        client.note_time(6, {0: 10})
+        client.flush()
+
+        assert served.writers(stream)["UA"]["times"] == {"default": 6}
+
+
 def test_a_note_of_an_unknown_key_is_reported_and_others_go_on(served: Served, stream: str) -> None:
     """A key the stream does not declare is named by flush, with those it does."""
     with WriterClient(served.url, stream, "UA") as client:
@@ -236,6 +249,24 @@ def test_the_clock_is_not_noted_for_an_idle_writer(served: Served, stream: str) 
         client.flush()
 
         assert served.writers(stream)["UA"]["state"] == "idle"
+
+
+def test_a_clock_that_fails_is_reported_and_stops_nothing(served: Served, stream: str) -> None:
+    """Notes go on beside a clock that raises, and flush tells of it."""
+    with WriterClient(
+        served.url,
+        stream,
+        "UA",
+        automatically_note_time=True,
+        note_period_ms=60_000,
+        clock=lambda: 2**63,
+    ) as client:
+        client._sender._next_beat = 0
+        client.note_time(5, {0: 10})
+        with pytest.raises(Rejected, match="time 9223372036854775808 is not an int64"):
+            client.flush()
+
+        assert served.writers(stream)["UA"]["times"] == {"default": 5}
 
 
 def test_a_closed_client_says_so(served: Served, stream: str) -> None:
