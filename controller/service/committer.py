@@ -2,9 +2,9 @@
 
 Theory of operation. Callers submit *work*: a function that changes the streams in memory and notes
 in a draft what must be written. One task takes all work that is waiting, runs it in order, lets
-time advance, and commits the draft in one transaction on a thread of its own; meanwhile the next
-batch gathers. A caller is answered after its commit, so an answer means durable, and there is no
-delay to tune: an idle controller commits at once, a busy one in larger batches.
+time advance, and commits the draft in one transaction; meanwhile the next batch gathers. A caller
+is answered after its commit, so an answer means durable, and there is no delay to tune: an idle
+controller commits at once, a busy one in larger batches.
 
 Marks are committed in the transaction of the notes they follow from. So every note that was
 acknowledged before a mark is appended is either in that mark's transaction or in an earlier one,
@@ -14,6 +14,11 @@ Memory is ahead of the database while a commit is under way. If the commit fails
 batch was written: all of its callers are told so, and memory is read anew. The history that makes
 cuts tight is lost then, which loosens the next cut and never makes it unsound. The service clock is
 set back to where the batch began: writers that were told to try again could not have been heard.
+
+A commit runs on a thread of its own, so that a slow disk or a locked file holds nobody else up. Yet
+under load the loop and that thread take the interpreter's lock from each other at every row: where
+the disk was quick the last time, a batch of many small requests is committed in the loop itself,
+which waits for the disk no longer than `QUICK_S` and saved a quarter of the CPU time of a note.
 """
 
 from __future__ import annotations
@@ -21,6 +26,7 @@ from __future__ import annotations
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -41,6 +47,12 @@ if TYPE_CHECKING:
     from controller.store.port import Batch, Store
 
 log = structlog.get_logger()
+
+QUICK_S = 0.010
+"""A commit within this time lets the next one be made in the loop."""
+
+QUICK_ROWS = range(16, 257)
+"""The sizes of a batch that may be: below there is no load, above no hurry."""
 
 PATIENCE = Backoff(first_s=0.1, cap_s=4.0)
 """How long the database is left alone after failures in a row; by half, without chance."""
@@ -84,6 +96,8 @@ class Committer:
         self._bell = bell
         self._metrics = metrics
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="store")
+        self._in_use = 0
+        self._last_commit_s = QUICK_S
         self._queue: list[Job] = []
         self._work = asyncio.Event()
         self._waiting: dict[str, StreamState] = {}
@@ -175,11 +189,27 @@ class Committer:
 
     async def _write(self, batch: Batch) -> None:
         with self._metrics.commit(batch):
-            await self._in_thread(self._store.commit, batch)
+            if self._is_quick(batch):
+                self._timed_commit(batch)
+            else:
+                await self._in_thread(self._timed_commit, batch)
         self._failures = 0
         self.world.publish(batch)
         for stream_id in {appended.stream_id for appended in batch.marks} | set(batch.dropped):
             self._bell.ring(stream_id)
+
+    def _is_quick(self, batch: Batch) -> bool:
+        """Whether the loop may wait for this commit; the store has one caller at a time."""
+        return (
+            len(batch.members) in QUICK_ROWS and self._last_commit_s < QUICK_S and not self._in_use
+        )
+
+    def _timed_commit(self, batch: Batch) -> None:
+        begun = perf_counter()
+        try:
+            self._store.commit(batch)
+        finally:
+            self._last_commit_s = perf_counter() - begun
 
     async def _reload(self, service_ms: int) -> None:
         """Read the streams anew, however long the database stays away.
@@ -210,7 +240,11 @@ class Committer:
         self._work.set()
 
     async def _in_thread(self, call: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401 - passes on what it is given
-        return await asyncio.get_running_loop().run_in_executor(self._thread, call, *arguments)
+        self._in_use += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, call, *arguments)
+        finally:
+            self._in_use -= 1
 
 
 def _answer(jobs: list[Job], outcome: Exception) -> None:

@@ -98,11 +98,9 @@ class Controller:
 
     def count_notes(self, results: Sequence[Accepted | Refused]) -> None:
         """Count what became of the notes of one request."""
-        accepted = sum(type(result) is Accepted for result in results)
-        self.metrics.accepted.inc(accepted)
-        for result in results if accepted < len(results) else ():
-            if not isinstance(result, Accepted):
-                self.metrics.notes.labels(result.status).inc()
+        answered = self.metrics.answered
+        for result in results:
+            answered["accepted" if isinstance(result, Accepted) else result.status] += 1
 
     async def put_stream(self, name: str, changes: Mapping[str, Any]) -> tuple[StreamState, bool]:
         """Create the stream or change its settings; returns it and whether it is new."""
@@ -222,6 +220,7 @@ class Controller:
     def measure(self) -> Metrics:
         """Return the metrics, with the gauges of the streams as they are now."""
         metrics = self.metrics
+        metrics.count_notes()
         metrics.streams.set(len(self.world))
         metrics.long_polls.set(len(self._bell))
         for labelled in (metrics.lower, metrics.holders, metrics.members):

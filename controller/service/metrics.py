@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter as Counted
 from contextlib import contextmanager
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -25,7 +26,9 @@ class Metrics:
         self.notes = Counter(
             "noted_time_notes", "Notes answered, by status", ["status"], registry=self.registry
         )
-        self.accepted = self.notes.labels("accepted")
+        self.notes.labels("accepted")  # shown from the start
+        # Plain numbers on the hot path, a microsecond a note less; `count_notes` hands them on.
+        self.answered: Counted[str] = Counted()
         self.marks = Counter("noted_time_marks", "Marks appended", registry=self.registry)
         self.left_out = Counter(
             "noted_time_left_out", "Writers left out by timeout", registry=self.registry
@@ -58,6 +61,12 @@ class Metrics:
         self.members = Gauge(
             "noted_time_members", "Members of a stream", ["stream"], registry=self.registry
         )
+
+    def count_notes(self) -> None:
+        """Add the notes answered since the last time to what is shown."""
+        answered, self.answered = self.answered, Counted()
+        for status, count in answered.items():
+            self.notes.labels(status).inc(count)
 
     @contextmanager
     def commit(self, batch: Batch) -> Iterator[None]:
