@@ -34,13 +34,22 @@ class Say:
 
 
 @dataclass(frozen=True, slots=True)
+class Wrote:
+    """An event was written, and nothing noted."""
+
+    key: str
+    time: int
+    gains: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class PostOnce:
     """The sender posts once, with this fate."""
 
     fate: Fate
 
 
-Act = Say | PostOnce
+Act = Say | Wrote | PostOnce
 
 _gains = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 9)), max_size=2).map(tuple)
 _wrote = st.none() | st.integers(0, 99)
@@ -55,6 +64,7 @@ acts = st.lists(
             wrote=_wrote,
         ),
         st.builds(Say, state=st.sampled_from(["live", "idle", "left"]), gains=_gains),
+        st.builds(Wrote, key=st.sampled_from(KEYS), time=st.integers(0, 99), gains=_gains),
         st.builds(PostOnce, fate=st.sampled_from(["answered", "lost", "applied but not answered"])),
     ),
     max_size=30,
@@ -78,13 +88,22 @@ class Run:
     def play(self, acts: Sequence[Act]) -> Run:
         """Do all of it."""
         for act in acts:
-            self.say(act) if isinstance(act, Say) else self.post(act.fate)
+            if isinstance(act, PostOnce):
+                self.post(act.fate)
+            elif isinstance(act, Wrote):
+                self.write(act)
+            else:
+                self.say(act)
         return self
+
+    def write(self, act: Wrote) -> None:
+        """Tell the outbox of an event, and the other controller at once."""
+        self.outbox.wrote(act.time, act.key, self.gain(act.gains))
+        self.tell(Note("UA", None, dict(self.position), act.key, act.time))
 
     def say(self, act: Say) -> None:
         """Call the outbox, and tell the other controller at once."""
-        gained = {s: self.position.get(s, 0) + more for s, more in act.gains}
-        join_into(self.position, gained)
+        gained = self.gain(act.gains)
         time = None
         if act.key is None:
             self._change(act.state)(gained)
@@ -92,9 +111,18 @@ class Run:
             time = self.times[act.key] = self.times.get(act.key, 0) + act.later
             self.outbox.note(time, gained, key=act.key, max_time=act.wrote)
             self.claims.setdefault((act.key, time), []).append(len(self.positions))
-        self.positions.append(dict(self.position))
         key = act.key or KEYS[0]
-        note = Note("UA", time, dict(self.position), key, act.wrote, act.state)
+        self.tell(Note("UA", time, dict(self.position), key, act.wrote, act.state))
+
+    def gain(self, gains: Sequence[tuple[int, int]]) -> dict[int, int]:
+        """Write on in some segments; returns where these end now."""
+        gained = {segment: self.position.get(segment, 0) + more for segment, more in gains}
+        join_into(self.position, gained)
+        return gained
+
+    def tell(self, note: Note) -> None:
+        """Have the other controller hear a note as it is."""
+        self.positions.append(dict(self.position))
         assert isinstance(self.told.note(note, now=0), Accepted)
 
     def _change(self, state: State) -> Callable[[dict[int, int]], int]:

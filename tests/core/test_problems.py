@@ -1,0 +1,58 @@
+"""What answers that are no success mean, and when to try again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from noted_time.backoff import LONGEST_RETRY_AFTER_S, Backoff
+from noted_time.errors import (
+    Conflict,
+    NotCompleteYet,
+    NotedTimeError,
+    Rejected,
+    UnknownKey,
+    UnknownStream,
+    Unreachable,
+)
+from noted_time.problems import error_of
+
+URN = "urn:noted-time:problem:"
+
+
+@pytest.mark.parametrize(
+    ("status", "problem", "kind"),
+    [
+        (400, {}, Rejected),
+        (403, {"title": "Forbidden"}, Rejected),
+        (404, {"type": URN + "unknown_stream"}, UnknownStream),
+        (404, {"type": URN + "not_complete_yet", "complete_to": 9, "lower": None}, NotCompleteYet),
+        (404, {"type": "about:blank"}, Rejected),
+        (408, {}, Unreachable),
+        (409, {"type": URN + "conflict"}, Conflict),
+        (422, {"type": URN + "unknown_key", "key": "k", "keys": ["default"]}, UnknownKey),
+        (429, {}, Unreachable),
+        (500, {"type": URN + "unknown_stream"}, Unreachable),
+        (503, {"type": URN + "unavailable"}, Unreachable),
+    ],
+)
+def test_a_status_says_what_to_do(
+    status: int, problem: dict[str, Any], kind: type[NotedTimeError]
+) -> None:
+    """Each answer belongs to the branch of the tree that says whether to try again."""
+    assert type(error_of(status, problem, stream="flights")) is kind
+
+
+@given(st.integers(1, 10**6), st.floats(0, 1, exclude_max=True), st.none() | st.floats(0, 1e9))
+def test_a_delay_stays_within_its_bounds(
+    failures: int, chance: float, retry_after_s: float | None
+) -> None:
+    """A delay is at least what was asked for, and at most the cap beyond it."""
+    backoff = Backoff(first_s=0.1, cap_s=5.0)
+    asked = min(retry_after_s or 0.0, LONGEST_RETRY_AFTER_S)
+
+    delay = backoff.delay_s(failures, chance=chance, retry_after_s=retry_after_s)
+    assert asked + 0.05 <= delay <= asked + 5.0
