@@ -1,0 +1,1 @@
+"""Examples that run on real data; each is a command under `noted-time demo`."""

@@ -1,0 +1,163 @@
+"""The demo's work from the flights to the findings: replay, query, measure, and clean up."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from examples.flights.data import HOUR_MS
+from examples.flights.measurement import noted_outcome, own_outcome, untimely
+from examples.flights.query import (
+    hourly,
+    truth,
+    with_noted_time,
+    with_own_watermark,
+    write_archive,
+)
+from examples.flights.replay import STREAM, replay
+from examples.flights.run import run_to_the_end
+from examples.flights.schedule import closing_clocks, hourly_batches
+from examples.flights.simulation import least_delay_without_loss, noted_time, own_watermark
+from examples.flights.surroundings import controller, spark_session
+from reader_client import ReaderClient
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from examples.flights.data import Flights
+    from examples.flights.measurement import Cuts
+    from examples.flights.outcome import Outcome
+    from examples.flights.replay import Replayed
+    from examples.flights.run import Run
+    from examples.flights.story import Story
+
+MOST_BATCHES = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is asked of the demo, with delays in full hours and the pace in hours per second."""
+
+    delay_hours: tuple[int, ...]
+    rows_per_batch: int = 150
+    hours_per_second: float = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What Spark measured and what the simulation predicted, noted time first in both.
+
+    `untimely` counts the windows that noted time gave out later than its marks allowed.
+    """
+
+    measured: tuple[Outcome, ...]
+    predicted: tuple[Outcome, ...]
+    untimely: int
+
+    @property
+    def agree(self) -> bool:
+        """Whether every row lost and every latency is as predicted."""
+        return self.measured == self.predicted
+
+
+def least_full_hours(flights: Flights) -> int:
+    """Return the least delay in full hours at which Spark's own watermark loses nothing."""
+    return -(-least_delay_without_loss(flights) // HOUR_MS)
+
+
+def predict(flights: Flights, plan: Plan) -> tuple[Outcome, ...]:
+    """Return what the simulation says of noted time and of each delay."""
+    own = (own_watermark(flights, hours * HOUR_MS) for hours in plan.delay_hours)
+    return (noted_time(flights), *own)
+
+
+def find(flights: Flights, plan: Plan, directory: Path, story: Story) -> Findings:
+    """Do all of it in `directory`; whatever was started has ended on return, come what may."""
+    work = Work(flights, plan, directory, story)
+    story.say("Starting a controller (SQLite) and a Spark of two cores, both on 127.0.0.1 only.")
+    with (
+        controller(directory) as url,
+        ThreadPoolExecutor(1) as beside,
+        spark_session(directory) as spark,
+    ):
+        own = beside.submit(work.count_under_own_watermark, spark)
+        replayed = work.replay(url)
+        noted = work.count_under_noted_time(spark, url)
+        return work.findings(spark, url, replayed, noted=noted, own=own)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The parts of the demo, each with a bar of its own."""
+
+    flights: Flights
+    plan: Plan
+    directory: Path
+    story: Story
+
+    @property
+    def log(self) -> Path:
+        """The root of the file log."""
+        return self.directory / "log"
+
+    def replay(self, url: str) -> Replayed:
+        """Let the carriers write and note."""
+        clocks = closing_clocks(self.flights)
+        done = self.story.bar("The carriers write as flights land, and note", len(clocks))
+        steps_of = {clock: number for number, clock in enumerate(clocks, 1)}
+        return replay(
+            self.flights,
+            self.log,
+            url,
+            hours_per_second=self.plan.hours_per_second,
+            on_step=lambda clock: done(steps_of[clock]),
+        )
+
+    def count_under_own_watermark(self, spark: SparkSession) -> Run:
+        """Run the query under Spark's own watermark, at all delays."""
+        batches = list(hourly_batches(self.flights))
+        done = self.story.bar("Spark counts under its own watermark", len(batches) + 1)
+        archive = self.directory / "archive"
+        write_archive(archive, batches)
+        flights = with_own_watermark(spark, archive, self.plan.delay_hours)
+        return run_to_the_end(hourly(flights), self.directory / "own", done)
+
+    def count_under_noted_time(self, spark: SparkSession, url: str) -> Run:
+        """Run the query under noted time."""
+        rows = len(self.flights.landed)
+        max_rows = max(self.plan.rows_per_batch, rows // MOST_BATCHES)
+        done = self.story.bar("Spark counts under noted time", -(-rows // max_rows) + 1)
+        flights = with_noted_time(spark, self.log, url, max_rows=max_rows)
+        return run_to_the_end(hourly(flights), self.directory / "noted", done)
+
+    def findings(
+        self,
+        spark: SparkSession,
+        url: str,
+        replayed: Replayed,
+        *,
+        noted: Run,
+        own: Future[Run],
+    ) -> Findings:
+        """Hold what the queries gave out against a batch count of the same rows."""
+        counted, cuts = truth(spark, self.log), cuts_of(url, self.flights)
+        landed, own_run = self.flights.landed, own.result()
+        own_outcomes = (
+            own_outcome(own_run, hours, counted, landed) for hours in self.plan.delay_hours
+        )
+        return Findings(
+            measured=(noted_outcome(noted, counted, cuts, replayed), *own_outcomes),
+            predicted=predict(self.flights, self.plan),
+            untimely=untimely(noted, cuts),
+        )
+
+
+def cuts_of(url: str, flights: Flights) -> Cuts:
+    """Return for each hourly window the cut that closes it, from the controller's marks."""
+    with ReaderClient(url, STREAM) as reader:
+        reader.catch_up()
+        return {end: dict(reader.cut_at(end).cut.offsets) for end in flights.window_ends}

@@ -1,0 +1,87 @@
+"""From what a query gave out, micro-batch by micro-batch, to rows lost and latency in replay time.
+
+A micro-batch gives out what the watermark of the batches before it closes. So a window needed the
+input up to the end of the batch before the one that gave it out, and the replay's clock there, less
+the window's end, is its latency: how fast the machine is plays no part.
+
+* Under Spark's own watermark, batches end exactly where the newest departure passes a full hour.
+* Under noted time, batches are cut by size, so where a window needed the input to be is taken from
+  the marks: the cut of the first mark whose lower reaches the window's end. That the window came in
+  the first batch after that cut was read is checked for each; `untimely` counts those that did not.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from examples.flights.data import HOUR_MS
+from examples.flights.outcome import Outcome
+from noted_time.cut import reaches
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from examples.flights.data import Flight
+    from examples.flights.replay import Replayed
+    from examples.flights.run import Count, Run
+
+Truth = dict[tuple[int, str], int]
+"""(end of the hour in Unix ms, origin) → flights that departed in it."""
+
+Cuts = dict[int, dict[int, int]]
+"""End of the hour in Unix ms → cut of the first mark whose lower reaches it."""
+
+
+def own_outcome(run: Run, delay_hours: int, truth: Truth, landed: Sequence[Flight]) -> Outcome:
+    """Return what Spark's own watermark gave at one delay; `landed` is the input, in order."""
+    delay_ms = delay_hours * HOUR_MS
+    latencies = sorted(
+        landed[run.read[number - 1] - 1].landing - end
+        for end, number in came_in(run, delay_hours).items()
+    )
+    lost = lost_rows(given_out(run, delay_hours), truth, run.watermark - delay_ms)
+    return Outcome(delay_ms, sum(truth.values()), lost, tuple(latencies))
+
+
+def noted_outcome(run: Run, truth: Truth, cuts: Cuts, replayed: Replayed) -> Outcome:
+    """Return what noted time gave."""
+    latencies = sorted(replayed.clock_at(cuts[end]) - end for end in came_in(run, 0))
+    lost = lost_rows(given_out(run, 0), truth, run.watermark)
+    return Outcome(None, sum(truth.values()), lost, tuple(latencies))
+
+
+def untimely(run: Run, cuts: Cuts) -> int:
+    """Count the windows that did not come in the first batch after their mark's cut was read."""
+    return sum(number != first_after(run, cuts[end]) for end, number in came_in(run, 0).items())
+
+
+def first_after(run: Run, cut: Mapping[int, int]) -> int:
+    """Return the number of the first batch that begins at or above `cut`."""
+    return next(number for number, position in run.positions.items() if reaches(position, cut)) + 1
+
+
+def given_out(run: Run, delay_hours: int) -> Iterator[tuple[int, Count]]:
+    """Yield (batch, count) for each row of the result that belongs to the delay."""
+    for number, counts in run.given_out.items():
+        for count in counts:
+            if count.delay_hours == delay_hours:
+                yield number, count
+
+
+def came_in(run: Run, delay_hours: int) -> dict[int, int]:
+    """Return which batch gave out each window: end in Unix ms → number of the batch."""
+    return {count.end: number for number, count in given_out(run, delay_hours)}
+
+
+def lost_rows(counts: Iterator[tuple[int, Count]], truth: Truth, watermark: int) -> int:
+    """Count the rows that are missing from the windows up to `watermark`, in ms.
+
+    Later windows are still open, their rows not lost. A row too many is as wrong as a row too few,
+    and counts as much.
+    """
+    counted: Counter[tuple[int, str]] = Counter()
+    for _, count in counts:
+        counted[count.end, count.origin] += count.flights
+    closed = {group: flights for group, flights in truth.items() if group[0] <= watermark}
+    return sum(abs(closed.get(group, 0) - counted[group]) for group in closed.keys() | counted)

@@ -1,0 +1,99 @@
+"""When the replay stops, what has landed by then, and what each carrier may note.
+
+An hourly count can change only at certain moments of the replay, and stopping at those alone makes
+the figures exact with few steps: noting, or ending a micro-batch, in between would change none.
+
+* Noted time closes an hour when the last flight that departed in it or before has landed, or at the
+  hour's end where nothing is in the air. There the carriers write and note.
+* Spark's own watermark, whose delay is a number of full hours, closes an hour when the newest
+  departure passes a full hour. There its micro-batches end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING
+
+from examples.flights.data import HOUR_MS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from examples.flights.data import Flight, Flights
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The replay at `clock` (Unix ms): what landed since the step before, and what is noted.
+
+    `landed` maps carriers to flights in the order of their landing. `notes` maps every carrier to
+    the earliest departure that it has in the air, or the clock where it has none: all its flights
+    that departed before have landed.
+    """
+
+    clock: int
+    landed: Mapping[str, Sequence[Flight]]
+    notes: Mapping[str, int]
+
+
+def closing_clocks(flights: Flights) -> list[int]:
+    """Return, sorted, the clocks in Unix ms at which some hour of departures becomes complete."""
+    departures = sorted(flights.landed, key=lambda flight: flight.departure)
+    clocks, last_landing, passed = set(), 0, 0
+    for end in flights.window_ends:
+        while passed < len(departures) and departures[passed].departure < end:
+            last_landing = max(last_landing, departures[passed].landing)
+            passed += 1
+        clocks.add(max(end, last_landing))
+    return sorted(clocks)
+
+
+def steps(flights: Flights) -> Iterator[Step]:
+    """Yield the steps of the replay; after the last, every flight has landed."""
+    airspaces = {carrier: Airspace() for carrier in flights.carriers}
+    for flight in sorted(flights.landed, key=lambda flight: flight.departure):
+        airspaces[flight.carrier].scheduled.append(flight)
+    passed = 0
+    for clock in closing_clocks(flights):
+        landed: dict[str, list[Flight]] = {}
+        while passed < len(flights.landed) and flights.landed[passed].landing <= clock:
+            flight = flights.landed[passed]
+            landed.setdefault(flight.carrier, []).append(flight)
+            passed += 1
+        notes = {carrier: airspace.note(clock) for carrier, airspace in airspaces.items()}
+        yield Step(clock, landed, notes)
+
+
+class Airspace:
+    """What one carrier has in the air; `scheduled` holds its flights by departure."""
+
+    def __init__(self) -> None:
+        self.scheduled: list[Flight] = []
+        self._departed = 0
+        self._in_the_air: list[tuple[int, int]] = []
+
+    def note(self, clock: int) -> int:
+        """Return the earliest departure in the air at `clock`, or the clock; it never goes back."""
+        while self._departed < len(self.scheduled):
+            flight = self.scheduled[self._departed]
+            if flight.departure > clock:
+                break
+            heappush(self._in_the_air, (flight.departure, flight.landing))
+            self._departed += 1
+        while self._in_the_air and self._in_the_air[0][1] <= clock:
+            heappop(self._in_the_air)
+        return self._in_the_air[0][0] if self._in_the_air else clock
+
+
+def hourly_batches(flights: Flights) -> Iterator[Sequence[Flight]]:
+    """Yield the flights as landed, cut after each that takes the newest departure past an hour."""
+    first, newest_hour = 0, None
+    for index, flight in enumerate(flights.landed):
+        hour = flight.departure // HOUR_MS
+        if newest_hour is None or hour > newest_hour:
+            newest_hour = hour
+            yield flights.landed[first : index + 1]
+            first = index + 1
+    if first < len(flights.landed):
+        yield flights.landed[first:]

@@ -1,0 +1,107 @@
+"""The whole replay without Spark, files or network: an independent word on what each method gives.
+
+Rows are judged one by one, as if each were a micro-batch of its own; no engine can judge finer.
+Windows are the hours of departure, and a window closes when the watermark reaches its end.
+"""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING
+
+from examples.flights.outcome import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from examples.flights.data import Flight, Flights
+
+BEFORE_ALL_TIME = -(2**63)
+
+
+class Windows:
+    """The hourly windows while the watermark passes: what was counted, lost and given out."""
+
+    def __init__(self) -> None:
+        self.lost = 0
+        self.latencies: list[int] = []
+        self._open: list[int] = []
+        self._counted: set[int] = set()
+
+    def land(self, flight: Flight, watermark: int) -> None:
+        """Count the flight, or lose it where the watermark has reached the end of its hour."""
+        end = flight.window_end
+        if end <= watermark:
+            self.lost += 1
+        elif end not in self._counted:
+            self._counted.add(end)
+            heappush(self._open, end)
+
+    def close(self, watermark: int, clock: int) -> None:
+        """Give out the windows that the watermark has reached; `clock` is the replay's, in ms."""
+        while self._open and self._open[0] <= watermark:
+            self.latencies.append(clock - heappop(self._open))
+
+    def outcome(self, flights: Flights, delay_ms: int | None) -> Outcome:
+        """Return what came of it."""
+        return Outcome(delay_ms, len(flights.landed), self.lost, tuple(sorted(self.latencies)))
+
+
+def own_watermark(flights: Flights, delay_ms: int) -> Outcome:
+    """Return what Spark's own watermark gives: the newest departure so far, less a fixed delay.
+
+    Windows that are still open when the data ends count neither as lost nor as given out.
+    """
+    windows, newest = Windows(), BEFORE_ALL_TIME
+    for flight in flights.landed:
+        windows.land(flight, newest - delay_ms)
+        if flight.departure > newest:
+            newest = flight.departure
+            windows.close(newest - delay_ms, flight.landing)
+    return windows.outcome(flights, delay_ms)
+
+
+def noted_time(flights: Flights) -> Outcome:
+    """Return what noted time gives when all carriers note at each landing and at each full hour.
+
+    The lower is then the earliest departure in the air, whosever it is, or the clock when no
+    flight is.
+    """
+    windows, lower = Windows(), BEFORE_ALL_TIME
+    departures = sorted(flights.landed, key=lambda flight: flight.departure, reverse=True)
+    in_the_air: list[tuple[int, int]] = []
+    for clock, landing in _moments(flights):
+        for flight in landing:
+            windows.land(flight, lower)
+        while departures and departures[-1].departure <= clock:
+            flight = departures.pop()
+            heappush(in_the_air, (flight.departure, flight.landing))
+        while in_the_air and in_the_air[0][1] <= clock:
+            heappop(in_the_air)
+        lower = in_the_air[0][0] if in_the_air else clock
+        windows.close(lower, clock)
+    return windows.outcome(flights, None)
+
+
+def least_delay_without_loss(flights: Flights) -> int:
+    """Return the least delay in ms at which Spark's own watermark would have lost no row.
+
+    Only hindsight knows it.
+    """
+    least, newest = 0, BEFORE_ALL_TIME
+    for flight in flights.landed:
+        least = max(least, newest - flight.window_end + 1)
+        newest = max(newest, flight.departure)
+    return least
+
+
+def _moments(flights: Flights) -> Iterator[tuple[int, list[Flight]]]:
+    """Yield each clock at which something happens, with the flights that land then."""
+    moments: dict[int, list[Flight]] = {end: [] for end in flights.window_ends}
+    for flight in flights.landed:
+        moments.setdefault(flight.landing, []).append(flight)
+    clocks = list(moments)
+    heapify(clocks)
+    while clocks:
+        clock = heappop(clocks)
+        yield clock, moments[clock]
