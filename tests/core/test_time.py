@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noted_time import Accepted, Hold, Mark, Note, Quiet, StreamCut, Waiting
+from noted_time import Hold, Mark, Note, Quiet, StreamCut, Waiting
 from noted_time.member import NOTES_KEPT
 from tests.support.streams import TIMEOUT_MS, lowers, marks_of, stream_of, tell, told
 
@@ -240,12 +240,3 @@ def test_keys_make_marks_apart() -> None:
     tell(stream, Note("UA", 5, key="ship"))
 
     assert [m.seq for m in marks_of(stream, "ship")] == [1]
-
-
-def test_an_accepted_note_says_the_lower_of_that_moment() -> None:
-    """Before the first mark there is none."""
-    stream = stream_of("UA")
-
-    answers = [tell(stream, Note("UA", time)) for time in (1, 2) if marks_of(stream) is not None]
-
-    assert answers == [[Accepted(None)], [Accepted(1)]]

@@ -110,20 +110,21 @@ def test_the_first_mark_above_its_time_names_the_left_out_writer_and_no_other_do
 
 
 def test_a_mark_at_the_very_time_of_a_left_out_writer_does_not_name_it() -> None:
-    """It vouched for that one; the next goes on without it."""
+    """It vouched for that one, noting on after an earlier return; the next goes on without it."""
     stream = stream_of("UA", "DL", "AA", keys=("order", "ship"))
-    for writer, time in (("UA", 15), ("DL", 15), ("AA", 10)):
-        tell(stream, Note(writer, time, key="ship"))
+    tell(stream, *(Note(w, t, key="ship") for w, t in (("UA", 12), ("DL", 16), ("AA", 10))))
     tell(stream, Note("DL", 1, key="order"), Note("AA", 1, key="order"), now=TIMEOUT_MS)
     stream.expire(TIMEOUT_MS)
-    marks_of(stream, "ship")
+    marks_of(stream, "ship", now=TIMEOUT_MS)
+    tell(stream, Note("UA", 15, key="ship"), now=TIMEOUT_MS)
+    tell(stream, Note("AA", 15, key="ship"), now=2 * TIMEOUT_MS)
+    stream.expire(2 * TIMEOUT_MS)
 
-    tell(stream, Note("AA", 15, key="ship"), now=TIMEOUT_MS)
-    at = marks_of(stream, "ship")
-    tell(stream, Note("AA", 16, key="ship"), Note("DL", 16, key="ship"), now=TIMEOUT_MS)
-    above = marks_of(stream, "ship")
+    marks = marks_of(stream, "ship")
+    tell(stream, Note("AA", 16, key="ship"))
+    marks += marks_of(stream, "ship")
 
-    assert [(m.lower, m.left_out) for m in at + above] == [(15, ()), (16, ("UA",))]
+    assert [(mark.lower, mark.left_out) for mark in marks] == [(15, ()), (16, ("UA",))]
 
 
 def test_several_left_out_writers_are_named_in_order() -> None:
