@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import random
+import threading
 import time as clocks
+from operator import index
 from typing import TYPE_CHECKING, Self
 
 from noted_time.backoff import Backoff
@@ -41,9 +43,9 @@ class ReaderClient:
     With a `group`, the reader's positions are reported in the background, and the window is that of
     the whole group: its last known position against the marks followed here.
 
-    The history takes 8 bytes a mark for each segment and three more numbers: 152 bytes a mark at
-    16 segments, up to an eighth more while it grows. `keep_last` bounds it; a position behind the
-    marks that are kept has no lower.
+    The history takes 8 bytes a mark for each segment and three more numbers: 155 bytes a mark
+    measured at 16 segments. `keep_last` bounds it, to an eighth more; a position behind the marks
+    that are kept has no lower.
 
     Threads end with `close`; they are daemons, so a process need not wait for them. A client does
     not survive a fork: make one in the child.
@@ -72,6 +74,7 @@ class ReaderClient:
         """
         _check_names(stream, group, reader, keys)
         self._position: dict[int, int] = {}
+        self._advancing = threading.Lock()
         self._closed = False
         self._connection = Connection(url, stream, transport)
 
@@ -103,8 +106,9 @@ class ReaderClient:
 
         A segment may be set back. Raises `Rejected` for numbers outside int64.
         """
-        offsets = StreamCut(position).offsets
-        self._position = {**self._position, **offsets}
+        offsets = _plain(position)
+        with self._advancing:
+            self._position = {**self._position, **offsets}
         if self._reporting is not None:
             self._reporting.report(offsets)
 
@@ -117,7 +121,7 @@ class ReaderClient:
         if self._reporting is None:
             message = "this reader belongs to no group to go offline from"
             raise Rejected(message)
-        put_back = StreamCut(self._position if position is None else position).offsets
+        put_back = _plain(self._position if position is None else position)
         self._reporting.go_offline(put_back, timeout)
 
     # What time it is there
@@ -270,6 +274,11 @@ class ReaderClient:
                     return False
                 self._following.news.wait(left)
         return True
+
+
+def _plain(position: Mapping[int, int]) -> Mapping[int, int]:
+    """Return the position in plain ints, as JSON takes no others; raises `Rejected`."""
+    return StreamCut({index(s): index(offset) for s, offset in position.items()}).offsets
 
 
 def _is_news(follower: Follower, after: int, stream_id: str | None) -> bool:

@@ -108,7 +108,8 @@ class Connection:
         raise error_of(answer.status_code, problem, stream=self._stream, retry_after=after)
 
     def _trace(self, event: str, info: Mapping[str, Any]) -> None:
-        if event == "connection.connect_tcp.complete":
+        """Remember each new connection's socket; TLS replaces it by another."""
+        if event in ("connection.connect_tcp.complete", "connection.start_tls.complete"):
             connected = info["return_value"].get_extra_info("socket")
             with self._lock:
                 self._sockets = {each for each in self._sockets if each.fileno() >= 0}

@@ -93,8 +93,14 @@ class Follower:
         if (answer["stream_id"], answer["scale_events"]) != (self.stream_id, self._scale_events):
             self.needs_stream = True
             return
-        for wire in answer["marks"]:
-            self._append(mark_from_wire(wire))
+        try:
+            for wire in answer["marks"]:
+                self._append(mark_from_wire(wire))
+        except ValueError:
+            # Another chain under the same id: a database restored from a copy.
+            self._history, self._after, self.stream_id = MarkHistory(), 0, None
+            self.needs_stream = True
+            return
         self._forget()
         self._notice_caught_up()
 

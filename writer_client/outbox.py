@@ -21,6 +21,7 @@ refused.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from operator import index
 from typing import TYPE_CHECKING, Any
 
 from noted_time.cut import MAX_INT64, MIN_INT64, StreamCut, join_into
@@ -73,7 +74,7 @@ class Outbox:
         self._times: dict[str | None, int] = {}
         self._largest: dict[str | None, int] = {}
         self._declared: dict[str | None, int] = {}
-        self._lowers: dict[str | None, int] = {}
+        self._lowers: dict[str | None, int | None] = {}
         self._timed: dict[str | None, Pending] = {}
         self._change: Pending | None = None
         self._in_flight: Batch = ()
@@ -98,6 +99,8 @@ class Outbox:
         `Rejected` for numbers outside int64; nothing is noted then.
         """
         self._check_time(time, key)
+        if max_time is not None:
+            _check_int64("max_time", max_time)
         self._move(position)
         if max_time is not None:
             self._declare(key, max_time)
@@ -281,9 +284,7 @@ class Outbox:
         self._behind.discard(note.key)
         if note.max_time is not None:
             self._declared[note.key] = note.max_time
-        lower = result.get("lower")
-        if lower is not None:
-            self._lowers[note.key] = lower
+        self._lowers[note.key] = result.get("lower")
 
     def _refuse(self, pending: Pending, result: Mapping[str, Any]) -> None:
         note, status, last = pending.note, result["status"], result.get("last")
@@ -327,7 +328,8 @@ class Outbox:
 
     def _move(self, position: Mapping[int, int]) -> None:
         known = self._position
-        offsets = StreamCut(position).offsets
+        # Plain ints whatever they were (numpy's are common), as JSON takes no others.
+        offsets = StreamCut({index(s): index(offset) for s, offset in position.items()}).offsets
         behind = {s: known[s] for s, offset in offsets.items() if offset < known.get(s, 0)}
         if behind:
             raise InvalidNote(self.writer, "invalid_position", behind)

@@ -109,6 +109,17 @@ def test_a_stream_made_again_drops_the_windows_of_the_old() -> None:
     assert (asked, followed.after, followed.window({0: 100})) == (True, 0, NO_WINDOW)
 
 
+def test_a_chain_that_breaks_is_followed_anew() -> None:
+    """A controller restored from an old copy goes on from there, and so does the reader."""
+    followed = follower(mark(1, 10, s0=100), mark(2, 20, s0=200))
+    restored = [mark(1, 10, s0=100), mark(2, 12, s0=120), mark(3, 14, s0=140)]
+    followed.take_marks(marks_answer(restored[2:]))
+    followed.take_stream(stream_answer(last=restored[2]))
+    followed.take_marks(marks_answer(restored))
+
+    assert followed.window({0: 120}) == TimeWindow(12, 19, 2, 3)
+
+
 def test_marks_wait_for_the_scale_events_they_rest_on() -> None:
     """A mark after a split counts once the split is known, and then for the successors' readers."""
     followed = follower(mark(1, 10, s0=100))

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
+import numpy as np
 import pytest
 from hypothesis import given, settings
 
 from noted_time import InvalidName, InvalidNote, Note, Rejected
+from noted_time.wire import position_to_wire
 from tests.support.posting import KEYS, Act, PostOnce, Run, Say, acts
 from writer_client.outbox import Outbox
 
@@ -204,6 +209,7 @@ def test_a_large_outbox_leaves_in_parts_and_in_order() -> None:
     [
         (4, {}, "note of writer 'UA' refused as invalid_time: last is 5"),
         (6, {0: 9}, "note of writer 'UA' refused as invalid_position: last is {0: 10}"),
+        (-(2**63) - 1, {}, "time -9223372036854775809 is not an int64"),
         (2**63, {}, "time 9223372036854775808 is not an int64"),
         (6, {0: -1}, "offset -1 of segment 0 is not from 0 to 9223372036854775807"),
     ],
@@ -222,3 +228,13 @@ def test_a_writer_has_a_legal_name() -> None:
     """A name that the controller would refuse with the whole request is refused here."""
     with pytest.raises(InvalidName, match="writer 'U A'"):
         Outbox("U A")
+
+
+def test_positions_may_come_as_numpy_numbers() -> None:
+    """Whatever counts as an integer travels as one."""
+    outbox = Outbox("UA")
+    position: Any = {np.int64(0): np.int64(10)}
+    outbox.note(5, position)
+    sent = outbox.take()[0].note.position
+
+    assert json.dumps(position_to_wire(sent)) == '{"0": 10}'
