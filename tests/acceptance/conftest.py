@@ -1,0 +1,20 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark every test of this directory: it starts real processes."""
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.acceptance)
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """Run coroutines on asyncio."""
+    return "asyncio"

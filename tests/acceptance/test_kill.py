@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+from tests.support.judge import (
+    all_marks,
+    all_writers,
+    broken_links,
+    lost,
+    over_the_upper,
+    unsound,
+)
+from tests.support.load import Load, LoadedStream
+from tests.support.processes import ServeProcess
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.anyio
+
+WRITER_TIMEOUT_MS = 8000
+DOWNTIMES_S = (0.0, 9.0, 0.3)
+"""How long the controller stays away after each kill; once for longer than the timeout."""
+
+ANSWERS = 400
+"""How many requests are answered between two kills, at least."""
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "flights": {"mark_interval_ms": 0},
+    "trains": {"mark_interval_ms": 50, "returning_writer": "hold"},
+    "ships": {"mark_interval_ms": 20, "keys": ["order", "arrival"]},
+}
+
+
+async def worked(load: Load) -> None:
+    """Wait until much was answered and the time of every stream went on in every key."""
+    answered = load.answered
+    seen = {chain: len(marks) for chain, marks in load.followed.items()}
+    async with asyncio.timeout(60):
+        while load.answered < answered + ANSWERS or any(  # noqa: ASYNC110 - no event tells of it
+            len(marks) <= seen.get(chain, 0) for chain, marks in load.followed.items()
+        ):
+            await asyncio.sleep(0.05)
+
+
+async def test_kill_9_under_load_loses_nothing(tmp_path: Path) -> None:
+    """Sixty tasks of writers, three kills: every promise of the contract holds of what is left."""
+    streams = [
+        LoadedStream("flights"),
+        LoadedStream("trains", shared=False),
+        LoadedStream("ships", ("order", "arrival")),
+    ]
+    controller = ServeProcess(tmp_path).ready()
+    port = controller.port
+    load = Load(controller.url, streams)
+    limits = httpx.Limits(max_connections=100)
+    async with httpx.AsyncClient(limits=limits, timeout=20) as client:
+        for name, settings in SETTINGS.items():
+            body = {"writer_timeout_ms": WRITER_TIMEOUT_MS, **settings}
+            (await client.put(f"{load.url}/v1/streams/{name}", json=body)).raise_for_status()
+        load.start(client, singles=50, batches=10)
+        await worked(load)
+        for downtime_s in DOWNTIMES_S:
+            controller.kill()
+            await asyncio.sleep(downtime_s)
+            controller = ServeProcess(tmp_path, port=port)
+            await asyncio.to_thread(controller.ready)
+            await worked(load)
+        await load.stop()
+        chains = {
+            (stream.name, key): await all_marks(client, load.url, stream.name, key)
+            for stream in streams
+            for key in stream.keys
+        }
+        rows = {s.name: await all_writers(client, load.url, s.name) for s in streams}
+    controller.kill()
+
+    assert load.answered >= (1 + len(DOWNTIMES_S)) * ANSWERS
+    assert {stream.name: lost(stream, rows[stream.name]) for stream in streams} == {
+        stream.name: [] for stream in streams
+    }
+    for stream in streams:
+        for key in stream.keys:
+            marks = chains[stream.name, key]
+            assert [mark for mark in marks if mark["left_out"]] == []
+            assert broken_links(marks) == []
+            assert unsound(marks, stream.events, key) == []
+            # An event in a shared segment may lie below a cut before its own writer told of it.
+            assert stream.shared or over_the_upper(marks, stream.events, key) == []
+            seen = load.followed[stream.name, key]
+            assert seen == marks[: len(seen)]

@@ -1,0 +1,99 @@
+"""What must hold of a stream after any load and any crash, against the truth about its events."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from noted_time.cut import reaches
+from noted_time.wire import position_from_wire
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    import httpx
+
+    from tests.support.load import Event, LoadedStream
+
+Json = dict[str, Any]
+
+
+async def all_marks(client: httpx.AsyncClient, url: str, stream: str, key: str) -> list[Json]:
+    """Return the whole chain of a key."""
+    marks: list[Json] = []
+    while True:
+        query: dict[str, str | int] = {"key": key, "after": len(marks)}
+        answer = await client.get(f"{url}/v1/streams/{stream}/marks", params=query)
+        page = answer.raise_for_status().json()["marks"]
+        if not page:
+            return marks
+        marks += page
+
+
+async def all_writers(client: httpx.AsyncClient, url: str, stream: str) -> dict[str, Json]:
+    """Return every member by name."""
+    rows: dict[str, Json] = {}
+    start: int | None = 0
+    while start is not None:
+        query = {"start": start, "limit": 1000}
+        answer = await client.get(f"{url}/v1/streams/{stream}/writers", params=query)
+        page = answer.raise_for_status().json()
+        rows |= {row["writer"]: row for row in page["writers"]}
+        start = page["next"]
+    return rows
+
+
+def lost(stream: LoadedStream, rows: Mapping[str, Json]) -> list[str]:
+    """Return the writers of which something acknowledged is not stored, or more than was sent."""
+    found = []
+    for writer in stream.writers:
+        row = rows.get(writer.name, {"times": {}, "position": {}})
+        times, position = row["times"], position_from_wire(row["position"])
+        kept = all(times.get(key, -1) >= noted for key, noted in writer.acknowledged.items())
+        sent = all(noted <= writer.promised.get(key, -1) for key, noted in times.items())
+        kept = kept and reaches(position, writer.acknowledged_position)
+        if not (kept and sent and reaches(writer.position, position)):
+            found.append(f"{writer.name}: {row} {writer}")
+    return found
+
+
+def broken_links(marks: Iterable[Json]) -> list[tuple[Json, Json]]:
+    """Return the pairs of neighbours that are no chain: seq, lower and cut must go on."""
+    return [
+        (one, other)
+        for one, other in pairwise([{"seq": 0, "lower": -(2**63), "cut": {}}, *marks])
+        if other["seq"] != one["seq"] + 1
+        or other["lower"] <= one["lower"]
+        or not reaches(position_from_wire(other["cut"]), position_from_wire(one["cut"]))
+    ]
+
+
+def unsound(marks: Iterable[Json], events: Iterable[Event], key: str) -> list[str]:
+    """Return the marks with an event below the lower that does not lie below the cut."""
+    waiting = sorted(events, key=lambda event: event.times[key])
+    ends: dict[int, int] = {}
+    found, index = [], 0
+    for mark in marks:
+        while index < len(waiting) and waiting[index].times[key] < mark["lower"]:
+            event = waiting[index]
+            ends[event.segment] = max(ends.get(event.segment, 0), event.offset + 1)
+            index += 1
+        cut = position_from_wire(mark["cut"])
+        if not reaches(cut, ends):
+            found.append(f"{mark} leaves out events below {ends}")
+    return found
+
+
+def over_the_upper(marks: Iterable[Json], events: Iterable[Event], key: str) -> list[str]:
+    """Return the marks with an event below the cut that is later than the upper."""
+    by_segment: dict[int, list[int]] = {}
+    for event in events:  # in the order of their offsets
+        largest = by_segment.setdefault(event.segment, [])
+        event_time = event.times[key]
+        largest.append(max(event_time, largest[-1]) if largest else event_time)
+    return [
+        f"{mark} has an event at {by_segment[segment][end - 1]} in segment {segment}"
+        for mark in marks
+        for segment, end in position_from_wire(mark["cut"]).items()
+        if end and by_segment[segment][end - 1] > mark["upper"]
+    ]

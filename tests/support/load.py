@@ -1,0 +1,202 @@
+"""Writers that keep their promises against a controller that may be killed at any moment."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import httpx
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+SEGMENTS = 4
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One event in a stream: where it lies, and its time in each key."""
+
+    segment: int
+    offset: int
+    times: Mapping[str, int]
+
+
+@dataclass
+class LoadedStream:
+    """A stream under load and the truth about it: every event, every writer.
+
+    Writers share four segments, or have one each.
+    """
+
+    name: str
+    keys: tuple[str, ...] = ("default",)
+    shared: bool = True
+    events: list[Event] = field(default_factory=list)
+    writers: list[LoadWriter] = field(default_factory=list)
+    ends: Counter[int] = field(default_factory=Counter)
+
+    def append(self, segment: int, times: Mapping[str, int]) -> int:
+        """Write an event; returns the end of the segment."""
+        self.events.append(Event(segment, self.ends[segment], times))
+        self.ends[segment] += 1
+        return self.ends[segment]
+
+    def writer(self, chance: random.Random) -> LoadWriter:
+        """Make a new writer."""
+        number = len(self.writers)
+        segments = range(SEGMENTS) if self.shared else range(number, number + 1)
+        writer = LoadWriter(self, f"w{number}", segments, chance)
+        self.writers.append(writer)
+        return writer
+
+
+@dataclass
+class LoadWriter:
+    """One writer that keeps its word: it writes only what its notes leave open.
+
+    `promised` is what it said last of each key, acknowledged or not; `acknowledged` what a 200
+    confirmed. It writes while a live note of it is acknowledged and none that ends that is sent.
+    """
+
+    stream: LoadedStream
+    name: str
+    segments: range
+    chance: random.Random
+    position: dict[int, int] = field(default_factory=dict)
+    largest: dict[str, int] = field(default_factory=dict)
+    promised: dict[str, int] = field(default_factory=dict)
+    acknowledged: dict[str, int] = field(default_factory=dict)
+    acknowledged_position: dict[int, int] = field(default_factory=dict)
+    lowers: dict[str, int] = field(default_factory=dict)
+    state: str = "new"
+
+    def next_notes(self) -> list[Json]:
+        """Write some events where that is allowed, then return what to note of them."""
+        if self.state != "live":  # the answers say from when on it may write, for each key
+            return [self._note(key, None) for key in self.stream.keys]
+        if self.chance.random() < 0.04:
+            return [self._rest()]
+        for _ in range(self.chance.randrange(4)):
+            self._write()
+        key = self.chance.choice(self.stream.keys)
+        return [self._note(key, self._next_time(key))]
+
+    def answered(self, note: Json, result: Json) -> None:
+        """Take in that the note is durable; raises `AssertionError` where it was refused."""
+        assert result["status"] == "accepted", (note, result)
+        key, lower = note["key"], result["lower"]
+        if lower is not None:
+            self.lowers[key] = max(lower, self.lowers.get(key, lower))
+        if "time" in note:
+            self.acknowledged[key] = note["time"]
+        self.acknowledged_position.update({int(s): end for s, end in note["position"].items()})
+        self.state = note["state"]
+
+    def _write(self) -> None:
+        times = {key: self._floor(key) + self.chance.randrange(300) for key in self.stream.keys}
+        segment = self.chance.choice(self.segments)
+        self.position[segment] = self.stream.append(segment, times)
+        for key, event_time in times.items():
+            self.largest[key] = max(event_time, self.largest.get(key, event_time))
+
+    def _floor(self, key: str) -> int:
+        return max(self.promised.get(key, 0), self.lowers.get(key, 0))
+
+    def _next_time(self, key: str) -> int:
+        return max(self._floor(key), time.time_ns() // 1_000_000 - self.chance.randrange(100))
+
+    def _rest(self) -> Json:
+        """Go idle, or leave and never come back."""
+        state = "left" if self.chance.random() < 0.3 else "idle"
+        self.state = state
+        return self._note(self.stream.keys[0], None) | {"state": state}
+
+    def _note(self, key: str, noted: int | None) -> Json:
+        position = {str(segment): end for segment, end in self.position.items()}
+        note: Json = {"writer": self.name, "key": key, "position": position, "state": "live"}
+        if noted is not None:
+            note["time"] = self.promised[key] = noted
+        if key in self.largest:
+            note["max_time"] = self.largest[key]
+        return note
+
+
+@dataclass
+class Load:
+    """Tasks of writers, and readers that follow, until told to stop."""
+
+    url: str
+    streams: Sequence[LoadedStream]
+    seed: int = 1
+    answered: int = 0
+    failed: int = 0
+    followed: dict[tuple[str, str], list[Json]] = field(default_factory=dict)
+    stopping: bool = False
+    _tasks: list[asyncio.Task[None]] = field(default_factory=list)
+
+    def start(self, client: httpx.AsyncClient, *, singles: int, batches: int) -> None:
+        """Begin: `singles` tasks of one writer each, `batches` of eight, a reader of each key."""
+        for number in range(singles + batches):
+            stream = self.streams[number % len(self.streams)]
+            chance = random.Random(self.seed * 1000 + number)
+            count = 1 if number < singles else 8
+            self._tasks.append(asyncio.create_task(self._write(client, stream, count, chance)))
+        for stream in self.streams:
+            for key in stream.keys:
+                self._tasks.append(asyncio.create_task(self._follow(client, stream.name, key)))
+
+    async def stop(self) -> None:
+        """Let every task finish what it has begun; raises what went wrong in any."""
+        self.stopping = True
+        await asyncio.gather(*self._tasks)
+
+    async def _write(
+        self, client: httpx.AsyncClient, stream: LoadedStream, count: int, chance: random.Random
+    ) -> None:
+        writers = [stream.writer(chance) for _ in range(count)]
+        while not self.stopping:
+            for index, writer in enumerate(writers):
+                if writer.state == "left":
+                    writers[index] = stream.writer(chance)
+            asked = [(writer, note) for writer in writers for note in writer.next_notes()]
+            results = await self._post(client, stream.name, [note for _, note in asked])
+            for (writer, note), result in zip(asked, results, strict=True):
+                writer.answered(note, result)
+            await asyncio.sleep(chance.random() * 0.02)
+
+    async def _post(self, client: httpx.AsyncClient, stream: str, notes: list[Json]) -> list[Json]:
+        """Post the same notes until they are answered, as a writer does that does not know."""
+        while True:
+            try:
+                url = f"{self.url}/v1/streams/{stream}/notes"
+                answer = await client.post(url, json={"notes": notes})
+            except httpx.TransportError:
+                self.failed += 1
+            else:
+                if answer.status_code == 200:
+                    self.answered += 1
+                    results: list[Json] = answer.json()["results"]
+                    return results
+                assert answer.status_code == 503, answer.text
+                assert answer.headers["retry-after"], answer.text
+                self.failed += 1
+            await asyncio.sleep(0.05)
+
+    async def _follow(self, client: httpx.AsyncClient, stream: str, key: str) -> None:
+        """Long-poll the marks of a key; what was seen once must stay as it was."""
+        seen = self.followed.setdefault((stream, key), [])
+        while not self.stopping:
+            query: dict[str, str | int] = {"key": key, "after": len(seen), "wait_ms": 1000}
+            try:
+                answer = await client.get(f"{self.url}/v1/streams/{stream}/marks", params=query)
+            except httpx.TransportError:
+                await asyncio.sleep(0.05)
+            else:
+                assert answer.status_code == 200, answer.text
+                seen.extend(answer.json()["marks"])
