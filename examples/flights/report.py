@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from rich.table import Table
@@ -10,28 +11,35 @@ from rich.table import Table
 from examples.flights.data import HOUR_MS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from examples.flights.data import Flights
     from examples.flights.demo import Findings
     from examples.flights.outcome import Outcome
 
 
-def opening(flights: Flights, months: int) -> str:
+HEADINGS = ("lost", "lost %", "median", "longest", "simulated lost %", "median")
+
+
+def opening(flights: Flights) -> str:
     """Say which flights these are, and which were left aside."""
-    span = "January" if months == 1 else f"the first {months} months" if months < 12 else "all"  # noqa: PLR2004 - months in a year
+    first, last = (_day(flights.landed[index].landing) for index in (0, -1))
     return (
-        f"{len(flights.landed):,} flights that left New York in {span} of 2013, by "
+        f"{len(flights.landed):,} flights from New York that landed from {first} to {last}, by "
         f"{len(flights.carriers)} carriers; left aside: {flights.cancelled:,} cancelled, "
         f"{flights.untimed:,} without a recorded time in the air."
     )
 
 
+def _day(time: int) -> str:
+    return f"{datetime.fromtimestamp(time / 1000, UTC):%-d %B %Y}"
+
+
 def results(findings: Findings) -> Table:
     """Return the table: what Spark measured, and beside it what the simulation predicted."""
-    table = Table(title="Departures per hour and origin, counted as flights land")
-    table.add_column("watermark")
-    for heading in ("rows lost", "%", "median latency", "longest", "simulated: %", "median"):
+    table = Table(title="Departures per hour, counted as flights land; latency in replay time")
+    table.add_column("watermark", no_wrap=True)
+    for heading in HEADINGS:
         table.add_column(heading, justify="right")
     for measured, predicted in zip(findings.measured, findings.predicted, strict=True):
         style = "bold green" if measured.delay_ms is None else None
@@ -76,7 +84,7 @@ def _comparison(findings: Findings) -> str:
     return f"Half of its results came {sooner:.1f} h sooner than with the delay that loses none."
 
 
-def least_without_loss(outcomes: tuple[Outcome, ...]) -> Outcome | None:
+def least_without_loss(outcomes: Sequence[Outcome]) -> Outcome | None:
     """Return the outcome of the least delay without a lost row, `None` if each lost some."""
     lossless = (each for each in outcomes if each.delay_ms is not None and not each.lost)
     return min(lossless, key=lambda each: each.delay_ms or 0, default=None)

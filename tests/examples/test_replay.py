@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq
+import pytest
+
+from examples.flights.data import Flight
+from examples.flights.demo import cuts_of
+from examples.flights.replay import SEGMENTS, STREAM, Pace, replay
+from noted_time.cut import reaches
+from tests.support.flown import flight, flown
+from tests.support.served import Served
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+FLIGHTS = flown(
+    flight(10, 330, "HA", "JFK"),
+    flight(20, 50, "UA"),
+    flight(70, 100, "UA"),
+    flight(80, 150, "DL"),
+    flight(250, 280, "UA"),
+)
+"""HA's long flight keeps the first four hours open until minute 330."""
+
+
+def test_all_flights_are_in_the_log(tmp_path: Path, served: Served) -> None:
+    """Each once, whichever segment it went to."""
+    replay(FLIGHTS, tmp_path, served.url)
+
+    rows = pq.read_table(tmp_path / STREAM, partitioning=None).to_pylist()
+    assert sorted(
+        Flight(
+            round(row["landing"].timestamp() * 1000),
+            round(row["departure"].timestamp() * 1000),
+            row["carrier"],
+            row["origin"],
+        )
+        for row in rows
+    ) == list(FLIGHTS.landed)
+
+
+def test_carriers_share_the_segments(tmp_path: Path, served: Served) -> None:
+    """Five flights in three appends of carriers and more reach several segments."""
+    replayed = replay(FLIGHTS, tmp_path, served.url)
+
+    grown = {segment for segment, end in replayed.cuts[-1].items() if end}
+    assert len(grown) > 1
+    assert grown <= set(range(SEGMENTS))
+
+
+def test_all_carriers_have_left_when_the_replay_ends(tmp_path: Path, served: Served) -> None:
+    """Nobody is waited for any more."""
+    replay(FLIGHTS, tmp_path, served.url)
+
+    states = {name: told["state"] for name, told in served.writers(STREAM).items()}
+    assert states == {"DL": "left", "HA": "left", "UA": "left"}
+
+
+def test_each_hours_mark_covers_its_flights(tmp_path: Path, served: Served) -> None:
+    """When the log reaches the cut, the replay's clock is that at which the last of them landed."""
+    replayed = replay(FLIGHTS, tmp_path, served.url)
+
+    cuts = cuts_of(served.url, FLIGHTS)
+    minutes = [replayed.clock_at(cut) // 60_000 for _, cut in sorted(cuts.items())]
+    assert minutes == [330, 330, 330]
+
+
+def test_the_log_reaches_the_last_cut(tmp_path: Path, served: Served) -> None:
+    """No mark names what was not written."""
+    replayed = replay(FLIGHTS, tmp_path, served.url)
+
+    assert all(reaches(replayed.cuts[-1], cut) for cut in cuts_of(served.url, FLIGHTS).values())
+
+
+def test_a_pace_holds_the_replay_back() -> None:
+    """At 36,000 hours a second, 1,800 hours take a twentieth of a second."""
+    pace = Pace(36_000)
+    began = time.monotonic()
+    pace.wait(0)
+
+    pace.wait(3_600_000 * 1_800)
+
+    assert time.monotonic() - began >= 0.05
+
+
+@pytest.fixture
+def served() -> Iterator[Served]:
+    """Return a controller in a thread."""
+    with Served() as controller:
+        yield controller
