@@ -1,0 +1,74 @@
+"""The command line of the benchmarks: which to run, how thoroughly, and where the figures go."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from benchmarks.figures import Figure, Run
+from benchmarks.report import as_json, table
+
+BENCHMARKS = {
+    "single": "single_notes",
+    "batches": "note_batches",
+    "visible": "visible_marks",
+    "aggregation": "aggregation",
+    "windows": "time_windows",
+    "spark": "spark_read",
+}
+BUILD = Path(__file__).parent.parent / "build"
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command()
+def bench(
+    names: Annotated[
+        list[str] | None, typer.Argument(help=f"Which: {', '.join(BENCHMARKS)}; all by default.")
+    ] = None,
+    *,
+    quick: Annotated[bool, typer.Option("--quick", help="Few repeats: a minute or two.")] = False,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", help="Write all samples to this file as well.")
+    ] = None,
+) -> None:
+    """Measure noted-time, each figure against a floor that is measured beside it."""
+    chosen = names or list(BENCHMARKS)
+    unknown = [name for name in chosen if name not in BENCHMARKS]
+    if unknown:
+        raise typer.BadParameter(f"no benchmark is called {', '.join(unknown)}")
+    figures = measured(chosen, quick=quick)
+    Console().print(table(figures))
+    if json_file is not None:
+        json_file.write_text(json.dumps(as_json(figures), indent=2) + "\n")
+
+
+def measured(names: list[str], *, quick: bool) -> list[Figure]:
+    """Run the benchmarks in order, telling on standard error how far they are.
+
+    Files go to ``build/``, which is on a real disk where ``/tmp`` may be memory.
+    """
+    BUILD.mkdir(exist_ok=True)
+    figures: list[Figure] = []
+    console = Console(stderr=True)
+    with tempfile.TemporaryDirectory(dir=BUILD) as directory, console.status("") as status:
+        for place, name in enumerate(names, start=1):
+
+            def say(what: str, place: int = place) -> None:
+                status.update(f"{place} of {len(names)}: {what}")
+                if not console.is_terminal:
+                    console.print(f"{place} of {len(names)}: {what}")
+
+            module: Any = import_module(f"benchmarks.{BENCHMARKS[name]}")
+            figures += module.measure(Run(quick, Path(directory), say))
+    return figures
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,151 @@
+"""What the pure aggregator costs, and how that grows with the number of members.
+
+Two ways of noting. *In rounds*: all members note in permuted order, then time advances once, past
+all of them. *In turn*: the member that holds time notes, and time advances at every note.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import random
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from time import perf_counter_ns
+from typing import TYPE_CHECKING
+
+from benchmarks.figures import Figure, Run, Samples, Target, WrongResult
+from noted_time import Accepted, Aggregator, Note, StreamSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SIZES = (100, 10_000, 100_000)
+SEGMENTS = 16
+NOTES = 20_000
+KEY = "default"
+
+
+@dataclass(slots=True)
+class Stream:
+    """An aggregator of so many members, and what it cost so far, in µs a call."""
+
+    members: int
+    aggregator: Aggregator = field(default_factory=lambda: Aggregator(StreamSettings()))
+    times: list[int] = field(default_factory=list)
+    in_rounds: list[float] = field(default_factory=list)
+    in_turn: list[float] = field(default_factory=list)
+    advances: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.times = list(range(self.members))
+        for writer in range(self.members):
+            self._take(self._note(writer))
+        self._advance()
+
+    def note_in_rounds(self, notes: int) -> None:
+        """Measure a note with its share of the mark that follows, in rounds."""
+        rounds = max(1, notes // self.members)
+        prepared = [self._round() for _ in range(rounds)]
+        begun = perf_counter_ns()
+        for each in prepared:
+            for note in each:
+                self._take(note)
+            self._advance()
+        self.in_rounds.append((perf_counter_ns() - begun) / 1e3 / rounds / self.members)
+
+    def note_in_turn(self, notes: int) -> None:
+        """Measure a note and the advance that it allows, each for itself."""
+        noting = advancing = 0
+        for _ in range(notes):
+            (holder,) = self.aggregator.holders()
+            note = self._later(int(holder))
+            begun = perf_counter_ns()
+            self._take(note)
+            noted = perf_counter_ns()
+            self._advance()
+            noting += noted - begun
+            advancing += perf_counter_ns() - noted
+        self.in_turn.append(noting / 1e3 / notes)
+        self.advances.append(advancing / 1e3 / notes)
+
+    def _round(self) -> list[Note]:
+        highest = max(self.times)
+        order = random.sample(range(self.members), self.members)
+        for place, writer in enumerate(order, start=1):
+            self.times[writer] = highest + place
+        return [self._note(writer) for writer in random.sample(order, self.members)]
+
+    def _later(self, writer: int) -> Note:
+        """Return a note of `writer` that puts it anywhere among the others, at a time of its own.
+
+        Times are whole multiples of the members beside the writer's number, so no two are alike.
+        """
+        ahead = 1 + random.randrange(2 * self.members)  # noqa: S311 - chance is no secret here
+        step = self.times[writer] // self.members + ahead
+        self.times[writer] = step * self.members + writer
+        return self._note(writer)
+
+    def _note(self, writer: int) -> Note:
+        time = self.times[writer]
+        position = {writer % SEGMENTS: time, (writer + 5) % SEGMENTS: time}
+        return Note(str(writer), time, position, max_time=time)
+
+    def _take(self, note: Note) -> None:
+        if type(self.aggregator.note(note, 0)) is not Accepted:
+            raise WrongResult(f"refused: {note}")
+
+    def _advance(self) -> None:
+        if self.aggregator.advance(KEY, now=0, written_at=0) is None:
+            raise WrongResult("time stands")
+
+
+def measure(run: Run, sizes: tuple[int, ...] = SIZES, notes: int = NOTES) -> list[Figure]:
+    """Measure every size in turn, several times over."""
+    run.say("members join")
+    streams = [Stream(size) for size in sizes]
+    with _collected_as_in_the_server():
+        for repeat in range(run.repeats(full=5, quick=2)):
+            run.say(f"aggregation, repeat {repeat + 1}")
+            for stream in streams:
+                stream.note_in_rounds(notes)
+        for _ in range(run.repeats(full=5, quick=2)):
+            for stream in streams:
+                stream.note_in_turn(notes // 4)
+    least = streams[0]
+    return [figure for stream in streams[1:] for figure in _figures(stream, least)]
+
+
+@contextmanager
+def _collected_as_in_the_server() -> Iterator[None]:
+    usual = gc.get_threshold()
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 50, 50)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*usual)
+        gc.unfreeze()
+
+
+def _figures(stream: Stream, least: Stream) -> list[Figure]:
+    growth = math.log(stream.members) / math.log(least.members)
+    target = Target("ratio", "at most", round(growth, 2))
+    measured = (
+        ("a note and its share of a mark", stream.in_rounds, least.in_rounds),
+        ("a note when each is followed by a mark", stream.in_turn, least.in_turn),
+        ("an advance when each note allows one", stream.advances, least.advances),
+    )
+    return [
+        Figure(
+            f"{what}, {stream.members:,} members",
+            "µs",
+            Samples(tuple(ours)),
+            Samples(tuple(floor)),
+            f"{least.members} members",
+            target,
+            "target: the ratio of the logarithms",
+        )
+        for what, ours, floor in measured
+    ]

@@ -1,0 +1,188 @@
+"""A load of HTTP requests: keep-alive connections in a closed loop, over raw sockets and one epoll.
+
+One process, prebuilt requests, and no more parsing than tells where an answer ends: a request costs
+the generator less than a bare server, so that it is the server which is measured. Linux only.
+"""
+
+from __future__ import annotations
+
+import gc
+import select
+import socket
+from array import array
+from collections import Counter
+from dataclasses import dataclass, field
+from math import ceil
+from time import perf_counter_ns
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+HEADERS_END = b"\r\n\r\n"
+LENGTH = b"content-length: "
+ACCEPTED = b'"accepted"'
+TIMEOUT_S = 60.0
+
+
+@dataclass(slots=True)
+class Answered:
+    """What came of a load: one latency an answer, in ns, and the statuses that came."""
+
+    seconds: float = 0.0
+    accepted: int = 0
+    latencies: array[int] = field(default_factory=lambda: array("q"))
+    statuses: Counter[bytes] = field(default_factory=Counter)
+
+    @property
+    def per_second(self) -> float:
+        """Requests answered a second."""
+        return len(self.latencies) / self.seconds
+
+    def percentile_ms(self, percent: float) -> float:
+        """Return the latency in ms that `percent` of the answers did not exceed."""
+        return percentile(self.latencies, percent) / 1e6
+
+
+def percentile(values: Sequence[float], percent: float) -> float:
+    """Return the least value that `percent` of all do not exceed.
+
+    >>> percentile([5, 1, 9, 3], 50), percentile([5, 1, 9, 3], 99)
+    (3, 9)
+    """
+    ranked = sorted(values)
+    return ranked[max(0, ceil(len(ranked) * percent / 100) - 1)]
+
+
+def post(path: str, body: bytes) -> bytes:
+    """Return the bytes of a POST request on a connection that stays open."""
+    return _with_body("POST", path, body)
+
+
+def put(path: str, body: bytes) -> bytes:
+    """Return the bytes of a PUT request on a connection that stays open."""
+    return _with_body("PUT", path, body)
+
+
+def get(path: str) -> bytes:
+    """Return the bytes of a GET request on a connection that stays open."""
+    return f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()
+
+
+def _with_body(method: str, path: str, body: bytes) -> bytes:
+    head = (
+        f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    return head.encode() + body
+
+
+class Connection:
+    """One keep-alive connection and the requests that it has yet to send."""
+
+    __slots__ = ("_held", "requests", "sent_at", "socket")
+
+    def __init__(self, port: int, requests: Sequence[bytes] = ()) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT_S)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.requests: Iterator[bytes] = iter(requests)
+        self.sent_at = 0
+        self._held = b""
+
+    def send_next(self) -> bool:
+        """Send the next request, false when there is none."""
+        request = next(self.requests, None)
+        if request is None:
+            return False
+        self.sent_at = perf_counter_ns()
+        self.socket.sendall(request)
+        return True
+
+    def receive(self) -> bytes | None:
+        """Take what has come; returns the answer once it is whole.
+
+        Raises `ConnectionError` where the server hung up.
+        """
+        came = self.socket.recv(65536)
+        if not came:
+            raise ConnectionError("the server closed the connection")
+        whole = self._held + came if self._held else came
+        if len(whole) < end_of_answer(whole):
+            self._held = whole
+            return None
+        self._held = b""
+        return whole
+
+    def ask(self, request: bytes) -> bytes:
+        """Send one request and wait for its answer."""
+        self.socket.sendall(request)
+        return self.wait()
+
+    def wait(self) -> bytes:
+        """Wait for the answer to what was sent."""
+        while (answer := self.receive()) is None:
+            pass
+        return answer
+
+    def close(self) -> None:
+        """Hang up."""
+        self.socket.close()
+
+
+def end_of_answer(received: bytes) -> int:
+    r"""Return how long the answer is that `received` begins with, more than there is if unknown.
+
+    >>> end_of_answer(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{")
+    40
+    """
+    head = received.find(HEADERS_END)
+    if head < 0:
+        return len(received) + 1
+    at = received.find(LENGTH, 0, head)
+    if at < 0:
+        return head + len(HEADERS_END)
+    begin = at + len(LENGTH)
+    return head + len(HEADERS_END) + int(received[begin : received.find(b"\r\n", begin)])
+
+
+def drive(port: int, scripts: Sequence[Sequence[bytes]]) -> Answered:
+    """Send each script over a connection of its own, a request after each answer."""
+    connections = {}
+    for script in scripts:
+        connection = Connection(port, script)
+        connections[connection.socket.fileno()] = connection
+    gc.disable()
+    try:
+        return _closed_loop(connections)
+    finally:
+        gc.enable()
+        for connection in connections.values():
+            connection.close()
+
+
+def _closed_loop(connections: dict[int, Connection]) -> Answered:
+    answered = Answered()
+    took, statuses = answered.latencies.append, answered.statuses
+    epoll = select.epoll()
+    for number in connections:
+        epoll.register(number, select.EPOLLIN)
+    begun = perf_counter_ns()
+    open_ = sum([connection.send_next() for connection in connections.values()])
+    while open_:
+        for number, _ in epoll.poll(TIMEOUT_S) or _nobody_answers():
+            connection = connections[number]
+            answer = connection.receive()
+            if answer is None:
+                continue
+            took(perf_counter_ns() - connection.sent_at)
+            statuses[answer[9:12]] += 1
+            answered.accepted += answer.count(ACCEPTED)
+            if not connection.send_next():
+                open_ -= 1
+    answered.seconds = (perf_counter_ns() - begun) / 1e9
+    epoll.close()
+    return answered
+
+
+def _nobody_answers() -> list[tuple[int, int]]:
+    raise TimeoutError(f"no answer within {TIMEOUT_S:g} s")

@@ -1,0 +1,104 @@
+"""Batches of 1000 durable notes, against a plain executemany upsert into the same SQLite file."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from contextlib import closing
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from benchmarks.figures import Figure, Run, Samples, Target
+from benchmarks.load import drive
+from benchmarks.processes import controller
+from benchmarks.single_notes import create_stream
+from benchmarks.writers import Writers
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CONNECTIONS = 8
+WRITERS = 100_000
+NOTES = 1000
+TRANSACTIONS = (1000, 5000, 20_000)
+RATE = Target("ratio", "at least", 0.6)
+
+UPSERT = """
+INSERT INTO member
+(stream_id, writer, state, left_out, position, times, max_times, noted_at, since)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (stream_id, writer) DO UPDATE SET
+state = excluded.state, left_out = excluded.left_out, position = excluded.position,
+times = excluded.times, max_times = excluded.max_times, noted_at = excluded.noted_at,
+since = excluded.since
+"""
+
+Rows = list[tuple[object, ...]]
+
+
+def measure(run: Run, writers: int = WRITERS, notes: int = NOTES) -> list[Figure]:
+    """Post batches, and upsert the rows they left into the same file as another stream's, in turn.
+
+    The floor has its rows ready, sorted within each transaction, and takes the best of three sizes.
+    """
+    posted = Writers("batches", writers)
+    database = run.directory / "batches.db"
+    requests = -(-writers // (CONNECTIONS * notes))
+    ours: list[float] = []
+    floor: list[float] = []
+    with controller(database) as server:
+        create_stream(server, posted.stream)
+        create_stream(server, "floor")
+        posted.check(drive(server.port, posted.scripts(CONNECTIONS, requests, notes)), database)
+        upsert(database, floor_rows(database), TRANSACTIONS[-1])
+        for repeat in range(run.repeats(full=7, quick=2)):
+            run.say(f"batches of {notes} notes, repeat {repeat + 1}")
+            scripts = posted.scripts(CONNECTIONS, requests, notes)
+            answered = drive(server.port, scripts)
+            posted.check(answered, database)
+            ours.append(answered.accepted / answered.seconds)
+            rows = floor_rows(database)
+            floor.append(max(upsert(database, rows, size) for size in TRANSACTIONS))
+    return [
+        Figure(
+            f"durable notes in batches of {notes}",
+            "/s",
+            Samples(tuple(ours)),
+            Samples(tuple(floor)),
+            "rows of a plain executemany upsert, best transaction size",
+            RATE,
+            f"SQLite, {writers:,} writers in permuted order, {CONNECTIONS} connections",
+        )
+    ]
+
+
+def floor_rows(database: Path) -> Rows:
+    """Return the rows that the notes left, as another stream's, in a random order."""
+    with closing(sqlite3.connect(database)) as connection:
+        rows: Rows = connection.execute(
+            "SELECT floor.id, writer, state, left_out, position, times, max_times, noted_at, since"
+            " FROM member, stream AS floor "
+            "WHERE floor.name = 'floor' AND member.stream_id <> floor.id"
+        ).fetchall()
+    random.shuffle(rows)
+    return rows
+
+
+def upsert(database: Path, rows: Rows, size: int) -> float:
+    """Upsert the rows, `size` a transaction, as durably as the store does; returns rows a second.
+
+    Names are sorted within each transaction, which is the fastest order.
+    """
+    batches = [
+        sorted(rows[begin : begin + size], key=lambda row: str(row[1]))
+        for begin in range(0, len(rows), size)
+    ]
+    with closing(sqlite3.connect(database, isolation_level=None)) as connection:
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA wal_autocheckpoint = 16000")
+        begun = perf_counter()
+        for batch in batches:
+            connection.execute("BEGIN IMMEDIATE")
+            connection.executemany(UPSERT, batch)
+            connection.execute("COMMIT")
+        return len(rows) / (perf_counter() - begun)

@@ -1,0 +1,88 @@
+"""The servers that are measured: how they are started, reached, told apart in CPU time, ended."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+START_S = 30.0
+STOP_S = 20.0
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server process on a port of the loopback."""
+
+    process: subprocess.Popen[bytes]
+    port: int
+
+    def cpu_seconds(self) -> float:
+        """Return the CPU time of all its threads so far, user and system."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+@contextmanager
+def bare_server() -> Iterator[Server]:
+    """Serve the bare 204 app for a while."""
+    port = free_port()
+    with _serving(["-m", "benchmarks.bare_app", str(port)], port) as server:
+        yield server
+
+
+@contextmanager
+def controller(database: Path) -> Iterator[Server]:
+    """Serve a controller over a database file, which is made or brought up to date first."""
+    port = free_port()
+    url = f"sqlite:///{database}"
+    migrate = [sys.executable, "-m", "controller", "migrate", "--database", url]
+    subprocess.run(migrate, check=True, stdout=subprocess.DEVNULL)  # noqa: S603 - our own program
+    words = ["-m", "controller", "serve", "--database", url, "--port", str(port)]
+    with _serving([*words, "--log-level", "warning"], port) as server:
+        yield server
+
+
+def free_port() -> int:
+    """Return a port of the loopback that nobody listens on."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port: int = found.getsockname()[1]
+        return port
+
+
+@contextmanager
+def _serving(words: list[str], port: int) -> Iterator[Server]:
+    process = subprocess.Popen([sys.executable, *words])  # noqa: S603 - our own programs
+    try:
+        _wait_for(process, port)
+        yield Server(process, port)
+    finally:
+        process.terminate()
+        try:
+            process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _wait_for(process: subprocess.Popen[bytes], port: int) -> None:
+    deadline = time.monotonic() + START_S
+    while process.poll() is None and time.monotonic() < deadline:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        except OSError:
+            time.sleep(0.05)
+        else:
+            return
+    raise RuntimeError(f"the server did not come up: exit code {process.poll()}")

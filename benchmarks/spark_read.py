@@ -1,0 +1,196 @@
+"""What noted time costs a Spark query: a windowed count over the file log, three ways.
+
+The same rows are counted under noted time, under Spark's own watermark over the same source, and
+under Spark's own watermark over its built-in Parquet stream. A sample is rows over the time of the
+micro-batches as Spark reports it; the start of a query is not in it. The first run of each, which
+compiles, is not counted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import httpx
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from benchmarks.figures import Figure, Run, Samples, Target, WrongResult
+from benchmarks.processes import controller
+from noted_time.file_log import file_name, segment_directory
+from spark_integration import read_noted_log
+from spark_integration.log_source import OPTION, LogQuery, LogSource
+from spark_integration.watermark import MARK_TIME
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pyspark.sql import DataFrame
+
+STREAM = "counted"
+SEGMENTS = 4
+FILES = 8
+"""Files per segment."""
+
+DAY_MS = 24 * 3600 * 1000
+BEGUN_MS = 1_357_000_000_000
+OWN = Target("ratio", "at least", 0.9)
+BUILT_IN = Target("ratio", "at least", 0.6)
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """The rows at rest, and the ways to read them as a stream."""
+
+    spark: SparkSession
+    directory: Path
+    rows: int
+    url: str
+
+    @property
+    def root(self) -> Path:
+        """Where the log is."""
+        return self.directory / "log"
+
+    def noted(self) -> DataFrame:
+        """Return the events under noted time."""
+        return read_noted_log(
+            self.spark,
+            self.root,
+            STREAM,
+            controller_url=self.url,
+            event_time="time",
+            strict=False,
+            columns=["time"],
+        )
+
+    def own(self) -> DataFrame:
+        """Return the events of the same source under Spark's own watermark."""
+        query = LogQuery(str(self.root), STREAM, self.url, "time", columns=("time",))
+        source = self.spark.readStream.format(LogSource.name())
+        rows = source.option(OPTION, query.to_option()).load()
+        return rows.drop(MARK_TIME).withWatermark("time", "1 day")
+
+    def built_in(self) -> DataFrame:
+        """Return the events of Spark's Parquet stream under Spark's own watermark."""
+        source = self.spark.readStream.schema("time TIMESTAMP, origin STRING, delay DOUBLE")
+        return source.parquet(str(self.root / STREAM)).withWatermark("time", "1 day")
+
+    def rows_per_second(self, events: DataFrame) -> float:
+        """Count the events per hour, all that there are; raises `WrongResult` for any other."""
+        counts = events.groupBy(F.window("time", "1 hour")).count()
+        with tempfile.TemporaryDirectory(dir=self.directory) as checkpoint:
+            writer = counts.writeStream.format("noop").trigger(availableNow=True)
+            query = writer.option("checkpointLocation", checkpoint).start()
+            query.awaitTermination()
+            batches = query.recentProgress
+        read = sum(batch.numInputRows for batch in batches)
+        if not self.rows <= read <= self.rows + len(batches):
+            raise WrongResult(f"{read} rows read of {self.rows}")
+        return self.rows * 1000 / sum(batch.durationMs["triggerExecution"] for batch in batches)
+
+
+def measure(run: Run) -> list[Figure]:
+    """Measure reading under noted time beside Spark's own watermark."""
+    rows = 400_000 if run.quick else 4_000_000
+    run.say(f"Spark: {rows} rows in {SEGMENTS} segments")
+    with controller(run.directory / "spark.db") as server, _session() as spark:
+        counted = Counted(spark, run.directory / "spark", rows, f"http://127.0.0.1:{server.port}")
+        _write(counted)
+        return _figures(counted, run)
+
+
+def _figures(counted: Counted, run: Run) -> list[Figure]:
+    ways: list[Callable[[], DataFrame]] = [counted.noted, counted.own, counted.built_in]
+    for way in ways:
+        run.say(f"Spark: warming up {way.__name__}")
+        counted.rows_per_second(way())
+    taken: list[list[float]] = [[], [], []]
+    for number in range(run.repeats(full=5, quick=1)):
+        run.say(f"Spark: round {number + 1}")
+        for samples, way in zip(taken, ways, strict=True):
+            samples.append(counted.rows_per_second(way()))
+    noted, own, built_in = (Samples(tuple(samples)) for samples in taken)
+    name = "Spark: windowed count under noted time"
+    return [
+        Figure(name, "rows/s", noted, own, "Spark's own watermark, same source", OWN),
+        Figure(name, "rows/s", noted, built_in, "Spark's own Parquet stream", BUILT_IN),
+    ]
+
+
+def _write(counted: Counted) -> None:
+    """Write the log: times rise with disorder, a note at the end says that all is written."""
+    each = counted.rows // SEGMENTS // FILES
+    chance = np.random.default_rng(1)
+    for segment in range(SEGMENTS):
+        directory = segment_directory(counted.root, STREAM, segment)
+        directory.mkdir(parents=True)
+        for number in range(FILES):
+            start = number * each
+            pq.write_table(_rows(chance, each), directory / file_name(STREAM, segment, start))
+    position = {str(segment): FILES * each for segment in range(SEGMENTS)}
+    note = {"writer": "w", "time": BEGUN_MS + DAY_MS, "position": position}
+    stream = f"{counted.url}/v1/streams/{STREAM}"
+    httpx.put(stream, json={}).raise_for_status()
+    (result,) = httpx.post(f"{stream}/notes", json={"notes": [note]}).json()["results"]
+    if result["status"] != "accepted":
+        raise WrongResult(f"the note was {result}")
+
+
+def _rows(chance: np.random.Generator, count: int) -> pa.Table:
+    times = BEGUN_MS + np.sort(chance.integers(DAY_MS, size=count))
+    origins = pa.DictionaryArray.from_arrays(
+        pa.array(chance.integers(3, size=count), pa.int8()), ["EWR", "JFK", "LGA"]
+    )
+    return pa.table(
+        {
+            "time": pa.array(times).cast(pa.timestamp("ms", tz="UTC")),
+            "origin": origins.cast(pa.string()),
+            "delay": pa.array(chance.normal(size=count)),
+        }
+    )
+
+
+@contextmanager
+def _session() -> Iterator[SparkSession]:
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    paths = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
+    spark = (
+        SparkSession.builder.master("local[*]")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("ERROR")
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def main() -> None:
+    """Print the figures as JSON."""
+    with tempfile.TemporaryDirectory() as directory:
+        run = Run(quick="--quick" in sys.argv, directory=Path(directory), say=print)
+        for each in measure(run):
+            ratio = each.ratio.median if each.ratio else None
+            print(json.dumps({"name": each.name, "floor": each.floor_is, "ratio": ratio}))  # noqa: T201
+            print(each.ours.values, each.floor.values if each.floor else "")  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,158 @@
+"""How long after a note a reader that waits for marks has the mark, with 1,000 members.
+
+The members note in turn, a step each, so that every note lets time go on by one member. The floor
+is what cannot be left out: one synced SQLite commit and two round trips to a bare server.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from benchmarks.figures import Figure, Run, Samples, Target, WrongResult
+from benchmarks.load import Connection, get, percentile, post
+from benchmarks.processes import bare_server, controller
+from benchmarks.single_notes import create_stream
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+MEMBERS = 1000
+STREAM = "visible"
+PARKED_S = 0.002
+MEDIAN = Target("value", "at most", 10)
+SLOWEST = Target("value", "at most", 50)
+
+
+@dataclass(slots=True)
+class Turns:
+    """The members of the stream, which note in turn: every note is a mark."""
+
+    members: int
+    notes: int = 0
+
+    def join(self) -> bytes:
+        """Return the notes by which all become members, one after the other in time."""
+        return self._request(range(self.members))
+
+    def next(self) -> bytes:
+        """Return the note of the member that holds time."""
+        return self._request(range(self.notes, self.notes + 1))
+
+    def _request(self, numbers: range) -> bytes:
+        self.notes = numbers.stop
+        notes = [
+            {"writer": f"writer-{n % self.members}", "time": n, "position": {str(n % 16): n}}
+            for n in numbers
+        ]
+        return post(f"/v1/streams/{STREAM}/notes", json.dumps({"notes": notes}).encode())
+
+
+@dataclass(slots=True)
+class Reader:
+    """A reader that waits for the next mark on a connection of its own."""
+
+    connection: Connection
+    seq: int = 0
+
+    def wait(self) -> None:
+        """Ask for the next mark, without its answer."""
+        path = f"/v1/streams/{STREAM}/marks?after={self.seq}&wait_ms=30000"
+        self.connection.socket.sendall(get(path))
+
+    def take(self) -> None:
+        """Take the answer; raises `WrongResult` unless it is just the mark that follows."""
+        body = self.connection.wait().partition(b"\r\n\r\n")[2]
+        seqs = [mark["seq"] for mark in json.loads(body)["marks"]]
+        if not seqs or seqs[0] != self.seq + 1:
+            raise WrongResult(f"after mark {self.seq} came {seqs}")
+        self.seq = seqs[-1]
+
+
+@dataclass(slots=True)
+class Taken:
+    """Latencies in ms, ours and the floor's, taken in turn."""
+
+    ours: list[float] = field(default_factory=list)
+    floor: list[float] = field(default_factory=list)
+
+
+def measure(run: Run, members: int = MEMBERS) -> list[Figure]:
+    """Note, and time how long the mark takes to the reader; then the floor; many times."""
+    repeats, samples = run.repeats(full=5, quick=3), run.repeats(full=400, quick=100)
+    database = run.directory / "visible.db"
+    with (
+        bare_server() as floor,
+        controller(database) as server,
+        round_trips_and_commit(floor.port, run.directory / "commits.db") as least,
+    ):
+        create_stream(server, STREAM, b'{"mark_interval_ms": 0}')
+        turns, writer = Turns(members), Connection(server.port)
+        writer.ask(turns.join())
+        reader = Reader(Connection(server.port))
+        note_and_see(turns, writer, reader)
+        taken = []
+        for repeat in range(repeats):
+            run.say(f"note to visible mark, repeat {repeat + 1}")
+            taken.append(_sample(samples, lambda: note_and_see(turns, writer, reader), least))
+    return [_figure("p50", 50, taken, MEDIAN), _figure("p99", 99, taken, SLOWEST)]
+
+
+def note_and_see(turns: Turns, writer: Connection, reader: Reader) -> float:
+    """Return the ms from a note's first byte until the waiting reader has its mark."""
+    reader.wait()
+    time.sleep(PARKED_S)
+    note = turns.next()
+    begun = time.perf_counter()
+    writer.socket.sendall(note)
+    reader.take()
+    took = time.perf_counter() - begun
+    if b'"accepted"' not in (answer := writer.wait()):
+        raise WrongResult(answer.decode())
+    return took * 1e3
+
+
+@contextmanager
+def round_trips_and_commit(port: int, file: Path) -> Iterator[Callable[[], float]]:
+    """Yield what takes one sample of the floor, in ms."""
+    with closing(sqlite3.connect(file, isolation_level=None)) as database:
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("PRAGMA synchronous = FULL")
+        database.execute("CREATE TABLE note (time INTEGER)")
+        connection = Connection(port)
+
+        def sample() -> float:
+            time.sleep(PARKED_S)
+            begun = time.perf_counter()
+            connection.ask(get("/"))
+            database.execute("INSERT INTO note VALUES (1)")
+            connection.ask(get("/"))
+            return (time.perf_counter() - begun) * 1e3
+
+        yield sample
+        connection.close()
+
+
+def _sample(samples: int, ours: Callable[[], float], floor: Callable[[], float]) -> Taken:
+    taken = Taken()
+    for _ in range(samples):
+        taken.ours.append(ours())
+        taken.floor.append(floor())
+    return taken
+
+
+def _figure(name: str, percent: int, taken: list[Taken], target: Target) -> Figure:
+    return Figure(
+        f"note to mark at a waiting reader, {name}",
+        "ms",
+        Samples(tuple(percentile(each.ours, percent) for each in taken)),
+        Samples(tuple(percentile(each.floor, percent) for each in taken)),
+        "a synced commit and two round trips",
+        target,
+        "1,000 members, each note a mark",
+    )

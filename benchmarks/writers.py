@@ -1,0 +1,105 @@
+"""Many writers that note in permuted order, and how their notes are found again afterwards."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from benchmarks.figures import WrongResult
+from benchmarks.load import post
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from benchmarks.load import Answered
+
+BASE_MS = 1_700_000_000_000
+STEP_MS = 1_000
+SEGMENTS = 16
+OK = b"200"
+
+
+class Writers:
+    """Writers of one stream; the n-th note of each is at offset n of its segment.
+
+    So the offsets that are stored add up to the notes that were posted, whatever was coalesced. A
+    writer keeps to one connection, or a later note could overtake an earlier one and be refused.
+    """
+
+    def __init__(self, stream: str, count: int) -> None:
+        """Begin before the first note."""
+        self.stream = stream
+        self.posted = 0
+        self._accepted = 0
+        self._noted = [0] * count
+        self._random = random.Random(count)  # noqa: S311 - the same order in every run
+
+    def __len__(self) -> int:
+        return len(self._noted)
+
+    def scripts(self, connections: int, requests: int, notes: int) -> list[list[bytes]]:
+        """Return for each connection its next requests, each of so many notes."""
+        return [
+            self._script(range(first, len(self), connections), requests, notes)
+            for first in range(connections)
+        ]
+
+    def check(self, answered: Answered, database: Path) -> None:
+        """Raise `WrongResult` unless each note was accepted, is in the file, and marks follow."""
+        self._accepted += answered.accepted
+        if set(answered.statuses) != {OK}:
+            raise WrongResult(f"unexpected statuses: {dict(answered.statuses)}")
+        stored = offsets_stored(database, self.stream)
+        if not self.posted == self._accepted == stored:
+            found = f"{self._accepted} accepted, {stored} stored"
+            raise WrongResult(f"{self.posted} notes posted, but {found}")
+        if min(self._noted) and not marks_stored(database, self.stream):
+            raise WrongResult("all writers noted, yet there is no mark")
+
+    def _script(self, writers: range, requests: int, notes: int) -> list[bytes]:
+        order: list[int] = []
+        while len(order) < requests * notes:
+            order += self._random.sample(writers, len(writers))
+        path = f"/v1/streams/{self.stream}/notes"
+        return [
+            post(path, self._body(order[begin : begin + notes]))
+            for begin in range(0, requests * notes, notes)
+        ]
+
+    def _body(self, writers: list[int]) -> bytes:
+        return b'{"notes":[%b]}' % b",".join([self._note(writer) for writer in writers])
+
+    def _note(self, writer: int) -> bytes:
+        self.posted += 1
+        count = self._noted[writer] = self._noted[writer] + 1
+        time = BASE_MS + count * STEP_MS + writer % STEP_MS
+        return b'{"writer":"writer-%06d","time":%d,"position":{"%d":%d},"max_time":%d}' % (
+            writer,
+            time,
+            writer % SEGMENTS,
+            count,
+            time,
+        )
+
+
+def offsets_stored(database: Path, stream: str) -> int:
+    """Return the sum of all members' offsets in the database file."""
+    with closing(sqlite3.connect(database)) as connection:
+        found = connection.execute(
+            "SELECT sum(offsets.value) FROM stream JOIN member ON member.stream_id = stream.id,"
+            " json_each(member.position) AS offsets WHERE stream.name = ?",
+            (stream,),
+        ).fetchone()[0]
+    return int(found or 0)
+
+
+def marks_stored(database: Path, stream: str) -> int:
+    """Return how many marks of the stream the database file holds."""
+    with closing(sqlite3.connect(database)) as connection:
+        (found,) = connection.execute(
+            "SELECT count(*) FROM stream JOIN mark ON mark.stream_id = stream.id WHERE name = ?",
+            (stream,),
+        ).fetchone()
+    return int(found)
