@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import gc
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from signal import SIGTERM, signal
+from typing import TYPE_CHECKING, NoReturn
 
 import structlog
 import uvicorn
 
 from controller.api.app import create_app
+from controller.api.protocol import protocol_for
 
 if TYPE_CHECKING:
     from socket import socket
@@ -57,7 +60,7 @@ def serve(controller: Controller, *, host: str, port: int) -> None:
         host=host,
         port=port,
         loop="auto",
-        http="auto",
+        http=protocol_for(controller),
         lifespan="on",
         log_config=None,
         access_log=False,
@@ -67,4 +70,11 @@ def serve(controller: Controller, *, host: str, port: int) -> None:
         timeout_graceful_shutdown=GRACE_S,
         backlog=4096,
     )
-    Server(config, controller).run()
+    # uvicorn hands the signal on once it has shut down: to us, so that this was no death by signal.
+    signal(SIGTERM, _leave)
+    with suppress(KeyboardInterrupt):
+        Server(config, controller).run()
+
+
+def _leave(_signal: int, _frame: FrameType | None) -> NoReturn:
+    raise SystemExit(0)

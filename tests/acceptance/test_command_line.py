@@ -1,0 +1,183 @@
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+from tests.support.processes import ServeProcess, command
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DATABASE = "noted-time.db"
+
+
+def altered(directory: Path, statement: str) -> None:
+    """Run one statement in the database of that directory, as nobody should."""
+    with closing(sqlite3.connect(directory / DATABASE)) as connection:
+        connection.execute(statement)
+        connection.commit()
+
+
+def test_the_first_serve_makes_its_database(tmp_path: Path) -> None:
+    """In an empty directory one command is enough, and its database is at the current schema."""
+    with ServeProcess(tmp_path).ready() as controller:
+        answer = httpx.put(f"{controller.url}/v1/streams/flights")
+        ready = httpx.get(f"{controller.url}/readyz")
+        controller.stop()
+
+    migrated = command("migrate", cwd=tmp_path)
+    statuses = (answer.status_code, ready.status_code, migrated.returncode)
+    assert (statuses, (tmp_path / DATABASE).exists()) == ((201, 200, 0), True)
+
+
+def test_an_older_schema_is_left_alone(tmp_path: Path) -> None:
+    """`serve` refuses it with the command to run, which only a person should."""
+    command("migrate", cwd=tmp_path)
+    altered(tmp_path, "UPDATE alembic_version SET version_num = '0000'")
+    refused = command("serve", cwd=tmp_path)
+
+    says = (
+        "noted-time: the schema of sqlite:///noted-time.db is at 0000, older than 0001: "
+        "run `noted-time migrate --database sqlite:///noted-time.db`"
+    )
+    assert (refused.returncode, refused.stderr.splitlines()[-1]) == (1, says)
+
+
+def test_a_newer_schema_is_left_alone(tmp_path: Path) -> None:
+    """Neither `serve` nor `migrate` touches what a later version made."""
+    command("migrate", cwd=tmp_path)
+    altered(tmp_path, "UPDATE alembic_version SET version_num = '9999'")
+    refused = [command(name, cwd=tmp_path) for name in ("serve", "migrate")]
+
+    told = [(each.returncode, "is at 9999, newer than 0001" in each.stderr) for each in refused]
+    assert told == [(1, True), (1, True)]
+
+
+def test_the_database_of_another_program_is_left_alone(tmp_path: Path) -> None:
+    """A file with tables that are not ours is not filled with ours."""
+    altered(tmp_path, "CREATE TABLE recipes (name TEXT)")
+    refused = command("serve", cwd=tmp_path)
+
+    with closing(sqlite3.connect(tmp_path / DATABASE)) as connection:
+        tables = connection.execute("SELECT name FROM sqlite_master").fetchall()
+    has_none = "has no tables of noted-time: run `noted-time migrate" in refused.stderr
+    assert (refused.returncode, has_none, tables) == (1, True, [("recipes",)])
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("postgresql://u:secret@h/db", "'postgresql://u:***@h/db' names no SQLite file"),
+        ("nonsense:::", "'nonsense:::' is no URL: say sqlite:///path/to/file.db"),
+        ("sqlite://", "'sqlite://' names no SQLite file"),
+        ("sqlite:///not/there/file.db", "unable to open database file"),
+    ],
+)
+def test_a_database_that_cannot_be_is_explained(tmp_path: Path, url: str, says: str) -> None:
+    """In a sentence without a traceback and without a password."""
+    refused = command("serve", "--database", url, cwd=tmp_path)
+
+    output = refused.stdout + refused.stderr
+    found = (refused.returncode, says in output, "Traceback" in output, "secret" in output)
+    assert found == (1, True, False, False)
+
+
+def test_a_second_controller_is_refused(tmp_path: Path) -> None:
+    """Two processes on one file would judge notes by two memories: the second says so and ends."""
+    with ServeProcess(tmp_path).ready() as first:
+        second = command("serve", "--port", "0", cwd=tmp_path)
+        still = httpx.put(f"{first.url}/v1/streams/s").status_code
+
+    says = f"noted-time: {tmp_path / DATABASE} is served by another controller"
+    assert (second.returncode, second.stderr.splitlines()[-1], still) == (1, says, 201)
+
+
+def test_a_killed_controller_leaves_no_lock(tmp_path: Path) -> None:
+    """The next one starts at once."""
+    with ServeProcess(tmp_path).ready() as first:
+        first.kill()
+    with ServeProcess(tmp_path).ready() as second:
+        alive = httpx.get(f"{second.url}/healthz").status_code
+
+    assert alive == 200
+
+
+def test_a_trial_in_memory_leaves_no_file(tmp_path: Path) -> None:
+    """`memory:` forgets everything with the process."""
+    with ServeProcess(tmp_path, "--database", "memory:").ready() as controller:
+        created = httpx.put(f"{controller.url}/v1/streams/s").status_code
+
+    left = [path.suffix for path in tmp_path.iterdir()]
+    assert (created, left) == (201, [".log"])
+
+
+def test_settings_come_from_the_environment(tmp_path: Path) -> None:
+    """Database, address, level and format; what is on the command line wins."""
+    variables: dict[str, Any] = {
+        "NOTED_TIME_DATABASE": f"sqlite:///{tmp_path}/elsewhere.db",
+        "NOTED_TIME_HOST": "127.0.0.2",
+        "NOTED_TIME_PORT": "1",
+        "NOTED_TIME_LOG_LEVEL": "info",
+        "NOTED_TIME_LOG_FORMAT": "json",
+    }
+    with ServeProcess(tmp_path, **variables).ready() as controller:
+        host = next(line for line in controller.log() if line["event"] == "serving")["address"][0]
+
+    assert (host, (tmp_path / "elsewhere.db").exists()) == ("127.0.0.2", True)
+
+
+def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
+    """The second controller, on a database of its own, ends with the reason."""
+    with ServeProcess(tmp_path, "--database", "memory:").ready() as first:
+        port = str(first.port)
+        second = command("serve", "--database", "memory:", "--port", port, cwd=tmp_path)
+
+    assert (second.returncode, "address already in use" in second.stderr) == (3, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "names"),
+    [
+        ([], ["serve", "migrate", "demo", "Watermarks that the writers vouch for."]),
+        (
+            ["serve"],
+            ["--database", "--host", "--port", "--log-level", "--log-format"]
+            + [f"NOTED_TIME_{n}" for n in ("DATABASE", "HOST", "PORT", "LOG_LEVEL", "LOG_FORMAT")]
+            + ["sqlite:///FILE", "curl -X PUT"],
+        ),
+        (["migrate"], ["--database", "NOTED_TIME_DATABASE"]),
+    ],
+)
+def test_help_tells_all_there_is(tmp_path: Path, arguments: list[str], names: list[str]) -> None:
+    """Every command, flag and variable."""
+    told = command(*arguments, "--help", cwd=tmp_path)
+
+    missing = [name for name in names if name not in told.stdout]
+    assert (told.returncode, missing) == (0, [])
+
+
+def test_the_log_is_json_off_a_terminal(tmp_path: Path) -> None:
+    """One object a line, each with time, level and event; requests are not in it."""
+    with ServeProcess(tmp_path).ready() as controller:
+        httpx.put(f"{controller.url}/v1/streams/s")
+        notes = {"notes": [{"writer": "a", "time": 5}]}
+        httpx.post(f"{controller.url}/v1/streams/s/notes", json=notes)
+        controller.stop()
+
+        lines = controller.log()
+    events = [line["event"] for line in lines if {"timestamp", "level"} <= line.keys()]
+    assert events == ["starting", "started", "serving", "stream_created", "stopped"]
+
+
+def test_the_log_can_be_for_people(tmp_path: Path) -> None:
+    """`--log-format console` where a person reads it through a pipe."""
+    with ServeProcess(tmp_path, "--log-format", "json", "--log-level", "error") as quiet:
+        options = ["--log-format", "console", "--database", "sqlite:///nowhere/x.db"]
+        people = command("serve", *options, cwd=tmp_path)
+
+        silent = quiet.text()
+    assert ("[info     ] starting" in people.stderr, silent) == (True, "")

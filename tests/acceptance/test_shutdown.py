@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import asyncio
+import signal
+import sqlite3
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+
+from tests.support.judge import all_writers, lost
+from tests.support.load import Load, LoadedStream
+from tests.support.processes import ServeProcess
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_sigterm_answers_what_is_in_flight(tmp_path: Path) -> None:
+    """Notes that wait for their commit are acknowledged, long polls end empty, the exit is 0."""
+    with ServeProcess(tmp_path).ready() as controller:
+        url = f"{controller.url}/v1/streams/s"
+        async with httpx.AsyncClient(timeout=20) as client:
+            await client.put(url)
+            polls = [
+                asyncio.create_task(client.get(f"{url}/marks", params={"wait_ms": 30_000}))
+                for _ in range(5)
+            ]
+            with closing(sqlite3.connect(tmp_path / "noted-time.db", timeout=10)) as other:
+                other.execute("BEGIN IMMEDIATE")
+                noted = [
+                    asyncio.create_task(
+                        client.post(f"{url}/notes", json={"notes": [{"writer": f"w{i}"}]})
+                    )
+                    for i in range(20)
+                ]
+                await asyncio.sleep(1.0)
+                controller.process.send_signal(signal.SIGTERM)
+                await asyncio.gather(*polls)
+                early = [each.done() for each in noted]
+                other.rollback()
+            answers = await asyncio.gather(*noted)
+            status, took_s = await asyncio.to_thread(controller.stop)
+
+    with ServeProcess(tmp_path).ready() as controller:
+        async with httpx.AsyncClient() as client:
+            rows = await all_writers(client, controller.url, "s")
+    told = ([answer.status_code for answer in answers], sorted(rows))
+    assert told == ([200] * 20, sorted(f"w{i}" for i in range(20)))
+    assert [poll.result().json()["marks"] for poll in polls] == [[]] * 5
+    assert (early, status, took_s < 5) == ([False] * 20, 0, True)
+
+
+async def test_a_stop_under_load_loses_nothing(tmp_path: Path) -> None:
+    """Stopped and started again among thirty writers, it keeps all it acknowledged."""
+    stream = LoadedStream("s")
+    with ServeProcess(tmp_path).ready() as first:
+        load = Load(first.url, [stream])
+        async with httpx.AsyncClient(timeout=20) as client:
+            await client.put(f"{load.url}/v1/streams/s", json={"mark_interval_ms": 20})
+            load.start(client, singles=30, batches=0)
+            while load.answered < 300:  # noqa: ASYNC110 - no event tells of it
+                await asyncio.sleep(0.02)
+            port = first.port
+            status, took_s = await asyncio.to_thread(first.stop)
+            with ServeProcess(tmp_path, port=port) as second:
+                await asyncio.to_thread(second.ready)
+                await load.stop()
+                rows = await all_writers(client, load.url, "s")
+
+    assert (lost(stream, rows), status, took_s < 5) == ([], 0, True)
+
+
+def test_ctrl_c_ends_it_quietly(tmp_path: Path) -> None:
+    """No traceback on the terminal of whoever tries it out."""
+    with ServeProcess(tmp_path).ready() as controller:
+        controller.process.send_signal(signal.SIGINT)
+        status = controller.process.wait(timeout=20)
+
+        events = [line["event"] for line in controller.log()]
+    assert (status, events) == (0, ["starting", "started", "serving", "stopped"])
