@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import random
 import threading
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-import httpx
-
-from noted_time import Mark, Rejected
+from noted_time import Rejected, StreamSettings
+from noted_time.backoff import Backoff
 from noted_time.wire import mark_from_wire
+from reader_client.connection import Connection
+from reader_client.repeating import Repeating
 from spark_integration.offsets import Released
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-LIMIT = 1000
+    from noted_time import Mark
+
 WAIT_MS = 10_000
-FIRST_PAUSE_S = 0.1
-LONGEST_PAUSE_S = 2.0
+CATCH_UP_S = 5.0
+CLOSE_S = 2.0
+AT_ONCE_S = 0.05
+BACKOFF = Backoff(cap_s=2.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,74 +55,70 @@ class MarksFeed(Protocol):
 
 
 class ControllerFeed:
-    """The marks of one (stream, key) of a controller, followed by long polls in a thread."""
+    """The marks of one (stream, key) of a controller, followed by long polls in a thread.
+
+    An unnamed key is the only one the stream declares, or `default`.
+    """
 
     def __init__(self, url: str, stream: str, key: str | None) -> None:
         """Begin with nothing; no connection is made before `begin`."""
-        self._url = f"{url.rstrip('/')}/v1/streams/{stream}/marks"
-        self._params = {} if key is None else {"key": key}
-        self._lock = threading.Lock()
-        self._closed = threading.Event()
+        self._connection = Connection(url, stream, None)
+        self._key = key
+        self._news = threading.Condition()
+        self._caught_up = False
         self._last = Released()
         self._new: list[Mark] = []
+        self._thread = Repeating("noted marks", self._step, BACKOFF, random.random, self._notify)
 
     def begin(self, released: Released) -> None:
         """See `MarksFeed`."""
         self._last = released
-        try:
-            with httpx.Client(timeout=httpx.Timeout(3.0, connect=1.0)) as client:
-                while self._poll(client, wait_ms=0):
-                    pass
-        except httpx.HTTPError:
-            pass  # away: the thread keeps trying
-        threading.Thread(target=self._follow, name="noted-marks", daemon=True).start()
+        self._thread.start()
+        with self._news:
+            self._news.wait_for(lambda: self._caught_up or self._thread.failure, CATCH_UP_S)
+        if isinstance(self._thread.failure, Rejected):
+            self.close()
+            raise self._thread.failure
 
     def take(self) -> Marks:
         """See `MarksFeed`."""
-        with self._lock:
+        with self._news:
             new, self._new = self._new, []
             return Marks(self._last.stream_id, new)
 
     def close(self) -> None:
         """See `MarksFeed`."""
-        self._closed.set()
+        self._thread.stop()
+        self._connection.hang_up()
+        self._thread.join(CLOSE_S)
+        self._connection.close()
 
-    def _follow(self) -> None:
-        pause = FIRST_PAUSE_S
-        with httpx.Client(timeout=httpx.Timeout(WAIT_MS / 1000 + 10, connect=3.0)) as client:
-            while not self._closed.is_set():
-                try:
-                    self._poll(client, wait_ms=WAIT_MS)
-                    pause = FIRST_PAUSE_S
-                except (httpx.HTTPError, Rejected):
-                    self._closed.wait(pause)
-                    pause = min(2 * pause, LONGEST_PAUSE_S)
+    # The thread
 
-    def _poll(self, client: httpx.Client, wait_ms: int) -> bool:
-        """Ask once; returns whether there may be more at once."""
-        asked = self._last
-        params = self._params | {"after": str(asked.seq), "limit": str(LIMIT)}
-        params["wait_ms"] = str(wait_ms)
-        answer = client.get(self._url, params=params)
-        if answer.is_client_error:
-            raise Rejected(_reason(answer))
-        return self._accept(asked, answer.raise_for_status().json())
+    def _step(self) -> bool:
+        if self._key is None:
+            keys = tuple(self._connection.stream()["keys"])
+            self._key = StreamSettings(keys=keys).key_or_default(None)
+        asked, asked_at = self._last, time.monotonic()
+        wait_ms = WAIT_MS if self._caught_up else 0
+        answer = self._connection.marks(self._key, after=asked.seq, wait_ms=wait_ms)
+        self._accept(asked, answer)
+        if wait_ms and not answer["marks"] and time.monotonic() - asked_at < AT_ONCE_S:
+            time.sleep(AT_ONCE_S)  # a controller about to stop does not wait
+        return True
 
-    def _accept(self, asked: Released, answer: dict[str, Any]) -> bool:
+    def _accept(self, asked: Released, answer: dict[str, Any]) -> None:
         stream_id = answer["stream_id"]
-        if stream_id != asked.stream_id and asked.seq:
-            with self._lock:
-                self._last, self._new = Released(stream_id), []
-            return True
-        marks = [mark_from_wire(mark) for mark in answer["marks"]]
-        with self._lock:
+        with self._news:
+            if asked.seq and stream_id != asked.stream_id:
+                self._last, self._new, self._caught_up = Released(stream_id), [], False
+                return
+            marks = [mark_from_wire(mark) for mark in answer["marks"]]
             self._last = Released(stream_id, marks[-1].seq if marks else asked.seq)
             self._new.extend(marks)
-        return len(marks) == LIMIT
+            self._caught_up = not marks
+            self._news.notify_all()
 
-
-def _reason(answer: httpx.Response) -> str:
-    try:
-        return str(answer.json()["detail"])
-    except (ValueError, KeyError, TypeError):
-        return f"{answer.request.url} answered {answer.status_code}"
+    def _notify(self) -> None:
+        with self._news:
+            self._news.notify_all()

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import json
-import threading
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from contextlib import suppress
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
-import httpx
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from noted_time import Rejected
+from noted_time import Rejected, Unreachable
 from noted_time.cut import join_into
 from noted_time.settings import checked_name
-from noted_time.wire import position_to_wire
+from reader_client import ReaderClient
 from spark_integration.positions import KafkaTopic, NotedLog
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from pyspark.sql.streaming.listener import (
         QueryProgressEvent,
@@ -27,9 +26,8 @@ if TYPE_CHECKING:
 
     from spark_integration.positions import PositionOf
 
-FIRST_PAUSE_S = 0.1
-LONGEST_PAUSE_S = 5.0
-TIMEOUT_S = 5.0
+OFFLINE_S = 2.0
+REFRESH_MS = 60_000
 
 
 class PositionListener(StreamingQueryListener):
@@ -55,13 +53,17 @@ class PositionListener(StreamingQueryListener):
         `position` maps a source's offset to segment → exclusive offset and raises `Rejected` for a
         source of another stream; by default file logs and Kafka topics of the stream's name.
         """
-        names = ("stream", stream), ("group", group), ("reader", reader)
-        stream, group, reader = (checked_name(what, name) for what, name in names)
-        path = f"/v1/streams/{stream}/reader-groups/{group}/readers/{reader}"
-        self._outbox = _Outbox(url.rstrip("/") + path)
+        for what, name in ("stream", stream), ("group", group), ("reader", reader):
+            checked_name(what, name)
+        self._reader = (url, stream, group, reader)
         self._position_of = (position,) if position else (NotedLog(stream), KafkaTopic(stream))
         self._query_name = query_name
         self._positions: dict[str, dict[int, int]] = {}
+
+    @cached_property
+    def _client(self) -> ReaderClient:
+        url, stream, group, reader = self._reader
+        return ReaderClient(url, stream, group=group, reader=reader, keys=(), refresh_ms=REFRESH_MS)
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
         """Wait for the first progress."""
@@ -73,17 +75,19 @@ class PositionListener(StreamingQueryListener):
             position = _position([s.endOffset for s in progress.sources], self._position_of)
             if position:
                 self._positions[str(progress.id)] = position
-                self._outbox.put(_Report("position", position))
+                self._client.advance(position)
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name
         """Take the reader offline at the last position of the query, if it had one."""
         position = self._positions.pop(str(event.id), None)
         if position is not None:
-            self._outbox.put(_Report("offline", position))
+            with suppress(Unreachable):  # the client goes on trying
+                self._client.offline(position, timeout=OFFLINE_S)
 
     def close(self) -> None:
-        """Give up what is not reported yet, and end the thread."""
-        self._outbox.close()
+        """Report what is left to report, for a few seconds at most, and end the thread."""
+        if "_client" in self.__dict__:
+            self._client.close()
 
 
 def _position(offsets: Sequence[str], position_of: Sequence[PositionOf]) -> dict[int, int]:
@@ -92,78 +96,13 @@ def _position(offsets: Sequence[str], position_of: Sequence[PositionOf]) -> dict
     for text in offsets:
         offset = _offset(text)
         for each in position_of:
-            try:
+            with suppress(Rejected):
                 join_into(position, each(offset))
-            except Rejected:
-                continue
     return position
 
 
 def _offset(text: str) -> Any:  # noqa: ANN401 - whatever JSON holds
-    try:
+    """Return a source's offset; `None` (as text) stands for none yet."""
+    with suppress(ValueError):
         return json.loads(text)
-    except ValueError:
-        return text
-
-
-@dataclass(frozen=True, slots=True)
-class _Report:
-    kind: Literal["position", "offline"]
-    position: Mapping[int, int]
-
-
-class _Outbox:
-    """The latest report, sent by a thread that begins with the first one."""
-
-    def __init__(self, url: str) -> None:
-        self._url = url
-        self._changed = threading.Condition()
-        self._latest: _Report | None = None
-        self._thread: threading.Thread | None = None
-        self._closed = False
-
-    def put(self, report: _Report) -> None:
-        with self._changed:
-            self._latest = report
-            self._changed.notify()
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="position", daemon=True)
-                self._thread.start()
-
-    def close(self) -> None:
-        with self._changed:
-            self._closed = True
-            self._changed.notify()
-        if self._thread is not None:
-            self._thread.join(TIMEOUT_S)
-
-    def _run(self) -> None:
-        pause = FIRST_PAUSE_S
-        with httpx.Client(timeout=TIMEOUT_S) as client:
-            while (report := self._next()) is not None:
-                try:
-                    self._send(client, report)
-                except httpx.HTTPError:
-                    pause = self._try_again(report, pause)
-                else:
-                    pause = FIRST_PAUSE_S
-
-    def _next(self) -> _Report | None:
-        with self._changed:
-            self._changed.wait_for(lambda: self._closed or self._latest)
-            report, self._latest = self._latest, None
-            return None if self._closed else report
-
-    def _send(self, client: httpx.Client, report: _Report) -> None:
-        body = {"position": position_to_wire(report.position)}
-        if report.kind == "offline":
-            client.post(f"{self._url}/offline", json=body).raise_for_status()
-        else:
-            client.put(self._url, json=body).raise_for_status()
-
-    def _try_again(self, report: _Report, pause: float) -> float:
-        with self._changed:
-            self._changed.wait_for(lambda: self._closed, pause)
-            if self._latest is None:
-                self._latest = report
-        return min(2 * pause, LONGEST_PAUSE_S)
+    return text

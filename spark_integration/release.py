@@ -10,6 +10,7 @@ from spark_integration.offsets import Released
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from noted_time import Mark
     from spark_integration.marks_feed import MarksFeed
 
 
@@ -21,6 +22,7 @@ class Releaser:
     """
 
     def __init__(self, feed: MarksFeed) -> None:
+        """Follow the feed from the first call on."""
         self._feed = feed
         self._begun = False
         self._stream_id = ""
@@ -36,11 +38,13 @@ class Releaser:
             self._stream_id = new.stream_id
             self._history = MarkHistory()
         for mark in new.marks:
-            self._history.append(mark)
+            self._append(mark)
 
     def release(self, released: Released, position: Mapping[int, int]) -> Released:
         """Return the mark to let in at `position`, `released` where there is none newer.
 
+        `position` is what is read of every segment, and nothing is inferred from it: naming a
+        successor says nothing of its predecessors here, as all segments are read side by side.
         The lower never goes back, not even where the stream was removed and made again.
         """
         window = self._history.window(position)
@@ -54,3 +58,9 @@ class Releaser:
     def close(self) -> None:
         """Stop following."""
         self._feed.close()
+
+    def _append(self, mark: Mark) -> None:
+        if len(self._history) and mark.seq != self._history.last_seq + 1:
+            # Forgotten by the controller before they were followed (retention): begin again here.
+            self._history = MarkHistory()
+        self._history.append(mark)

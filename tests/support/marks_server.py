@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
 from noted_time import Aggregator, Note, StreamSettings
-from noted_time.wire import mark_to_wire
+from noted_time.wire import mark_to_wire, position_from_wire
 
 if TYPE_CHECKING:
     from noted_time import ScaleEvent
@@ -25,7 +25,7 @@ class MarksServer:
     def __init__(self) -> None:
         self.streams: dict[str, StreamOfMarks] = {}
         self.changed = threading.Condition()
-        self.bodies: list[tuple[str, str, Any]] = []
+        self.reports: list[tuple[str, str, dict[str, Any]]] = []
         self._port = 0
         self.start()
 
@@ -58,6 +58,12 @@ class MarksServer:
         self.streams[name] = StreamOfMarks(self, stream_id or name, keys or ("default",))
         return self.streams[name]
 
+    def reported(self, stream: str, group: str, reader: str) -> dict[int, int]:
+        """Return the position that a reader reported last."""
+        path = f"/v1/streams/{stream}/reader-groups/{group}/readers/{reader}"
+        bodies = [body for _, where, body in self.reports if where.startswith(path)]
+        return position_from_wire(bodies[-1]["position"])
+
     def answer(self, server: _Server, stream: str, query: dict[str, str]) -> dict[str, Any]:
         """Return the marks after a seq, waiting as long as asked while there is none."""
         after, limit = int(query.get("after", 0)), int(query.get("limit", 1000))
@@ -76,6 +82,7 @@ class StreamOfMarks:
 
     def __init__(self, server: MarksServer, stream_id: str, keys: tuple[str, ...]) -> None:
         self.stream_id = stream_id
+        self.keys = keys
         self._server = server
         self._aggregator = Aggregator(StreamSettings(keys=keys))
         self._marks: dict[str, list[dict[str, Any]]] = {key: [] for key in keys}
@@ -117,7 +124,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
-        """Serve `/v1/streams/{stream}/marks`."""
+        """Serve `/v1/streams/{stream}` and its `/marks`."""
         parts = urlsplit(self.path)
         stream = parts.path.split("/")[3]
         query = {name: values[0] for name, values in parse_qs(parts.query).items()}
@@ -127,7 +134,10 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             return
         if stream not in self.served.streams:
-            self._reply(404, {"detail": f"there is no stream {stream!r}"})
+            self._reply(404, {"type": "unknown_stream", "detail": stream})
+            return
+        if not parts.path.endswith("/marks"):
+            self._reply(200, {"keys": self.served.streams[stream].keys})
             return
         try:
             body = self.served.answer(server, stream, query)
@@ -138,6 +148,16 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             return
         self._reply(200, body)
+
+    def do_PUT(self) -> None:
+        """Take down what a reader reports."""
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.served.reports.append((self.command, self.path, body))
+        self._reply(200, {"position": body["position"]})
+
+    def do_POST(self) -> None:
+        """Take down that a reader goes offline."""
+        self.do_PUT()
 
     def _reply(self, status: int, body: dict[str, Any]) -> None:
         text = json.dumps(body).encode()

@@ -1,0 +1,57 @@
+"""Counts ticks per second under a noted watermark, through a Spark Connect session."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+
+from pyspark.sql import SparkSession
+
+from spark_integration import PositionListener, with_noted_watermark
+from tests.support.queries import per_second
+
+
+def main(told: dict[str, str]) -> None:
+    """Print the counts once there are three."""
+    os.environ["SPARK_TESTING"] = "1"  # the local server picks a free port
+    spark = (
+        SparkSession.builder.remote("local[2]")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.connect.grpc.binding.address", "127.0.0.1")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "1")
+        .getOrCreate()
+    )
+    listener = PositionListener(told["url"], "ticks", "counters", "one", position=position)
+    spark.streams.addListener(listener)
+    source = spark.readStream.format("rate-micro-batch")
+    ticks = with_noted_watermark(
+        source.options(rowsPerBatch=10, startTimestamp=0, numPartitions=1).load(),
+        "timestamp",
+        stream="ticks",
+        controller_url=told["url"],
+        progress=told["checkpoint"],
+        position=position,
+        strict=False,
+    )
+    memory = per_second(ticks, "timestamp").writeStream.format("memory").queryName("counts")
+    query = memory.option("checkpointLocation", told["checkpoint"]).start()
+    while len(rows := spark.table("counts").collect()) < 3:
+        time.sleep(0.2)
+    query.stop()
+    spark.streams.removeListener(listener)
+    listener.close()
+    print(json.dumps(sorted(list(row) for row in rows)[:3]), flush=True)  # noqa: T201 - the answer
+    spark.stop()
+
+
+def position(offset: dict[str, int]) -> dict[int, int]:
+    """Return the position in the one segment that the ticks are."""
+    return {0: offset["offset"]}
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))

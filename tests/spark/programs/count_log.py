@@ -1,0 +1,41 @@
+"""Counts the events of a file log per second into JSON files, a few rows at a time."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from pyspark.sql import SparkSession
+
+from spark_integration import read_noted_log
+from tests.support.queries import per_second
+
+
+def main(told: dict[str, str]) -> None:
+    """Read all that is there, and stop."""
+    spark = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "1")
+        .config("spark.sql.session.timeZone", "UTC")
+        .getOrCreate()
+    )
+    events = read_noted_log(
+        spark,
+        told["root"],
+        told["stream"],
+        controller_url=told["url"],
+        event_time="time",
+        strict=False,
+        max_rows_per_trigger=10,
+    )
+    files = per_second(events).writeStream.format("json").outputMode("append")
+    files = files.option("checkpointLocation", told["checkpoint"]).trigger(availableNow=True)
+    files.start(told["output"]).awaitTermination()
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))

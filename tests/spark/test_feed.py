@@ -1,0 +1,88 @@
+"""Marks followed at a controller over HTTP; no Spark runs here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from noted_time.errors import UnknownStream
+from spark_integration.marks_feed import ControllerFeed
+from spark_integration.offsets import Released
+from tests.support.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.support.marks_server import MarksServer
+
+
+class Followed:
+    """A feed and the seqs that came of it."""
+
+    def __init__(self, controller: MarksServer, released: Released) -> None:
+        self.feed = ControllerFeed(controller.url, "flights", None)
+        self.feed.begin(released)
+        self._seqs: list[tuple[str, int]] = []
+
+    def seqs(self) -> list[tuple[str, int]]:
+        """Return (stream id, seq) of all marks so far."""
+        new = self.feed.take()
+        self._seqs += [(new.stream_id, mark.seq) for mark in new.marks]
+        return self._seqs
+
+
+@pytest.fixture
+def followed(controller: MarksServer) -> Iterator[Followed]:
+    """Return a feed on a stream with two marks."""
+    stream = controller.stream("flights", stream_id="a")
+    stream.note("w", 10, {0: 1})
+    stream.note("w", 20, {0: 2})
+    followed = Followed(controller, Released())
+    yield followed
+    followed.feed.close()
+
+
+def test_all_marks_of_now_are_there_when_a_feed_has_begun(followed: Followed) -> None:
+    """So a query that only reads what is there now knows them all."""
+    assert followed.seqs() == [("a", 1), ("a", 2)]
+
+
+def test_later_marks_come_by_long_poll(followed: Followed, controller: MarksServer) -> None:
+    """Also after the controller was away for a while."""
+    controller.stop()
+    controller.streams["flights"].note("w", 30, {0: 3})
+    controller.start()
+
+    assert eventually(followed.seqs, [("a", 1), ("a", 2), ("a", 3)])
+
+
+def test_a_stream_made_again_is_followed_from_its_first_mark(
+    followed: Followed, controller: MarksServer
+) -> None:
+    """Though the feed had asked for marks after the second."""
+    followed.seqs()
+    controller.stop()
+    controller.stream("flights", stream_id="b").note("w", 5, {0: 1})
+    controller.start()
+
+    assert eventually(followed.seqs, [("a", 1), ("a", 2), ("b", 1)])
+
+
+def test_a_stream_that_was_never_there_is_refused(controller: MarksServer) -> None:
+    """In words that name it."""
+    feed = ControllerFeed(controller.url, "flights", None)
+
+    with pytest.raises(UnknownStream, match="flights"):
+        feed.begin(Released())
+
+
+def test_a_controller_that_is_away_from_the_start_is_no_error(controller: MarksServer) -> None:
+    """The marks come when it is there."""
+    controller.stream("flights", stream_id="a").note("w", 10, {0: 1})
+    controller.stop()
+    followed = Followed(controller, Released())
+    controller.start()
+
+    assert eventually(followed.seqs, [("a", 1)])
+    followed.feed.close()

@@ -1,0 +1,60 @@
+"""What counts as a file of the log; no Spark runs here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_integration.log_files import LogFiles, UnreadableFile
+
+if TYPE_CHECKING:
+    from tests.support.noted_stream import NotedStream
+
+
+def ends(files: LogFiles) -> dict[int, int]:
+    """Return the end of each segment."""
+    return {segment: run[-1].end for segment, run in files.refresh().items() if run}
+
+
+def test_files_that_come_later_are_found(flights: NotedStream) -> None:
+    """In segments that were known and in new ones, within one tick of the file system's clock."""
+    files = LogFiles(flights.root, "flights")
+    seen = [ends(files)]
+    for segment in (0, 0, 5):
+        flights.append(segment, (1, "a"), (2, "b"))
+        seen.append(ends(files))
+
+    assert seen == [{}, {0: 2}, {0: 4}, {0: 4, 5: 2}]
+
+
+def test_hidden_files_and_those_of_other_kinds_are_passed_over(flights: NotedStream) -> None:
+    """Unfinished writes, checksums and success markers."""
+    directory = flights.append(0, (1, "a")).parent
+    for name in (".x.parquet", "_y.parquet", "_SUCCESS", "flights+0+0000000001.crc"):
+        (directory / name).write_bytes(b"")
+    (flights.root / "flights" / "_temporary").mkdir()
+
+    assert ends(LogFiles(flights.root, "flights")) == {0: 1}
+
+
+def test_files_that_overlap_are_refused(flights: NotedStream) -> None:
+    """Reading both would give the same offsets twice."""
+    path = flights.append(0, (1, "a"), (2, "b"))
+    path.with_name("flights+0+0000000001.parquet").write_bytes(path.read_bytes())
+
+    with pytest.raises(UnreadableFile, match=r"overlaps flights\+0\+0000000000\.parquet"):
+        LogFiles(flights.root, "flights").refresh()
+
+
+def test_an_unreadable_file_is_tried_again(flights: NotedStream) -> None:
+    """It may have been copied there, and be whole the next time."""
+    path = flights.append(0, (1, "a"))
+    whole = path.read_bytes()
+    path.write_bytes(whole[:20])
+    files = LogFiles(flights.root, "flights")
+    with pytest.raises(UnreadableFile, match="not a whole Parquet file"):
+        files.refresh()
+    path.write_bytes(whole)
+
+    assert ends(files) == {0: 1}

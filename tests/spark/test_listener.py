@@ -1,0 +1,71 @@
+"""A query's position as the controller hears of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from noted_time.errors import InvalidName
+from spark_integration import PositionListener
+from tests.support.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.spark.conftest import Reads
+    from tests.support.marks_server import MarksServer
+    from tests.support.noted_stream import NotedStream
+    from tests.support.query_output import QueryOutput
+
+READER = "/v1/streams/flights/reader-groups/counters/readers/one"
+
+
+@pytest.fixture
+def listener(read: Reads, controller: MarksServer) -> Iterator[PositionListener]:
+    """Return a listener that the session has while a test runs."""
+    listener = PositionListener(controller.url, "flights", "counters", "one")
+    read.spark.streams.addListener(listener)
+    yield listener
+    read.spark.streams.removeListener(listener)
+    listener.close()
+
+
+@pytest.mark.usefixtures("listener")
+def test_committed_offsets_are_reported_and_a_query_that_ends_goes_offline(
+    read: Reads, flights: NotedStream, output: QueryOutput, controller: MarksServer
+) -> None:
+    """Three rows are read in one batch, and the query is over."""
+    flights.append(0, (1000, "a"), (1100, "b"))
+    flights.append(3, (1200, "c"))
+    output.catch_up(read(flights))
+
+    assert eventually(
+        lambda: controller.reports[-1:],
+        [("POST", f"{READER}/offline", {"position": {"0": 2, "3": 1}})],
+    )
+
+
+@pytest.mark.usefixtures("listener")
+def test_a_report_waits_for_a_controller_that_is_away(
+    read: Reads, flights: NotedStream, output: QueryOutput, controller: MarksServer
+) -> None:
+    """Only the latest position counts once it is back."""
+    flights.append(0, (1000, "a"))
+    query = output.start(read(flights))
+    eventually(lambda: controller.reports[-1:], [("PUT", READER, {"position": {"0": 1}})])
+    controller.stop()
+    flights.append(0, (1100, "b"))
+    query.processAllAvailable()
+    flights.append(0, (1200, "c"))
+    query.processAllAvailable()
+    controller.start()
+
+    assert eventually(lambda: controller.reports[-1:], [("PUT", READER, {"position": {"0": 3}})])
+    query.stop()
+
+
+def test_a_bad_name_is_refused_at_once() -> None:
+    """Not later in a thread where nobody sees it."""
+    with pytest.raises(InvalidName, match="group 'a/b'"):
+        PositionListener("http://127.0.0.1:1", "flights", "a/b", "one")

@@ -1,0 +1,73 @@
+"""How micro-batches are cut and dealt out; no Spark runs here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_integration.admission import Slice, advanced, available, shares, slices, tasks
+from spark_integration.log_files import LogFile
+
+counts = st.dictionaries(st.integers(0, 50), st.integers(0, 10**7), max_size=8)
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> list[LogFile]:
+    """Return the files of a segment, with gaps as compacted topics have them."""
+    files, start = [], 0
+    for number, (gap, rows) in enumerate(
+        draw(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 9)), max_size=6))
+    ):
+        files.append(LogFile(Path(str(number)), start + gap, (rows,)))
+        start += gap + rows
+    return files
+
+
+@given(counts, st.integers(1, 10**6))
+def test_shares_give_away_the_limit_and_never_more_than_there_is(
+    rows: dict[int, int], limit: int
+) -> None:
+    """As much as the limit allows in all, and no segment beyond its end."""
+    given_away = shares(rows, limit)
+
+    assert sum(given_away.values()) == min(limit, sum(rows.values()))
+    assert all(0 <= given_away[segment] <= rows[segment] for segment in rows)
+
+
+@given(runs(), st.integers(0, 40), st.integers(0, 40))
+def test_an_offset_advanced_by_rows_has_just_those_rows_below_it(
+    files: list[LogFile], start: int, rows: int
+) -> None:
+    """Across files and gaps, from the middle of any of them."""
+    there = available({0: files}, {0: start})[0]
+    end = advanced(files, start, min(rows, there))
+
+    assert sum(each.rows for each in slices(files, start, end)) == min(rows, there)
+
+
+@given(st.lists(st.integers(1, 200), max_size=9), st.integers(1, 8), st.integers(1, 50))
+def test_tasks_read_every_row_once_and_in_order(sizes: list[int], cores: int, least: int) -> None:
+    """However they are cut, put together they are the slices that were dealt out."""
+    work = [Slice(str(number), 0, size) for number, size in enumerate(sizes)]
+    dealt = [each for task in tasks(work, cores, least) for each in task]
+
+    rows = [(each.path, row) for each in dealt for row in range(each.first, each.last)]
+    assert rows == [(each.path, row) for each in work for row in range(each.last)]
+
+
+@given(st.lists(st.integers(1, 200), min_size=1, max_size=9), st.integers(1, 8))
+def test_tasks_differ_by_one_row_at_most(sizes: list[int], cores: int) -> None:
+    """No core waits for another one."""
+    work = [Slice(str(number), 0, size) for number, size in enumerate(sizes)]
+    loads = [sum(each.rows for each in task) for task in tasks(work, cores, least=1)]
+
+    assert max(loads) - min(loads) <= 1
+
+
+def test_a_small_batch_is_one_task() -> None:
+    """Another task would cost more than it saves."""
+    work = [Slice(str(number), 0, 1000) for number in range(16)]
+
+    assert tasks(work, cores=8) == [work]

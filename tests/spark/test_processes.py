@@ -1,0 +1,54 @@
+"""Whole Spark drivers: killed in the middle, and behind Spark Connect."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from tests.support.disorder import disorder, replay
+from tests.support.queries import per_second, rows_of
+from tests.support.spark_programs import SparkProgram
+from tests.support.waiting import eventually
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.spark.conftest import Reads
+    from tests.support.marks_server import MarksServer
+    from tests.support.noted_stream import NotedStream
+
+
+def test_a_driver_killed_twice_gives_the_output_of_one_that_never_was(
+    read: Reads, flights: NotedStream, controller: MarksServer, tmp_path: Path
+) -> None:
+    """SIGKILL some batches in, with events and marks that go on meanwhile."""
+    steps = disorder(7)
+    told: dict[str, object] = {
+        "root": str(flights.root),
+        "stream": flights.name,
+        "url": controller.url,
+        "checkpoint": str(tmp_path / "checkpoint"),
+        "output": str(tmp_path / "output"),
+    }
+    for run, upto in ((0, 12), (1, 24)):
+        replay(flights, steps[12 * run : upto])
+        program = SparkProgram("count_log", told, tmp_path / f"{run}.log")
+        committed = tmp_path / "checkpoint" / "commits" / str(2 + 5 * run)
+        eventually(lambda: committed.exists() and program.running(), expected=True, timeout_s=120)  # noqa: B023
+        program.kill()
+    replay(flights, steps[24:])
+    SparkProgram("count_log", told, tmp_path / "last.log").finish()
+
+    counts = read.spark.read.json(str(tmp_path / "output")).select("second", "count")
+    assert rows_of(counts) == rows_of(per_second(read.truth(flights)))
+
+
+def test_any_source_works_through_spark_connect(controller: MarksServer, tmp_path: Path) -> None:
+    """Sources and listeners are registered the Connect way; no call goes to Java."""
+    ticks = controller.stream("ticks")
+    ticks.note("w", 3000, {0: 30})
+    told: dict[str, object] = {"url": controller.url, "checkpoint": str(tmp_path / "checkpoint")}
+    printed = SparkProgram("connect_ticks", told, tmp_path / "log").finish()
+
+    read_far_enough = controller.reported("ticks", "counters", "one")[0] >= 30
+    assert (json.loads(printed), read_far_enough) == ([[0, 10], [1, 10], [2, 10]], True)

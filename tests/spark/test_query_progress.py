@@ -1,0 +1,72 @@
+"""How far a query has read, by its offset log; no Spark runs here."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from noted_time import Rejected
+from spark_integration.offsets import MarksOffset
+from spark_integration.positions import KafkaTopic
+from spark_integration.query_progress import QueryProgress
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def plan(checkpoint: Path, batch: int, *offsets: object, version: str = "v1") -> None:
+    """Write what Spark writes before it runs a batch."""
+    (checkpoint / "offsets").mkdir(parents=True, exist_ok=True)
+    lines = [version, "{}", *(o if o == "-" else json.dumps(o) for o in offsets)]
+    (checkpoint / "offsets" / str(batch)).write_text("\n".join(map(str, lines)))
+
+
+def marks(token: str) -> object:
+    """Return an offset of the marks source of that token."""
+    return MarksOffset("flights", token).to_json()
+
+
+def test_the_position_is_that_of_the_newest_batch_planned(tmp_path: Path) -> None:
+    """Read from where the search ended last time; older files may be gone."""
+    progress = QueryProgress(str(tmp_path), KafkaTopic("flights"))
+    seen = []
+    for batch in range(9, 12):
+        plan(tmp_path, batch, marks("a"), {"flights": {"0": batch, "1": 2 * batch}})
+        seen.append(progress.position("a"))
+
+    assert seen == [{0: 9, 1: 18}, {0: 10, 1: 20}, {0: 11, 1: 22}]
+
+
+def test_each_marks_source_has_the_events_behind_it(tmp_path: Path) -> None:
+    """Two streams are joined; the second has no offset yet."""
+    plan(tmp_path, 0, marks("a"), {"flights": {"0": 1}}, marks("b"), "-")
+    progress = QueryProgress(f"file://{tmp_path}", KafkaTopic("flights"))
+
+    assert [progress.position("a"), progress.position("b")] == [{0: 1}, {}]
+
+
+@pytest.mark.parametrize(
+    ("offsets", "version", "says"),
+    [
+        ([], "v1", "was written by another query"),
+        ([marks("z"), {"flights": {"0": 1}}], "v1", "was written by another query"),
+        ([marks("a"), {"landings": {"0": 1}}], "v1", "says nothing of Kafka topic 'flights'"),
+        ([marks("a"), {"flights": {"0": 1}}], "v7", "is 'v7', not 'v1'"),
+    ],
+)
+def test_a_log_that_tells_nothing_is_refused(
+    tmp_path: Path, offsets: list[object], version: str, says: str
+) -> None:
+    """Time would stand still for ever without a word."""
+    plan(tmp_path, 0, *offsets, version=version)
+
+    with pytest.raises(Rejected, match=says):
+        QueryProgress(str(tmp_path), KafkaTopic("flights")).position("a")
+
+
+def test_a_directory_without_a_log_is_refused(tmp_path: Path) -> None:
+    """It is not the checkpoint of a query that has planned a batch."""
+    with pytest.raises(Rejected, match="has no batch yet"):
+        QueryProgress(str(tmp_path / "nowhere"), KafkaTopic("flights")).position("a")

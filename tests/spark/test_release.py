@@ -1,0 +1,87 @@
+"""Which mark is let in at which position; no Spark runs here."""
+
+from __future__ import annotations
+
+from noted_time import Mark, StreamCut
+from spark_integration.marks_feed import Marks
+from spark_integration.offsets import Released
+from spark_integration.release import Releaser
+
+
+class GivenFeed:
+    """Marks that a test hands over."""
+
+    def __init__(self, *answers: Marks) -> None:
+        self.answers = list(answers)
+        self.begun_at: list[Released] = []
+
+    def begin(self, released: Released) -> None:
+        """Remember from where."""
+        self.begun_at.append(released)
+
+    def take(self) -> Marks:
+        """Return the next answer, and the last one's stream when there is none."""
+        return self.answers.pop(0) if len(self.answers) > 1 else self._last()
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def _last(self) -> Marks:
+        answer = self.answers[0]
+        self.answers = [Marks(answer.stream_id)]
+        return answer
+
+
+def mark(seq: int, lower: int, **cut: int) -> Mark:
+    """Return a mark; `cut` names segments as `s0`, `s1`."""
+    offsets = {int(name[1:]): offset for name, offset in cut.items()}
+    return Mark(seq, lower, lower, StreamCut(offsets))
+
+
+def test_a_mark_waits_until_its_cut_is_read_in_every_segment() -> None:
+    """The last one whose cut is reached; a crossed one bounds nothing."""
+    feed = GivenFeed(Marks("a", (mark(1, 10, s0=5), mark(2, 20, s0=5, s1=3))))
+    releaser = Releaser(feed)
+    releaser.follow(Released())
+    positions: list[dict[int, int]] = [{0: 4, 1: 9}, {0: 9, 1: 2}, {0: 5, 1: 3}]
+
+    assert [releaser.release(Released(), each) for each in positions] == [
+        Released(),
+        Released("a", 1, 10),
+        Released("a", 2, 20),
+    ]
+
+
+def test_the_feed_goes_on_after_the_mark_that_was_let_in() -> None:
+    """A restart does not read the history again."""
+    feed = GivenFeed(Marks("a", (mark(8, 80, s0=1),)))
+    Releaser(feed).follow(Released("a", 7, 70))
+
+    assert feed.begun_at == [Released("a", 7, 70)]
+
+
+def test_a_stream_made_again_lets_in_nothing_below_what_was() -> None:
+    """Its marks begin at seq 1; the lower waits until they are above the one let in."""
+    feed = GivenFeed(
+        Marks("a", (mark(9, 90, s0=1),)), Marks("b", (mark(1, 50, s0=1), mark(2, 95, s0=2)))
+    )
+    releaser = Releaser(feed)
+    before = Released("a", 8, 80)
+    releaser.follow(before)
+    at_90 = releaser.release(before, {0: 1})
+    releaser.follow(at_90)
+
+    assert [releaser.release(at_90, {0: 1}), releaser.release(at_90, {0: 2})] == [
+        at_90,
+        Released("b", 2, 95),
+    ]
+
+
+def test_marks_that_the_controller_has_forgotten_leave_a_gap_and_no_error() -> None:
+    """A query that was away for longer than marks are kept goes on with those that are."""
+    feed = GivenFeed(Marks("a", (mark(3, 30, s0=1),)), Marks("a", (mark(7, 70, s0=4),)))
+    releaser = Releaser(feed)
+    for _ in range(2):
+        releaser.follow(Released())
+
+    assert releaser.release(Released(), {0: 4}) == Released("a", 7, 70)

@@ -1,0 +1,55 @@
+"""Spark drivers in processes of their own, which a test can kill."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAMS = ROOT / "tests" / "spark" / "programs"
+
+
+class SparkProgram:
+    """One run of a program from `tests/spark/programs`, told in JSON what to do.
+
+    Its own process group, so that killing it leaves no Java behind.
+    """
+
+    def __init__(self, name: str, told: dict[str, object], log: Path) -> None:
+        self._log = log
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "PYSPARK_PYTHON": sys.executable,
+            "PYSPARK_DRIVER_PYTHON": sys.executable,
+            "SPARK_LOCAL_IP": "127.0.0.1",
+        }
+        command = [sys.executable, str(PROGRAMS / f"{name}.py"), json.dumps(told)]
+        with log.open("wb") as file:
+            self._process = subprocess.Popen(
+                command, env=environment, stdout=file, stderr=file, start_new_session=True
+            )
+
+    def finish(self, timeout_s: float = 240) -> str:
+        """Wait for the end and return the last line it printed; a failure shows its log."""
+        try:
+            code = self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise
+        text = self._log.read_text()
+        assert code == 0, text
+        return text.strip().splitlines()[-1]
+
+    def running(self) -> bool:
+        """Whether it has not ended."""
+        return self._process.poll() is None
+
+    def kill(self) -> None:
+        """Take it down at once with all it started, as a power cut would."""
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
