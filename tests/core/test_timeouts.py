@@ -195,6 +195,15 @@ def test_an_excluded_writer_counts_again_once_above_the_last_lower() -> None:
     assert (lowers(marks), [w.writer for w in waiting(stream)]) == ([21], ["DL"])
 
 
+def test_an_excluded_writer_that_comes_up_to_the_last_lower_stays_excluded() -> None:
+    """Equal is not above."""
+    stream = stream_of("UA", returning="exclude")
+    told(stream, Note("UA", 10))
+    tell(stream, Note("DL", 5), Note("DL", 10))
+
+    assert lowers(told(stream, Note("UA", 20))) == [20]
+
+
 def test_a_first_note_above_the_last_lower_is_not_late() -> None:
     """`exclude` shuts out no newcomer that is in time."""
     stream = stream_of("UA", returning="exclude")
