@@ -109,5 +109,14 @@ class MarksOffset:
         )
 
 
+def is_of_marks(offset: object) -> bool:
+    """Whether a source's offset is one of a `MarksOffset`.
+
+    >>> is_of_marks(MarksOffset("flights", "5b1e").to_json()), is_of_marks({"flights": {"0": 1}})
+    (True, False)
+    """
+    return isinstance(offset, dict) and "noted_marks" in offset
+
+
 def _to_json(released: Released) -> Json:
     return {"stream_id": released.stream_id, "seq": released.seq, "lower": released.lower}

@@ -13,6 +13,7 @@ from noted_time import Rejected, Unreachable
 from noted_time.cut import join_into
 from noted_time.settings import checked_name
 from reader_client import ReaderClient
+from spark_integration.offsets import is_of_marks
 from spark_integration.positions import KafkaTopic, NotedLog
 
 if TYPE_CHECKING:
@@ -93,8 +94,8 @@ class PositionListener(StreamingQueryListener):
 def _position(offsets: Sequence[str], position_of: Sequence[PositionOf]) -> dict[int, int]:
     """Return the joined position of the sources that are of the stream."""
     position: dict[int, int] = {}
-    for text in offsets:
-        offset = _offset(text)
+    events = (offset for offset in map(_offset, offsets) if not is_of_marks(offset))
+    for offset in events:
         for each in position_of:
             with suppress(Rejected):
                 join_into(position, each(offset))
