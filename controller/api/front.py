@@ -40,7 +40,7 @@ class Front:
         except ClientDisconnect:
             return
         if body is None:
-            await _send(_too_large(), send)
+            await _send(too_large(), send)
             return
         stream = _stream_of_notes(scope)
         if stream is None:
@@ -57,7 +57,8 @@ def _stream_of_notes(scope: Scope) -> str | None:
     return None
 
 
-def _too_large() -> Answer:
+def too_large() -> Answer:
+    """Refuse a body over `MAX_BODY`."""
     response = problem(413, "too_large", f"the body is over {MAX_BODY} bytes")
     return response.status_code, MEDIA_TYPE, bytes(response.body)
 

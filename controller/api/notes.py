@@ -23,12 +23,15 @@ from noted_time.settings import NAME
 from noted_time.wire import position_to_wire
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Mapping, Sequence
 
     from starlette.responses import Response
 
     from controller.service.controller import Controller
     from noted_time import Refused
+
+    Results = Sequence[Accepted | Refused]
 
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,249}\Z")]
 Int64 = Annotated[int, Meta(ge=MIN_INT64, le=MAX_INT64)]
@@ -80,26 +83,44 @@ _encoder = msgspec.json.Encoder()
 Answer = tuple[int, str, bytes]
 """Status, media type and body."""
 
+FAILURES = (msgspec.DecodeError, UnicodeDecodeError, NotedTimeError, StoreUnavailable)
+"""What refuses a request as a whole; a body that does not validate is a `DecodeError` too."""
+
 
 async def answer_notes(controller: Controller, stream: str, body: bytes) -> Answer:
     """Take the notes of one request and say what became of each."""
     try:
-        notes = _decoder.decode(body).notes
-        results = await controller.note(stream, notes)
-    except msgspec.ValidationError as error:
-        return _plain(unfit(unfit_notes(body) or [("body", str(error))]))
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        return _plain(problem(400, "malformed_json", f"body: {error}"))
-    except UnknownStream as error:
-        named = NAME.fullmatch(stream)
-        return _plain(problem_of(error) if named else unfit([("path.stream", MUST_BE_A_NAME)]))
-    except (NotedTimeError, StoreUnavailable) as error:
-        return _plain(problem_of(error))
+        results = await submit_notes(controller, stream, body)
+    except FAILURES as failure:
+        return refusal(failure, stream, body)
+    return answer_of(controller, results)
+
+
+def submit_notes(
+    controller: Controller, stream: str, body: bytes
+) -> asyncio.Future[list[Accepted | Refused]]:
+    """Take the notes of one request; the future has what became of them, or raises `FAILURES`."""
+    return controller.submit_notes(stream, _decoder.decode(body).notes)
+
+
+def answer_of(controller: Controller, results: Results) -> Answer:
+    """Say what became of each note, and count it."""
     controller.count_notes(results)
     return 200, "application/json", _encode(results)
 
 
-def _encode(results: Sequence[Accepted | Refused]) -> bytes:
+def refusal(failure: Exception, stream: str, body: bytes) -> Answer:
+    """Say why the request was refused as a whole."""
+    if isinstance(failure, msgspec.ValidationError):
+        return _plain(unfit(unfit_notes(body) or [("body", str(failure))]))
+    if isinstance(failure, msgspec.DecodeError | UnicodeDecodeError):
+        return _plain(problem(400, "malformed_json", f"body: {failure}"))
+    if isinstance(failure, UnknownStream) and not NAME.fullmatch(stream):
+        return _plain(unfit([("path.stream", MUST_BE_A_NAME)]))
+    return _plain(problem_of(failure))
+
+
+def _encode(results: Results) -> bytes:
     return _encoder.encode({"results": [_result(result) for result in results]})
 
 

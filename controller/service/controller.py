@@ -91,10 +91,16 @@ class Controller:
 
     async def note(self, name: str, notes: Sequence[NoteLike]) -> list[Accepted | Refused]:
         """Take the notes, in order; raises `UnknownStream`, `StoreUnavailable`."""
-        results: list[Accepted | Refused] = await self._committer.submit(
+        return await self.submit_notes(name, notes)
+
+    def submit_notes(
+        self, name: str, notes: Sequence[NoteLike]
+    ) -> asyncio.Future[list[Accepted | Refused]]:
+        """Queue the notes; returns the future of what `note` returns or raises."""
+        answer: asyncio.Future[list[Accepted | Refused]] = self._committer.submit(
             lambda world, draft: world.stream(name).take_notes(notes, draft)
         )
-        return results
+        return answer
 
     def count_notes(self, results: Sequence[Accepted | Refused]) -> None:
         """Count what became of the notes of one request."""

@@ -1,0 +1,154 @@
+"""The hot route on the wire: a request with notes goes from the parser straight to the committer.
+
+uvicorn's protocol starts a task for each request and speaks ASGI with it, more than all else that a
+durable note costs in the loop. Requests for notes are answered here by a callback instead; all
+others, and whatever is unusual about these (HTTP/1.0, an `Expect`, a request sent before the one
+ahead of it was answered), go the usual way, to the same functions.
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+import structlog
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from controller.api.front import MAX_BODY, PREFIX, SUFFIX, too_large
+from controller.api.notes import Answer, answer_of, refusal, submit_notes
+from controller.api.problems import MEDIA_TYPE, RETRY_AFTER_S
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from controller.service.controller import Controller
+
+log = structlog.get_logger()
+
+STATUS_LINES = {
+    status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus
+}
+HOT_PREFIX, HOT_SUFFIX = PREFIX.encode(), SUFFIX.encode()
+BROKEN: Answer = (500, MEDIA_TYPE, b'{"status":500,"title":"Internal Server Error"}')
+
+
+class NotesCycle:
+    """One request with notes, in the place where the protocol keeps the one it is at.
+
+    The names are those by which uvicorn's protocol asks for them.
+    """
+
+    __slots__ = ("body", "disconnected", "keep_alive", "more_body", "response_complete", "stream")
+
+    def __init__(self, stream: str, *, keep_alive: bool) -> None:
+        """Begin before the body."""
+        self.stream = stream
+        self.keep_alive = keep_alive
+        self.body = b""
+        self.more_body = True
+        self.disconnected = False
+        self.response_complete = False
+
+    @property
+    def message_event(self) -> NotesCycle:
+        """Nobody waits for messages here."""
+        return self
+
+    def set(self) -> None:
+        """Ring for nobody."""
+
+
+class NotesProtocol(HttpToolsProtocol):
+    """uvicorn's HTTP protocol with a short cut for notes."""
+
+    controller: Controller
+
+    def on_headers_complete(self) -> None:
+        """Take a request with notes, pass on any other."""
+        stream = self._stream_of_notes()
+        if stream is None:
+            super().on_headers_complete()
+        else:
+            keep_alive = self.parser.should_keep_alive()
+            self.cycle = NotesCycle(stream, keep_alive=keep_alive)  # type: ignore[assignment]
+
+    def on_body(self, body: bytes) -> None:
+        """Gather the body; one over 1 MiB is refused when that is known."""
+        cycle: Any = self.cycle
+        if type(cycle) is not NotesCycle:
+            super().on_body(body)
+        elif not cycle.response_complete:
+            cycle.body += body
+            if len(cycle.body) > MAX_BODY:
+                self._answer(cycle, too_large())
+
+    def on_message_complete(self) -> None:
+        """Submit the notes; the answer is written when they are durable."""
+        cycle: Any = self.cycle
+        if type(cycle) is not NotesCycle:
+            super().on_message_complete()
+        elif not cycle.response_complete:
+            cycle.more_body = False
+            try:
+                results = submit_notes(self.controller, cycle.stream, cycle.body)
+            except Exception as failure:  # noqa: BLE001 - told to the caller, whatever it is
+                self._refuse(cycle, failure)
+            else:
+                results.add_done_callback(lambda done: self._done(cycle, done))
+
+    def _stream_of_notes(self) -> str | None:
+        url = self.url
+        if not (url.endswith(HOT_SUFFIX) and url.startswith(HOT_PREFIX)):
+            return None
+        stream = url[len(HOT_PREFIX) : -len(HOT_SUFFIX)]
+        ahead: Any = self.cycle
+        usual = (
+            self.parser.get_method() == b"POST"
+            and stream.isascii()
+            and not any(mark in stream for mark in (b"/", b"%", b"?", b"#"))
+            and self.parser.get_http_version() == "1.1"
+            and not self.expect_100_continue
+            and not self.parser.should_upgrade()
+            and (ahead is None or ahead.response_complete)
+        )
+        return stream.decode() if usual and stream else None
+
+    def _done(self, cycle: NotesCycle, results: asyncio.Future[Any]) -> None:
+        if results.cancelled():
+            self.transport.abort()
+        elif (failure := results.exception()) is None:
+            self._answer(cycle, answer_of(self.controller, results.result()))
+        elif isinstance(failure, Exception):
+            self._refuse(cycle, failure)
+
+    def _refuse(self, cycle: NotesCycle, failure: Exception) -> None:
+        try:
+            answer = refusal(failure, cycle.stream, cycle.body)
+        except Exception:
+            log.exception("request_failed", stream=cycle.stream, error=str(failure))
+            answer = BROKEN
+        self._answer(cycle, answer)
+
+    def _answer(self, cycle: NotesCycle, answer: Answer) -> None:
+        cycle.response_complete = True
+        cycle.body = b""
+        if cycle.disconnected or self.transport.is_closing():
+            return
+        status, media_type, body = answer
+        head = [STATUS_LINES[status]]
+        head += [b"%b: %b\r\n" % header for header in self.server_state.default_headers]
+        head.append(b"content-type: %b\r\n" % media_type.encode())
+        if status == HTTPStatus.SERVICE_UNAVAILABLE:
+            head.append(b"retry-after: %b\r\n" % RETRY_AFTER_S.encode())
+        if not cycle.keep_alive:
+            head.append(b"connection: close\r\n")
+        head.append(b"content-length: %d\r\n\r\n" % len(body))
+        self.transport.write(b"".join(head) + body)
+        if not cycle.keep_alive:
+            self.transport.close()
+        self.on_response_complete()
+
+
+def protocol_for(controller: Controller) -> type[NotesProtocol]:
+    """Return the protocol that brings notes to `controller`."""
+    return type("BoundNotesProtocol", (NotesProtocol,), {"controller": controller})
