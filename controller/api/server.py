@@ -41,7 +41,9 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
         for server in self.servers:
             for listening in server.sockets:
-                log.info("serving", address=listening.getsockname()[:2])
+                address, port = listening.getsockname()[:2]
+                host = f"[{address}]" if ":" in address else address
+                log.info("serving", url=f"http://{host}:{port}")
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Begin the shutdown on a signal."""

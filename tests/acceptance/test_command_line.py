@@ -125,9 +125,9 @@ def test_settings_come_from_the_environment(tmp_path: Path) -> None:
         "NOTED_TIME_LOG_FORMAT": "json",
     }
     with ServeProcess(tmp_path, **variables).ready() as controller:
-        host = next(line for line in controller.log() if line["event"] == "serving")["address"][0]
+        host = controller.url.rpartition(":")[0]
 
-    assert (host, (tmp_path / "elsewhere.db").exists()) == ("127.0.0.2", True)
+    assert (host, (tmp_path / "elsewhere.db").exists()) == ("http://127.0.0.2", True)
 
 
 def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:

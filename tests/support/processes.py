@@ -75,15 +75,14 @@ class ServeProcess:
         return self
 
     @property
-    def port(self) -> int:
-        """The port it listens on."""
-        serving = next(line for line in self.log() if line["event"] == "serving")
-        return int(serving["address"][1])
-
-    @property
     def url(self) -> str:
         """Where it is called."""
-        return f"http://127.0.0.1:{self.port}"
+        return next(str(line["url"]) for line in self.log() if line["event"] == "serving")
+
+    @property
+    def port(self) -> int:
+        """The port it listens on."""
+        return int(self.url.rpartition(":")[2])
 
     def text(self) -> str:
         """Return the log so far."""
