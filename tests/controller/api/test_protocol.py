@@ -1,0 +1,194 @@
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from typing import TYPE_CHECKING, Any, Self
+
+import msgspec
+import pytest
+import uvicorn
+
+from controller.api.app import create_app
+from controller.api.front import MAX_BODY
+from controller.api.protocol import protocol_for
+from controller.service.controller import Controller
+from controller.store.memory import MemoryStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import TracebackType
+
+PATH = "/v1/streams/s/notes"
+NOTE = b'{"notes":[{"writer":"a","time":5}]}'
+HEAD = b"POST /v1/streams/s/notes HTTP/1.1\r\nHost: h\r\n"
+PUT = b"PUT /v1/streams/s HTTP/1.1\r\nHost: h\r\n"
+GET = b"GET /v1/streams/s HTTP/1.1\r\nHost: h\r\n\r\n"
+ACCEPTED = (200, {"results": [{"status": "accepted", "lower": None}]})
+AGAIN = (200, {"results": [{"status": "accepted", "lower": 5}]})
+
+
+class Wire:
+    """A connection on which a test writes bytes and reads answers."""
+
+    def __init__(self, port: int) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout=10)
+        self._file = self._socket.makefile("rb")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._file.close()
+        self._socket.close()
+
+    def send(self, *parts: bytes) -> None:
+        """Write the parts as one."""
+        self._socket.sendall(b"".join(parts))
+
+    def answer(self) -> tuple[int, Any]:
+        """Read one answer: its status and JSON body."""
+        status = int(self._file.readline().split()[1])
+        length = 0
+        while (line := self._file.readline()) not in (b"\r\n", b""):
+            if line.lower().startswith(b"content-length:"):
+                length = int(line.split(b":")[1])
+        body = self._file.read(length)
+        return status, msgspec.json.decode(body) if body else None
+
+    def line(self) -> bytes:
+        """Read one line."""
+        return self._file.readline()
+
+    def code(self) -> tuple[int, str]:
+        """Read one refusal: its status and code."""
+        status, body = self.answer()
+        return status, body["code"]
+
+    def ended(self) -> bool:
+        """Whether the controller closes the connection."""
+        return self._file.read() == b""
+
+
+def post(body: bytes, path: str = PATH, version: str = "1.1", *more: str) -> bytes:
+    """Return a POST request."""
+    lines = [f"POST {path} HTTP/{version}", "Host: h", f"Content-Length: {len(body)}", *more]
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    """The port of a served controller over a store in memory."""
+    controller = Controller(MemoryStore())
+    app, protocol = create_app(controller), protocol_for(controller)
+    config = uvicorn.Config(app, http=protocol, loop="uvloop", lifespan="on", log_config=None)
+    server = uvicorn.Server(config)
+    listening = socket.create_server(("127.0.0.1", 0))
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve([listening])))
+    thread.start()
+    try:
+        yield listening.getsockname()[1]
+    finally:
+        server.should_exit = True
+        thread.join(10)
+        listening.close()
+
+
+@pytest.fixture
+def wire(port: int) -> Iterator[Wire]:
+    """A connection to a controller whose stream `s` has just been made."""
+    with Wire(port) as opened:
+        opened.send(b"DELETE /v1/streams/s HTTP/1.1\r\nHost: h\r\n\r\n")
+        opened.answer()
+        opened.send(PUT, b"Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}")
+        opened.answer()
+        yield opened
+
+
+def test_a_connection_carries_one_request_after_the_other(wire: Wire) -> None:
+    """It stays open, and what was noted first is known to what follows."""
+    wire.send(post(NOTE))
+    first = wire.answer()
+    wire.send(post(NOTE))
+
+    assert (first, wire.answer()) == (ACCEPTED, AGAIN)
+
+
+def test_requests_sent_ahead_are_answered_in_order(wire: Wire) -> None:
+    """Of four sent as one, each is answered in its turn, whatever it asks for."""
+    wire.send(post(NOTE), GET, post(b"{"), post(NOTE))
+    statuses = [wire.answer()[0] for _ in range(4)]
+
+    assert statuses == [200, 200, 400, 200]
+
+
+def test_a_body_may_come_in_pieces(wire: Wire) -> None:
+    """A chunked body is put together before it is read."""
+    chunks = b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in (NOTE[:9], NOTE[9:]))
+    wire.send(HEAD, b"Transfer-Encoding: chunked\r\n\r\n", chunks, b"0\r\n\r\n")
+
+    assert wire.answer() == ACCEPTED
+
+
+def test_a_body_over_the_limit_is_refused_and_the_connection_goes_on(wire: Wire) -> None:
+    """The rest of the body is passed over, and the next request is taken."""
+    wire.send(post(b" " * (MAX_BODY + 1)))
+    refused = wire.code()
+    wire.send(post(NOTE))
+
+    assert (refused, wire.answer()) == ((413, "too_large"), ACCEPTED)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "refused"),
+    [
+        (PATH, b'{"notes":[]}', (422, "invalid_request")),
+        (PATH, b'{"notes":', (400, "malformed_json")),
+        ("/v1/streams/absent/notes", NOTE, (404, "unknown_stream")),
+        ("/v1/streams/a!b/notes", NOTE, (422, "invalid_request")),
+        ("/v1/streams/a%20b/notes", NOTE, (422, "invalid_request")),
+    ],
+)
+def test_a_wrong_request_is_told_so(
+    wire: Wire, path: str, body: bytes, refused: tuple[int, str]
+) -> None:
+    """The problem document is the same as on the documented route."""
+    wire.send(post(body, path))
+
+    assert wire.code() == refused
+
+
+@pytest.mark.parametrize(
+    "unusual", [post(NOTE, version="1.0"), post(NOTE, PATH, "1.1", "Connection: close")]
+)
+def test_a_connection_that_is_not_to_stay_is_closed_after_the_answer(
+    wire: Wire, unusual: bytes
+) -> None:
+    """The client said that it sends no more."""
+    wire.send(unusual)
+
+    assert (wire.answer(), wire.ended()) == (ACCEPTED, True)
+
+
+def test_a_client_that_expects_leave_to_go_on_gets_it(wire: Wire) -> None:
+    """It sends the body after that, and is answered."""
+    wire.send(HEAD, b"Expect: 100-continue\r\nContent-Length: %d\r\n\r\n" % len(NOTE))
+    leave = wire.line(), wire.line()
+    wire.send(NOTE)
+
+    assert (leave, wire.answer()) == ((b"HTTP/1.1 100 Continue\r\n", b"\r\n"), ACCEPTED)
+
+
+def test_a_client_that_went_away_disturbs_nobody(wire: Wire, port: int) -> None:
+    """Its note counts all the same, as it was taken."""
+    with Wire(port) as other:
+        other.send(post(NOTE))
+    wire.send(post(b'{"notes":[{"writer":"b","time":9}]}'))
+    status, _ = wire.answer()
+
+    assert status == 200
