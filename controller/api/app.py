@@ -81,6 +81,7 @@ def create_api(controller: Controller) -> FastAPI:
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
+        redirect_slashes=False,
     )
     api.state.controller = controller
     problems.install(api)

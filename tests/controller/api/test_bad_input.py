@@ -212,6 +212,7 @@ BAD_REQUESTS: list[tuple[str, str, bytes, str, str]] = [
         "body.created.2.0: Input should be a valid integer",
     ),
     ("GET", "/v1/nothing", b"", "404 not_found", "Not Found"),
+    ("GET", f"{S}/", b"", "404 not_found", "Not Found"),
     ("PATCH", S, b"", "405 method_not_allowed", "Method Not Allowed"),
 ]
 
