@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from tests.support.noted_stream import NotedStream
     from tests.support.query_output import QueryOutput
 
+pytestmark = pytest.mark.spark
+
 
 class Ticks:
     """Ten events a second of event time, one second in each micro-batch, as one segment."""

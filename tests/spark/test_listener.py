@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from tests.support.noted_stream import NotedStream
     from tests.support.query_output import QueryOutput
 
+pytestmark = pytest.mark.spark
+
 READER = "/v1/streams/flights/reader-groups/counters/readers/one"
 
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from tests.support.noted_stream import NotedStream
     from tests.support.query_output import QueryOutput
 
+pytestmark = pytest.mark.spark
+
 
 def truncate(path: Path) -> bytes:
     """Cut a file in half; returns what it was."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from tests.support.disorder import disorder, replay
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from tests.spark.conftest import Reads
     from tests.support.noted_stream import NotedStream
     from tests.support.query_output import QueryOutput
+
+pytestmark = pytest.mark.spark
 
 
 def test_strict_keeps_an_event_at_the_lower_itself(

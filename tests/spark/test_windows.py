@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from tests.support.noted_stream import NotedStream
     from tests.support.query_output import QueryOutput
 
+pytestmark = pytest.mark.spark
+
 YEAR_MS = 365 * 24 * 3600 * 1000
 
 
