@@ -85,14 +85,21 @@ class Aggregator:
         settings: StreamSettings,
         succession: Succession | None = None,
         last_marks: Mapping[str, tuple[Mark, int]] | None = None,
+        declared_at: Mapping[str, int] | None = None,
     ) -> None:
-        """Begin empty, at the last mark per key and the service time it was appended at."""
+        """Begin empty, at the last mark per key and the service time it was appended at.
+
+        A key without a mark begins where it was declared, 0 where that is not said.
+        """
         self.settings = settings
         self.succession = succession or Succession()
         self._members: dict[str, Member] = {}
         self._segments: set[int] = set()
         last = last_marks or {}
-        self._domains = {key: Domain(key, *last.get(key, ())) for key in settings.keys}
+        declared = declared_at or {}
+        self._domains = {
+            key: Domain(key, *last.get(key, (None, declared.get(key, 0)))) for key in settings.keys
+        }
         for mark, _ in last.values():
             self._segments.update(mark.cut.offsets)
 

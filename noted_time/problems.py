@@ -15,6 +15,7 @@ from noted_time.errors import (
     NotedTimeError,
     Rejected,
     UnknownKey,
+    UnknownReader,
     UnknownStream,
     Unreachable,
 )
@@ -74,6 +75,8 @@ def _named(problem: Mapping[str, Any], stream: str) -> NotedTimeError | None:
         return UnknownStream(stream)
     if kind == "unknown_key":
         return UnknownKey(str(problem.get("key", "")), problem.get("keys", ()))
+    if kind == "unknown_reader":
+        return UnknownReader(str(problem.get("group", "")), problem.get("reader"))
     if kind == "not_complete_yet":
         return NotCompleteYet(problem.get("complete_to", 0), problem.get("lower"))
     return None

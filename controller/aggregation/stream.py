@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from noted_time import (
@@ -53,7 +54,7 @@ class StreamState:
             for appended in store.marks(record.id, key):
                 history.append(appended.mark)
                 last[key] = (appended.mark, appended.appended_at)
-        stream.aggregator = Aggregator(record.settings, succession, last)
+        stream.aggregator = Aggregator(record.settings, succession, last, record.declared_at)
         stream.aggregator.restore(store.members(record.id))
         for reader in store.readers(record.id):
             group = stream.groups.setdefault(reader.group, ReaderGroup())
@@ -127,13 +128,17 @@ class StreamState:
         """Show a mark that is durable now."""
         self.histories[appended.key].append(appended.mark)
 
-    def reconfigure(self, record: StreamRecord, draft: Draft) -> None:
+    def reconfigure(self, settings: StreamSettings, draft: Draft) -> None:
         """Take changed settings; raises `Rejected` where a key would be taken away."""
-        self.aggregator.reconfigure(record.settings, draft.moment.service)
-        self.record = record
-        for key in record.settings.keys:
-            self.histories.setdefault(key, MarkHistory())
+        now = draft.moment.service
+        self.aggregator.reconfigure(settings, now)
+        added = {key: now for key in settings.keys if key not in self.histories}
+        declared_at = {**self.record.declared_at, **added}
+        self.record = replace(self.record, settings=settings, declared_at=declared_at)
+        self.histories.update((key, MarkHistory()) for key in added)
         self._next_mark_at.clear()
+        # who was excluded may be a member again, and holds time from this moment on
+        draft.touched(self).update(self.aggregator.writers())
 
     def scale(self, event: ScaleEvent, draft: Draft) -> None:
         """Take a scale event; a replay changes nothing, nor does one that says nothing.

@@ -75,6 +75,8 @@ def _facts(error: Exception) -> dict[str, Any]:
         return {"complete_to": error.time, "lower": error.lower}
     if isinstance(error, UnknownKey):
         return {"key": error.key, "keys": list(error.declared)}
+    if isinstance(error, UnknownReader):
+        return {"group": error.group, "reader": error.reader}
     if isinstance(error, InvalidScale):
         return {"segment": error.segment}
     return {}

@@ -119,8 +119,7 @@ class Controller:
                 world.add(stream)
             else:
                 stream = known
-                settings = replace(stream.settings, **changes)
-                stream.reconfigure(replace(stream.record, settings=settings), draft)
+                stream.reconfigure(replace(stream.settings, **changes), draft)
             draft.touched(stream)
             draft.batch.streams.append(stream.record)
             return stream, known is None

@@ -24,11 +24,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StreamRecord:
-    """A stream's identity and settings; `id` is unique for ever, `name` among the living."""
+    """A stream's identity and settings; `id` is unique for ever, `name` among the living.
+
+    `declared_at` has the service time in ms at which a key was added to a stream that was there.
+    """
 
     id: str
     name: str
     settings: StreamSettings
+    declared_at: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

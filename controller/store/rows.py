@@ -34,7 +34,7 @@ def stream_row(record: StreamRecord) -> Row:
         settings.writer_timeout_ms,
         settings.mark_interval_ms,
         settings.returning_writer,
-        _encode(settings.keys).decode(),
+        _encode({key: record.declared_at.get(key, 0) for key in settings.keys}).decode(),
         settings.mark_retention_ms,
     )
 
@@ -42,8 +42,9 @@ def stream_row(record: StreamRecord) -> Row:
 def stream_of(row: Sequence[Any]) -> StreamRecord:
     """Return the stream of a row."""
     stream_id, name, timeout, interval, returning, keys, retention = row
-    settings = StreamSettings(timeout, interval, returning, _names(keys), retention)
-    return StreamRecord(stream_id, name, settings)
+    declared_at = _times(keys)
+    settings = StreamSettings(timeout, interval, returning, tuple(declared_at), retention)
+    return StreamRecord(stream_id, name, settings, {k: at for k, at in declared_at.items() if at})
 
 
 def scale_row(scale: tuple[str, int, ScaleEvent]) -> Row:

@@ -162,3 +162,36 @@ async def test_a_changed_timeout_applies_to_those_who_hold(
         await until(lambda: bool(marks_of(controller)))
 
         assert left_out(controller) == ["silent"]
+
+
+async def test_a_new_key_waits_out_the_timeout_after_a_restart(
+    store: Watched, time: GivenTime
+) -> None:
+    """Nobody is left out of a key that was declared just before the controller came back."""
+    async with serving(store, time, keys=("a",), writer_timeout_ms=5000) as controller:
+        await tell(controller, Note("old", 5, key="a"), Note("new", 6, key="a"))
+        serve_for(controller, time, 4900)
+        await tell(controller, Note("old", 5, key="a"))
+        await controller.put_stream("s", {"keys": ("a", "b")})
+    async with running(store.reopened(), time) as controller:
+        serve_for(controller, time, 4200)
+        await asyncio.sleep(SOON)
+
+        waiting = controller.explain("s", "b").decision
+        assert isinstance(waiting, Hold)
+        assert {each.writer for each in waiting.waiting_for} == {"old", "new"}
+
+
+async def test_a_writer_taken_back_by_a_setting_holds_from_then_on(
+    store: Watched, time: GivenTime
+) -> None:
+    """What `hold` makes of an excluded writer is as durable as the setting."""
+    async with serving(store, time, returning_writer="exclude", writer_timeout_ms=5000) as before:
+        await tell(before, Note("a", 50), Note("late", 5))
+        serve_for(before, time, 4000)
+        await before.put_stream("s", {"returning_writer": "hold"})
+    async with running(store.reopened(), time) as controller:
+        decision = controller.explain("s", None).decision
+
+        assert isinstance(decision, Hold)
+        assert {w.writer: w.since_ms < 4000 for w in decision.waiting_for}["late"]

@@ -24,7 +24,7 @@ class Kept(NamedTuple):
 def stream(stream_id: str = "id-1", name: str = "flights") -> StreamRecord:
     """Return a stream with settings that are none of the defaults."""
     settings = StreamSettings(1, 2, "exclude", ("default", "ship_time"), 3)
-    return StreamRecord(stream_id, name, settings)
+    return StreamRecord(stream_id, name, settings, {"ship_time": 4900})
 
 
 def member(writer: str = "UA", time: int = 5) -> MemberRecord:
