@@ -50,7 +50,15 @@ def flights(  # noqa: PLR0913 - the options of a command
     ] = 0,
     rows_per_batch: Annotated[
         int, typer.Option(min=1, help="Rows per micro-batch of the query under noted time.")
-    ] = 150,
+    ] = 200,
+    run_own: Annotated[
+        bool,
+        typer.Option(
+            "--run-own/--simulate-own",
+            help="Let Spark run under its own watermark, too, one micro-batch for each hour with a "
+            "departure (many minutes for a year), or take that from the simulation.",
+        ),
+    ] = True,
     out: Annotated[Path, typer.Option(help="Where to put flights.png and flights.json.")] = Path(),
     keep: Annotated[
         bool, typer.Option("--keep", help="Keep log, database and checkpoints, in OUT/flights-run.")
@@ -66,7 +74,7 @@ def flights(  # noqa: PLR0913 - the options of a command
         console.print(report.opening(data))
         delays = tuple(sorted({*delay, least_full_hours(data)}))
         out.mkdir(parents=True, exist_ok=True)
-        plan = Plan(delays, rows_per_batch, speed)
+        plan = Plan(delays, rows_per_batch, speed, run_own)
         with _directory(out if keep else None) as directory, Story(console) as story:
             findings = find(data, plan, directory, story)
         _tell(console, data, findings, out)
@@ -77,11 +85,9 @@ def _tell(console: Console, data: Flights, findings: Findings, out: Path) -> Non
     console.print(report.results(findings))
     for sentence in report.closing(findings, least_delay_without_loss(data)):
         console.print(sentence)
-    longest = max(outcome.delay_ms or 0 for outcome in findings.measured)
-    delays = range(CURVE_STEP_MS * 4, longest + 1, CURVE_STEP_MS)
-    picture.draw(
-        findings.measured, [own_watermark(data, each) for each in delays], out / "flights.png"
-    )
+    longest = max(outcome.delay_ms or 0 for outcome in findings.shown)
+    delays = range(HOUR_MS, longest + 1, CURVE_STEP_MS)
+    picture.draw(findings, [own_watermark(data, each) for each in delays], out / "flights.png")
     (out / "flights.json").write_text(report.figures(findings))
     console.print(f"The picture is {out / 'flights.png'}, the figures are {out / 'flights.json'}.")
 

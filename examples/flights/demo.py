@@ -15,7 +15,7 @@ from examples.flights.query import (
     with_own_watermark,
     write_archive,
 )
-from examples.flights.replay import STREAM, replay
+from examples.flights.replay import SEGMENTS, STREAM, replay
 from examples.flights.run import run_to_the_end
 from examples.flights.schedule import closing_clocks, hourly_batches
 from examples.flights.simulation import least_delay_without_loss, noted_time, own_watermark
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from examples.flights.data import Flights
-    from examples.flights.measurement import Cuts
+    from examples.flights.measurement import Cuts, Truth
     from examples.flights.outcome import Outcome
     from examples.flights.replay import Replayed
     from examples.flights.run import Run
@@ -40,18 +40,24 @@ MOST_BATCHES = 1000
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is asked of the demo, with delays in full hours and the pace in hours per second."""
+    """What is asked of the demo.
+
+    Delays are in full hours, the pace in hours per second, 0 for none. Without `run_own`, Spark
+    runs the query under noted time alone.
+    """
 
     delay_hours: tuple[int, ...]
-    rows_per_batch: int = 150
+    rows_per_batch: int = 200
     hours_per_second: float = 0
+    run_own: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Findings:
     """What Spark measured and what the simulation predicted, noted time first in both.
 
-    `untimely` counts the windows that noted time gave out later than its marks allowed.
+    `measured` ends after noted time where Spark's own watermark was not run. `untimely` counts the
+    windows that noted time gave out later than its marks allowed.
     """
 
     measured: tuple[Outcome, ...]
@@ -61,7 +67,17 @@ class Findings:
     @property
     def agree(self) -> bool:
         """Whether every row lost and every latency is as predicted."""
-        return self.measured == self.predicted
+        return self.measured == self.predicted[: len(self.measured)]
+
+    @property
+    def shown(self) -> tuple[Outcome, ...]:
+        """What was measured, and the simulation's word on what was not."""
+        return (*self.measured, *self.predicted[len(self.measured) :])
+
+    @property
+    def own_was_run(self) -> bool:
+        """Whether Spark's own watermark was measured, too."""
+        return len(self.measured) > 1
 
 
 def least_full_hours(flights: Flights) -> int:
@@ -75,19 +91,34 @@ def predict(flights: Flights, plan: Plan) -> tuple[Outcome, ...]:
     return (noted_time(flights), *own)
 
 
+def plot(flights: Flights, plan: Plan) -> tuple[str, ...]:
+    """Return what is going to happen, in plain words."""
+    own = f"goes through Spark's own watermark at {', '.join(map(str, plan.delay_hours))} h"
+    return (
+        "A controller (SQLite) and a Spark of two cores start, both on 127.0.0.1 only.",
+        f"Each of {len(flights.carriers)} carriers is a writer. As its flights land, it appends them "
+        f"to a log of {SEGMENTS} segments, and notes the earliest departure that it still has in the "
+        "air, or the clock when it has none.",
+        "Spark counts departures per hour and origin under the watermark that comes of that.",
+        f"The same count {own}." if plan.run_own else "Its own watermark is only simulated.",
+    )
+
+
 def find(flights: Flights, plan: Plan, directory: Path, story: Story) -> Findings:
     """Do all of it in `directory`; whatever was started has ended on return, come what may."""
     work = Work(flights, plan, directory, story)
-    story.say("Starting a controller (SQLite) and a Spark of two cores, both on 127.0.0.1 only.")
+    for sentence in plot(flights, plan):
+        story.say(sentence)
     with (
         controller(directory) as url,
-        ThreadPoolExecutor(1) as beside,
+        ThreadPoolExecutor(2) as beside,
         spark_session(directory) as spark,
     ):
-        own = beside.submit(work.count_under_own_watermark, spark)
+        # Beside this thread, which is the one to be interrupted: Spark's client does not bear it.
+        own = beside.submit(work.count_under_own_watermark, spark) if plan.run_own else None
         replayed = work.replay(url)
-        noted = work.count_under_noted_time(spark, url)
-        return work.findings(spark, url, replayed, noted=noted, own=own)
+        noted = beside.submit(work.count_under_noted_time, spark, url)
+        return work.findings(spark, url, replayed, noted=noted.result(), own=own)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,16 +137,10 @@ class Work:
 
     def replay(self, url: str) -> Replayed:
         """Let the carriers write and note."""
-        clocks = closing_clocks(self.flights)
-        done = self.story.bar("The carriers write as flights land, and note", len(clocks))
-        steps_of = {clock: number for number, clock in enumerate(clocks, 1)}
-        return replay(
-            self.flights,
-            self.log,
-            url,
-            hours_per_second=self.plan.hours_per_second,
-            on_step=lambda clock: done(steps_of[clock]),
-        )
+        stops = len(closing_clocks(self.flights))
+        done = self.story.bar("The carriers write as flights land, and note", stops)
+        pace = self.plan.hours_per_second
+        return replay(self.flights, self.log, url, hours_per_second=pace, on_step=done)
 
     def count_under_own_watermark(self, spark: SparkSession) -> Run:
         """Run the query under Spark's own watermark, at all delays."""
@@ -141,19 +166,20 @@ class Work:
         replayed: Replayed,
         *,
         noted: Run,
-        own: Future[Run],
+        own: Future[Run] | None,
     ) -> Findings:
         """Hold what the queries gave out against a batch count of the same rows."""
         counted, cuts = truth(spark, self.log), cuts_of(url, self.flights)
-        landed, own_run = self.flights.landed, own.result()
-        own_outcomes = (
-            own_outcome(own_run, hours, counted, landed) for hours in self.plan.delay_hours
-        )
+        own_outcomes = self._own_outcomes(own.result(), counted) if own else ()
         return Findings(
             measured=(noted_outcome(noted, counted, cuts, replayed), *own_outcomes),
             predicted=predict(self.flights, self.plan),
             untimely=untimely(noted, cuts),
         )
+
+    def _own_outcomes(self, own: Run, counted: Truth) -> tuple[Outcome, ...]:
+        landed, delays = self.flights.landed, self.plan.delay_hours
+        return tuple(own_outcome(own, hours, counted, landed) for hours in delays)
 
 
 def cuts_of(url: str, flights: Flights) -> Cuts:

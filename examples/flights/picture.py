@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
+    from examples.flights.demo import Findings
     from examples.flights.outcome import Outcome
 
 INK, GREY, RULE = "#1f2933", "#616e7c", "#e4e7eb"
@@ -30,29 +31,26 @@ LINEAR_TO = 0.1
 LOSSES = (0, 0.1, 1, 10, 100)
 
 
-def draw(measured: Sequence[Outcome], curve: Sequence[Outcome], path: Path) -> None:
-    """Write the picture as a PNG.
-
-    `measured` has noted time first; `curve` is Spark's own watermark at rising delays.
-    """
+def draw(findings: Findings, curve: Sequence[Outcome], path: Path) -> None:
+    """Write the picture as a PNG; `curve` is Spark's own watermark at rising delays, simulated."""
     figure = Figure(figsize=(10, 5.4), dpi=160, facecolor="white")
     FigureCanvasAgg(figure)
     axes = figure.add_axes((0.085, 0.125, 0.885, 0.67))
-    noted, *own = measured
-    _draw_axes(axes, measured)
-    _draw_curve(axes, curve)
+    noted, *own = findings.shown
+    _draw_axes(axes, findings.shown)
+    _draw_curve(axes, curve, dots="measured" if findings.own_was_run else "simulated, too")
     for outcome in own:
         _draw_own(axes, outcome)
-    _draw_saving(axes, noted, least_without_loss(measured))
+    _draw_saving(axes, noted, least_without_loss(own))
     _draw_noted(axes, noted)
-    figure.text(0.03, 0.925, title(measured), fontsize=19, weight="bold", color=INK)
+    figure.text(0.03, 0.925, title(findings.shown), fontsize=19, weight="bold", color=INK)
     figure.text(0.03, 0.865, subtitle(noted), fontsize=11, color=GREY)
     figure.savefig(path)
 
 
-def title(measured: Sequence[Outcome]) -> str:
+def title(outcomes: Sequence[Outcome]) -> str:
     """Return the finding in a line."""
-    noted, without_loss = measured[0], least_without_loss(measured)
+    noted, without_loss = outcomes[0], least_without_loss(outcomes)
     if noted.lost:
         return f"Noted time lost {noted.lost:,} flights"
     if without_loss is None:
@@ -69,10 +67,10 @@ def subtitle(noted: Outcome) -> str:
     )
 
 
-def _draw_axes(axes: Axes, measured: Sequence[Outcome]) -> None:
-    axes.set_xlim(0, max(outcome.median_hours for outcome in measured) * 1.13)
+def _draw_axes(axes: Axes, outcomes: Sequence[Outcome]) -> None:
+    axes.set_xlim(0, max(outcome.median_hours for outcome in outcomes) * 1.13)
     axes.set_yscale("symlog", linthresh=LINEAR_TO, linscale=0.9)
-    axes.set_ylim(-LINEAR_TO * 0.45, max(outcome.lost_percent for outcome in measured) * 3 + 1)
+    axes.set_ylim(-LINEAR_TO * 0.45, max(outcome.lost_percent for outcome in outcomes) * 3 + 1)
     axes.set_yticks(LOSSES[:-1], [f"{loss:g} %" for loss in LOSSES[:-1]])
     axes.yaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g} h")
@@ -87,12 +85,12 @@ def _draw_axes(axes: Axes, measured: Sequence[Outcome]) -> None:
     axes.axhline(0, color=GREY, linewidth=1, zorder=1)
 
 
-def _draw_curve(axes: Axes, curve: Sequence[Outcome]) -> None:
+def _draw_curve(axes: Axes, curve: Sequence[Outcome], *, dots: str) -> None:
     hours = [outcome.median_hours for outcome in curve]
     lost = [outcome.lost_percent for outcome in curve]
     axes.plot(hours, lost, color=OWN, linewidth=2.5, alpha=0.3, zorder=2)
     axes.text(0.68, 0.7, "Spark's own watermark", transform=axes.transAxes, **OWN_HEADING)
-    legend = "dots measured, line simulated"
+    legend = f"line simulated, dots {dots}"
     axes.text(0.68, 0.635, legend, transform=axes.transAxes, color=OWN, fontsize=10.5)
 
 

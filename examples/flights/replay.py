@@ -106,7 +106,7 @@ def replay(
     """Write all flights in the order of their landing, each carrier noting at every stop.
 
     All carriers join before the first row, and leave after the last. `hours_per_second` holds the
-    replay to a pace, 0 to none. `on_step` is told the clock after each stop.
+    replay to a pace, 0 to none. `on_step` is told how many stops are done.
     """
     create_stream(controller_url)
     replayed = Replayed()
@@ -122,7 +122,7 @@ def replay(
             take(step, carriers, ends)
             replayed.clocks.append(step.clock)
             replayed.cuts.append(dict(ends))
-            on_step(step.clock)
+            on_step(len(replayed.clocks))
     return replayed
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from rich.table import Table
@@ -41,14 +42,16 @@ def results(findings: Findings) -> Table:
     table.add_column("watermark", no_wrap=True)
     for heading in HEADINGS:
         table.add_column(heading, justify="right")
-    for measured, predicted in zip(findings.measured, findings.predicted, strict=True):
-        style = "bold green" if measured.delay_ms is None else None
-        table.add_row(*_cells(measured), *_simulated(predicted), style=style)
+    for outcome, predicted in zip_longest(findings.measured, findings.predicted):
+        style = "bold green" if predicted.delay_ms is None else None
+        table.add_row(predicted.name, *_cells(outcome), *_simulated(predicted), style=style)
     return table
 
 
-def _cells(outcome: Outcome) -> Iterator[str]:
-    yield outcome.name
+def _cells(outcome: Outcome | None) -> Iterator[str]:
+    if outcome is None:
+        yield from ("", "", "", "")
+        return
     yield f"{outcome.lost:,}"
     yield f"{outcome.lost_percent:.1f}"
     yield f"{outcome.median_hours:.1f} h"
@@ -63,21 +66,16 @@ def _simulated(outcome: Outcome) -> Iterator[str]:
 def closing(findings: Findings, least_delay_ms: int) -> list[str]:
     """Say what the table shows, and whether the measurement can be trusted."""
     noted = findings.measured[0]
-    agreement = (
-        "Spark measured exactly what the simulation predicted: every row lost, every latency."
-        if findings.agree
-        else "Spark's measurement and the simulation differ."
-    )
     return [
         f"Noted time lost {noted.lost:,} of {noted.rows:,} rows. {_comparison(findings)}",
         _hindsight(least_delay_ms),
-        agreement,
+        _agreement(findings),
         *_untimely(findings),
     ]
 
 
 def _comparison(findings: Findings) -> str:
-    noted, without_loss = findings.measured[0], least_without_loss(findings.measured)
+    noted, without_loss = findings.measured[0], least_without_loss(findings.predicted)
     if without_loss is None:
         return "No delay tried loses none."
     sooner = without_loss.median_hours - noted.median_hours
@@ -88,6 +86,15 @@ def least_without_loss(outcomes: Sequence[Outcome]) -> Outcome | None:
     """Return the outcome of the least delay without a lost row, `None` if each lost some."""
     lossless = (each for each in outcomes if each.delay_ms is not None and not each.lost)
     return min(lossless, key=lambda each: each.delay_ms or 0, default=None)
+
+
+def _agreement(findings: Findings) -> str:
+    what = (
+        "Spark" if findings.own_was_run else "Under noted time (its own watermark not run), Spark"
+    )
+    if findings.agree:
+        return f"{what} measured what the simulation predicted: every row lost, every latency."
+    return f"{what} measured something else than the simulation predicted."
 
 
 def _hindsight(least_delay_ms: int) -> str:
@@ -118,7 +125,12 @@ def figures(findings: Findings) -> str:
             "median_hours": round(each.median_hours, 3),
             "longest_hours": round(each.longest_hours, 3),
         }
-        for each in findings.measured
+        for each in findings.shown
     ]
-    told = {"measured": rows, "as_simulated": findings.agree, "untimely": findings.untimely}
+    told = {
+        "methods": rows,
+        "own_watermark": "measured" if findings.own_was_run else "simulated",
+        "as_simulated": findings.agree,
+        "untimely": findings.untimely,
+    }
     return json.dumps(told, indent=2) + "\n"

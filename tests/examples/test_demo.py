@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = [pytest.mark.acceptance, pytest.mark.spark, pytest.mark.timeout(600)]
+
+ROOT = Path(__file__).resolve().parents[2]
+PNG = b"\x89PNG"
+
+
+def demo(directory: Path, *arguments: str) -> subprocess.Popen[str]:
+    """Start the demo on one day of flights, everything that it makes in `directory`."""
+    words = [sys.executable, "-m", "controller", "demo", "flights", "--days", "1", *arguments]
+    scratch = directory / "scratch"
+    scratch.mkdir()
+    return subprocess.Popen(
+        [*words, "--out", str(directory)],
+        cwd=ROOT,
+        env={**os.environ, "TMPDIR": str(scratch)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def lossless(figures: dict[str, Any]) -> list[str]:
+    """Return the methods that lost nothing."""
+    return [each["method"] for each in figures["methods"] if not each["lost"]]
+
+
+def test_only_noted_time_and_the_delay_of_hindsight_lose_nothing(finished: Path) -> None:
+    """On the first day of 2013, measured by Spark against a real controller."""
+    figures = json.loads((finished / "flights.json").read_text())
+
+    assert lossless(figures)[0] == "noted time"
+
+
+def test_spark_measures_what_the_simulation_predicts(finished: Path) -> None:
+    """Every row lost, every latency; and every window comes as soon as its mark allows."""
+    figures = json.loads((finished / "flights.json").read_text())
+
+    found = (figures["as_simulated"], figures["untimely"], figures["own_watermark"])
+    assert found == (True, 0, "measured")
+
+
+def test_the_findings_are_drawn(finished: Path) -> None:
+    """The picture is a PNG."""
+    assert (finished / "flights.png").read_bytes().startswith(PNG)
+
+
+def test_nothing_is_left_behind(finished: Path) -> None:
+    """Log, database and checkpoints are gone."""
+    assert [path.name for path in (finished / "scratch").glob("noted-time-*")] == []
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_demo_cleans_up(tmp_path: Path, sent: signal.Signals) -> None:
+    """Stopped amid the replay, it ends its controller and removes its files."""
+    process = demo(tmp_path, "--speed", "0.1")
+    _appearing(tmp_path / "scratch", "noted-time-*/log/flights/partition=*/*.parquet")
+
+    process.send_signal(sent)
+
+    output, _ = process.communicate(timeout=120)
+    left = list((tmp_path / "scratch").glob("noted-time-*"))
+    assert (process.returncode != 0, left, _running(tmp_path)) == (True, [], []), output
+
+
+def _appearing(directory: Path, pattern: str) -> None:
+    deadline = time.monotonic() + 120
+    while not any(directory.glob(pattern)):
+        assert time.monotonic() < deadline, f"{pattern} did not appear"
+        time.sleep(0.05)
+
+
+def _running(directory: Path) -> list[str]:
+    """Return the command lines of the programs that work in the directory."""
+    lines = subprocess.check_output(["ps", "-A", "-o", "args"], text=True).splitlines()
+    return [line for line in lines if str(directory) in line]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the directory of a demo that ran to its end."""
+    directory = tmp_path_factory.mktemp("demo")
+    process = demo(directory)
+    output, _ = process.communicate(timeout=400)
+    assert process.returncode == 0, output
+    return directory
