@@ -1,15 +1,29 @@
-"""A local time window over 100,000 followed marks of 16 segments, at varying positions."""
+"""Local time windows of a reader that follows 100,000 marks of 16 segments, in CPU time.
+
+Two kinds of positions: those of a reader that goes on, each a little way beyond the one before, and
+positions anywhere, for which nothing is in the processor's caches.
+"""
 
 from __future__ import annotations
 
 import random
+import time
 import tracemalloc
 from array import array
 from bisect import bisect_right
-from time import perf_counter_ns
+from contextlib import contextmanager
+from time import thread_time_ns
+from typing import TYPE_CHECKING
+
+import httpx
 
 from benchmarks.figures import Figure, Run, Samples, Target, WrongResult
-from noted_time import Mark, MarkHistory, StreamCut
+from noted_time import Mark, MarkHistory, NotCompleteYet, StreamCut
+from noted_time.wire import mark_to_wire
+from reader_client import ReaderClient
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 MARKS = 100_000
 SEGMENTS = 16
@@ -17,6 +31,7 @@ POSITIONS = 5_000
 STEP = 100
 TARGET = Target("value", "at most", 10)
 MIB = 1024 * 1024
+LONGEST_S = 120.0
 
 Position = dict[int, int]
 
@@ -29,24 +44,63 @@ def measure(run: Run, marks: int = MARKS, positions: int = POSITIONS) -> list[Fi
     size = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
     flat = array("q", range(0, marks * STEP, STEP))
-    ours: list[float] = []
-    floor: list[float] = []
-    for repeat in range(run.repeats(full=9, quick=3)):
-        run.say(f"time windows, repeat {repeat + 1}")
-        asked = [somewhere(marks) for _ in range(positions)]
-        ours.append(_windows_us(history, asked))
-        floor.append(_bisections_us(flat, [position[0] for position in asked]))
+    taken: dict[str, list[float]] = {"going on": [], "anywhere": [], "floor": []}
+    with following(history) as reader:
+        for repeat in range(run.repeats(full=9, quick=3)):
+            run.say(f"time windows, repeat {repeat + 1}")
+            onward = going_on(marks, positions)
+            anywhere = [somewhere(random.randrange(marks)) for _ in range(positions)]  # noqa: S311
+            taken["going on"].append(_windows_us(reader, onward))
+            taken["anywhere"].append(_windows_us(reader, anywhere))
+            taken["floor"].append(_bisections_us(flat, [position[0] for position in anywhere]))
+    kept = f"the followed history of {marks:,} marks takes {size / MIB:.1f} MiB"
     return [
-        Figure(
-            f"a time window over {marks:,} marks of {SEGMENTS} segments",
-            "µs",
-            Samples(tuple(ours)),
-            Samples(tuple(floor)),
-            "two bisections of one array",
-            TARGET,
-            f"the followed history takes {size / MIB:.1f} MiB",
-        )
+        _figure("get_time_window() of a reader that goes on", taken, "going on", kept),
+        _figure("get_time_window() at positions anywhere", taken, "anywhere", ""),
     ]
+
+
+def _figure(name: str, taken: dict[str, list[float]], which: str, remark: str) -> Figure:
+    ours, floor = Samples(tuple(taken[which])), Samples(tuple(taken["floor"]))
+    return Figure(name, "µs", ours, floor, "two bisections of one array", TARGET, remark)
+
+
+@contextmanager
+def following(history: MarkHistory) -> Iterator[ReaderClient]:
+    """Yield a reader that has followed all marks of a controller played from `history`."""
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        last = mark_to_wire(history.mark(history.last_seq))
+        if not request.url.path.endswith("/marks"):
+            stream = {"id": "a", "keys": ["default"], "scale_events": []}
+            return httpx.Response(200, json={**stream, "marks": {"default": last}})
+        asked = request.url.params
+        found = history.after(int(asked["after"]), int(asked.get("limit", "1000")))
+        if not found:
+            time.sleep(int(asked["wait_ms"]) / 1000)
+        marks = [mark_to_wire(mark) for mark in found]
+        return httpx.Response(200, json={"stream_id": "a", "scale_events": 0, "marks": marks})
+
+    transport = httpx.MockTransport(answer)
+    reader = ReaderClient("http://controller", "s", transport=transport, wait_ms=1000)
+    try:
+        _wait_for(reader, history)
+        yield reader
+    finally:
+        reader.close()
+
+
+def _wait_for(reader: ReaderClient, history: MarkHistory) -> None:
+    last = history.mark(history.last_seq)
+    deadline = time.monotonic() + LONGEST_S
+    while time.monotonic() < deadline:
+        try:
+            reader.cut_at(last.lower)
+        except NotCompleteYet:
+            time.sleep(0.05)
+        else:
+            return
+    raise WrongResult(f"after {LONGEST_S:g} s the reader has not followed all marks")
 
 
 def followed(marks: int) -> MarkHistory:
@@ -61,25 +115,34 @@ def followed(marks: int) -> MarkHistory:
     return history
 
 
-def somewhere(marks: int) -> Position:
-    """Return a position that reaches some marks, with each segment a little way further."""
-    place = random.randrange(marks)  # noqa: S311 - chance is no secret here
+def going_on(marks: int, positions: int) -> list[Position]:
+    """Return the positions of a reader that goes on from the middle, each beyond the last."""
+    begin = random.randrange(marks // 2)  # noqa: S311 - chance is no secret here
+    return [somewhere(begin + 4 * step * marks // (10 * positions)) for step in range(positions)]
+
+
+def somewhere(place: int) -> Position:
+    """Return a position about that mark, with each segment a little way further."""
     return {s: place * STEP + random.randrange(50 * STEP) for s in range(SEGMENTS)}  # noqa: S311
 
 
-def _windows_us(history: MarkHistory, positions: list[Position]) -> float:
-    bounded = 0
-    begun = perf_counter_ns()
+def _windows_us(reader: ReaderClient, positions: list[Position]) -> float:
+    took = bounded = 0
     for position in positions:
-        bounded += history.window(position).lower is not None
-    took = perf_counter_ns() - begun
+        reader.advance(position)
+        begun = thread_time_ns()
+        window = reader.get_time_window()
+        took += thread_time_ns() - begun
+        bounded += window.lower is not None
     if bounded < len(positions) // 2:
         raise WrongResult(f"of {len(positions)} positions only {bounded} reach a mark")
     return took / 1e3 / len(positions)
 
 
 def _bisections_us(flat: array[int], offsets: list[int]) -> float:
-    begun = perf_counter_ns()
+    took = 0
     for offset in offsets:
+        begun = thread_time_ns()
         bisect_right(flat, offset, bisect_right(flat, offset) - 1)
-    return (perf_counter_ns() - begun) / 1e3 / len(offsets)
+        took += thread_time_ns() - begun
+    return took / 1e3 / len(offsets)

@@ -69,9 +69,9 @@ class Reader:
         """Take the answer; raises `WrongResult` unless it is just the mark that follows."""
         body = self.connection.wait().partition(b"\r\n\r\n")[2]
         seqs = [mark["seq"] for mark in json.loads(body)["marks"]]
-        if not seqs or seqs[0] != self.seq + 1:
+        if seqs != [self.seq + 1]:
             raise WrongResult(f"after mark {self.seq} came {seqs}")
-        self.seq = seqs[-1]
+        self.seq += 1
 
 
 @dataclass(slots=True)
@@ -95,7 +95,8 @@ def measure(run: Run, members: int = MEMBERS) -> list[Figure]:
         turns, writer = Turns(members), Connection(server.port)
         writer.ask(turns.join())
         reader = Reader(Connection(server.port))
-        note_and_see(turns, writer, reader)
+        reader.wait()
+        reader.take()
         taken = []
         for repeat in range(repeats):
             run.say(f"note to visible mark, repeat {repeat + 1}")

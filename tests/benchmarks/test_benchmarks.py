@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from rich.console import Console
+
+from benchmarks import aggregation, note_batches, single_notes, time_windows, visible_marks
+from benchmarks.figures import Figure, Run, Samples, Target, WrongResult
+from benchmarks.load import Answered, drive, end_of_answer
+from benchmarks.processes import bare_server, controller
+from benchmarks.report import as_json, table
+from benchmarks.single_notes import create_stream
+from benchmarks.writers import Writers, marks_stored, offsets_stored
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SLOW = Figure(
+    "notes",
+    "/s",
+    Samples((10.0, 30.0)),
+    Samples((100.0, 100.0)),
+    "bare",
+    Target("ratio", "at least", 0.33),
+)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """As little as can be measured, told to nobody."""
+    return Run(quick=True, directory=tmp_path, say=lambda _: None)
+
+
+def test_each_sample_is_compared_with_the_one_taken_beside_it() -> None:
+    """The ratio is of pairs, so that what slows both alike does not show."""
+    figure = Figure("f", "/s", Samples((10.0, 50.0)), Samples((20.0, 100.0)))
+
+    assert figure.ratio == Samples((0.5, 0.5))
+
+
+def test_a_figure_below_its_target_is_short() -> None:
+    """A median ratio of 0.2 is not 0.33, and both forms of the report say so."""
+    console = Console(width=120, record=True)
+    console.print(table([SLOW]))
+    shown = " short " in console.export_text()
+
+    assert (shown, as_json([SLOW])[0]["ok"], json.dumps(as_json([SLOW])) != "") == (
+        True,
+        False,
+        True,
+    )
+
+
+def test_an_answer_is_whole_when_all_of_its_body_is_there() -> None:
+    """Until then its end lies beyond what was received."""
+    whole = b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nabc"
+
+    ends = [end_of_answer(whole[:cut]) <= cut for cut in range(1, len(whole) + 1)]
+
+    assert ends == [False] * (len(whole) - 1) + [True]
+
+
+def test_the_load_is_answered_to_the_last_request() -> None:
+    """Every request of every connection has a latency and a status."""
+    scripts = Writers("s", 8).scripts(connections=4, requests=5, notes=1)
+    with bare_server() as server:
+        answered = drive(server.port, scripts)
+
+    assert (dict(answered.statuses), len(answered.latencies)) == ({b"204": 20}, 20)
+
+
+def test_notes_posted_are_found_in_the_database_file(tmp_path: Path) -> None:
+    """Their offsets add up to the notes, and marks follow when all have noted."""
+    database, posted = tmp_path / "b.db", Writers("s", 8)
+    with controller(database) as server:
+        create_stream(server, "s")
+        posted.check(drive(server.port, posted.scripts(2, 10, 4)), database)
+
+    assert (offsets_stored(database, "s"), marks_stored(database, "s") > 0) == (80, True)
+
+
+def test_a_refused_note_is_no_result(tmp_path: Path) -> None:
+    """A benchmark whose notes go back in time stops instead of looking fast."""
+    database = tmp_path / "b.db"
+    with controller(database) as server:
+        create_stream(server, "s")
+        drive(server.port, Writers("s", 4).scripts(1, 8, 1))
+        again = Writers("s", 4)
+
+        with pytest.raises(WrongResult, match="4 notes posted, but 0 accepted"):
+            again.check(drive(server.port, again.scripts(1, 4, 1)), database)
+
+
+def test_a_status_that_was_not_expected_is_no_result(tmp_path: Path) -> None:
+    """Nor is an answer that the stream is not there."""
+    answered = Answered(statuses=Answered().statuses)
+    answered.statuses[b"404"] = 1
+
+    with pytest.raises(WrongResult, match="404"):
+        Writers("s", 1).check(answered, tmp_path / "none.db")
+
+
+def test_single_notes_are_measured(run: Run) -> None:
+    """A handful of requests go through the whole benchmark."""
+    figures = single_notes.measure(run, writers=128, requests=3)
+
+    assert [len(figure.ours.values) for figure in figures] == [3, 3, 3, 3]
+
+
+def test_batches_are_measured(run: Run) -> None:
+    """Small batches go through the whole benchmark, with their floor."""
+    (figure,) = note_batches.measure(run, writers=160, notes=10)
+
+    assert figure.floor is not None
+    assert all(value > 0 for value in (*figure.ours.values, *figure.floor.values))
+
+
+def test_every_note_in_turn_is_a_mark_that_the_reader_sees() -> None:
+    """The member that holds time is the next to note."""
+    turns = visible_marks.Turns(3)
+    turns.join()
+    requests = [turns.next().rpartition(b"\r\n")[2] for _ in range(2)]
+
+    notes = [json.loads(request)["notes"] for request in requests]
+
+    assert [(note["writer"], note["time"]) for (note,) in notes] == [
+        ("writer-0", 3),
+        ("writer-1", 4),
+    ]
+
+
+def test_aggregation_is_measured_at_every_size(run: Run) -> None:
+    """Three figures for each size but the least, which is the floor."""
+    figures = aggregation.measure(run, sizes=(4, 16), notes=64)
+
+    assert [figure.ratio is not None for figure in figures] == [True] * 3
+
+
+def test_time_windows_are_measured_where_the_reader_has_followed_all_marks(run: Run) -> None:
+    """Both kinds of positions are within the marks."""
+    figures = time_windows.measure(run, marks=1000, positions=50)
+
+    assert [len(figure.ours.values) for figure in figures] == [3, 3]
