@@ -71,10 +71,11 @@ def flights(  # noqa: PLR0913 - the options of a command
     console = Console()
     with _ending_in_order(console):
         data = read_flights(months, days)
-        console.print(report.opening(data))
+        _say(console, report.opening(data))
         delays = tuple(sorted({*delay, least_full_hours(data)}))
         out.mkdir(parents=True, exist_ok=True)
         plan = Plan(delays, rows_per_batch, speed, run_own)
+        _say(console, *report.plot(data, plan))
         with _directory(out if keep else None) as directory, Story(console) as story:
             findings = find(data, plan, directory, story)
         _tell(console, data, findings, out)
@@ -83,13 +84,17 @@ def flights(  # noqa: PLR0913 - the options of a command
 
 def _tell(console: Console, data: Flights, findings: Findings, out: Path) -> None:
     console.print(report.results(findings))
-    for sentence in report.closing(findings, least_delay_without_loss(data)):
-        console.print(sentence)
+    _say(console, *report.closing(findings, least_delay_without_loss(data)))
     longest = max(outcome.delay_ms or 0 for outcome in findings.shown)
     delays = range(HOUR_MS, longest + 1, CURVE_STEP_MS)
     picture.draw(findings, [own_watermark(data, each) for each in delays], out / "flights.png")
     (out / "flights.json").write_text(report.figures(findings))
-    console.print(f"The picture is {out / 'flights.png'}, the figures are {out / 'flights.json'}.")
+    _say(console, f"The picture is {out / 'flights.png'}, the figures {out / 'flights.json'}.")
+
+
+def _say(console: Console, *sentences: str) -> None:
+    for sentence in sentences:
+        console.print(sentence, highlight=False)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from examples.flights.query import (
     with_own_watermark,
     write_archive,
 )
-from examples.flights.replay import SEGMENTS, STREAM, replay
+from examples.flights.replay import STREAM, replay
 from examples.flights.run import run_to_the_end
 from examples.flights.schedule import closing_clocks, hourly_batches
 from examples.flights.simulation import least_delay_without_loss, noted_time, own_watermark
@@ -91,24 +91,9 @@ def predict(flights: Flights, plan: Plan) -> tuple[Outcome, ...]:
     return (noted_time(flights), *own)
 
 
-def plot(flights: Flights, plan: Plan) -> tuple[str, ...]:
-    """Return what is going to happen, in plain words."""
-    own = f"goes through Spark's own watermark at {', '.join(map(str, plan.delay_hours))} h"
-    return (
-        "A controller (SQLite) and a Spark of two cores start, both on 127.0.0.1 only.",
-        f"Each of {len(flights.carriers)} carriers is a writer. As its flights land, it appends them "
-        f"to a log of {SEGMENTS} segments, and notes the earliest departure that it still has in the "
-        "air, or the clock when it has none.",
-        "Spark counts departures per hour and origin under the watermark that comes of that.",
-        f"The same count {own}." if plan.run_own else "Its own watermark is only simulated.",
-    )
-
-
 def find(flights: Flights, plan: Plan, directory: Path, story: Story) -> Findings:
     """Do all of it in `directory`; whatever was started has ended on return, come what may."""
     work = Work(flights, plan, directory, story)
-    for sentence in plot(flights, plan):
-        story.say(sentence)
     with (
         controller(directory) as url,
         ThreadPoolExecutor(2) as beside,

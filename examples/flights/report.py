@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from examples.flights.data import HOUR_MS
+from examples.flights.replay import SEGMENTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from examples.flights.data import Flights
-    from examples.flights.demo import Findings
+    from examples.flights.demo import Findings, Plan
     from examples.flights.outcome import Outcome
 
 
@@ -29,6 +30,26 @@ def opening(flights: Flights) -> str:
         f"{len(flights.landed):,} flights from New York that landed from {first} to {last}, by "
         f"{len(flights.carriers)} carriers; left aside: {flights.cancelled:,} cancelled, "
         f"{flights.untimed:,} without a recorded time in the air."
+    )
+
+
+def plot(flights: Flights, plan: Plan) -> list[str]:
+    """Say what is going to happen, in plain words."""
+    delays = ", ".join(map(str, plan.delay_hours))
+    own = f"The same count goes through Spark's own watermark at delays of {delays} h."
+    return [
+        "A controller (SQLite) and a Spark of two cores start, both on 127.0.0.1 only.",
+        _writers(flights),
+        "Spark counts departures per hour and origin under the watermark that comes of that.",
+        own if plan.run_own else "Its own watermark is not run, only simulated.",
+    ]
+
+
+def _writers(flights: Flights) -> str:
+    return (
+        f"Each of {len(flights.carriers)} carriers is a writer. As its flights land, it appends "
+        f"them to a log of {SEGMENTS} segments, and notes the earliest departure that it still "
+        "has in the air, or the clock when it has none."
     )
 
 

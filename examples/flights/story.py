@@ -1,4 +1,4 @@
-"""What the demo tells while it works: plain sentences, and a bar for everything that takes long."""
+"""What the demo shows while it works: a bar for everything that takes long."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Story:
-    """Tells a console; bars are live while the story is entered."""
+    """Bars on a console, live while the story is entered."""
 
     def __init__(self, console: Console) -> None:
         self._progress = Progress(
@@ -24,10 +24,6 @@ class Story:
             TimeElapsedColumn(),
             console=console,
         )
-
-    def say(self, sentence: str) -> None:
-        """Print a sentence above the bars."""
-        self._progress.console.print(sentence)
 
     def bar(self, description: str, total: int) -> Callable[[int], None]:
         """Show a bar and return what to call with how much is done; `total` fills it."""
