@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
+from controller.store.sqlite import SqliteStore
 from tests.support.processes import ServeProcess
 
 if TYPE_CHECKING:
@@ -85,14 +86,12 @@ def test_trouble_with_the_database_is_told_and_outlived(
         after, last = noting(client, url, last + 1, until=200)
         controller.kill()
         levels = {line["level"] for line in controller.log() if line["event"] == "commit_failed"}
-    with ServeProcess(tmp_path).ready() as controller:
-        row = httpx.get(f"{controller.url}/v1/streams/s/writers").json()["writers"][0]
-        marks = httpx.get(f"{controller.url}/v1/streams/s/marks").json()["marks"]
 
     acknowledged = [*before, *during, *after]
-    lowers = [mark["lower"] for mark in marks]
-    assert (alive, levels, row["times"]) == (200, {"error"}, {"default": acknowledged[-1]})
-    assert (lowers, [mark["seq"] for mark in marks]) == (
-        acknowledged,
-        list(range(1, len(marks) + 1)),
-    )
+    store = SqliteStore(tmp_path / "noted-time.db")
+    stream_id = store.streams()[0].id
+    times = [member.times for member in store.members(stream_id)]
+    marks = [(each.mark.seq, each.mark.lower) for each in store.marks(stream_id, "default")]
+    store.close()
+    assert (alive, levels, times) == (200, {"error"}, [{"default": acknowledged[-1]}])
+    assert marks == list(enumerate(acknowledged, start=1))

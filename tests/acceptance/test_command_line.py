@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
+from controller.store.migrate import migrate
 from tests.support.processes import ServeProcess, command
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def test_the_first_serve_makes_its_database(tmp_path: Path) -> None:
 
 def test_an_older_schema_is_left_alone(tmp_path: Path) -> None:
     """`serve` refuses it with the command to run, which only a person should."""
-    command("migrate", cwd=tmp_path)
+    migrate(f"sqlite:///{tmp_path / DATABASE}")
     altered(tmp_path, "UPDATE alembic_version SET version_num = '0000'")
     refused = command("serve", cwd=tmp_path)
 
@@ -49,7 +50,7 @@ def test_an_older_schema_is_left_alone(tmp_path: Path) -> None:
 
 def test_a_newer_schema_is_left_alone(tmp_path: Path) -> None:
     """Neither `serve` nor `migrate` touches what a later version made."""
-    command("migrate", cwd=tmp_path)
+    migrate(f"sqlite:///{tmp_path / DATABASE}")
     altered(tmp_path, "UPDATE alembic_version SET version_num = '9999'")
     refused = [command(name, cwd=tmp_path) for name in ("serve", "migrate")]
 

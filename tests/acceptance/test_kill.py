@@ -26,7 +26,7 @@ pytestmark = pytest.mark.anyio
 DOWNTIMES_S = (0.0, 1.0, 0.3)
 """How long the controller stays away after each kill."""
 
-ANSWERS = 400
+ANSWERS = 250
 """How many requests are answered between two kills, at least."""
 
 SETTINGS: dict[str, dict[str, Any]] = {

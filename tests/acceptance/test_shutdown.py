@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
+from controller.store.sqlite import SqliteStore
 from tests.support.judge import all_writers, lost
 from tests.support.load import Load, LoadedStream
 from tests.support.processes import ServeProcess
@@ -45,10 +46,10 @@ async def test_sigterm_answers_what_is_in_flight(tmp_path: Path) -> None:
             answers = await asyncio.gather(*noted)
             status, took_s = await asyncio.to_thread(controller.stop)
 
-    with ServeProcess(tmp_path).ready() as controller:
-        async with httpx.AsyncClient() as client:
-            rows = await all_writers(client, controller.url, "s")
-    told = ([answer.status_code for answer in answers], sorted(rows))
+    store = SqliteStore(tmp_path / "noted-time.db")
+    kept = [member.writer for member in store.members(store.streams()[0].id)]
+    store.close()
+    told = ([answer.status_code for answer in answers], kept)
     assert told == ([200] * 20, sorted(f"w{i}" for i in range(20)))
     assert [poll.result().json()["marks"] for poll in polls] == [[]] * 5
     assert (early, status, took_s < 5) == ([False] * 20, 0, True)
