@@ -13,7 +13,7 @@ and lets time advance; whatever changed is read back through `record` and the ma
 >>> stream.advance("default", now=0, written_at=0)
 Mark(seq=1, lower=5, upper=9, cut=StreamCut({0: 90}), written_at=0, left_out=())
 >>> stream.decide("default", now=0)
-Hold(waiting_for=(Waiting(writer='UA', time=5, since_ms=0, left_out_in_ms=60000),))
+Hold(waiting_for=(Waiting(writer='UA', time=5, since_ms=0, left_out_in_ms=60000),), holders=1)
 """
 
 from __future__ import annotations

@@ -30,9 +30,13 @@ class Advance:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Time stands: these members have not gone beyond the last lower, the longest holder first."""
+    """Time stands: these members have not gone beyond the last lower, the longest holder first.
+
+    `holders` counts them all, of which at most 1000 are named.
+    """
 
     waiting_for: tuple[Waiting, ...]
+    holders: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ notes when time passes them.
 
 from __future__ import annotations
 
-from heapq import heappop, heappush, heapreplace
+from heapq import heappop, heappush, heapreplace, nsmallest
 from typing import TYPE_CHECKING
 
 from noted_time.cut import StreamCut, join_into
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 Queue = list[tuple[int, int, Track]]
+
+HOLDERS_NAMED = 1000
+"""A decision names so many holders; at the first advance of a large stream all of them hold."""
 
 
 class Domain:
@@ -171,11 +174,11 @@ class Domain:
             return step
         if not self.holders:
             return Quiet()
-        waiting = sorted(
-            (self._waiting(track, now, timeout_ms) for track in self.holders.values()),
-            key=lambda w: (-w.since_ms, w.writer),
+        longest = nsmallest(
+            HOLDERS_NAMED, self.holders.values(), key=lambda each: (each.began, each.member.writer)
         )
-        return Hold(tuple(waiting))
+        waiting = tuple(self._waiting(track, now, timeout_ms) for track in longest)
+        return Hold(waiting, len(self.holders))
 
     def without(self, writer: str) -> int | None:
         """Return the lower that the stream would have if `writer` were left out now."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from heapq import nsmallest
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -13,8 +14,6 @@ if TYPE_CHECKING:
 
     from controller.aggregation.stream import StreamState
     from noted_time import Decision
-
-WAITING_SHOWN = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +41,13 @@ class WriterRow:
 
 
 def explain(stream: StreamState, key: str | None, service_ms: int) -> Explanation:
-    """Explain where the time of `key` stands; raises `UnknownKey`.
-
-    At most 1000 holders are named, the longest first.
-    """
+    """Explain where the time of `key` stands; raises `UnknownKey`."""
     name = stream.settings.key_or_default(key)
     aggregator = stream.aggregator
     last = stream.history(name).last
     decision = aggregator.decide(name, service_ms)
     holders: tuple[str, ...] = ()
     if isinstance(decision, Hold):
-        decision = Hold(decision.waiting_for[:WAITING_SHOWN])
         holders = tuple(waiting.writer for waiting in decision.waiting_for)
     without = {writer: aggregator.without(name, writer) for writer in holders}
     return Explanation(decision, last.lower if last else None, without)
@@ -65,18 +60,19 @@ def writers(
     shift = wall_ms - service_ms
     return [
         _row(stream, writer, shift)
-        for writer in islice(_holders_first(stream), start, start + limit)
+        for writer in islice(_holders_first(stream, start + limit), start, start + limit)
     ]
 
 
-def _holders_first(stream: StreamState) -> Iterator[str]:
+def _holders_first(stream: StreamState, count: int) -> Iterator[str]:
+    """Yield at least `count` members, if there are as many."""
     aggregator = stream.aggregator
     holding = {
         writer: since
         for writer in aggregator.holders()
         if (since := aggregator.holding_since(writer)) is not None
     }
-    yield from sorted(holding, key=lambda writer: (holding[writer], writer))
+    yield from nsmallest(count, holding, key=lambda writer: (holding[writer], writer))
     yield from (writer for writer in aggregator.writers() if writer not in holding)
 
 

@@ -88,5 +88,6 @@ def explanation_to_wire(explanation: Explanation) -> Json:
         "waiting_for": [asdict(waiting) for waiting in decision.waiting_for]
         if isinstance(decision, Hold)
         else [],
+        "holders": decision.holders if isinstance(decision, Hold) else 0,
         "without": explanation.without,
     }

@@ -156,12 +156,16 @@ class WaitingShape(BaseModel):
 
 
 class ExplainShape(BaseModel):
-    """The decision now. `without`: the lower that the stream would have without each holder."""
+    """The decision now; `waiting_for` names at most 1000 of the `holders`, the longest first.
+
+    `without` is the lower that the stream would have without each of them.
+    """
 
     decision: Literal["advance", "hold", "quiet"]
     lower: int | None
     next_lower: int | None
     waiting_for: list[WaitingShape]
+    holders: int
     without: dict[str, int | None]
 
 

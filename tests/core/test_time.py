@@ -30,7 +30,7 @@ def test_time_stands_while_a_member_is_at_the_last_lower() -> None:
 
     assert (marks, stream.decide("default", now=5)) == (
         [],
-        Hold((Waiting("UA", 10, since_ms=5, left_out_in_ms=TIMEOUT_MS - 5),)),
+        Hold((Waiting("UA", 10, since_ms=5, left_out_in_ms=TIMEOUT_MS - 5),), 1),
     )
 
 
@@ -240,3 +240,15 @@ def test_keys_make_marks_apart() -> None:
     tell(stream, Note("UA", 5, key="ship"))
 
     assert [m.seq for m in marks_of(stream, "ship")] == [1]
+
+
+def test_a_decision_names_the_longest_holders_and_counts_all() -> None:
+    """Of more than a thousand holders the thousand longest are named."""
+    stream = stream_of()
+    for n in range(1001):
+        stream.note(Note(f"w{n:04}"), now=n)
+
+    decision = stream.decide("default", now=2000)
+    assert isinstance(decision, Hold)
+    named = [waiting.writer for waiting in decision.waiting_for]
+    assert (named, decision.holders) == ([f"w{n:04}" for n in range(1000)], 1001)

@@ -294,6 +294,7 @@ async def test_explain_names_whom_time_waits_for(call: Caller, time: GivenTime) 
         "lower": 5,
         "next_lower": None,
         "waiting_for": [{"writer": "slow", "time": 5, "since_ms": 400, "left_out_in_ms": 59_600}],
+        "holders": 1,
         "without": {"slow": 9},
     }
 
@@ -308,6 +309,7 @@ async def test_explain_says_when_all_is_quiet(call: Caller) -> None:
         "lower": 5,
         "next_lower": None,
         "waiting_for": [],
+        "holders": 0,
         "without": {},
     }
 
