@@ -95,7 +95,8 @@ def upsert(database: Path, rows: Rows, size: int) -> float:
     ]
     with closing(sqlite3.connect(database, isolation_level=None)) as connection:
         connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA wal_autocheckpoint = 16000")
+        connection.execute("PRAGMA wal_autocheckpoint = 64000")
+        connection.execute("PRAGMA cache_size = -65536")
         begun = perf_counter()
         for batch in batches:
             connection.execute("BEGIN IMMEDIATE")

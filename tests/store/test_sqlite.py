@@ -143,4 +143,4 @@ def test_every_commit_is_synced(store: SqliteStore) -> None:
         pragmas = ("journal_mode", "synchronous", "foreign_keys", "wal_autocheckpoint")
         found = [connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in pragmas]
 
-    assert found == ["wal", 2, 1, 16000]
+    assert found == ["wal", 2, 1, 64000]
