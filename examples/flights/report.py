@@ -100,7 +100,7 @@ def _comparison(findings: Findings) -> str:
     if without_loss is None:
         return "No delay tried loses none."
     sooner = without_loss.median_hours - noted.median_hours
-    return f"Half of its results came {sooner:.1f} h sooner than with the delay that loses none."
+    return f"Its median latency is {sooner:.1f} h below that of the least delay that loses none."
 
 
 def least_without_loss(outcomes: Sequence[Outcome]) -> Outcome | None:
