@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
+from noted_time import Rejected
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from spark_integration.log_files import LogFile
 
@@ -60,24 +64,48 @@ def shares(available: Mapping[int, int], limit: int) -> dict[int, int]:
     return given
 
 
-def slices(files: Iterable[LogFile], start: int, end: int | None) -> Iterator[Slice]:
+def slices(files: Sequence[LogFile], start: int, end: int | None) -> Iterator[Slice]:
     """Yield the rows at offsets from `start` to `end`, exclusive, file by file."""
-    for file in files:
+    for file in _unread(files, start):
         last = file.end if end is None else min(file.end, end)
         first = max(file.start, start)
         if first < last:
             yield Slice(str(file.path), first - file.start, last - file.start)
 
 
-def advanced(files: Iterable[LogFile], start: int, rows: int) -> int:
-    """Return the offset after the first `rows` rows at or above `start`."""
+def advanced(files: Sequence[LogFile], start: int, rows: int) -> int:
+    """Return the offset after the first `rows` rows at or above `start`.
+
+    Offsets that were never used (a topic that was compacted, the markers of transactions) are read
+    with the row before them, as soon as a further file shows where they end.
+    """
     end = start
-    for file in files:
+    for file in _unread(files, start):
+        if rows == 0:
+            return max(end, file.start)
         first = max(file.start, start)
-        if rows > 0 and first < file.end:
-            end = min(file.end, first + rows)
-            rows -= end - first
+        end = min(file.end, first + rows)
+        rows -= end - first
+        if end < file.end:
+            return end
     return end
+
+
+def check_there(files: Sequence[LogFile], start: int, end: int) -> None:
+    """Raise `Rejected` where rows from `start` to `end` were deleted before they were read.
+
+    A log that is read from 0 may begin anywhere, and one without files has been read.
+    """
+    first, last = (files[0].start, files[-1].end) if files else (start, start)
+    if 0 < start < first:
+        raise Rejected(f"offsets {start} to {first} are gone: before {files[0].path.name}")
+    if last < max(start, end):
+        raise Rejected(f"offsets {last} to {max(start, end)} are gone: the segment ends at {last}")
+
+
+def _unread(files: Sequence[LogFile], start: int) -> Sequence[LogFile]:
+    """Return the files with rows at or above `start`; a long log is not gone through each time."""
+    return files[bisect_right(files, start, key=attrgetter("end")) :]
 
 
 def tasks(work: list[Slice], cores: int, least: int = ROWS_WORTH_A_TASK) -> list[list[Slice]]:

@@ -34,16 +34,11 @@ class UnreadableFile(Rejected):
 
 @dataclass(frozen=True, slots=True)
 class LogFile:
-    """One append: rows at offsets `start` to `end`, exclusive; `row_groups` holds their counts."""
+    """One append: rows at offsets `start` to `end`, exclusive."""
 
     path: Path
     start: int
-    row_groups: tuple[int, ...]
-
-    @property
-    def end(self) -> int:
-        """The offset after the last row."""
-        return self.start + sum(self.row_groups)
+    end: int
 
 
 @dataclass(slots=True)
@@ -120,8 +115,7 @@ class LogFiles:
         missing = self._columns - set(metadata.schema.to_arrow_schema().names)
         if missing:
             raise UnreadableFile(path, f"has no column {', '.join(sorted(missing))}")
-        groups = (metadata.row_group(index).num_rows for index in range(metadata.num_row_groups))
-        return LogFile(path, start, tuple(groups))
+        return LogFile(path, start, start + metadata.num_rows)
 
 
 def _check_order(files: list[LogFile]) -> None:

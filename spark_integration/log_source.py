@@ -16,7 +16,15 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from spark_integration.admission import Slice, advanced, available, shares, slices, tasks
+from spark_integration.admission import (
+    Slice,
+    advanced,
+    available,
+    check_there,
+    shares,
+    slices,
+    tasks,
+)
 from spark_integration.log_files import LogFile, LogFiles
 from spark_integration.log_rows import RowShape, log_schema
 from spark_integration.offsets import LogOffset
@@ -156,6 +164,8 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _ends(self, begun: LogOffset, limit: ReadLimit) -> dict[int, int]:
         files = self._files.refresh() if self._target is None else self._target
+        for segment, offset in begun.segments.items():
+            check_there(files.get(segment, []), offset, 0)
         rows = available(files, begun.segments)
         if isinstance(limit, ReadMaxRows):
             rows = shares(rows, limit.max_rows)
@@ -178,17 +188,19 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begun, ended = LogOffset.from_json(start), LogOffset.from_json(end)
         if begun == ended:
             return []
-        files = self._files.refresh()
-        work = [
-            each
-            for segment, offset in ended.segments.items()
-            for each in slices(files.get(segment, []), begun.segments.get(segment, 0), offset)
-        ]
-        dealt = tasks(work, self._query.cores) or [[]]
+        dealt = tasks(list(self._work(begun, ended)), self._query.cores) or [[]]
         lower = ended.released(self._query.domain).lower
         mark_ms = lower - 1 if lower is not None and self._query.strict else lower
         first, *others = dealt
         return [LogTask(tuple(first), mark_ms), *(LogTask(tuple(task), None) for task in others)]
+
+    def _work(self, begun: LogOffset, ended: LogOffset) -> Iterator[Slice]:
+        files = self._files.refresh()
+        for segment, end in ended.segments.items():
+            run, start = files.get(segment, []), begun.segments.get(segment, 0)
+            if start < end:
+                check_there(run, start, end)
+            yield from slices(run, start, end)
 
     def stop(self) -> None:
         """Stop following marks."""

@@ -60,10 +60,14 @@ class ControllerFeed:
     An unnamed key is the only one the stream declares, or `default`.
     """
 
-    def __init__(self, url: str, stream: str, key: str | None) -> None:
-        """Begin with nothing; no connection is made before `begin`."""
+    def __init__(self, url: str, stream: str, key: str | None, *, wait_ms: int = WAIT_MS) -> None:
+        """Begin with nothing; no connection is made before `begin`.
+
+        `wait_ms` is how long one poll may wait; a stream made again is noticed that late.
+        """
         self._connection = Connection(url, stream, None)
         self._key = key
+        self._wait_ms = wait_ms
         self._news = threading.Condition()
         self._caught_up = False
         self._last = Released()
@@ -100,7 +104,7 @@ class ControllerFeed:
             keys = tuple(self._connection.stream()["keys"])
             self._key = StreamSettings(keys=keys).key_or_default(None)
         asked, asked_at = self._last, time.monotonic()
-        wait_ms = WAIT_MS if self._caught_up else 0
+        wait_ms = self._wait_ms if self._caught_up else 0
         answer = self._connection.marks(self._key, after=asked.seq, wait_ms=wait_ms)
         self._accept(asked, answer)
         if wait_ms and not answer["marks"] and time.monotonic() - asked_at < AT_ONCE_S:

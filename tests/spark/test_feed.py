@@ -21,7 +21,7 @@ class Followed:
     """A feed and the seqs that came of it."""
 
     def __init__(self, controller: MarksServer, released: Released) -> None:
-        self.feed = ControllerFeed(controller.url, "flights", None)
+        self.feed = ControllerFeed(controller.url, "flights", None, wait_ms=500)
         self.feed.begin(released)
         self._seqs: list[tuple[str, int]] = []
 

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_integration.admission import Slice, advanced, available, shares, slices, tasks
+from noted_time import Rejected
+from spark_integration.admission import (
+    Slice,
+    advanced,
+    available,
+    check_there,
+    shares,
+    slices,
+    tasks,
+)
 from spark_integration.log_files import LogFile
 
 counts = st.dictionaries(st.integers(0, 50), st.integers(0, 10**7), max_size=8)
@@ -20,7 +30,7 @@ def runs(draw: st.DrawFn) -> list[LogFile]:
     for number, (gap, rows) in enumerate(
         draw(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 9)), max_size=6))
     ):
-        files.append(LogFile(Path(str(number)), start + gap, (rows,)))
+        files.append(LogFile(Path(str(number)), start + gap, start + gap + rows))
         start += gap + rows
     return files
 
@@ -45,6 +55,28 @@ def test_an_offset_advanced_by_rows_has_just_those_rows_below_it(
     end = advanced(files, start, min(rows, there))
 
     assert sum(each.rows for each in slices(files, start, end)) == min(rows, there)
+
+
+@pytest.mark.parametrize(("start", "rows", "end"), [(0, 2, 2), (0, 3, 9), (3, 0, 9), (3, 1, 10)])
+def test_offsets_that_were_never_used_are_read_with_the_row_before_them(
+    start: int, rows: int, end: int
+) -> None:
+    """The segment has rows at 0 to 3 and at 9 to 11: a cut at 5 is reached after the third row."""
+    assert advanced([LogFile(Path("a"), 0, 3), LogFile(Path("b"), 9, 11)], start, rows) == end
+
+
+@pytest.mark.parametrize(("start", "end"), [(3, 11), (9, 12), (20, 0)])
+def test_rows_deleted_before_they_were_read_are_named(start: int, end: int) -> None:
+    """Retention was faster than the query, a planned file has gone, or the log began anew."""
+    with pytest.raises(Rejected, match=r"offsets \d+ to \d+ are gone"):
+        check_there([LogFile(Path("b"), 9, 11)], start, end)
+
+
+@pytest.mark.parametrize(("start", "end"), [(0, 11), (9, 11), (10, 0)])
+def test_rows_deleted_after_they_were_read_are_not_missed(start: int, end: int) -> None:
+    """Nor those of a log that a query begins with."""
+    check_there([LogFile(Path("b"), 9, 11)], start, end)
+    check_there([], start, 0)
 
 
 @given(st.lists(st.integers(1, 200), max_size=9), st.integers(1, 8), st.integers(1, 50))

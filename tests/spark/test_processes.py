@@ -34,12 +34,12 @@ def test_a_driver_that_is_killed_gives_the_output_of_one_that_never_was(
         "checkpoint": str(tmp_path / "checkpoint"),
         "output": str(tmp_path / "output"),
     }
-    replay(flights, steps[:16])
+    replay(flights, steps[:18])
     killed = SparkProgram("count_log", told, tmp_path / "killed.log")
     committed = tmp_path / "checkpoint" / "commits" / "2"
     eventually(lambda: (committed.exists(), killed.running()), (True, True), timeout_s=120)
     killed.kill()
-    replay(flights, steps[16:])
+    replay(flights, steps[18:])
     SparkProgram("count_log", told, tmp_path / "again.log").finish()
 
     counts = read.spark.read.json(str(tmp_path / "output")).select("second", "count")

@@ -29,7 +29,7 @@ def main(told: dict[str, str]) -> None:
         controller_url=told["url"],
         event_time="time",
         strict=False,
-        max_rows_per_trigger=10,
+        max_rows_per_trigger=20,
     )
     files = per_second(events).writeStream.format("json").outputMode("append")
     files = files.option("checkpointLocation", told["checkpoint"]).trigger(availableNow=True)
