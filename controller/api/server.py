@@ -67,7 +67,7 @@ def serve(controller: Controller, *, host: str, port: int) -> None:
         log_config=None,
         access_log=False,
         server_header=False,
-        proxy_headers=False,  # nobody asks for a client's address, which costs 3 µs a request
+        proxy_headers=False,  # nobody asks for a client's address, which costs some µs a request
         timeout_keep_alive=75,
         timeout_graceful_shutdown=GRACE_S,
         backlog=4096,
