@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 from controller.store.memory import MemoryStore
 from controller.store.migrate import check
-from controller.store.sqlite import SqliteStore
+from controller.store.sqlite import SqliteStore, file_of, sqlite_engine, writing
+from controller.store.tokens import MemoryTokens, SqlTokens
 
 if TYPE_CHECKING:
     from controller.store.port import Store
+    from controller.store.tokens import Tokens
 
 MEMORY = "memory:"
 
@@ -27,3 +29,16 @@ def open_store(url: str) -> Store:
         return MemoryStore()
     check(url)
     return SqliteStore(url)
+
+
+def open_tokens(url: str) -> Tokens:
+    """Return the tokens of that database, also while a controller serves it; raises as above.
+
+    >>> open_tokens("memory:").counts()
+    (0, 0)
+    """
+    if url == MEMORY:
+        return MemoryTokens()
+    check(url)
+    engine = sqlite_engine(file_of(url))
+    return SqlTokens(engine, writing(engine))

@@ -20,7 +20,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-REVISION = "0001"
+REVISION = "0002"
 """The migration that these tables are at; revisions are numbered, so that their order shows."""
 
 # SQLite alters a table by copying it, which only keeps constraints that have names.
@@ -111,4 +111,16 @@ reader = Table(
     Column("online", Boolean, nullable=False),
     Column("position", Text, nullable=False),
     sqlite_with_rowid=False,
+)
+
+token = Table(
+    "token",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("digest", Text, nullable=False),
+    Column("scopes", Text, nullable=False),
+    Column("label", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("expires_at", BigInteger),
+    Column("revoked_at", BigInteger),
 )

@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from controller.store.migrate import migrate
+from controller.store.schema import REVISION
 from tests.support.processes import ServeProcess, command
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def test_an_older_schema_is_left_alone(tmp_path: Path) -> None:
     refused = command("serve", cwd=tmp_path)
 
     says = (
-        "noted-time: the schema of sqlite:///noted-time.db is at 0000, older than 0001: "
+        f"noted-time: the schema of sqlite:///noted-time.db is at 0000, older than {REVISION}: "
         "run `noted-time migrate --database sqlite:///noted-time.db`"
     )
     assert (refused.returncode, refused.stderr.splitlines()[-1]) == (1, says)
@@ -54,7 +55,9 @@ def test_a_newer_schema_is_left_alone(tmp_path: Path) -> None:
     altered(tmp_path, "UPDATE alembic_version SET version_num = '9999'")
     refused = [command(name, cwd=tmp_path) for name in ("serve", "migrate")]
 
-    told = [(each.returncode, "is at 9999, newer than 0001" in each.stderr) for each in refused]
+    told = [
+        (each.returncode, f"is at 9999, newer than {REVISION}" in each.stderr) for each in refused
+    ]
     assert told == [(1, True), (1, True)]
 
 

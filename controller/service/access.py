@@ -1,0 +1,166 @@
+"""What a token lets its holder do; pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+from noted_time import Rejected
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+SCOPES = ("admin", "write", "read")
+PATTERN = re.compile(r"[A-Za-z0-9._*-]{1,249}", re.ASCII)
+MOST_PATTERNS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Patterns:
+    """Names, in which ``*`` stands for any number of characters and all else for itself.
+
+    >>> flights = Patterns(("flights", "eu.*.late"))
+    >>> [flights.match(name) for name in ("flights", "flights2", "eu.west.late", "eu.late")]
+    [True, False, True, False]
+    >>> Patterns(("*",)).match("whatever"), Patterns().match("whatever")
+    (True, False)
+    """
+
+    patterns: tuple[str, ...] = ()
+    exact: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        """Tell the plain names apart, which are looked up; raises `Rejected`."""
+        if len(self.patterns) > MOST_PATTERNS:
+            raise Rejected(f"more than {MOST_PATTERNS} patterns")
+        for pattern in self.patterns:
+            if not PATTERN.fullmatch(pattern):
+                raise Rejected(
+                    f"pattern {pattern[:260]!r} is not 1 to 249 characters of A-Z a-z 0-9 . _ - *"
+                )
+        plain = frozenset(pattern for pattern in self.patterns if "*" not in pattern)
+        object.__setattr__(self, "exact", plain)
+
+    @property
+    def match_all(self) -> bool:
+        """Whether every name matches."""
+        return "*" in self.patterns
+
+    def match(self, name: str) -> bool:
+        """Whether one of the patterns is that of the name."""
+        if name in self.exact:
+            return True
+        return any(_matches(each, name) for each in self.patterns if "*" in each)
+
+
+def _matches(pattern: str, name: str) -> bool:
+    """Match by the first place at which each part may stand: linear, whatever the pattern."""
+    first, *middle, last = pattern.split("*")
+    if not name.startswith(first) or len(name) < len(first) + len(last):
+        return False
+    at, end = len(first), len(name) - len(last)
+    for part in middle:
+        found = name.find(part, at, end)
+        if found < 0:
+            return False
+        at = found + len(part)
+    return name.endswith(last)
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """The rights of one token.
+
+    To read takes no right to write, nor the other way round: the answer to a note has the lower,
+    which is all that a writer needs. `writers` narrows the right to write to those writers: nobody
+    else can note for them. An administrator may do everything; only so can a writer that died be
+    noted as gone.
+
+    >>> carrier = Grant(write=Patterns(("flights*",)), writers=Patterns(("UA", "UA-*")))
+    >>> carrier.may_write("flights", "UA-7"), carrier.may_write("flights", "DL")
+    (True, False)
+    >>> carrier.may_read("flights"), carrier.may_administer()
+    (False, False)
+    """
+
+    admin: bool = False
+    read: Patterns = Patterns()
+    write: Patterns = Patterns()
+    writers: Patterns = Patterns(("*",))
+
+    def may_administer(self) -> bool:
+        """Whether it may make, change, scale and remove streams."""
+        return self.admin
+
+    def may_read(self, stream: str) -> bool:
+        """Whether it may see the stream, and report how far readers are."""
+        return self.admin or self.read.match(stream)
+
+    def may_read_all(self) -> bool:
+        """Whether it may see every stream there is or will be."""
+        return self.admin or self.read.match_all
+
+    def may_write(self, stream: str, writer: str | None = None) -> bool:
+        """Whether it may note for that writer, or for any at all where none is named."""
+        if self.admin:
+            return True
+        return self.write.match(stream) and (writer is None or self.writers.match(writer))
+
+    def is_bound(self) -> bool:
+        """Whether there are writers that it may not note for on a stream that it may write."""
+        return not (self.admin or self.writers.match_all)
+
+    def first_foreign(self, writers: Iterable[str]) -> str | None:
+        """Return the first writer that it may not note for."""
+        return next((each for each in writers if not self.writers.match(each)), None)
+
+    @classmethod
+    def of(
+        cls, scopes: Collection[str], streams: Collection[str] = (), writers: Collection[str] = ()
+    ) -> Self:
+        """Return the grant of these scopes on these streams, on all where none is named.
+
+        Raises `Rejected` for a scope that is none and for what would narrow nothing.
+
+        >>> Grant.of(["read"]).may_read("flights")
+        True
+        """
+        for scope in scopes:
+            if scope not in SCOPES:
+                raise Rejected(f"there is no scope {scope!r}: say {', '.join(SCOPES)}")
+        if not scopes:
+            raise Rejected(f"a token has a scope: say {', '.join(SCOPES)}")
+        if "admin" in scopes and (streams or writers):
+            raise Rejected("an administrator may do everything: name no streams and no writers")
+        if writers and "write" not in scopes:
+            raise Rejected("writers narrow the scope write, which was not named")
+        names = Patterns(tuple(streams) or ("*",))
+        return cls(
+            admin="admin" in scopes,
+            read=names if "read" in scopes else Patterns(),
+            write=names if "write" in scopes else Patterns(),
+            writers=Patterns(tuple(writers) or ("*",)),
+        )
+
+    def to_scopes(self) -> dict[str, Any]:
+        """Return the plain JSON in which the grant is kept."""
+        return {
+            "admin": self.admin,
+            "read": list(self.read.patterns),
+            "write": list(self.write.patterns),
+            "writers": list(self.writers.patterns),
+        }
+
+    @classmethod
+    def from_scopes(cls, kept: Mapping[str, Any]) -> Self:
+        """Return the grant from its JSON; what is missing there grants nothing."""
+        return cls(
+            admin=kept.get("admin", False) is True,
+            read=Patterns(tuple(kept.get("read", ()))),
+            write=Patterns(tuple(kept.get("write", ()))),
+            writers=Patterns(tuple(kept.get("writers", ()))),
+        )
+
+
+EVERYTHING = Grant(admin=True)

@@ -1,0 +1,146 @@
+"""Where tokens are kept: who may come in, known by digests from which no token can be made.
+
+The law every `Tokens` obeys: a row is added, or revoked once, and never goes. So the two `counts`
+tell of every change, and a database in which there ever was a token stays one that asks for them.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+from sqlalchemy import func, insert, select, update
+from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
+
+from controller.store.port import StoreUnavailable
+from controller.store.schema import token
+from noted_time import Conflict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from sqlalchemy import Engine, Row
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRecord:
+    """One token: `digest` is the SHA-256 of its secret in hex, all times are Unix ms.
+
+    `scopes` is plain JSON, which the service gives its meaning.
+    """
+
+    id: str
+    digest: str
+    scopes: Mapping[str, Any]
+    label: str
+    created_at: int
+    expires_at: int | None = None
+    revoked_at: int | None = None
+
+
+class Tokens(Protocol):
+    """The tokens of a database; every call blocks and may raise `StoreUnavailable`."""
+
+    def counts(self) -> tuple[int, int]:
+        """Return how many tokens there ever were, and how many of them are revoked."""
+
+    def all(self) -> list[TokenRecord]:
+        """Return every token, revoked and expired ones too, the oldest first."""
+
+    def add(self, record: TokenRecord) -> None:
+        """Keep a new token; raises `Conflict` where there is one with that id."""
+
+    def revoke(self, token_id: str, at_ms: int) -> bool:
+        """Revoke a token for good; false where there is none, or none that was not revoked."""
+
+    def close(self) -> None:
+        """Give back what is held open."""
+
+
+class MemoryTokens:
+    """A `Tokens` that is forgotten with its process."""
+
+    def __init__(self) -> None:
+        self._records: dict[str, TokenRecord] = {}
+
+    def counts(self) -> tuple[int, int]:
+        """See `Tokens`."""
+        revoked = sum(each.revoked_at is not None for each in self._records.values())
+        return len(self._records), revoked
+
+    def all(self) -> list[TokenRecord]:
+        """See `Tokens`."""
+        return sorted(self._records.values(), key=lambda record: (record.created_at, record.id))
+
+    def add(self, record: TokenRecord) -> None:
+        """See `Tokens`."""
+        if record.id in self._records:
+            raise Conflict(f"there is a token {record.id} already")
+        self._records[record.id] = record
+
+    def revoke(self, token_id: str, at_ms: int) -> bool:
+        """See `Tokens`."""
+        found = self._records.get(token_id)
+        if found is None or found.revoked_at is not None:
+            return False
+        self._records[token_id] = replace(found, revoked_at=at_ms)
+        return True
+
+    def close(self) -> None:
+        """See `Tokens`."""
+
+
+class SqlTokens:
+    """A `Tokens` over two engines of one database, of which `writing` begins as a writer."""
+
+    def __init__(self, reading: Engine, writing: Engine) -> None:
+        self._reading = reading
+        self._writing = writing
+
+    def counts(self) -> tuple[int, int]:
+        """See `Tokens`."""
+        query = select(func.count(), func.count(token.c.revoked_at)).select_from(token)
+        with _border(), self._reading.connect() as connection:
+            ever, revoked = connection.execute(query).one()
+        return ever, revoked
+
+    def all(self) -> list[TokenRecord]:
+        """See `Tokens`."""
+        query = select(token).order_by(token.c.created_at, token.c.id)
+        with _border(), self._reading.connect() as connection:
+            return [_record(row) for row in connection.execute(query)]
+
+    def add(self, record: TokenRecord) -> None:
+        """See `Tokens`."""
+        row = {name: getattr(record, name) for name in record.__slots__}
+        row["scopes"] = json.dumps(record.scopes)
+        with _border(), self._writing.begin() as connection:
+            connection.execute(insert(token).values(row))
+
+    def revoke(self, token_id: str, at_ms: int) -> bool:
+        """See `Tokens`."""
+        living = token.c.id == token_id, token.c.revoked_at.is_(None)
+        with _border(), self._writing.begin() as connection:
+            done = connection.execute(update(token).where(*living).values(revoked_at=at_ms))
+        return done.rowcount == 1
+
+    def close(self) -> None:
+        """See `Tokens`."""
+        self._reading.dispose()
+
+
+def _record(row: Row[Any]) -> TokenRecord:
+    return TokenRecord(**{**row._mapping, "scopes": json.loads(row.scopes)})  # noqa: SLF001 - public
+
+
+@contextmanager
+def _border() -> Iterator[None]:
+    try:
+        yield
+    except IntegrityError as error:
+        raise Conflict(f"there is a token of that id already: {error.orig}") from error
+    except SQLAlchemyError as error:
+        cause = error.orig if isinstance(error, DBAPIError) else error
+        raise StoreUnavailable(f"the database did not answer: {cause}") from error
