@@ -1,9 +1,9 @@
 """The hot route on the wire: a request with notes goes from the parser straight to the committer.
 
-uvicorn's protocol starts a task for each request and speaks ASGI with it, a sixth of the CPU time of
-a durable note. Requests for notes are answered here by a callback instead; all others, and whatever
-is unusual about these (HTTP/1.0, an `Expect`, a request sent before the one ahead of it was
-answered), go the usual way, to the same functions.
+uvicorn's protocol starts a task for each request and speaks ASGI with it, a sixth of the CPU time
+of a durable note. Requests for notes are answered here by a callback instead; all others, and
+whatever is unusual about these (HTTP/1.0, an `Expect`, a request sent before the one ahead of it
+was answered), go the usual way, to the same functions.
 """
 
 from __future__ import annotations
