@@ -19,12 +19,12 @@ Hold(waiting_for=(Waiting(writer='UA', time=5, since_ms=0, left_out_in_ms=60000)
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from noted_time.cut import join_into
 from noted_time.domain import Domain
 from noted_time.errors import InvalidScale, Rejected, UnknownKey
-from noted_time.member import BEFORE_ALL_TIME, Member, Track
+from noted_time.member import BEFORE_ALL_TIME, Member, Track, joined
 from noted_time.succession import Succession
 
 if TYPE_CHECKING:
@@ -56,9 +56,10 @@ class Refused:
     last: int | Mapping[int, int] | tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class MemberRecord:
+class MemberRecord(NamedTuple):
     """What must outlive the process of one writer: its latest note per key, and its membership.
+
+    A tuple, because one is made for every note: a frozen dataclass took four times as long.
 
     `times` and `max_times` map keys to int64; `noted_at` (its last accepted
     note) and `since` (when its membership last changed) are on the service clock.
@@ -94,74 +95,66 @@ class Aggregator:
         self.settings = settings
         self.succession = succession or Succession()
         self._members: dict[str, Member] = {}
-        self._segments: set[int] = set()
         last = last_marks or {}
         declared = declared_at or {}
         self._domains = {
             key: Domain(key, *last.get(key, (None, declared.get(key, 0)))) for key in settings.keys
         }
-        for mark, _ in last.values():
-            self._segments.update(mark.cut.offsets)
+        self._accepted = {key: _accepted(domain) for key, domain in self._domains.items()}
 
     # Notes
 
     def note(self, note: NoteLike, now: int) -> Accepted | Refused:
         """Accept the note, or say what it fell behind; a refused note changes nothing."""
-        key = self._key_of(note)
+        key = self._key_of(note) if note.key is None else note.key
         domain = self._domains.get(key)
         if domain is None:
             return Refused("unknown_key", self.settings.keys)
-        member = self._members.get(note.writer)
         position = note.position
         if self.succession:
             beyond = self.succession.beyond_the_end(position)
             if beyond:
                 return Refused("invalid_position", beyond)
             position = self.succession.normalise(position)
-        if member is not None:
-            refused = _refusal(member, key, note.time, position)
-            if refused is not None:
-                return refused
-        else:
+        member = self._members.get(note.writer)
+        if member is None:
             member = self._join(note.writer, now)
-        self._accept(member, domain, note, position, now)
-        last = domain.last
-        return Accepted(last.lower if last is not None else None)
+        elif note.time is not None and note.time < member.tracks[key].time:
+            return Refused("invalid_time", member.tracks[key].time)
+        known = member.position
+        gained = {s: offset for s, offset in position.items() if offset > known.get(s, -1)}
+        if len(gained) < len(position):
+            behind = {s: known[s] for s, offset in position.items() if offset < known.get(s, 0)}
+            if behind:
+                return Refused("invalid_position", behind)
+        self._accept(member, domain, note, gained, now)
+        return self._accepted[key]
 
     def _key_of(self, note: NoteLike) -> str:
-        key = self.settings.key_or_default(note.key)
-        if note.key is None and note.time is None and note.max_time is None:
+        key = self.settings.key_or_default(None)
+        if note.time is None and note.max_time is None:
             # it speaks of no key: joining, idle and left apply to all
             return key if key in self._domains else self.settings.keys[0]
         return key
 
     def _join(self, writer: str, now: int) -> Member:
-        member = Member(writer, ordinal=len(self._members), state="left", noted_at=now, since=now)
+        member = Member(writer, state="left", noted_at=now, since=now)
         member.tracks = {key: Track(member) for key in self._domains}
         self._members[writer] = member
         return member
 
     def _accept(
-        self,
-        member: Member,
-        domain: Domain,
-        note: NoteLike,
-        position: Mapping[int, int],
-        now: int,
+        self, member: Member, domain: Domain, note: NoteLike, gained: Mapping[int, int], now: int
     ) -> None:
-        delta = _gained(member.position, position)
-        returns = note.state == "live" and not member.vouches
+        returns = False
         if member.left_out or member.state != note.state:
-            member.since = now
+            returns = self._change_state(member, note.state, now)
         member.noted_at = now
-        member.state = note.state
-        member.left_out = False
-        member.position.update(delta)
-        self._segments.update(delta)
+        if gained:
+            member.position.update(gained)
+            for track in member.tracks.values():
+                track.pending = joined(track.pending, gained) if track.pending else gained
         track = member.tracks[domain.key]
-        for each in member.tracks.values():
-            each.moved(delta)
-            each.excluded = each.excluded and note.state == "live"
         if note.max_time is not None:
             domain.declare(track, note.max_time)
         if note.time is not None:
@@ -169,6 +162,17 @@ class Aggregator:
         if returns and self.settings.returning_writer == "exclude":
             self._exclude(member)
         self._place(member, now)
+
+    def _change_state(self, member: Member, state: State, now: int) -> bool:
+        """Change the membership; returns whether the member is waited for from now on."""
+        returns = state == "live" and not member.vouches
+        member.since = now
+        member.state = state
+        member.left_out = False
+        if state != "live":
+            for track in member.tracks.values():
+                track.excluded = False
+        return returns
 
     def _exclude(self, member: Member) -> None:
         for key, track in member.tracks.items():
@@ -218,7 +222,9 @@ class Aggregator:
         if step is None:
             return None
         timeout_ms = self.settings.writer_timeout_ms
-        return domain.move(step, now=now, written_at=written_at, timeout_ms=timeout_ms)
+        mark = domain.move(step, now=now, written_at=written_at, timeout_ms=timeout_ms)
+        self._accepted[key] = _accepted(domain)
+        return mark
 
     def decide(self, key: str, now: int) -> Decision:
         """Return the decision for `key` at `now`, with its reason; raises `UnknownKey`."""
@@ -248,16 +254,22 @@ class Aggregator:
     def record(self, writer: str) -> MemberRecord:
         """Return what must outlive the process of `writer`."""
         member = self._members[writer]
-        tracks = member.tracks.items()
+        times: dict[str, int] = {}
+        max_times: dict[str, int] = {}
+        for key, track in member.tracks.items():
+            if track.time != BEFORE_ALL_TIME:
+                times[key] = track.time
+            if track.max_time is not None:
+                max_times[key] = track.max_time
         return MemberRecord(
-            writer=writer,
-            state=member.state,
-            left_out=member.left_out,
-            position=dict(member.position),
-            times={key: track.time for key, track in tracks if track.time > BEFORE_ALL_TIME},
-            max_times={k: track.max_time for k, track in tracks if track.max_time is not None},
-            noted_at=member.noted_at,
-            since=member.since,
+            writer,
+            member.state,
+            member.left_out,
+            dict(member.position),
+            times,
+            max_times,
+            member.noted_at,
+            member.since,
         )
 
     def holding_since(self, writer: str) -> int | None:
@@ -277,13 +289,12 @@ class Aggregator:
             member.left_out = record.left_out
             member.since = record.since
             member.position.update(record.position)
-            self._segments.update(record.position)
             for key, track in member.tracks.items():
                 self._restore_track(self._domains[key], track, record)
             self._place(member, record.since)
 
     def _restore_track(self, domain: Domain, track: Track, record: MemberRecord) -> None:
-        track.moved(record.position)
+        track.pending = dict(record.position)
         if domain.key in record.max_times:
             domain.declare(track, record.max_times[domain.key])
         if domain.key in record.times:
@@ -298,17 +309,21 @@ class Aggregator:
 
     def scale(self, event: ScaleEvent) -> None:
         """Take a scale event in; raises `InvalidScale` and changes nothing where it is wrong."""
-        self.succession.check(event, self._segments)
+        known = self._known_segments()
+        self.succession.check(event, known)
         for member in self._members.values():
             for segment, offset in event.sealed.items():
                 if member.position.get(segment, 0) > offset:
                     noted = member.position[segment]
                     reason = f"sealed at {offset}, but writer {member.writer!r} noted {noted}"
                     raise InvalidScale(segment, reason)
-        self.succession.scale(event, self._segments)
-        self._segments.update(event.sealed, event.created)
+        self.succession.scale(event, known)
         for segment in event.created:
             self._complete_predecessors(segment)
+
+    def _known_segments(self) -> set[int]:
+        cuts = (domain.last.cut.offsets for domain in self._domains.values() if domain.last)
+        return set().union(*cuts, *(member.position for member in self._members.values()))
 
     def _complete_predecessors(self, segment: int) -> None:
         floor = dict(self.succession.normalise({segment: 0}))
@@ -338,9 +353,10 @@ class Aggregator:
 
     def _declare_key(self, key: str, now: int) -> None:
         self._domains[key] = Domain(key, moved_at=now)
+        self._accepted[key] = _accepted(self._domains[key])
         for member in self._members.values():
             track = member.tracks[key] = Track(member)
-            track.moved(dict(member.position))
+            track.pending = dict(member.position)
 
     def _reconsider(self, member: Member, now: int) -> None:
         exclude = self.settings.returning_writer == "exclude"
@@ -360,16 +376,6 @@ class Aggregator:
             raise UnknownKey(key, self._domains) from None
 
 
-def _refusal(
-    member: Member, key: str, time: int | None, position: Mapping[int, int]
-) -> Refused | None:
-    last = member.tracks[key].time
-    if time is not None and time < last:
-        return Refused("invalid_time", last)
-    known = member.position
-    behind = {s: known[s] for s, offset in position.items() if offset < known.get(s, 0)}
-    return Refused("invalid_position", behind) if behind else None
-
-
-def _gained(known: Mapping[int, int], position: Mapping[int, int]) -> Mapping[int, int]:
-    return {s: offset for s, offset in position.items() if offset > known.get(s, -1)}
+def _accepted(domain: Domain) -> Accepted:
+    """Return the answer to every note of a key until its next mark."""
+    return Accepted(domain.last.lower if domain.last else None)

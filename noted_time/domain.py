@@ -1,29 +1,28 @@
 """One time domain of a stream: where its time stands, who holds it, and how it goes on.
 
 Every member that is waited for is in one of two places. Those whose time is above the last lower
-are *ahead*, in a heap; the others *hold*. While anybody holds, time stands; when nobody does, the
+are *ahead*, in a queue by time; the others *hold*. While anybody holds, time stands; when nobody does, the
 least time ahead is the next lower, and those at exactly that time hold from then on. So a note
 costs O(log members), and so does a member's share of an advance; nothing scans all members.
 
-Heap entries may be stale: a member's time only rises, so an entry is at most too low, and is
-raised when it comes to the top. The cut is a running join: each track hands over the deltas of its
+Entries may be stale: a member's time only rises, so an entry is at most too low, and is queued
+again when its turn comes. The cut is a running join: each track hands over the deltas of its
 notes when time passes them.
 """
 
 from __future__ import annotations
 
-from heapq import heappop, heappush, heapreplace, nsmallest
+from heapq import nsmallest
 from typing import TYPE_CHECKING
 
 from noted_time.cut import StreamCut, join_into
 from noted_time.decision import Advance, Decision, Hold, Quiet, Waiting
 from noted_time.mark import Mark
 from noted_time.member import BEFORE_ALL_TIME, Member, Role, Track
+from noted_time.time_queue import TimeQueue
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-
-Queue = list[tuple[int, int, Track]]
 
 HOLDERS_NAMED = 1000
 """A decision names so many holders; at the first advance of a large stream all of them hold."""
@@ -43,6 +42,7 @@ class Domain:
         "holders",
         "key",
         "last",
+        "lower",
         "moved_at",
         "upper",
     )
@@ -51,32 +51,36 @@ class Domain:
         """Begin at the mark `last`, appended (or the key declared) at `moved_at`."""
         self.key = key
         self.last = last
+        self.lower = last.lower if last else BEFORE_ALL_TIME
         self.moved_at = moved_at
         self.highest = BEFORE_ALL_TIME
         self.upper = last.upper if last else BEFORE_ALL_TIME
         self.holders: dict[str, Track] = {}
         self._cut: dict[int, int] = dict(last.cut.offsets) if last else {}
-        self._ahead: Queue = []
-        self._fronts: Queue = []
-        self._timeouts: Queue = []
-        self._unrecorded: Queue = []
+        self._ahead: TimeQueue[Track] = TimeQueue()
+        self._fronts: TimeQueue[Track] = TimeQueue()
+        self._timeouts: TimeQueue[Track] = TimeQueue()
+        self._unrecorded: TimeQueue[Track] = TimeQueue()
         self._fresh: list[Track] = []
 
-    @property
-    def lower(self) -> int:
-        """The last mark's lower, or `BEFORE_ALL_TIME` where there is none."""
-        return self.last.lower if self.last else BEFORE_ALL_TIME
-
-    # What notes do
+    # What notes do: plain code without small calls, since every note goes through it
 
     def note(self, track: Track, time: int, max_time: int | None) -> None:
-        """Take in that the member noted `time` (and `max_time`, when declared) at its position."""
-        track.noted(time, self.lower)
+        """Take in that the member noted `time` (and `max_time`, when declared) at its position.
+
+        A time already noted says nothing new: the first position with it is the tight one. A time
+        up to the last lower can never be the first above a later one, so only its position is kept.
+        """
         if time > self.lower:
             track.excluded = False
-        self.highest = max(self.highest, time)
-        if max_time is None and track.max_time is None:
-            self.upper = max(self.upper, time)
+            if time > track.time:
+                track.keep(time)
+        if time > track.time:
+            track.time = time
+        if time > self.highest:
+            self.highest = time
+        if time > self.upper and max_time is None and track.max_time is None:
+            self.upper = time
 
     def declare(self, track: Track, max_time: int) -> None:
         """Take in the largest event time that the member wrote."""
@@ -86,18 +90,18 @@ class Domain:
 
     def place(self, track: Track, timeout_ms: int, now: int) -> None:
         """Put the track where its member's state and time belong."""
-        role = self._role_of(track)
+        member = track.member
+        role: Role
+        if member.left_out or member.state != "live" or track.excluded:
+            role = "rests"
+        else:
+            role = "ahead" if track.time > self.lower else "holds"
         if role != track.role:
-            if track.role == "holds":
-                del self.holders[track.member.writer]
-            track.role = role
-            if role == "holds":
-                track.began = max(now, self.moved_at)
-                self._hold(track, timeout_ms)
-        if role == "ahead" and not track.in_ahead:
-            track.in_ahead = True
-            heappush(self._ahead, (track.time, track.ordinal, track))
-        self._queue_for_the_cut(track)
+            self._change_role(track, role, timeout_ms, now)
+        waits = track.notes or (role == "rests" and track.pending)
+        if waits and not (track.in_fronts or track.in_fresh):
+            track.in_fresh = True
+            self._fresh.append(track)
 
     def exclude(self, track: Track) -> None:
         """Go on without a member that came back below the last lower."""
@@ -108,51 +112,48 @@ class Domain:
         """Remember to record on the next mark above its time that the member is left out."""
         if not track.in_unrecorded:
             track.in_unrecorded = True
-            heappush(self._unrecorded, (track.time, track.ordinal, track))
+            self._unrecorded.push(track.time, track)
 
-    def _role_of(self, track: Track) -> Role:
-        if not track.member.vouches or track.excluded:
-            return "rests"
-        return "ahead" if track.time > self.lower else "holds"
+    def _change_role(self, track: Track, role: Role, timeout_ms: int, now: int) -> None:
+        if track.role == "holds":
+            del self.holders[track.member.writer]
+        track.role = role
+        if role == "holds":
+            track.began = max(now, self.moved_at)
+            self._hold(track, timeout_ms)
+        elif role == "ahead" and not track.in_ahead:
+            track.in_ahead = True
+            self._ahead.push(track.time, track)
 
     def _hold(self, track: Track, timeout_ms: int) -> None:
         self.holders[track.member.writer] = track
         if not track.in_timeouts:
             track.in_timeouts = True
-            heappush(self._timeouts, (track.left_out_at(timeout_ms), track.ordinal, track))
-
-    def _queue_for_the_cut(self, track: Track) -> None:
-        waits = track.notes if track.role != "rests" else track.notes or track.pending
-        if waits and not track.in_fronts and not track.in_fresh:
-            track.in_fresh = True
-            self._fresh.append(track)
+            self._timeouts.push(track.left_out_at(timeout_ms), track)
 
     # What time does
 
     def next_timeout(self) -> int | None:
         """Return a moment before which nobody here is left out, `None` if nobody holds."""
-        return self._timeouts[0][0] if self._timeouts else None
+        return self._timeouts.least
 
     def overdue(self, now: int, timeout_ms: int) -> Iterator[Member]:
         """Yield the holders that were silent for the writer timeout at `now`."""
-        timeouts = self._timeouts
-        while timeouts and timeouts[0][0] <= now:
-            track = heappop(timeouts)[2]
-            track.in_timeouts = False
-            if track.role != "holds":
-                continue
-            due = track.left_out_at(timeout_ms)
-            if due <= now:
-                yield track.member
-            else:
-                track.in_timeouts = True
-                heappush(timeouts, (due, track.ordinal, track))
+        while self._timeouts.due(now + 1):
+            for track in self._timeouts.pop():
+                track.in_timeouts = False
+                if track.role != "holds":
+                    continue
+                if track.left_out_at(timeout_ms) <= now:
+                    yield track.member
+                else:
+                    self._hold(track, timeout_ms)
 
     def requeue_timeouts(self, timeout_ms: int) -> None:
         """Take a changed writer timeout into account."""
-        for _, _, track in self._timeouts:
-            track.in_timeouts = False
-        self._timeouts.clear()
+        while self._timeouts:
+            for track in self._timeouts.pop():
+                track.in_timeouts = False
         for track in self.holders.values():
             self._hold(track, timeout_ms)
 
@@ -200,13 +201,17 @@ class Domain:
             written_at=written_at,
             left_out=self._record_left_out(lower),
         )
+        self.lower = lower
         self.moved_at = now
-        while self._least_ahead() == lower:
-            track = heappop(self._ahead)[2]
-            track.in_ahead = False
-            track.role = "holds"
-            track.began = now
-            self._hold(track, timeout_ms)
+        if self._least_ahead() == lower:
+            for track in self._ahead.pop():
+                if track.role == "ahead" and track.time == lower:
+                    track.in_ahead = False
+                    track.role = "holds"
+                    track.began = now
+                    self._hold(track, timeout_ms)
+                else:
+                    self._queue_again(track)
         return self.last
 
     def raise_positions(self, floor: dict[int, int], segments: frozenset[int]) -> None:
@@ -225,52 +230,56 @@ class Domain:
     def _least_ahead(self) -> int | None:
         ahead = self._ahead
         while ahead:
-            time, ordinal, track = ahead[0]
-            if track.role != "ahead":
-                heappop(ahead)
-                track.in_ahead = False
-            elif time != track.time:
-                heapreplace(ahead, (track.time, ordinal, track))
-            else:
-                return time
+            time, tracks = ahead.least, ahead.at_least()
+            while tracks:
+                if tracks[-1].role == "ahead" and tracks[-1].time == time:
+                    return time
+                self._queue_again(tracks.pop())
+            ahead.pop()
         return None
+
+    def _queue_again(self, track: Track) -> None:
+        """Queue a member where it is now, if it is still ahead: its entry was too low."""
+        track.in_ahead = track.role == "ahead"
+        if track.in_ahead:
+            self._ahead.push(track.time, track)
 
     def _least_ahead_without(self, writer: str) -> int | None:
         least = self._least_ahead()
-        if least is None or self._ahead[0][2].member.writer != writer:
+        if least is None or self._ahead.at_least()[-1].member.writer != writer:
             return least
-        entry = heappop(self._ahead)
-        least = self._least_ahead()
-        heappush(self._ahead, entry)
-        return least
+        itself = self._ahead.at_least().pop()
+        next_least = self._least_ahead()
+        self._ahead.push(least, itself)
+        return next_least
 
     def _raise_cut(self, lower: int) -> None:
         fresh, self._fresh = self._fresh, []
         for track in fresh:
             track.in_fresh = False
         self._pass(fresh, lower)
-        while self._fronts and self._fronts[0][0] < lower:
-            track = heappop(self._fronts)[2]
-            track.in_fronts = False
-            self._pass((track,), lower)
+        while self._fronts.due(lower):
+            passed = self._fronts.pop()
+            for track in passed:
+                track.in_fronts = False
+            self._pass(passed, lower)
 
     def _pass(self, tracks: Iterable[Track], lower: int) -> None:
         for track in tracks:
             track.pass_to(lower, self._cut)
             if track.notes and not track.in_fronts:
                 track.in_fronts = True
-                heappush(self._fronts, (track.notes[0][0], track.ordinal, track))
+                self._fronts.push(track.notes[0][0], track)
 
     def _record_left_out(self, lower: int) -> tuple[str, ...]:
         names: list[str] = []
-        queue = self._unrecorded
-        while queue and queue[0][0] < lower:
-            track = heappop(queue)[2]
-            track.in_unrecorded = False
-            if not (track.member.left_out or track.excluded):
-                continue
-            if track.time < lower:
-                names.append(track.member.writer)
-            else:
-                self.went_on_without(track)
+        while self._unrecorded.due(lower):
+            for track in self._unrecorded.pop():
+                track.in_unrecorded = False
+                if not (track.member.left_out or track.excluded):
+                    continue
+                if track.time < lower:
+                    names.append(track.member.writer)
+                else:
+                    self.went_on_without(track)
         return tuple(sorted(names))

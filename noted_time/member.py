@@ -17,6 +17,9 @@ BEFORE_ALL_TIME = MIN_INT64 - 1
 
 NOTES_KEPT = 1024
 
+NOTHING: Mapping[int, int] = {}
+"""What a position gained since a note just kept; deltas are never changed in place."""
+
 Role = Literal["ahead", "holds", "rests"]
 """`ahead` of the last lower; `holds` time back; `rests`: not waited for."""
 
@@ -30,7 +33,6 @@ class Member:
     """
 
     writer: str
-    ordinal: int
     state: State = "live"
     left_out: bool = False
     noted_at: int = 0
@@ -72,11 +74,6 @@ class Track:
     in_timeouts: bool = False
     in_unrecorded: bool = False
 
-    @property
-    def ordinal(self) -> int:
-        """Breaks ties in heaps."""
-        return self.member.ordinal
-
     def left_out_at(self, timeout_ms: int) -> int:
         """Return when the member, if it holds and stays silent, is left out (service clock).
 
@@ -85,23 +82,12 @@ class Track:
         """
         return max(self.member.noted_at, self.began) + timeout_ms
 
-    def moved(self, delta: Mapping[int, int]) -> None:
-        """Take in that the member's position gained `delta`."""
-        if delta:
-            self.pending = joined(self.pending, delta) if self.pending else delta
-
-    def noted(self, time: int, lower: int) -> None:
-        """Take in a note of `time` at the position reached; `lower` is the last mark's.
-
-        A time already noted says nothing new: the first position with it is the tight one. A time
-        up to `lower` can never be the first above a later one, so only its position is kept.
-        """
-        if time > self.time and time > lower:
-            self.notes.append((time, self.pending))
-            self.pending = {}
-            if len(self.notes) > NOTES_KEPT:
-                self.thin()
-        self.time = max(self.time, time)
+    def keep(self, time: int) -> None:
+        """Keep a note of `time`, the greatest so far, at the position reached."""
+        self.notes.append((time, self.pending))
+        self.pending = NOTHING
+        if len(self.notes) > NOTES_KEPT:
+            self.thin()
 
     def thin(self) -> None:
         """Forget every second note, each handing its delta on to the next.
@@ -129,7 +115,7 @@ class Track:
         else:
             if self.role == "rests":
                 join_into(cut, self.pending)
-                self.pending = {}
+                self.pending = NOTHING
         del self.notes[:passed]
 
     def raise_positions(self, floor: Mapping[int, int], segments: frozenset[int]) -> None:
