@@ -1,9 +1,9 @@
 """One time domain of a stream: where its time stands, who holds it, and how it goes on.
 
 Every member that is waited for is in one of two places. Those whose time is above the last lower
-are *ahead*, in a queue by time; the others *hold*. While anybody holds, time stands; when nobody does, the
-least time ahead is the next lower, and those at exactly that time hold from then on. So a note
-costs O(log members), and so does a member's share of an advance; nothing scans all members.
+are *ahead*, in a queue by time; the others *hold*. While anybody holds, time stands; when nobody
+does, the least time ahead is the next lower, and those at exactly that time hold from then on. So a
+note costs O(log members), and so does a member's share of an advance; nothing scans all members.
 
 Entries may be stale: a member's time only rises, so an entry is at most too low, and is queued
 again when its turn comes. The cut is a running join: each track hands over the deltas of its
@@ -75,9 +75,9 @@ class Domain:
             track.excluded = False
             if time > track.time:
                 track.keep(time)
-        if time > track.time:
+        if time > track.time:  # noqa: PLR1730 - `max` would cost two calls a note
             track.time = time
-        if time > self.highest:
+        if time > self.highest:  # noqa: PLR1730
             self.highest = time
         if time > self.upper and max_time is None and track.max_time is None:
             self.upper = time
