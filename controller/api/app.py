@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI
 
 from controller.api import health, problems, readers, streams
+from controller.api.access import Gate
 from controller.api.front import Front
 from controller.api.problems import MEDIA_TYPE
+from controller.api.rights import OPEN
 from noted_time.cut import MAX_INT64
 
 if TYPE_CHECKING:
@@ -26,16 +28,20 @@ the notes to marks, readers turn their position into a time window. Errors are R
 class Api(FastAPI):
     """A FastAPI app whose document is exact where the framework is not.
 
-    It keeps every bound as a float, which the largest int64 is not, and says that a response with a
-    model is plain JSON whatever media type was given.
+    It keeps every bound as a float, which the largest int64 is not, says that a response with a
+    model is plain JSON whatever media type was given, and knows nothing of the gate before it.
     """
 
+    gate: Gate
+
     def openapi(self) -> dict[str, Any]:
-        """Return the OpenAPI document."""
+        """Return the OpenAPI document; a token is optional in it while none is asked for."""
         if self.openapi_schema is None:
             self.openapi_schema = _exact(super().openapi())
             _name_problems(self.openapi_schema)
-        return self.openapi_schema
+            _secure(self.openapi_schema)
+        anybody: list[dict[str, Any]] = [] if self.gate.asks() else [{}]
+        return self.openapi_schema | {"security": [{"token": []}, *anybody]}
 
 
 def _exact(part: Any) -> Any:  # noqa: ANN401 - any part of a document
@@ -54,22 +60,37 @@ def _name_problems(document: dict[str, Any]) -> None:
             for response in operation["responses"].values():
                 content = response.get("content", {})
                 if MEDIA_TYPE in content:
-                    content[MEDIA_TYPE] = content.pop("application/json")
+                    (named,) = content.keys() - {MEDIA_TYPE}  # the route's, whatever that is
+                    content[MEDIA_TYPE] = content.pop(named)
 
 
-def create_app(controller: Controller) -> ASGIApp:
-    """Return the app; its lifespan starts and closes `controller`."""
-    return Front(create_api(controller), controller)
+def _secure(document: dict[str, Any]) -> None:
+    schemes = document.setdefault("components", {}).setdefault("securitySchemes", {})
+    schemes["token"] = {"type": "http", "scheme": "bearer", "bearerFormat": "nt_<id>_<secret>"}
+    for path in OPEN & document["paths"].keys():
+        for operation in document["paths"][path].values():
+            operation["security"] = []
 
 
-def create_api(controller: Controller) -> FastAPI:
-    """Return the FastAPI part, which also describes the hot route."""
+def create_app(controller: Controller, gate: Gate | None = None) -> ASGIApp:
+    """Return the app behind `gate`; its lifespan starts and closes `controller`.
+
+    Without a gate of one's own it lets everybody in, but for the web pages of strangers.
+    """
+    gate = gate or Gate()
+    return Front(create_api(controller, gate), controller, gate)
+
+
+def create_api(controller: Controller, gate: Gate | None = None) -> FastAPI:
+    """Return the FastAPI part, which also describes the hot route; `gate` stands before it."""
+    keyring = gate.keyring if gate else None
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         await controller.start()
         try:
-            yield
+            async with keyring.watching() if keyring else nullcontext():
+                yield
         finally:
             await controller.close()
 
@@ -83,6 +104,7 @@ def create_api(controller: Controller) -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
     )
+    api.gate = gate or Gate()
     api.state.controller = controller
     problems.install(api)
     api.include_router(streams.router, prefix="/v1")

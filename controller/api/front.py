@@ -1,4 +1,4 @@
-"""What stands in front of the FastAPI app: the body limit, and the hot route's shortcut."""
+"""What stands in front of the FastAPI app: the gate, the body limit, the hot route's shortcut."""
 
 from __future__ import annotations
 
@@ -6,33 +6,55 @@ from typing import TYPE_CHECKING
 
 from starlette.requests import ClientDisconnect
 
-from controller.api.notes import Answer, answer_notes
-from controller.api.problems import MEDIA_TYPE, RETRY_AFTER_S, problem
+from controller.api import audit
+from controller.api.access import Asked, Call, Gate, NotLetIn, attempt
+from controller.api.notes import Answer, answer_notes, plain
+from controller.api.problems import HEADERS, problem
+from controller.api.rights import needed
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+    from controller.api.rights import Need
     from controller.service.controller import Controller
+    from controller.service.keyring import Holder
 
 MAX_BODY = 1024 * 1024
 PREFIX, SUFFIX = "/v1/streams/", "/notes"
-UNAVAILABLE = 503
 
 
 class Front:
     """ASGI: answers `POST /v1/streams/{stream}/notes` itself, passes the rest on.
 
-    A body over 1 MiB is refused before anything looks into it.
+    Only those go on whom the gate lets in. A body over 1 MiB is refused before anything looks into
+    it.
     """
 
-    def __init__(self, app: ASGIApp, controller: Controller) -> None:
+    def __init__(self, app: ASGIApp, controller: Controller, gate: Gate | None = None) -> None:
         """Stand before `app`."""
         self._app = app
         self._controller = controller
+        self._gate = gate or Gate()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
-        if scope["type"] != "http" or scope["method"] == "GET":
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        asked = _asked(scope)
+        need = needed(asked.method, asked.path)
+        try:
+            holder = self._gate.admit(need, asked)
+        except NotLetIn as refused:
+            await _send(plain(refused.problem), send)
+            return
+        scope.setdefault("state", {})["holder"] = holder
+        if need.right == "administer":
+            send = _audited(send, need, asked, holder)
+        await self._serve(scope, receive, send, Call("", holder, asked.remote))
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send, call: Call) -> None:
+        if scope["method"] == "GET":
             await self._app(scope, receive, send)
             return
         try:
@@ -46,7 +68,24 @@ class Front:
         if stream is None:
             await self._app(scope, _replaying(body, receive), send)
         else:
-            await _send(await answer_notes(self._controller, stream, body), send)
+            call = call._replace(stream=stream)
+            await _send(await answer_notes(self._controller, call, body), send)
+
+
+def _asked(scope: Scope) -> Asked:
+    client = scope.get("client")
+    return Asked(scope["method"], scope["path"], scope["headers"], client[0] if client else "")
+
+
+def _audited(send: Send, need: Need, asked: Asked, holder: Holder) -> Send:
+    """Return a send that logs the status of the answer."""
+
+    async def told(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            audit.answered(attempt(need, asked), message["status"], holder.token_id)
+        await send(message)
+
+    return told
 
 
 def _stream_of_notes(scope: Scope) -> str | None:
@@ -59,8 +98,7 @@ def _stream_of_notes(scope: Scope) -> str | None:
 
 def too_large() -> Answer:
     """Refuse a body over `MAX_BODY`."""
-    response = problem(413, "too_large", f"the body is over {MAX_BODY} bytes")
-    return response.status_code, MEDIA_TYPE, bytes(response.body)
+    return plain(problem(413, "too_large", f"the body is over {MAX_BODY} bytes"))
 
 
 async def read_body(receive: Receive) -> bytes | None:
@@ -107,7 +145,8 @@ async def _send(answer: Answer, send: Send) -> None:
         (b"content-type", media_type.encode()),
         (b"content-length", str(len(body)).encode()),
     ]
-    if status == UNAVAILABLE:
-        headers.append((b"retry-after", RETRY_AFTER_S.encode()))
+    if status in HEADERS:
+        name, value = HEADERS[status]
+        headers.append((name.lower().encode(), value.encode()))
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

@@ -25,7 +25,11 @@ async def ready(controller: ControllerDep) -> Response:
     return reply({"status": "ready"})
 
 
-@router.get("/metrics", response_class=PlainTextResponse)
+@router.get(
+    "/metrics",
+    response_class=PlainTextResponse,
+    responses={status: PROBLEMS[status] for status in (401, 403)},
+)
 async def metrics(controller: ControllerDep) -> Response:
     """Return the metrics in Prometheus' text format."""
     text = generate_latest(controller.measure().registry)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from controller.api.access import check_writers
 from controller.api.problems import MEDIA_TYPE, problem, problem_of, unfit
 from controller.api.unfit import MUST_BE_A_NAME, SEGMENTS, unfit_notes
 from controller.store.port import StoreUnavailable
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from starlette.responses import Response
 
+    from controller.api.access import Call
     from controller.service.controller import Controller
     from noted_time import Refused
 
@@ -87,20 +89,22 @@ FAILURES = (msgspec.DecodeError, UnicodeDecodeError, NotedTimeError, StoreUnavai
 """What refuses a request as a whole; a body that does not validate is a `DecodeError` too."""
 
 
-async def answer_notes(controller: Controller, stream: str, body: bytes) -> Answer:
+async def answer_notes(controller: Controller, call: Call, body: bytes) -> Answer:
     """Take the notes of one request and say what became of each."""
     try:
-        results = await submit_notes(controller, stream, body)
+        results = await submit_notes(controller, call, body)
     except FAILURES as failure:
-        return refusal(failure, stream, body)
+        return refusal(failure, call.stream, body)
     return answer_of(controller, results)
 
 
 def submit_notes(
-    controller: Controller, stream: str, body: bytes
+    controller: Controller, call: Call, body: bytes
 ) -> asyncio.Future[list[Accepted | Refused]]:
     """Take the notes of one request; the future has what became of them, or raises `FAILURES`."""
-    return controller.submit_notes(stream, _decoder.decode(body).notes)
+    notes = _decoder.decode(body).notes
+    check_writers(call, notes)
+    return controller.submit_notes(call.stream, notes)
 
 
 def answer_of(controller: Controller, results: Results) -> Answer:
@@ -112,12 +116,12 @@ def answer_of(controller: Controller, results: Results) -> Answer:
 def refusal(failure: Exception, stream: str, body: bytes) -> Answer:
     """Say why the request was refused as a whole."""
     if isinstance(failure, msgspec.ValidationError):
-        return _plain(unfit(unfit_notes(body) or [("body", str(failure))]))
+        return plain(unfit(unfit_notes(body) or [("body", str(failure))]))
     if isinstance(failure, msgspec.DecodeError | UnicodeDecodeError):
-        return _plain(problem(400, "malformed_json", f"body: {failure}"))
+        return plain(problem(400, "malformed_json", f"body: {failure}"))
     if isinstance(failure, UnknownStream) and not NAME.fullmatch(stream):
-        return _plain(unfit([("path.stream", MUST_BE_A_NAME)]))
-    return _plain(problem_of(failure))
+        return plain(unfit([("path.stream", MUST_BE_A_NAME)]))
+    return plain(problem_of(failure))
 
 
 def _encode(results: Results) -> bytes:
@@ -134,5 +138,6 @@ def _result(result: Accepted | Refused) -> Mapping[str, Any]:
     }
 
 
-def _plain(response: Response) -> Answer:
+def plain(response: Response) -> Answer:
+    """Return a problem as what is sent."""
     return response.status_code, MEDIA_TYPE, bytes(response.body)

@@ -12,6 +12,7 @@ from starlette.responses import Response
 from starlette.routing import compile_path
 
 from controller.api.unfit import MUST_BE_A_NAME, MUST_BE_A_SEGMENT
+from controller.service.access import ForeignWriter
 from controller.store.port import StoreUnavailable
 from noted_time.errors import (
     Conflict,
@@ -33,10 +34,16 @@ if TYPE_CHECKING:
     from starlette.exceptions import HTTPException
 
 MEDIA_TYPE = "application/problem+json"
-RETRY_AFTER_S = "1"
+HEADERS: Mapping[int, tuple[str, str]] = {
+    401: ("WWW-Authenticate", "Bearer"),
+    503: ("Retry-After", "1"),
+}
+"""What an answer of that status says besides, whoever gives it."""
+
 METHOD_NOT_ALLOWED = 405
 
 KINDS: tuple[tuple[type[Exception], int, str], ...] = (
+    (ForeignWriter, 403, "foreign_writer"),
     (UnknownStream, 404, "unknown_stream"),
     (UnknownReader, 404, "unknown_reader"),
     (NotCompleteYet, 404, "not_complete_yet"),
@@ -60,7 +67,7 @@ def problem(status: int, code: str, detail: str, **facts: Any) -> Response:  # n
         "detail": detail,
         **facts,
     }
-    headers = {"Retry-After": RETRY_AFTER_S} if status == 503 else None  # noqa: PLR2004 - HTTP
+    headers = dict([HEADERS[status]]) if status in HEADERS else None
     return Response(msgspec.json.encode(body), status, headers, media_type=MEDIA_TYPE)
 
 
@@ -73,6 +80,8 @@ def problem_of(error: Exception) -> Response:
 def _facts(error: Exception) -> dict[str, Any]:
     if isinstance(error, NotCompleteYet):
         return {"complete_to": error.time, "lower": error.lower}
+    if isinstance(error, ForeignWriter):
+        return {"writer": error.writer}
     if isinstance(error, UnknownKey):
         return {"key": error.key, "keys": list(error.declared)}
     if isinstance(error, UnknownReader):

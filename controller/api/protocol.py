@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any
 import structlog
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from controller.api.access import NOBODY, Asked, Call, Gate, NotLetIn
 from controller.api.front import MAX_BODY, PREFIX, SUFFIX, too_large
-from controller.api.notes import Answer, answer_of, refusal, submit_notes
-from controller.api.problems import MEDIA_TYPE, RETRY_AFTER_S
+from controller.api.notes import Answer, answer_of, plain, refusal, submit_notes
+from controller.api.problems import HEADERS, MEDIA_TYPE
+from controller.api.rights import Need
 
 if TYPE_CHECKING:
     import asyncio
@@ -28,6 +30,9 @@ log = structlog.get_logger()
 STATUS_LINES = {
     status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus
 }
+HEADER_LINES = {
+    status: f"{name.lower()}: {value}\r\n".encode() for status, (name, value) in HEADERS.items()
+}
 HOT_PREFIX, HOT_SUFFIX = PREFIX.encode(), SUFFIX.encode()
 BROKEN: Answer = (500, MEDIA_TYPE, b'{"status":500,"title":"Internal Server Error"}')
 
@@ -38,11 +43,11 @@ class NotesCycle:
     The names are those by which uvicorn's protocol asks for them.
     """
 
-    __slots__ = ("body", "disconnected", "keep_alive", "more_body", "response_complete", "stream")
+    __slots__ = ("body", "call", "disconnected", "keep_alive", "more_body", "response_complete")
 
-    def __init__(self, stream: str, *, keep_alive: bool) -> None:
+    def __init__(self, call: Call, *, keep_alive: bool) -> None:
         """Begin before the body."""
-        self.stream = stream
+        self.call = call
         self.keep_alive = keep_alive
         self.body = b""
         self.more_body = True
@@ -62,6 +67,7 @@ class NotesProtocol(HttpToolsProtocol):
     """uvicorn's HTTP protocol with a short cut for notes."""
 
     controller: Controller
+    gate: Gate
 
     def on_headers_complete(self) -> None:
         """Take a request with notes, pass on any other."""
@@ -69,8 +75,7 @@ class NotesProtocol(HttpToolsProtocol):
         if stream is None:
             super().on_headers_complete()
         else:
-            keep_alive = self.parser.should_keep_alive()
-            self.cycle = NotesCycle(stream, keep_alive=keep_alive)  # type: ignore[assignment]
+            self._enter(stream)
 
     def on_body(self, body: bytes) -> None:
         """Gather the body; one over 1 MiB is refused when that is known."""
@@ -90,11 +95,25 @@ class NotesProtocol(HttpToolsProtocol):
         elif not cycle.response_complete:
             cycle.more_body = False
             try:
-                results = submit_notes(self.controller, cycle.stream, cycle.body)
+                results = submit_notes(self.controller, cycle.call, cycle.body)
             except Exception as failure:  # noqa: BLE001 - told to the caller, whatever it is
                 self._refuse(cycle, failure)
             else:
                 results.add_done_callback(lambda done: self._done(cycle, done))
+
+    def _enter(self, stream: str) -> None:
+        """Ask the gate before the body; one that comes after a refusal is passed over."""
+        remote = self.client[0] if self.client else ""
+        asked = Asked("POST", f"{PREFIX}{stream}{SUFFIX}", self.headers, remote)
+        keep_alive = self.parser.should_keep_alive()
+        cycle = NotesCycle(Call(stream, NOBODY, remote), keep_alive=keep_alive)
+        self.cycle = cycle  # type: ignore[assignment]
+        try:
+            holder = self.gate.admit(Need("write", stream), asked)
+        except NotLetIn as refused:
+            self._answer(cycle, plain(refused.problem))
+        else:
+            cycle.call = Call(stream, holder, remote)
 
     def _stream_of_notes(self) -> str | None:
         url = self.url
@@ -122,10 +141,11 @@ class NotesProtocol(HttpToolsProtocol):
             self._refuse(cycle, failure)
 
     def _refuse(self, cycle: NotesCycle, failure: Exception) -> None:
+        stream = cycle.call.stream
         try:
-            answer = refusal(failure, cycle.stream, cycle.body)
+            answer = refusal(failure, stream, cycle.body)
         except Exception:
-            log.exception("request_failed", stream=cycle.stream, error=str(failure))
+            log.exception("request_failed", stream=stream, error=str(failure))
             answer = BROKEN
         self._answer(cycle, answer)
 
@@ -138,8 +158,8 @@ class NotesProtocol(HttpToolsProtocol):
         head = [STATUS_LINES[status]]
         head += [b"%b: %b\r\n" % header for header in self.server_state.default_headers]
         head.append(b"content-type: %b\r\n" % media_type.encode())
-        if status == HTTPStatus.SERVICE_UNAVAILABLE:
-            head.append(b"retry-after: %b\r\n" % RETRY_AFTER_S.encode())
+        if status in HEADER_LINES:
+            head.append(HEADER_LINES[status])
         if not cycle.keep_alive:
             head.append(b"connection: close\r\n")
         head.append(b"content-length: %d\r\n\r\n" % len(body))
@@ -149,6 +169,7 @@ class NotesProtocol(HttpToolsProtocol):
         self.on_response_complete()
 
 
-def protocol_for(controller: Controller) -> type[NotesProtocol]:
-    """Return the protocol that brings notes to `controller`."""
-    return type("BoundNotesProtocol", (NotesProtocol,), {"controller": controller})
+def protocol_for(controller: Controller, gate: Gate | None = None) -> type[NotesProtocol]:
+    """Return the protocol that brings notes to `controller`, through `gate`."""
+    bound = {"controller": controller, "gate": gate or Gate()}
+    return type("BoundNotesProtocol", (NotesProtocol,), bound)

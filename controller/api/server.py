@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import ssl
 from contextlib import suppress
+from dataclasses import dataclass
 from signal import SIGTERM, signal
 from typing import TYPE_CHECKING, NoReturn
 
@@ -12,16 +14,43 @@ import uvicorn
 
 from controller.api.app import create_app
 from controller.api.protocol import protocol_for
+from noted_time import Rejected
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from socket import socket
     from types import FrameType
 
+    from controller.api.access import Gate
     from controller.service.controller import Controller
 
 log = structlog.get_logger()
 
 GRACE_S = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where to listen, and the PEM files of a certificate and its key where that is over TLS."""
+
+    host: str
+    port: int
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+
+    def check_certificate(self) -> None:
+        """Raise `Rejected` where the files are no certificate with its key."""
+        if self.tls_cert is None and self.tls_key is None:
+            return
+        if self.tls_cert is None or self.tls_key is None:
+            raise Rejected("TLS takes a certificate and its key: --tls-cert and --tls-key")
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(
+                self.tls_cert, self.tls_key, password=lambda: ""
+            )
+        except OSError as error:
+            files = f"{self.tls_cert} and {self.tls_key}"
+            raise Rejected(f"{files} are no certificate and its key: {error}") from error
 
 
 class Server(uvicorn.Server):
@@ -43,7 +72,8 @@ class Server(uvicorn.Server):
             for listening in server.sockets:
                 address, port = listening.getsockname()[:2]
                 host = f"[{address}]" if ":" in address else address
-                log.info("serving", url=f"http://{host}:{port}")
+                scheme = "https" if self.config.is_ssl else "http"
+                log.info("serving", url=f"{scheme}://{host}:{port}")
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Begin the shutdown on a signal."""
@@ -51,18 +81,20 @@ class Server(uvicorn.Server):
         super().handle_exit(sig, frame)
 
 
-def serve(controller: Controller, *, host: str, port: int) -> None:
+def serve(controller: Controller, gate: Gate, place: Place) -> None:
     """Serve until SIGTERM or SIGINT; every request that was taken is answered."""
     # What is loaded stays: without this a full collection over 100,000 members stops
     # everything for 160 ms.
     gc.freeze()
     gc.set_threshold(50_000, 50, 50)
     config = uvicorn.Config(
-        create_app(controller),
-        host=host,
-        port=port,
+        create_app(controller, gate),
+        host=place.host,
+        port=place.port,
+        ssl_certfile=place.tls_cert,
+        ssl_keyfile=place.tls_key,
         loop="auto",
-        http=protocol_for(controller),
+        http=protocol_for(controller, gate),
         lifespan="on",
         log_config=None,
         access_log=False,

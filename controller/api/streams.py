@@ -7,7 +7,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Query, Request, Response
 
 from controller.api import notes, shapes
-from controller.api.deps import PROBLEMS, ControllerDep, StreamName
+from controller.api.access import Call
+from controller.api.deps import PROBLEMS, ControllerDep, HolderDep, StreamName
 from controller.api.replies import (
     explanation_to_wire,
     reply,
@@ -23,10 +24,12 @@ Limit = Annotated[int, Query(ge=1, le=1000)]
 
 @router.get("", response_model=shapes.StreamsPage)
 async def list_streams(
-    controller: ControllerDep, after: str | None = None, limit: Limit = 100
+    controller: ControllerDep, holder: HolderDep, after: str | None = None, limit: Limit = 100
 ) -> Response:
-    """List streams by name, a page at a time."""
+    """List the streams that may be read by name, a page at a time."""
+    may_read = holder.grant.may_read
     names = [name for name in controller.world.names() if after is None or name > after]
+    names = [name for name in names if may_read(name)]
     page = names[:limit]
     body = {
         "streams": [stream_to_wire(controller.stream(name)) for name in page],
@@ -71,10 +74,14 @@ async def delete_stream(controller: ControllerDep, stream: StreamName) -> Respon
     response_model=shapes.NotesAnswer,
     openapi_extra={"requestBody": notes.REQUEST_BODY},
 )
-async def post_notes(controller: ControllerDep, stream: StreamName, request: Request) -> Response:
+async def post_notes(
+    controller: ControllerDep, holder: HolderDep, stream: StreamName, request: Request
+) -> Response:
     """Note time: up to 1000 notes; 200 means that every accepted one is durable."""
     body = await request.body()
-    status, media_type, answer = await notes.answer_notes(controller, stream, body)
+    remote = request.client.host if request.client else ""
+    call = Call(stream, holder, remote)
+    status, media_type, answer = await notes.answer_notes(controller, call, body)
     return Response(answer, status, media_type=media_type)
 
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from noted_time import Rejected
+from noted_time import NotedTimeError, Rejected
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -14,6 +14,14 @@ if TYPE_CHECKING:
 SCOPES = ("admin", "write", "read")
 PATTERN = re.compile(r"[A-Za-z0-9._*-]{1,249}", re.ASCII)
 MOST_PATTERNS = 1000
+
+
+class ForeignWriter(NotedTimeError):
+    """A note is of a writer that the token may not note for; nothing of its request is taken."""
+
+    def __init__(self, writer: str) -> None:
+        super().__init__(f"this token may not note for writer {writer!r}")
+        self.writer = writer
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +150,19 @@ class Grant:
             write=names if "write" in scopes else Patterns(),
             writers=Patterns(tuple(writers) or ("*",)),
         )
+
+    def __str__(self) -> str:
+        """Return the rights in words.
+
+        >>> str(Grant.of(["write", "read"], ["flights"], ["UA"]))
+        'read flights; write flights as UA'
+        """
+        if self.admin:
+            return "administer"
+        read = f"read {' '.join(self.read.patterns)}" if self.read.patterns else ""
+        write = f"write {' '.join(self.write.patterns)}" if self.write.patterns else ""
+        bound = f" as {' '.join(self.writers.patterns)}" if write and self.is_bound() else ""
+        return "; ".join(part for part in (read, write + bound) if part)
 
     def to_scopes(self) -> dict[str, Any]:
         """Return the plain JSON in which the grant is kept."""
