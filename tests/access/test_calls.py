@@ -1,0 +1,346 @@
+"""Which calls a token is good for, over the whole API."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from controller.api.access import Gate
+from controller.api.app import create_api
+from controller.api.rights import OPEN, needed
+from controller.service.controller import Controller
+from controller.store.memory import MemoryStore
+from tests.support.gates import NOW, Guarded, behind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.anyio
+
+S = "/v1/streams/s"
+READER = f"{S}/reader-groups/g/readers/r"
+POSITION: dict[str, Any] = {"position": {"0": 1}}
+SCALE: dict[str, Any] = {"sealed": {"0": 5}, "created": {"1": [0]}}
+
+READS: list[tuple[str, str, Any]] = [
+    ("GET", S, None),
+    ("GET", f"{S}/writers", None),
+    ("GET", f"{S}/explain", None),
+    ("GET", f"{S}/marks", None),
+    ("POST", f"{S}/time-window", POSITION),
+    ("PUT", READER, POSITION),
+    ("GET", f"{S}/reader-groups/g", None),
+    ("POST", f"{READER}/offline", POSITION),
+]
+ADMINISTERS: list[tuple[str, str, Any]] = [
+    ("POST", f"{S}/scale", SCALE),
+    ("PUT", S, {}),
+    ("DELETE", S, None),
+]
+
+
+def calls() -> Iterator[tuple[str, str]]:
+    """Yield every call that the document knows, with names for its parameters."""
+    paths = create_api(Controller(MemoryStore())).openapi()["paths"]
+    for path, operations in paths.items():
+        for method in operations:
+            yield method.upper(), path.format(stream="s", group="g", reader="r")
+
+
+ASKING = [(method, path) for method, path in calls() if path not in OPEN]
+
+
+@pytest.mark.parametrize(("method", "path"), ASKING)
+async def test_every_call_needs_a_token(method: str, path: str) -> None:
+    """Missing, malformed, unknown, expired and revoked ones are refused in the same words."""
+    guarded = Guarded()
+    expired, revoked = guarded.token("admin", lifetime_ms=1), guarded.token("admin")
+    guarded.revoke(revoked)
+    guarded.now += 1
+    async with behind(guarded.gate) as door:
+        shown = (None, "x", "nt_0123456789ab_" + 43 * "s", f"{revoked}x", expired, revoked)
+        answers = [await door.answer(method, path, token) for token in shown]
+
+    told = {(a.status_code, a.headers["www-authenticate"], a.text) for a in answers}
+    assert (len(told), answers[0].status_code, answers[0].headers["www-authenticate"]) == (
+        1,
+        401,
+        "Bearer",
+    )
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/openapi.json"])
+async def test_whether_it_lives_may_be_asked_by_anybody(path: str) -> None:
+    """Who watches over processes need not hold tokens, and the document is no secret."""
+    guarded = Guarded()
+    guarded.token("admin")
+    async with behind(guarded.gate) as door:
+        assert await door.call("GET", path) == (200, "")
+
+
+async def test_a_reader_reads_and_reports() -> None:
+    """It takes no right to write."""
+    guarded = Guarded()
+    token = guarded.token("read", streams=["s"])
+    async with behind(guarded.gate) as door:
+        answers = [await door.call(method, path, token, body) for method, path, body in READS]
+
+    assert answers == [(200, "")] * len(READS)
+
+
+async def test_a_reader_neither_notes_nor_administers() -> None:
+    """The problem names the right that is missing."""
+    guarded = Guarded()
+    token = guarded.token("read")
+    async with behind(guarded.gate) as door:
+        noted = await door.answer("POST", f"{S}/notes", token, {"notes": [{"writer": "w"}]})
+        others = [await door.call(m, path, token, body) for m, path, body in ADMINISTERS]
+        stands = await door.call("GET", S, token)
+
+    problem = noted.json()
+    assert (noted.status_code, problem["right"], problem["detail"], others, stands) == (
+        403,
+        "write",
+        "this token has not the right to write stream 's'",
+        [(403, "forbidden")] * len(ADMINISTERS),
+        (200, ""),
+    )
+
+
+async def test_a_writer_notes_and_does_nothing_else() -> None:
+    """The answer to a note has the lower, which is all it needs."""
+    guarded = Guarded()
+    token = guarded.token("write", streams=["s"])
+    async with behind(guarded.gate) as door:
+        noted = await door.note(token, "w")
+        others = [await door.call(m, path, token, b) for m, path, b in READS + ADMINISTERS]
+
+    assert (noted, set(others)) == ((200, ""), {(403, "forbidden")})
+
+
+async def test_an_administrator_may_do_everything() -> None:
+    """Only so can a writer that died be noted as gone."""
+    guarded = Guarded()
+    token = guarded.token("admin")
+    async with behind(guarded.gate) as door:
+        noted = await door.note(token, "w")
+        others = [await door.call(m, path, token, b) for m, path, b in READS + ADMINISTERS]
+
+    assert (noted, {status for status, _ in others}) == ((200, ""), {200, 204})
+
+
+async def test_one_writer_cannot_note_for_another() -> None:
+    """The whole request is refused, the first foreign writer named and nothing taken."""
+    guarded = Guarded()
+    token, reader = guarded.token("write", writers=["UA", "UA-*"]), guarded.token("read")
+    async with behind(guarded.gate) as door:
+        notes = {"notes": [{"writer": writer} for writer in ("UA", "UA-1", "DL", "B6")]}
+        refused = await door.answer("POST", f"{S}/notes", token, notes)
+        members = await door.answer("GET", f"{S}/writers", reader)
+
+        taken = await door.note(token, "UA", "UA-1")
+    told = refused.json()
+    assert (told["code"], told["writer"], members.json()["writers"], taken) == (
+        "foreign_writer",
+        "DL",
+        [],
+        (200, ""),
+    )
+
+
+async def test_rights_end_at_other_streams() -> None:
+    """Whether these are there is not told."""
+    guarded = Guarded()
+    token = guarded.token("read", "write", streams=["s"])
+    async with behind(guarded.gate) as door:
+        answers = [await door.call("GET", f"/v1/streams/{name}", token) for name in ("t", "none")]
+        noted = await door.call("POST", "/v1/streams/t/notes", token, {"notes": [{"writer": "w"}]})
+
+    assert [*answers, noted] == [(403, "forbidden")] * 3
+
+
+async def test_the_list_shows_what_may_be_read() -> None:
+    """Pages count those alone; who may only write sees none."""
+    guarded = Guarded()
+    some, every = guarded.token("read", streams=["t"]), guarded.token("admin")
+    writer = guarded.token("write")
+    async with behind(guarded.gate) as door:
+        pages = [await door.answer("GET", "/v1/streams?limit=1", t) for t in (some, every, writer)]
+
+    shown = [([s["name"] for s in p.json()["streams"]], p.json()["next"]) for p in pages]
+    assert shown == [(["t"], None), (["s"], "s"), ([], None)]
+
+
+async def test_metrics_take_the_right_to_read_all() -> None:
+    """They name every stream."""
+    guarded = Guarded()
+    some, every = guarded.token("read", streams=["s*"]), guarded.token("read")
+    async with behind(guarded.gate) as door:
+        assert [await door.call("GET", "/metrics", t) for t in (some, every)] == [
+            (403, "forbidden"),
+            (200, ""),
+        ]
+
+
+async def test_a_token_that_is_made_while_it_serves_is_asked_for() -> None:
+    """The document says so from then on."""
+    guarded = Guarded()
+    async with behind(guarded.gate) as door:
+        before = (await door.call("GET", S), (await door.answer("GET", "/openapi.json")).json())
+        guarded.token("read")
+        after = (await door.call("GET", S), (await door.answer("GET", "/openapi.json")).json())
+
+    told = [(answer, document["security"]) for answer, document in (before, after)]
+    assert told == [
+        ((200, ""), [{"token": []}, {}]),
+        ((401, "unauthenticated"), [{"token": []}]),
+    ]
+
+
+async def test_the_document_declares_the_tokens() -> None:
+    """An HTTP bearer scheme, which the open calls do without."""
+    async with behind(Gate()) as door:
+        document = (await door.answer("GET", "/openapi.json")).json()
+
+    open_calls = {
+        path
+        for path, operations in document["paths"].items()
+        for operation in operations.values()
+        if operation.get("security") == []
+    }
+    scheme = document["components"]["securitySchemes"]["token"]
+    assert (scheme["type"], scheme["scheme"], open_calls) == (
+        "http",
+        "bearer",
+        {"/healthz", "/readyz"},
+    )
+
+
+def test_every_documented_call_but_three_kinds_needs_a_named_right() -> None:
+    """A route that nobody entered among the rights would need that to administer."""
+    rights = {(method, path): needed(method, path).right for method, path in calls()}
+
+    administering = {call for call, right in rights.items() if right == "administer"}
+    assert administering == {("PUT", S), ("DELETE", S), ("POST", f"{S}/scale")}
+
+
+@given(
+    st.sampled_from(["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS"]),
+    st.lists(st.sampled_from(["", "v1", "streams", "s", "notes", "marks", "notes\n", "%2f", "."])),
+)
+def test_what_is_no_known_call_needs_the_right_to_administer(method: str, parts: list[str]) -> None:
+    """However a path is bent, it needs no less than the call it may come to."""
+    path = "/" + "/".join(parts)
+    known = {("POST", "notes"): "write", ("GET", "marks"): "read", ("GET", ""): "read"}
+    below = parts[3] if len(parts) > 3 else ""
+    is_call = parts[:2] == ["v1", "streams"] and 2 < len(parts) < 5 and parts[2] != ""
+    expected = known.get((method, below), "administer") if is_call else "administer"
+    if (method, path) == ("GET", "/v1/streams"):
+        expected = "a token"
+    if is_call and len(parts) == 4 and below == "":
+        expected = "administer" if method != "GET" else "read"
+
+    assert needed(method, path).right == expected
+
+
+async def test_two_headers_are_none() -> None:
+    """Nobody knows which of them counts."""
+    guarded = Guarded()
+    token = guarded.token("admin")
+    async with behind(guarded.gate) as door:
+        headers = [("authorization", f"Bearer {token}")] * 2
+        answer = await door.client.get(S, headers=headers)
+
+    assert answer.status_code == 401
+
+
+@settings(max_examples=25)
+@given(st.text(st.characters(codec="latin-1", exclude_categories=["Cc"]), max_size=80))
+async def test_no_other_header_comes_in(value: str) -> None:
+    """Whatever stands in Authorization, the answer is the same 401."""
+    guarded = Guarded()
+    guarded.token("admin")
+    async with behind(guarded.gate) as door:
+        header = {"authorization": value.encode("latin-1")}
+        answer = await door.client.get(S, headers=header)  # type: ignore[arg-type]
+
+    assert (answer.status_code, answer.json()["code"]) == (401, "unauthenticated")
+
+
+PAGES = [
+    ("http://controller", 200),
+    ("http://controller:80", 200),
+    ("HTTP://Controller", 200),
+    ("http://evil.example", 403),
+    ("http://controller.evil.example", 403),
+    ("http://controller:8080", 403),
+    ("null", 403),
+    ("", 403),
+]
+
+
+@pytest.mark.parametrize(("origin", "status"), PAGES)
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", f"{S}/notes", {"notes": [{"writer": "w"}]}),
+        ("PUT", S, {}),
+        ("PUT", READER, POSITION),
+    ],
+)
+async def test_a_page_of_another_origin_changes_nothing(
+    method: str, path: str, body: object, origin: str, status: int
+) -> None:
+    """Also with a token, which a page may have been given for another controller."""
+    guarded = Guarded()
+    token = guarded.token("admin")
+    async with behind(guarded.gate) as door:
+        answer = await door.call(method, path, token, body, origin=origin)
+
+    assert answer == (status, "" if status == 200 else "foreign_origin")
+
+
+async def test_a_page_may_look() -> None:
+    """A GET changes nothing, and no browser shows its answer to another origin."""
+    async with behind(Gate()) as door:
+        assert await door.call("GET", S, origin="http://evil.example") == (200, "")
+
+
+@pytest.mark.parametrize(
+    ("name", "insecure", "status"),
+    [
+        ("localhost:7464", False, 200),
+        ("127.0.0.1:7464", False, 200),
+        ("[::1]:7464", False, 200),
+        ("rebound.example:7464", False, 403),
+        ("rebound.example:7464", True, 200),
+    ],
+)
+async def test_a_name_that_was_rebound_to_the_loopback_is_foreign(
+    name: str, status: int, *, insecure: bool
+) -> None:
+    """Without tokens, where page and controller have the same name, the name must be our own."""
+    async with behind(Gate(insecure=insecure), f"http://{name}") as door:
+        answer = await door.call("PUT", S, None, {}, origin=f"http://{name}")
+
+    assert answer[0] == status
+
+
+async def test_a_wall_clock_that_is_moved_back_revives_a_token() -> None:
+    """Expiry is by the wall clock of each controller, whatever that says; to revoke is for good."""
+    guarded = Guarded()
+    token, revoked = guarded.token("admin", lifetime_ms=10), guarded.token("admin")
+    guarded.revoke(revoked)
+    async with behind(guarded.gate) as door:
+        guarded.now = NOW + 10
+        late = [await door.call("GET", S, each) for each in (token, revoked)]
+        guarded.now = NOW
+        early = [await door.call("GET", S, each) for each in (token, revoked)]
+
+    assert ([status for status, _ in late], [status for status, _ in early]) == (
+        [401, 401],
+        [200, 401],
+    )

@@ -1,0 +1,104 @@
+"""Controllers that ask for tokens, and tokens for them, in few words."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import httpx
+
+from controller.api.access import Gate
+from controller.api.app import create_api
+from controller.api.front import Front
+from controller.service.access import Grant
+from controller.service.controller import Controller
+from controller.service.keyring import Keyring
+from controller.service.tokens import mint
+from controller.store.memory import MemoryStore
+from controller.store.tokens import MemoryTokens
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from controller.store.tokens import Tokens
+
+NOW = 1_700_000_000_000
+
+
+@dataclass
+class Guarded:
+    """Tokens, and the gate that asks for them at a wall clock that stands at `now`."""
+
+    tokens: Tokens = field(default_factory=MemoryTokens)
+    now: int = NOW
+
+    def __post_init__(self) -> None:
+        self.keyring = Keyring(self.tokens, lambda: self.now)
+        self.gate = Gate(self.keyring)
+
+    def token(self, *scopes: str, lifetime_ms: int | None = None, **bounds: Any) -> str:  # noqa: ANN401 - streams, writers
+        """Make a token that counts at once."""
+        grant = Grant.of(scopes, **bounds)
+        shown, record = mint(grant, label="", now_ms=self.now, lifetime_ms=lifetime_ms)
+        self.tokens.add(record)
+        self.keyring.look()
+        return shown
+
+    def revoke(self, token: str) -> None:
+        """Revoke a token, and know it at once."""
+        assert self.tokens.revoke(token.split("_")[1], self.now)
+        self.keyring.look()
+
+
+@dataclass
+class Door:
+    """A client of one app behind a gate; answers are told as (status, code)."""
+
+    client: httpx.AsyncClient
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        token: str | None = None,
+        body: object = None,
+        **headers: str,
+    ) -> tuple[int, str]:
+        """Call with that token and those headers."""
+        answer = await self.answer(method, path, token, body, **headers)
+        told = answer.json() if answer.content and answer.status_code >= 400 else {}
+        return answer.status_code, told.get("code", "")
+
+    async def answer(
+        self,
+        method: str,
+        path: str,
+        token: str | None = None,
+        body: object = None,
+        **headers: str,
+    ) -> httpx.Response:
+        """Call, and return the whole answer."""
+        if token is not None:
+            headers["authorization"] = f"Bearer {token}"
+        return await self.client.request(method, path, json=body, headers=headers)
+
+    async def note(self, token: str | None, *writers: str) -> tuple[int, str]:
+        """Join the stream `s` for these writers."""
+        notes = {"notes": [{"writer": writer} for writer in writers]}
+        return await self.call("POST", "/v1/streams/s/notes", token, notes)
+
+
+@asynccontextmanager
+async def behind(gate: Gate, base_url: str = "http://controller") -> AsyncIterator[Door]:
+    """Serve an app behind the gate, in which there are streams `s` and `t`."""
+    controller = Controller(MemoryStore())
+    api = create_api(controller, gate)
+    transport = httpx.ASGITransport(Front(api, controller, gate), raise_app_exceptions=False)
+    async with (
+        api.router.lifespan_context(api),
+        httpx.AsyncClient(transport=transport, base_url=base_url) as client,
+    ):
+        for stream in "st":
+            await controller.put_stream(stream, {"mark_interval_ms": 0})
+        yield Door(client)
