@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from alembic import context
 
+from controller.store.migrate import engine_to_migrate
 from controller.store.schema import metadata
-from controller.store.sqlite import file_of, migration_engine
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -35,7 +35,7 @@ def run_in_named_database() -> None:
     url = arguments.get("database") or os.environ.get("NOTED_TIME_DATABASE")
     if not url:
         raise SystemExit("name the database: alembic -x database=sqlite:///path/to/file.db …")
-    engine = migration_engine(file_of(url))
+    engine = engine_to_migrate(url)
     with engine.connect() as connection:
         run(connection)
     engine.dispose()

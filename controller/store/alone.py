@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from controller.store.open import MEMORY
 from controller.store.port import StoreUnavailable
+from controller.store.postgres import is_postgres
 from controller.store.sqlite import file_of
 
 if TYPE_CHECKING:
@@ -26,8 +27,9 @@ def alone(url: str) -> Iterator[None]:
 
     The lock is SQLite's own, on an empty file beside the database: the operating system lets it go
     with the process, however that ends. Raises `StoreUnavailable` where another holds it.
+    PostgreSQL has its own way, by which others stand by: see `controller.store.owner`.
     """
-    if url == MEMORY:
+    if url == MEMORY or is_postgres(url):
         yield
         return
     file = file_of(url).resolve()

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 class MemoryStore:
     """A `Store` of dicts, durable as long as the object; a peer of the others in all else."""
 
+    local = True
+
     def __init__(self) -> None:
         self._service_ms = 0
         self._streams: dict[str, StreamRecord] = {}
@@ -119,7 +121,7 @@ class MemoryStore:
 
     def _take(self, batch: Batch) -> None:
         for stream_id, member in batch.members:
-            kept = replace(member, position=dict(member.position))
+            kept = member._replace(position=dict(member.position))
             self._members.setdefault(stream_id, {})[member.writer] = kept
         for appended in batch.marks:
             chain = (appended.stream_id, appended.key)

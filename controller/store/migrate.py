@@ -12,9 +12,11 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.util import CommandError
+from sqlalchemy import inspect
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from controller.store.port import StoreUnavailable
+from controller.store.postgres import is_postgres, migrating_alone, postgres_engine, shown
 from controller.store.schema import REVISION, metadata
 from controller.store.sqlite import check_references, file_of, migration_engine, sqlite_engine
 
@@ -31,6 +33,7 @@ class WrongSchema(StoreUnavailable):
     """
 
     def __init__(self, url: str, found: str | None) -> None:
+        url = shown(url) if is_postgres(url) else url
         remedy = f"run `noted-time migrate --database {quote(url)}`"
         if found is None:
             sentence = f"the database {url} has no tables of noted-time: {remedy}"
@@ -55,17 +58,18 @@ def check(url: str) -> None:
 
 def revision(url: str) -> str | None:
     """Return the revision that the database is at, `None` where there is none."""
-    file = file_of(url)
-    if not file.exists():
+    if not is_postgres(url) and not file_of(url).exists():
         return None
-    with _connected(sqlite_engine(file)) as connection:
+    with _connected(_engine(url)) as connection:
         return _revision(connection)
 
 
 def make_where_new(url: str) -> None:
-    """Make the tables in a file that is not there yet or is empty; leave any other to `migrate`."""
-    file = file_of(url)
-    if not file.exists() or not file.stat().st_size:
+    """Make the tables in a database that has none, or a file that is not there yet.
+
+    Any other is left to `migrate`.
+    """
+    if _is_new(url):
         migrate(url)
 
 
@@ -80,20 +84,49 @@ def migrate(url: str) -> None:
         return
     if found is not None and found > REVISION:
         raise WrongSchema(url, found)
-    with _connected(migration_engine(file_of(url))) as connection, connection.begin():
+    with _migrating(url) as connection:
         if _revision(connection) != REVISION:  # else another process was faster
             _upgrade(connection)
-            check_references(connection)
 
 
 def check_models(url: str) -> None:
     """Raise `AssertionError` where a migrated database differs from the tables of `schema`."""
     check(url)
-    with _connected(sqlite_engine(file_of(url))) as connection:
+    with _connected(_engine(url)) as connection:
         context = MigrationContext.configure(connection, opts={"compare_server_default": True})
         differences = compare_metadata(context, metadata)
     if differences:
         raise AssertionError(f"migrations and schema differ: {differences}")
+
+
+def engine_to_migrate(url: str) -> Engine:
+    """Return an engine whose transactions may alter tables."""
+    return postgres_engine(url) if is_postgres(url) else migration_engine(file_of(url))
+
+
+def _engine(url: str) -> Engine:
+    return postgres_engine(url) if is_postgres(url) else sqlite_engine(file_of(url))
+
+
+def _is_new(url: str) -> bool:
+    if is_postgres(url):
+        with _connected(postgres_engine(url)) as connection:
+            return not inspect(connection).get_table_names()
+    file = file_of(url)
+    return not file.exists() or not file.stat().st_size
+
+
+@contextmanager
+def _migrating(url: str) -> Iterator[Connection]:
+    """Begin a transaction beside which no other process migrates."""
+    if is_postgres(url):
+        engine = postgres_engine(url)
+        with migrating_alone(url), _connected(engine) as connection, connection.begin():
+            yield connection
+        return
+    with _connected(migration_engine(file_of(url))) as connection, connection.begin():
+        yield connection
+        check_references(connection)
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from controller.store.memory import MemoryStore
 from controller.store.migrate import check
+from controller.store.postgres import PostgresStore, is_postgres, postgres_engine
 from controller.store.sqlite import SqliteStore, file_of, sqlite_engine, writing
 from controller.store.tokens import MemoryTokens, SqlTokens
 
@@ -17,7 +18,7 @@ MEMORY = "memory:"
 
 
 def open_store(url: str) -> Store:
-    """Return the store that ``sqlite:///path`` or ``memory:`` names.
+    """Return the store that ``sqlite:///path``, ``postgresql://…`` or ``memory:`` names.
 
     Raises `WrongSchema` where the database is to be migrated first, `StoreUnavailable` where it
     does not answer and `Rejected` where the URL names no database of ours.
@@ -28,7 +29,7 @@ def open_store(url: str) -> Store:
     if url == MEMORY:
         return MemoryStore()
     check(url)
-    return SqliteStore(url)
+    return PostgresStore(url) if is_postgres(url) else SqliteStore(url)
 
 
 def open_tokens(url: str) -> Tokens:
@@ -40,5 +41,8 @@ def open_tokens(url: str) -> Tokens:
     if url == MEMORY:
         return MemoryTokens()
     check(url)
+    if is_postgres(url):
+        shared = postgres_engine(url)
+        return SqlTokens(shared, shared)
     engine = sqlite_engine(file_of(url))
     return SqlTokens(engine, writing(engine))

@@ -82,7 +82,18 @@ class Batch:
 
 
 class Store(Protocol):
-    """A database behind the controller; every call blocks and is made by one thread at a time."""
+    """A database behind the controller; every call blocks and is made by one thread at a time.
+
+    `local` says that the database is this process's own: a commit may be quick enough to be waited
+    for in the event loop, and nobody else ever writes. Where it is not, another controller may own
+    the database: then `service_ms` and `streams`, by which reading begins, wait a moment for it and
+    raise `Standby`. Where ownership is lost later every other call raises `StoreUnavailable` until
+    reading has begun anew.
+    """
+
+    @property
+    def local(self) -> bool:
+        """Whether the database is this process's own."""
 
     def service_ms(self) -> int:
         """Return the service clock as of the last commit, 0 at first."""
@@ -119,3 +130,7 @@ class Store(Protocol):
 
 class StoreUnavailable(Exception):
     """The database did not take the batch: the disk is full, the file is locked or gone."""
+
+
+class Standby(StoreUnavailable):
+    """Another controller owns the database; this one takes its place when it goes."""

@@ -34,11 +34,14 @@ metadata = MetaData(
     }
 )
 
+# In the order of code points, as SQLite has it anyway; PostgreSQL would ask its locale.
+Name = Text().with_variant(Text(collation="C"), "postgresql")
+
 
 def _of_a_stream() -> Column[str]:
     """Return the first column of what goes when its stream goes."""
     stream_id = ForeignKey("stream.id", ondelete="CASCADE")
-    return Column("stream_id", Text, stream_id, primary_key=True)
+    return Column("stream_id", Name, stream_id, primary_key=True)
 
 
 service_clock = Table(
@@ -52,8 +55,8 @@ service_clock = Table(
 stream = Table(
     "stream",
     metadata,
-    Column("id", Text, primary_key=True),
-    Column("name", Text, nullable=False),
+    Column("id", Name, primary_key=True),
+    Column("name", Name, nullable=False),
     Column("writer_timeout_ms", BigInteger, nullable=False),
     Column("mark_interval_ms", BigInteger, nullable=False),
     Column("returning_writer", Text, nullable=False),
@@ -76,7 +79,7 @@ member = Table(
     "member",
     metadata,
     _of_a_stream(),
-    Column("writer", Text, primary_key=True),
+    Column("writer", Name, primary_key=True),
     Column("state", Text, nullable=False),
     Column("left_out", Boolean, nullable=False),
     Column("position", Text, nullable=False),
@@ -85,13 +88,14 @@ member = Table(
     Column("noted_at", BigInteger, nullable=False),
     Column("since", BigInteger, nullable=False),
     sqlite_with_rowid=False,
+    postgresql_with={"fillfactor": 50},  # a member is written again and again: on its page
 )
 
 mark = Table(
     "mark",
     metadata,
     _of_a_stream(),
-    Column("key", Text, primary_key=True),
+    Column("key", Name, primary_key=True),
     Column("seq", BigInteger, primary_key=True, autoincrement=False),
     Column("lower", BigInteger, nullable=False),
     Column("upper", BigInteger, nullable=False),
@@ -106,8 +110,8 @@ reader = Table(
     "reader",
     metadata,
     _of_a_stream(),
-    Column("reader_group", Text, primary_key=True),
-    Column("reader", Text, primary_key=True),
+    Column("reader_group", Name, primary_key=True),
+    Column("reader", Name, primary_key=True),
     Column("online", Boolean, nullable=False),
     Column("position", Text, nullable=False),
     sqlite_with_rowid=False,

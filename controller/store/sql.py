@@ -20,6 +20,7 @@ from noted_time import Conflict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from collections.abc import Set as AbstractSet
 
     from sqlalchemy import (
         ColumnElement,
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from controller.store.port import AppendedMark, Batch, ReaderRecord, StreamRecord
     from noted_time import MemberRecord, ScaleEvent
 
+    Chains = AbstractSet[tuple[str, str]]
+
 ROWS_AT_A_TIME = 1000
 
 
@@ -45,6 +48,8 @@ class SqlStore:
     `upsert` gives the dialect's statement that inserts one row of a table, or replaces all that is
     not its primary key.
     """
+
+    local = True
 
     def __init__(
         self, reading: Engine, writing: Engine, upsert: Callable[[Table], ClauseElement]
@@ -104,7 +109,7 @@ class SqlStore:
             _many(connection, self._drop, [(stream_id,) for stream_id in batch.dropped])
             _many(connection, self._put_stream, list(map(rows.stream_row, batch.streams)))
             _many(connection, self._append_scale, list(map(rows.scale_row, batch.scales)))
-            _many(connection, self._put_member, members)
+            self._put(connection, members)
             self._append(connection, batch.marks)
             _many(connection, self._put_reader, list(map(rows.reader_row, batch.readers)))
             _many(connection, self._forget, batch.forgotten)
@@ -132,13 +137,19 @@ class SqlStore:
 
     def _append(self, connection: DBAPICursor, marks: list[AppendedMark]) -> None:
         chains = {(appended.stream_id, appended.key) for appended in marks}
+        check_marks(self._last_seqs(connection, chains), marks)
+        _many(connection, self._append_mark, list(map(rows.mark_row, marks)))
+
+    def _last_seqs(self, connection: DBAPICursor, chains: Chains) -> dict[tuple[str, str], int]:
         last: dict[tuple[str, str], int] = {}
         for chain in chains:
             connection.execute(self._last_seq, chain)
             found = connection.fetchone()
             last[chain] = (found and found[0]) or 0
-        check_marks(last, marks)
-        _many(connection, self._append_mark, list(map(rows.mark_row, marks)))
+        return last
+
+    def _put(self, connection: DBAPICursor, members: list[rows.Row]) -> None:
+        _many(connection, self._put_member, members)
 
     def _rows(self, query: Executable) -> Iterator[Any]:
         with self._border(), self._reading.connect() as connection:

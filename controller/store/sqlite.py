@@ -45,7 +45,7 @@ PRAGMAS = (
 PAGE_BYTES = 1024
 
 
-SAY = "say sqlite:///path/to/file.db"
+SAY = "say sqlite:///path/to/file.db or postgresql://user@host:5432/database"
 
 
 class SqliteStore(SqlStore):

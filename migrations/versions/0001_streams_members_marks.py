@@ -10,6 +10,9 @@ down_revision = None
 branch_labels = None
 depends_on = None
 
+# PostgreSQL would order names by its locale otherwise
+name = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
+
 
 def upgrade() -> None:
     """Make every table, and the one row of the service clock."""
@@ -35,8 +38,8 @@ def _service_clock() -> None:
 def _stream() -> None:
     op.create_table(
         "stream",
-        sa.Column("id", sa.Text(), nullable=False),
-        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("id", name, nullable=False),
+        sa.Column("name", name, nullable=False),
         sa.Column("writer_timeout_ms", sa.BigInteger(), nullable=False),
         sa.Column("mark_interval_ms", sa.BigInteger(), nullable=False),
         sa.Column("returning_writer", sa.Text(), nullable=False),
@@ -50,7 +53,7 @@ def _stream() -> None:
 def _scale() -> None:
     op.create_table(
         "scale",
-        sa.Column("stream_id", sa.Text(), nullable=False),
+        sa.Column("stream_id", name, nullable=False),
         sa.Column("seq", sa.BigInteger(), autoincrement=False, nullable=False),
         sa.Column("sealed", sa.Text(), nullable=False),
         sa.Column("created", sa.Text(), nullable=False),
@@ -63,8 +66,8 @@ def _scale() -> None:
 def _member() -> None:
     op.create_table(
         "member",
-        sa.Column("stream_id", sa.Text(), nullable=False),
-        sa.Column("writer", sa.Text(), nullable=False),
+        sa.Column("stream_id", name, nullable=False),
+        sa.Column("writer", name, nullable=False),
         sa.Column("state", sa.Text(), nullable=False),
         sa.Column("left_out", sa.Boolean(), nullable=False),
         sa.Column("position", sa.Text(), nullable=False),
@@ -75,14 +78,15 @@ def _member() -> None:
         _goes_with_its_stream("member"),
         sa.PrimaryKeyConstraint("stream_id", "writer", name=op.f("pk_member")),
         sqlite_with_rowid=False,
+        postgresql_with={"fillfactor": 50},
     )
 
 
 def _mark() -> None:
     op.create_table(
         "mark",
-        sa.Column("stream_id", sa.Text(), nullable=False),
-        sa.Column("key", sa.Text(), nullable=False),
+        sa.Column("stream_id", name, nullable=False),
+        sa.Column("key", name, nullable=False),
         sa.Column("seq", sa.BigInteger(), autoincrement=False, nullable=False),
         sa.Column("lower", sa.BigInteger(), nullable=False),
         sa.Column("upper", sa.BigInteger(), nullable=False),
@@ -99,9 +103,9 @@ def _mark() -> None:
 def _reader() -> None:
     op.create_table(
         "reader",
-        sa.Column("stream_id", sa.Text(), nullable=False),
-        sa.Column("reader_group", sa.Text(), nullable=False),
-        sa.Column("reader", sa.Text(), nullable=False),
+        sa.Column("stream_id", name, nullable=False),
+        sa.Column("reader_group", name, nullable=False),
+        sa.Column("reader", name, nullable=False),
         sa.Column("online", sa.Boolean(), nullable=False),
         sa.Column("position", sa.Text(), nullable=False),
         _goes_with_its_stream("reader"),
@@ -111,5 +115,7 @@ def _reader() -> None:
 
 
 def _goes_with_its_stream(table: str) -> sa.ForeignKeyConstraint:
-    name = op.f(f"fk_{table}_stream_id_stream")
-    return sa.ForeignKeyConstraint(["stream_id"], ["stream.id"], name=name, ondelete="CASCADE")
+    constraint = op.f(f"fk_{table}_stream_id_stream")
+    return sa.ForeignKeyConstraint(
+        ["stream_id"], ["stream.id"], name=constraint, ondelete="CASCADE"
+    )

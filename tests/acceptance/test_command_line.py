@@ -75,7 +75,7 @@ def test_the_database_of_another_program_is_left_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("url", "says"),
     [
-        ("postgresql://u:secret@h/db", "'postgresql://u:***@h/db' names no SQLite file"),
+        ("mysql://u:secret@h/db", "'mysql://u:***@h/db' names no SQLite file"),
         ("nonsense:::", "'nonsense:::' is no URL: say sqlite:///path/to/file.db"),
         ("sqlite://", "'sqlite://' names no SQLite file"),
         ("sqlite:///not/there/file.db", "unable to open database file"),

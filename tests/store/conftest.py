@@ -8,7 +8,9 @@ import pytest
 
 from controller.store.memory import MemoryStore
 from controller.store.migrate import migrate
+from controller.store.postgres import PostgresStore
 from controller.store.sqlite import SqliteStore
+from tests.support.postgres import Server, binaries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -16,6 +18,46 @@ if TYPE_CHECKING:
     from controller.store.port import Store
 
     MakeStore = Callable[[], Store]
+
+NO_SERVER = "PostgreSQL was left out: neither the system's binaries nor the wheel are installed"
+DURABLE = ["sqlite", "postgres"] if binaries() else ["sqlite"]
+
+collect_ignore_glob = [] if binaries() else ["test_postgres*"]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say what could not be tested here."""
+    if not binaries():
+        terminalreporter.write_line(NO_SERVER, yellow=True)
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    """A PostgreSQL server of this session."""
+    directory = binaries()
+    assert directory
+    with Server(directory) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def emptied(server: Server) -> str:
+    """A migrated database that `make_postgres` empties at each call."""
+    url = server.make_database()
+    migrate(url)
+    return url
+
+
+@pytest.fixture
+def make_postgres(server: Server, emptied: str) -> MakeStore:
+    """Makes a PostgreSQL store at each call, which has nothing in it."""
+
+    def make() -> Store:
+        server.execute("DELETE FROM stream", emptied)
+        server.execute("UPDATE service_clock SET service_ms = 0", emptied)
+        return PostgresStore(emptied)
+
+    return make
 
 
 @pytest.fixture(scope="session")
@@ -43,10 +85,20 @@ def make_sqlite(migrated: Path, tmp_path_factory: pytest.TempPathFactory) -> Mak
     return make
 
 
-@pytest.fixture(params=["sqlite", "memory"])
-def make_store(request: pytest.FixtureRequest, make_sqlite: MakeStore) -> MakeStore:
+@pytest.fixture(params=DURABLE)
+def make_durable(request: pytest.FixtureRequest) -> MakeStore:
+    """Makes a new store of each kind that outlives its process at each call."""
+    made: MakeStore = request.getfixturevalue(f"make_{request.param}")
+    return made
+
+
+@pytest.fixture(params=[*DURABLE, "memory"])
+def make_store(request: pytest.FixtureRequest) -> MakeStore:
     """Makes a new store of each kind at each call."""
-    return make_sqlite if request.param == "sqlite" else MemoryStore
+    if request.param == "memory":
+        return MemoryStore
+    made: MakeStore = request.getfixturevalue(f"make_{request.param}")
+    return made
 
 
 @pytest.fixture

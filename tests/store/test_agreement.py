@@ -152,11 +152,11 @@ def test_load_gives_back_exactly_what_was_committed(
 
 @many_examples
 @given(written=st.lists(batches, max_size=8))
-def test_every_store_does_the_same(make_sqlite: Callable[[], Store], written: list[Batch]) -> None:
+def test_every_store_does_the_same(make_durable: Callable[[], Store], written: list[Batch]) -> None:
     """After any batches, refused ones among them, the stores give back the same."""
     streams = [StreamRecord(stream_id, stream_id, StreamSettings()) for stream_id in IDS]
     history = (Batch(0, streams=streams), *written)
-    with closing(make_sqlite()) as store, closing(MemoryStore()) as peer:
+    with closing(make_durable()) as store, closing(MemoryStore()) as peer:
         one = [outcome(store, batch) for batch in history], all_of(store)
         other = [outcome(peer, batch) for batch in history], all_of(peer)
 

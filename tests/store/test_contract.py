@@ -87,7 +87,7 @@ def test_members_come_in_the_order_of_their_names(store: Store) -> None:
 def test_a_member_written_again_replaces_what_was_there(store: Store) -> None:
     """No key of a time and no segment of a position is left over from before."""
     store.commit(replace(of_one_stream(), members=[("id-1", member())]))
-    later = replace(member(), state="left", position={9: 1}, times={}, max_times={"ship_time": 4})
+    later = member()._replace(state="left", position={9: 1}, times={}, max_times={"ship_time": 4})
 
     store.commit(Batch(2, members=[("id-1", later)]))
 
@@ -97,8 +97,7 @@ def test_a_member_written_again_replaces_what_was_there(store: Store) -> None:
 def test_numbers_are_int64(store: Store) -> None:
     """The ends of the range of int64 come back as they went in."""
     ends = {"default": MIN_INT64, "ship_time": MAX_INT64}
-    extreme = replace(
-        member(),
+    extreme = member()._replace(
         position={MAX_INT64: MAX_INT64, 0: 0},
         times=ends,
         max_times=ends,
@@ -323,7 +322,7 @@ def test_an_iterator_gives_what_was_there_when_it_began(store: Store) -> None:
 def test_a_record_that_changes_after_its_commit_does_not_change_the_store(store: Store) -> None:
     """The caller's dicts are its own again when the commit returns."""
     position = {0: 1}
-    record = replace(member(), position=position)
+    record = member()._replace(position=position)
     store.commit(replace(of_one_stream(), members=[("id-1", record)]))
 
     position[0] = 99

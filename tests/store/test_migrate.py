@@ -231,7 +231,7 @@ def test_a_database_is_made_only_where_there_is_none(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["sqlite://", "sqlite:///:memory:", "postgresql://db/noted", "nonsense:x"]
+    "url", ["sqlite://", "sqlite:///:memory:", "mysql://db/noted", "nonsense:x"]
 )
 def test_a_url_of_no_store_is_rejected(url: str) -> None:
     """The error tells what a URL looks like."""

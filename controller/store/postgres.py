@@ -1,0 +1,214 @@
+"""What is PostgreSQL's own: its URL, its session that owns, its upsert of many rows at once."""
+
+from __future__ import annotations
+
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from sqlalchemy import create_engine, make_url
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.exc import ArgumentError
+
+from controller.store.owner import Owner
+from controller.store.port import StoreUnavailable
+from controller.store.schema import member
+from controller.store.sql import ROWS_AT_A_TIME, SqlStore
+from noted_time import Rejected
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sqlalchemy import URL, Dialect, Engine, Executable, Table
+    from sqlalchemy.engine.interfaces import DBAPICursor
+    from sqlalchemy.sql.elements import ClauseElement
+
+    from controller.store.port import StreamRecord
+    from controller.store.rows import Row
+    from controller.store.sql import Chains
+
+SAY = "say postgresql://user@host:5432/database"
+
+# A network that swallows what is sent is noticed within seconds; a lost one at once.
+CONNECT: dict[str, Any] = {
+    "application_name": "noted-time",
+    "connect_timeout": 5,
+    "keepalives_idle": 2,
+    "keepalives_interval": 1,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 5000,
+}
+
+_MIGRATING = "SELECT pg_advisory_lock(%s, hashtext(current_schema()))", [int.from_bytes(b"move")]
+
+_LAST_SEQS = """
+SELECT stream_id, key, (
+    SELECT max(seq) FROM mark WHERE mark.stream_id = chain.stream_id AND mark.key = chain.key
+)
+FROM unnest(%s::text[], %s::text[]) chain (stream_id, key)
+"""
+
+
+class PostgresStore(SqlStore):
+    """A `Store` in a PostgreSQL database, which `migrate` has made, for its one owner."""
+
+    local = False
+
+    def __init__(self, url: str) -> None:
+        """Connect when first asked; `streams` and `service_ms` take the database over."""
+        engine = postgres_engine(url)
+        super().__init__(engine, engine, _upsert)
+        self._owner = Owner(lambda: connect(url))
+        self._put_members = _put_all(member, engine.dialect)
+
+    def service_ms(self) -> int:
+        """Return the service clock, as the owner; raises `Standby` where another is."""
+        self._take()
+        return super().service_ms()
+
+    def streams(self) -> list[StreamRecord]:
+        """Return all streams, as the owner; raises `Standby` where another is."""
+        self._take()
+        return super().streams()
+
+    def ping(self) -> None:
+        """Raise `StoreUnavailable` where the session that owns the database was lost."""
+        with self._border():
+            self._owner.session().execute("SELECT")
+
+    def close(self) -> None:
+        """Hand the database back; any call after it raises `StoreUnavailable`."""
+        super().close()
+        self._owner.close()
+
+    def _take(self) -> None:
+        with self._border():
+            self._owner.take()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Any]:
+        """Begin, and commit at the end or undo; what needs no answer is sent ahead of it."""
+        session = self._owner.session()
+        with session.pipeline(), session.transaction():
+            yield session.cursor()
+
+    def _put(self, cursor: DBAPICursor, members: list[Row]) -> None:
+        """Write all members by one statement, in the order of the table's key.
+
+        In binary: as text a row costs this process five times as much.
+        """
+        if members:
+            columns = [list(column) for column in zip(*sorted(members), strict=True)]
+            cursor.execute(self._put_members, columns)
+
+    def _last_seqs(self, cursor: DBAPICursor, chains: Chains) -> dict[tuple[str, str], int]:
+        """Ask for all chains at once, in a cursor that has no other results to give."""
+        if not chains:
+            return {}
+        with cursor.connection.cursor() as asking:
+            asking.execute(_LAST_SEQS, [list(column) for column in zip(*chains, strict=True)])
+            return {(stream_id, key): seq or 0 for stream_id, key, seq in asking}
+
+    def _rows(self, query: Executable) -> Iterator[Any]:
+        """Yield the rows, telling the server now and then that the owner is alive."""
+        for number, row in enumerate(super()._rows(query)):
+            if number % ROWS_AT_A_TIME == 0:
+                with self._border():
+                    self._owner.renew()
+            yield row
+
+
+def is_postgres(url: str) -> bool:
+    """Return whether the URL names a PostgreSQL database.
+
+    >>> is_postgres("postgresql://db/noted"), is_postgres("sqlite:///noted-time.db")
+    (True, False)
+    """
+    return url.startswith(("postgresql://", "postgres://"))
+
+
+def url_of(url: str) -> URL:
+    """Return the parts of a URL of a PostgreSQL database; raises `Rejected`.
+
+    >>> url_of("postgres://noted:secret@db:5432/noted").render_as_string()
+    'postgresql+psycopg://noted:***@db:5432/noted'
+    """
+    try:
+        parts = make_url(url)
+    except (ArgumentError, ValueError):  # which may quote the password
+        raise Rejected(f"the URL of the database cannot be read: {SAY}") from None
+    if not parts.database:
+        raise Rejected(f"{shown(url)!r} names no database: {SAY}")
+    return parts.set(drivername="postgresql+psycopg")
+
+
+def shown(url: str) -> str:
+    """Return a URL as it may be told: without its password.
+
+    >>> shown("postgresql://noted:secret@db/noted")
+    'postgresql://noted:***@db/noted'
+    """
+    return make_url(url).render_as_string()
+
+
+def connect(url: str) -> psycopg.Connection[Any]:
+    """Return a session that commits each statement unless told otherwise."""
+    conninfo = url_of(url).set(drivername="postgresql").render_as_string(hide_password=False)
+    return psycopg.connect(conninfo, autocommit=True, **CONNECT)
+
+
+def postgres_engine(url: str) -> Engine:
+    """Return an engine whose statements take a row's values in the order of its columns."""
+    return create_engine(
+        url_of(url),
+        paramstyle="format",
+        connect_args=CONNECT,
+        pool_size=1,
+        pool_pre_ping=True,
+        hide_parameters=True,
+    )
+
+
+@contextmanager
+def migrating_alone(url: str) -> Iterator[None]:
+    """Keep every other migration away from the database; raises `StoreUnavailable`.
+
+    The lock has a session of its own: the migration's ends with each of its transactions.
+    """
+    try:
+        session = connect(url)
+    except psycopg.Error as error:
+        raise StoreUnavailable(f"{shown(url)}: {error}") from error
+    with closing(session):
+        session.execute(*_MIGRATING)
+        yield
+
+
+def _put_all(table: Table, dialect: Dialect) -> str:
+    """Return the upsert that takes a list for each column."""
+    types = [str(column.type.compile(dialect)).partition(" ")[0] for column in table.columns]
+    lists = ", ".join(f"%b::{type_}[]" for type_ in types)
+    one = str(_upsert(table).compile(dialect=dialect))
+    every = f"SELECT * FROM unnest({lists})"  # noqa: S608 - only the types of our own columns
+    return one.replace(_values(one), every)
+
+
+def _values(insert_of_one: str) -> str:
+    """Return the part of an upsert that gives the values.
+
+    >>> _values("INSERT INTO t (a, b) VALUES (%(a)s, %(b)s) ON CONFLICT (a) DO NOTHING")
+    'VALUES (%(a)s, %(b)s)'
+    """
+    return insert_of_one[insert_of_one.index("VALUES") : insert_of_one.index(" ON CONFLICT")]
+
+
+def _upsert(table: Table) -> ClauseElement:
+    statement = insert(table)
+    replaced = {
+        column.name: statement.excluded[column.name]
+        for column in table.columns
+        if not column.primary_key
+    }
+    return statement.on_conflict_do_update(
+        index_elements=list(table.primary_key.columns), set_=replaced
+    )

