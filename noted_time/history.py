@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 
+NEAR = 32
+"""So far apart are the segments of a usual position; a short search stays in the cache."""
+
+
 class MarkHistory:
     """A gapless run of marks, appended at one end and forgotten at the other.
 
@@ -102,12 +106,12 @@ class MarkHistory:
         count = self._count
         reached = self._reached(position, count)
         bound = self._first_reaching(position, reached, count)
-        return TimeWindow(
-            lower=self._lowers[reached - 1] if reached else None,
-            upper=self._uppers[bound] if bound < count else None,
-            lower_seq=self._first_seq + reached - 1 if reached else None,
-            upper_seq=self._first_seq + bound if bound < count else None,
-        )
+        lower = lower_seq = upper = upper_seq = None
+        if reached:
+            lower, lower_seq = self._lowers[reached - 1], self._first_seq + reached - 1
+        if bound < count:
+            upper, upper_seq = self._uppers[bound], self._first_seq + bound
+        return TimeWindow(lower, upper, lower_seq, upper_seq)
 
     def complete_to(self, time: int) -> Mark:
         """Return the first mark with lower >= `time`; raises `NotCompleteYet`."""
@@ -152,11 +156,13 @@ class MarkHistory:
         """Count the marks whose cut the position reaches."""
         high = count
         for segment, column in self._columns.items():
-            if high == 0:
-                break
             offset = position.get(segment, 0)
-            if column[high - 1] > offset:
-                high = bisect_right(column, offset, 0, high)
+            if high and column[high - 1] > offset:
+                near = high - NEAR
+                if near < 0 or column[near] > offset:
+                    high = bisect_right(column, offset, 0, max(near, 0) or high)
+                else:
+                    high = bisect_right(column, offset, near, high)
         return high
 
     def _first_reaching(self, position: Mapping[int, int], low: int, count: int) -> int:
@@ -167,7 +173,11 @@ class MarkHistory:
                 if offset:
                     return count
             elif low < count and column[low] < offset:
-                low = bisect_left(column, offset, low, count)
+                near = low + NEAR
+                if near < count and column[near] < offset:
+                    low = bisect_left(column, offset, near, count)
+                else:
+                    low = bisect_left(column, offset, low, min(near, count))
         return low
 
     def _mark(self, index: int) -> Mark:
