@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+import structlog
 
 from controller.store.migrate import migrate
 from controller.store.open import open_tokens
@@ -13,6 +14,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from controller.store.tokens import Tokens
+
+
+@pytest.fixture(autouse=True)
+def whole_log() -> Iterator[None]:
+    """Log every level here, whatever other tests have set."""
+    before = structlog.get_config()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(0))
+    yield
+    structlog.configure(**before)
 
 
 @pytest.fixture

@@ -84,8 +84,8 @@ class Door:
         return await self.client.request(method, path, json=body, headers=headers)
 
     async def note(self, token: str | None, *writers: str) -> tuple[int, str]:
-        """Join the stream `s` for these writers."""
-        notes = {"notes": [{"writer": writer} for writer in writers]}
+        """Join the stream `s` for these writers, each with an event in segment 0."""
+        notes = {"notes": [{"writer": writer, "position": {"0": 1}} for writer in writers]}
         return await self.call("POST", "/v1/streams/s/notes", token, notes)
 
 

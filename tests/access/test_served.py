@@ -1,0 +1,267 @@
+"""Tokens, addresses and certificates of a controller in a process of its own."""
+
+from __future__ import annotations
+
+import ssl
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+
+from tests.support.processes import ServeProcess, command, environment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+HERE = Path(__file__).parent
+CERTIFICATE, KEY = HERE / "certificate" / "certificate.pem", HERE / "certificate" / "key.pem"
+TLS = ["--tls-cert", str(CERTIFICATE), "--tls-key", str(KEY)]
+SCHEMATHESIS = HERE.parent / "controller" / "api" / "schemathesis.toml"
+NOTES = {"notes": [{"writer": "UA"}]}
+
+pytestmark = pytest.mark.acceptance
+
+
+def make(directory: Path, *options: str) -> str:
+    """Make a token on the command line."""
+    made = command("token", "create", *options, cwd=directory)
+    assert made.returncode == 0, made.stderr
+    return made.stdout.strip()
+
+
+def bearer(token: str) -> dict[str, str]:
+    """Return the header that shows it."""
+    return {"authorization": f"Bearer {token}"}
+
+
+def within_seconds(holds: Callable[[], bool]) -> bool:
+    """Whether it comes to hold within three seconds."""
+    deadline = time.monotonic() + 3
+    while time.monotonic() < deadline:
+        if holds():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_a_token_that_is_revoked_while_it_serves_is_refused_within_seconds(tmp_path: Path) -> None:
+    """The command works on the database, beside the controller; others go on."""
+    gone, stays = make(tmp_path, "--scope", "admin"), make(tmp_path, "--scope", "admin")
+    with ServeProcess(tmp_path).ready() as controller:
+        url = f"{controller.url}/v1/streams/s"
+        before = [httpx.put(url, headers=bearer(token)).status_code for token in (gone, stays)]
+        revoked = command("token", "revoke", gone.split("_")[1], cwd=tmp_path)
+        refused = within_seconds(lambda: httpx.get(url, headers=bearer(gone)).status_code == 401)
+
+        after = httpx.get(url, headers=bearer(stays)).status_code
+    assert (before, revoked.returncode, refused, after) == ([201, 200], 0, True, 200)
+
+
+def test_the_first_token_that_is_made_while_it_serves_closes_the_door(tmp_path: Path) -> None:
+    """On the hot route as on any other."""
+    with ServeProcess(tmp_path).ready() as controller:
+        url = f"{controller.url}/v1/streams/s"
+        before = [httpx.put(url).status_code, httpx.post(f"{url}/notes", json=NOTES).status_code]
+        make(tmp_path, "--scope", "admin")
+        closed = within_seconds(lambda: httpx.get(url).status_code == 401)
+
+        noted = httpx.post(f"{url}/notes", json=NOTES)
+    assert (before, closed, noted.status_code, noted.headers["www-authenticate"]) == (
+        [201, 200],
+        True,
+        401,
+        "Bearer",
+    )
+
+
+def test_the_hot_route_holds_writers_apart(tmp_path: Path) -> None:
+    """As the other way in does: nothing of a request with a foreign writer is taken."""
+    admin = make(tmp_path, "--scope", "admin")
+    writer = make(tmp_path, "--scope", "write", "--stream", "s", "--writer", "UA")
+    mixed = {"notes": [{"writer": "UA"}, {"writer": "DL"}]}
+    with ServeProcess(tmp_path).ready() as controller:
+        url = f"{controller.url}/v1/streams/s"
+        httpx.put(url, headers=bearer(admin))
+        with httpx.Client(headers=bearer(writer)) as client:  # one connection, one after the other
+            answers = [
+                client.post(f"{url}/notes", json=mixed),
+                client.post(f"{controller.url}/v1/streams/t/notes", json=NOTES),
+                client.post(f"{url}/notes", json=NOTES, headers={"origin": "http://evil.example"}),
+                client.post(f"{url}/notes", json=NOTES, headers=bearer("x")),
+                client.post(f"{url}/notes", content=b"x" * 300_000, headers=bearer("x")),
+                client.get(f"{url}/marks"),
+            ]
+            members = httpx.get(f"{url}/writers", headers=bearer(admin)).json()["writers"]
+            taken = client.post(f"{url}/notes", json=NOTES).status_code
+
+    assert ([answer.json()["code"] for answer in answers], members, taken) == (
+        [
+            "foreign_writer",
+            "forbidden",
+            "foreign_origin",
+            "unauthenticated",
+            "unauthenticated",
+            "forbidden",
+        ],
+        [],
+        200,
+    )
+
+
+def test_the_log_tells_who_was_refused_and_who_administered_but_no_secret(tmp_path: Path) -> None:
+    """Who by the token's id, what, which stream, from where and what came of it."""
+    admin, reader = make(tmp_path, "--scope", "admin"), make(tmp_path, "--scope", "read")
+    stranger = "nt_0123456789ab_" + 43 * "s"
+    with ServeProcess(tmp_path, "--log-level", "debug").ready() as controller:
+        url = f"{controller.url}/v1/streams/s"
+        httpx.put(url, headers=bearer(admin))
+        httpx.get(url, headers=bearer(reader))
+        httpx.delete(url, headers=bearer(reader))
+        httpx.post(f"{url}/notes?x={stranger}", json=NOTES, headers=bearer(stranger))
+        httpx.post(f"{url}/notes", json=NOTES, headers=bearer(reader))
+        httpx.put(url, headers=bearer(admin) | {"origin": "http://evil.example"})
+        controller.stop()
+
+        text, lines = controller.text(), controller.log()
+    names = ("outcome", "who", "what", "stream", "remote")
+    told = [[line[name] for name in names] for line in lines if line["event"] == "audit"]
+    secrets = [token.split("_", 2)[2] for token in (admin, reader, stranger)]
+    assert (told, [secret for secret in secrets if secret in text]) == (
+        [
+            [201, admin.split("_")[1], "PUT /v1/streams/s", "s", "127.0.0.1"],
+            ["forbidden", reader.split("_")[1], "DELETE /v1/streams/s", "s", "127.0.0.1"],
+            ["unauthenticated", "", "POST /v1/streams/s/notes", "s", "127.0.0.1"],
+            ["forbidden", reader.split("_")[1], "POST /v1/streams/s/notes", "s", "127.0.0.1"],
+            ["foreign_origin", "", "PUT /v1/streams/s", "s", "127.0.0.1"],
+        ],
+        [],
+    )
+
+
+def test_without_tokens_only_this_machine_may_call(tmp_path: Path) -> None:
+    """Another address is refused with the sentence that says what to do."""
+    refused = command("serve", "--host", "0.0.0.0", cwd=tmp_path)  # noqa: S104 - it is refused
+
+    says = (
+        "noted-time: 0.0.0.0 can be reached by others, and there is no token: make one with "
+        "`noted-time token create --scope admin`, or say --insecure to let everybody in"
+    )
+    assert (refused.returncode, refused.stderr.splitlines()[-1]) == (1, says)
+
+
+def test_tls_is_served_by_flags(tmp_path: Path) -> None:
+    """Notes go through the same short cut, and plain HTTP gets no answer."""
+    trusted = ssl.create_default_context(cafile=str(CERTIFICATE))
+    with ServeProcess(tmp_path, *TLS).ready() as controller:
+        with httpx.Client(base_url=controller.url, verify=trusted) as client:
+            made = client.put("/v1/streams/s").status_code
+            noted = client.post("/v1/streams/s/notes", json=NOTES).status_code
+        with pytest.raises(httpx.HTTPError):
+            httpx.get(controller.url.replace("https", "http"))
+
+    assert (controller.url.split(":")[0], made, noted) == ("https", 201, 200)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (TLS[:2], "TLS takes a certificate and its key"),
+        ([*TLS[:3], "missing.pem"], "are no certificate and its key"),
+        ([TLS[0], TLS[3], *TLS[2:]], "are no certificate and its key"),
+    ],
+)
+def test_a_certificate_without_its_key_is_told(
+    tmp_path: Path, options: list[str], says: str
+) -> None:
+    """Before anything is served."""
+    refused = command("serve", *options, cwd=tmp_path)
+
+    assert (refused.returncode, says in refused.stderr) == (1, True)
+
+
+def test_tokens_are_listed_without_their_secrets(tmp_path: Path) -> None:
+    """Id, state, rights and label, the oldest first."""
+    options = ["--scope", "write", "--scope", "read", "--stream", "f*", "--writer", "UA"]
+    first = make(tmp_path, *options, "--label", "carrier UA")
+    second = make(tmp_path, "--scope", "admin", "--expires-in", "1s")
+    ids = [token.split("_")[1] for token in (first, second)]
+    revoked = [command("token", "revoke", ids[0], cwd=tmp_path).stdout for _ in range(2)]
+    time.sleep(1)
+    listed = command("token", "list", cwd=tmp_path).stdout
+
+    rows = [line.split("  ") for line in listed.splitlines()]
+    told = [[row[0], row[1].split()[0], *row[3:]] for row in rows]
+    assert (revoked, told) == (
+        [f"Token {ids[0]} is revoked.\n", f"Token {ids[0]} is revoked already.\n"],
+        [
+            [ids[0], "revoked", "read f*; write f* as UA", "carrier UA"],
+            [ids[1], "expired", "administer"],
+        ],
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["revoke", "0123456789ab"], "there is no token '0123456789ab'"),
+        (["create", "--scope", "reed"], "there is no scope 'reed'"),
+        (["create", "--scope", "read", "--expires-in", "soon"], "'soon' is no period"),
+        (["create", "--scope", "read", "--stream", "a?"], "pattern 'a?' is not"),
+        (["create", "--scope", "read", "--database", "memory:"], "name a database"),
+    ],
+)
+def test_a_token_command_that_cannot_be_done_is_told(
+    tmp_path: Path, arguments: list[str], says: str
+) -> None:
+    """In a sentence, with status 1 and no token shown."""
+    done = command("token", *arguments, cwd=tmp_path)
+
+    assert (done.returncode, done.stdout, says in done.stderr) == (1, "", True)
+
+
+def test_schemathesis_finds_nothing_with_a_token(tmp_path: Path) -> None:
+    """Good and bad requests agree with the document, which asks for the token truthfully."""
+    token = make(tmp_path, "--scope", "admin")
+    with ServeProcess(tmp_path).ready() as controller:
+        found = subprocess.run(
+            [
+                *(sys.executable, "-m", "schemathesis.cli"),
+                *("--config-file", str(SCHEMATHESIS)),
+                *("run", f"{controller.url}/openapi.json", "-H", f"Authorization: Bearer {token}"),
+            ],
+            cwd=tmp_path,
+            env=environment(SCHEMATHESIS_HOOKS="tests.controller.api.schema_hooks"),
+            capture_output=True,
+            text=True,
+            timeout=200,
+            check=False,
+        )
+
+    assert (found.returncode, "17 selected / 17 total" in found.stdout) == (0, True), found.stdout
+
+
+def test_schemathesis_finds_nothing_without_a_token(tmp_path: Path) -> None:
+    """Whatever a stranger sends, the answer is one that the document knows."""
+    make(tmp_path, "--scope", "admin")
+    checks = "not_a_server_error,status_code_conformance,content_type_conformance"
+    with ServeProcess(tmp_path).ready() as controller:
+        found = subprocess.run(
+            [
+                *(sys.executable, "-m", "schemathesis.cli"),
+                *("--config-file", str(SCHEMATHESIS)),
+                *("run", f"{controller.url}/openapi.json"),
+                *("--checks", f"{checks},response_schema_conformance"),
+            ],
+            cwd=tmp_path,
+            env=environment(SCHEMATHESIS_HOOKS="tests.controller.api.schema_hooks"),
+            capture_output=True,
+            text=True,
+            timeout=200,
+            check=False,
+        )
+
+    assert (found.returncode, "17 selected / 17 total" in found.stdout) == (0, True), found.stdout
