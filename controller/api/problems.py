@@ -13,7 +13,7 @@ from starlette.routing import compile_path
 
 from controller.api.unfit import MUST_BE_A_NAME, MUST_BE_A_SEGMENT
 from controller.service.access import ForeignWriter
-from controller.store.port import StoreUnavailable
+from controller.store.port import Standby, StoreUnavailable
 from noted_time.errors import (
     Conflict,
     InvalidName,
@@ -52,6 +52,7 @@ KINDS: tuple[tuple[type[Exception], int, str], ...] = (
     (UnknownKey, 404, "unknown_key"),
     (Rejected, 422, "rejected"),
     (Conflict, 409, "conflict"),
+    (Standby, 503, "standby"),
     (StoreUnavailable, 503, "unavailable"),
 )
 """The first that fits counts: status and code of every error that may leave the service."""

@@ -33,7 +33,7 @@ import structlog
 
 from controller.aggregation.draft import Draft
 from controller.aggregation.world import World
-from controller.store.port import StoreUnavailable
+from controller.store.port import Standby, StoreUnavailable
 from noted_time import NotedTimeError
 from noted_time.backoff import Backoff
 
@@ -91,6 +91,7 @@ class Committer:
         """Begin without streams; `start` loads them."""
         self.world = World()
         self.ready = False
+        self.stands_by = False
         self._store = store
         self._clocks = clocks
         self._bell = bell
@@ -106,9 +107,11 @@ class Committer:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Load the streams and begin to commit; raises `StoreUnavailable`."""
-        self._clocks.service.now = await self._in_thread(self._store.service_ms)
-        await self._load()
+        """Load the streams and begin to commit, or stand by; raises `StoreUnavailable`."""
+        try:
+            await self._load()
+        except Standby as standby:
+            self._stand_by(standby)
         self._task = asyncio.create_task(self._run(), name="committer")
 
     async def close(self) -> None:
@@ -122,13 +125,20 @@ class Committer:
 
     def submit(self, work: Callable[[World, Draft], Any], *, last: bool = False) -> Any:  # noqa: ANN401 - as many kinds of answer as of work
         """Queue work; returns a future of its outcome, durable when it is there."""
-        if not self.ready:
-            message = "the database does not answer; try again"
-            raise StoreUnavailable(message)
+        self.check()
         answer = asyncio.get_running_loop().create_future()
         self._queue.append(Job(work, answer, last))
         self._work.set()
         return answer
+
+    def check(self) -> None:
+        """Raise `StoreUnavailable` where no work can be taken, `Standby` where another takes it."""
+        if self.stands_by:
+            message = "another controller serves the database; this one stands by"
+            raise Standby(message)
+        if not self.ready:
+            message = "the database does not answer; try again"
+            raise StoreUnavailable(message)
 
     async def ping(self) -> None:
         """Raise `StoreUnavailable` where the database does not answer."""
@@ -140,6 +150,8 @@ class Committer:
         return len(self._queue)
 
     async def _run(self) -> None:
+        if self.stands_by:
+            await self._reload()
         while True:
             await self._work.wait()
             await asyncio.sleep(0)  # let every request that is parsed already join this batch
@@ -201,7 +213,10 @@ class Committer:
     def _is_quick(self, batch: Batch) -> bool:
         """Whether the loop may wait for this commit; the store has one caller at a time."""
         return (
-            len(batch.members) in QUICK_ROWS and self._last_commit_s < QUICK_S and not self._in_use
+            self._store.local
+            and len(batch.members) in QUICK_ROWS
+            and self._last_commit_s < QUICK_S
+            and not self._in_use
         )
 
     def _timed_commit(self, batch: Batch) -> None:
@@ -211,11 +226,11 @@ class Committer:
         finally:
             self._last_commit_s = perf_counter() - begun
 
-    async def _reload(self, service_ms: int) -> None:
-        """Read the streams anew, however long the database stays away.
+    async def _reload(self, service_ms: int | None = None) -> None:
+        """Read the streams anew, however long the database stays away or belongs to another.
 
         A database that can be read but not written is left alone for longer after each failure,
-        with every request refused at once.
+        with every request refused at once. To stand by needs no pause: the store itself waits.
         """
         self.ready = False
         queue, self._queue = self._queue, []
@@ -225,19 +240,38 @@ class Committer:
             if self._failures > 1:
                 await asyncio.sleep(PATIENCE.delay_s(self._failures - 1, chance=0.0))
             try:
-                await self._load()
+                await self._load(service_ms)
+            except Standby as standby:
+                self._stand_by(standby)
             except Exception as away:  # noqa: BLE001 - without this task nothing would go on
                 log.warning("store_unavailable", error=str(away), failures=self._failures)
             else:
-                self._clocks.service.now = service_ms
                 self._bell.ring_all()  # whether the failed batch was written is not known
                 return
 
-    async def _load(self) -> None:
-        self.world = await self._in_thread(World.load, self._store)
-        self._waiting = {stream.id: stream for stream in self.world}
+    async def _load(self, service_ms: int | None = None) -> None:
+        """Read the streams, and the service clock unless it is known that nobody else moved it."""
+        world = await self._in_thread(World.load, self._store)
+        if service_ms is None or not self._store.local:
+            service_ms = await self._in_thread(self._store.service_ms)
+        self._clocks.service.now = service_ms
+        self.world = world
+        self._waiting = {stream.id: stream for stream in world}
+        if self.stands_by:
+            log.warning("taken_over", streams=len(world))
+        self.stands_by = False
         self.ready = True
         self._work.set()
+
+    def _stand_by(self, standby: Standby) -> None:
+        """Remember nothing, as another controller goes on; whoever waits here is told so."""
+        self._failures = 0
+        if self.stands_by:
+            return
+        log.warning("standing_by", reason=str(standby))
+        self.stands_by = True
+        self.world, self._waiting = World(), {}
+        self._bell.ring_all()
 
     async def _in_thread(self, call: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401 - passes on what it is given
         self._in_use += 1

@@ -34,6 +34,7 @@ log = structlog.get_logger()
 
 TICK_S = 0.1
 KEEP_CLOCK_EVERY_MS = 5_000
+RENEW_EVERY_MS = 1_000
 FORGET_EVERY_MS = 60_000
 
 
@@ -58,10 +59,10 @@ class Controller:
         self._ticker: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Load the streams and serve; raises `StoreUnavailable`."""
+        """Load the streams and serve, or stand by; raises `StoreUnavailable`."""
         await self._committer.start()
         self._ticker = asyncio.create_task(self._tick(), name="ticker")
-        log.info("started", streams=len(self.world))
+        log.info("started", streams=len(self._committer.world))
 
     def let_go(self) -> None:
         """Answer the long polls, so that a shutdown need not wait for them."""
@@ -80,7 +81,9 @@ class Controller:
 
     @property
     def world(self) -> World:
-        """The streams in memory."""
+        """The streams in memory; raises `Standby` where another controller has them."""
+        if self._committer.stands_by:
+            self._committer.check()
         return self._committer.world
 
     def stream(self, name: str) -> StreamState:
@@ -217,20 +220,18 @@ class Controller:
 
     async def check_ready(self) -> None:
         """Raise `StoreUnavailable` where the controller cannot serve."""
-        if not self._committer.ready:
-            message = "the streams are not loaded"
-            raise StoreUnavailable(message)
+        self._committer.check()
         await self._committer.ping()
 
     def measure(self) -> Metrics:
         """Return the metrics, with the gauges of the streams as they are now."""
         metrics = self.metrics
         metrics.count_notes()
-        metrics.streams.set(len(self.world))
+        metrics.streams.set(len(self._committer.world))
         metrics.long_polls.set(len(self._bell))
         for labelled in (metrics.lower, metrics.holders, metrics.members):
             labelled.clear()
-        for stream in self.world:
+        for stream in self._committer.world:
             name = stream.record.name
             metrics.members.labels(name).set(len(stream.aggregator))
             metrics.holders.labels(name).set(len(stream.aggregator.holders()))
@@ -242,19 +243,21 @@ class Controller:
     # Time
 
     async def _tick(self) -> None:
-        kept_at = forgot_at = 0
+        kept_at = forgot_at = self._clocks.read().steady
         while True:
             await asyncio.sleep(TICK_S)
             now = self._clocks.read()
-            timeouts = [stream.aggregator.next_timeout() for stream in self.world]
+            timeouts = [stream.aggregator.next_timeout() for stream in self._committer.world]
             holding = [due for due in timeouts if due is not None]
             if any(due <= now.service for due in holding):
                 await self._try(self._leave_out_the_silent)
-            if holding and now.service - kept_at >= KEEP_CLOCK_EVERY_MS:
-                kept_at = now.service
+            # in a shared database the clock is kept at every turn: it says that the owner is alive
+            every = KEEP_CLOCK_EVERY_MS if self._store.local else RENEW_EVERY_MS
+            if (holding or not self._store.local) and now.steady - kept_at >= every:
+                kept_at = now.steady
                 await self._try(_keep_clock)
-            if now.service - forgot_at >= FORGET_EVERY_MS:
-                forgot_at = now.service
+            if now.steady - forgot_at >= FORGET_EVERY_MS:
+                forgot_at = now.steady
                 await self._try(_forget_old_marks)
 
     async def _try(self, work: Any) -> None:  # noqa: ANN401 - any work
