@@ -7,6 +7,7 @@
     │   ├── InvalidName     a stream, writer, key or reader name outside [A-Za-z0-9._-]{1,249}
     │   ├── InvalidNote     a writer's note was refused; `status` and `last` say why
     │   ├── InvalidScale    a scale event names an unknown or sealed segment
+    │   ├── NotAllowed      the token is missing, counts no more, or lacks the right
     │   ├── UnknownStream   there is no stream of that name
     │   ├── UnknownKey      the stream does not declare that key
     │   └── UnknownReader   the group or its reader never reported
@@ -62,6 +63,10 @@ class InvalidScale(Rejected):
         super().__init__(f"segment {segment}: {reason}")
         self.segment = segment
         self.reason = reason
+
+
+class NotAllowed(Rejected):
+    """No token was shown that counts, or it has not the right; another one may be let in."""
 
 
 class UnknownStream(Rejected):

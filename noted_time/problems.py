@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from noted_time.errors import (
     Conflict,
+    NotAllowed,
     NotCompleteYet,
     NotedTimeError,
     Rejected,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 TRY_LATER = frozenset((408, 425, 429))
 CONFLICT = 409
+NOT_ALLOWED = frozenset((401, 403))
 SERVER_ERROR = 500
 _WORDS = re.compile(r"[A-Za-z0-9_]+")
 
@@ -83,6 +85,8 @@ def _named(problem: Mapping[str, Any], stream: str) -> NotedTimeError | None:
 
 
 def _unnamed(status: int, problem: Mapping[str, Any]) -> NotedTimeError:
+    if status in NOT_ALLOWED:
+        return NotAllowed(_sentence(status, problem))
     kind = Conflict if status == CONFLICT else Rejected
     return kind(_sentence(status, problem))
 

@@ -56,6 +56,7 @@ class ReaderClient:
         url: str,
         stream: str,
         *,
+        token: str | None = None,
         group: str | None = None,
         reader: str | None = None,
         keys: Sequence[str] | None = None,
@@ -68,6 +69,7 @@ class ReaderClient:
     ) -> None:
         """Begin to follow `keys`, by default every declared one.
 
+        `token` is shown to the controller, by default that of the variable NOTED_TIME_TOKEN.
         `wait_ms` (at most 30000) is how long one poll may wait; `refresh_ms` how often a group's
         position is asked for when there is nothing to report. Raises `InvalidName`, or `Rejected`
         where only one of `group` and `reader` is given.
@@ -76,7 +78,7 @@ class ReaderClient:
         self._position: dict[int, int] = {}
         self._advancing = threading.Lock()
         self._closed = False
-        self._connection = Connection(url, stream, transport)
+        self._connection = Connection(url, stream, transport, token)
 
         def repeating(name: str, step: Step, on_failure: Callable[[], None]) -> Repeating:
             named = f"noted-time reader {stream} {name}"

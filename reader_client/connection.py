@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import threading
 from functools import cache
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
+from noted_time.bearer import authorization
 from noted_time.errors import Unreachable
 from noted_time.problems import error_of
 from noted_time.wire import position_to_wire
@@ -31,7 +33,13 @@ class Connection:
     All raise `Unreachable` where there was no answer, `Rejected` or `Conflict` where it was no.
     """
 
-    def __init__(self, url: str, stream: str, transport: httpx.BaseTransport | None) -> None:
+    def __init__(
+        self,
+        url: str,
+        stream: str,
+        transport: httpx.BaseTransport | None,
+        token: str | None = None,
+    ) -> None:
         """Connect with the first call; `transport` takes the place of the network."""
         self._stream = stream
         self._path = f"/v1/streams/{stream}"
@@ -40,6 +48,7 @@ class Connection:
         self._lock = threading.Lock()
         self._http = httpx.Client(
             base_url=url,
+            headers=authorization(token, os.environ),
             timeout=ANSWER_S,
             limits=httpx.Limits(max_connections=None),
             verify=_authorities(),

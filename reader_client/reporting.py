@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from noted_time.errors import Rejected, UnknownStream, Unreachable
+from noted_time.errors import NotAllowed, Rejected, UnknownStream, Unreachable
 from noted_time.wire import position_from_wire
 from reader_client.reports import Reports
 
@@ -125,7 +125,7 @@ class Reporting:
         try:
             answer = self._connection.offline(self._reader.group, self._reader.name, position)
             self._answered(answer)
-        except UnknownStream:
+        except (UnknownStream, NotAllowed):
             raise
         except Rejected:
             pass  # no such reader is online, which is what was asked for
@@ -137,7 +137,7 @@ class Reporting:
     def _refresh(self) -> None:
         try:
             answer = self._connection.group(self._reader.group)
-        except UnknownStream:
+        except (UnknownStream, NotAllowed):
             raise
         except Rejected:
             # The stream was made again and knows no readers.

@@ -62,6 +62,7 @@ class WriterClient:
         stream: str,
         writer: str,
         *,
+        token: str | None = None,
         automatically_note_time: bool = False,
         note_period_ms: int = 1000,
         linger_ms: int = 0,
@@ -73,13 +74,16 @@ class WriterClient:
     ) -> None:
         """Begin to note for `writer`; raises `InvalidName`.
 
+        `token` is shown to the controller, by default that of the variable NOTED_TIME_TOKEN.
         `automatically_note_time` notes `clock()` every `note_period_ms` while the writer is live;
         see `writing` for what that promises. `linger_ms` is the least time between two posts: more
         notes coalesce, and marks come that much later. `timeout_ms` is how long one post may take.
         """
         checked_name("stream", stream)
         self._outbox = Outbox(writer)
-        self._connection = Connection(url, stream, timeout_s=timeout_ms / 1000, transport=transport)
+        self._connection = Connection(
+            url, stream, timeout_s=timeout_ms / 1000, transport=transport, token=token
+        )
         self._clock = clock
         self._open_blocks: dict[object, int] = {}
         self._pid = os.getpid()
@@ -164,7 +168,8 @@ class WriterClient:
         """Wait until all noted so far is durable, at most `timeout` seconds.
 
         Raises the oldest refusal not yet raised (`InvalidNote` with the stored value;
-        `UnknownStream`, whose notes are kept and tried again; `Rejected`), or `Unreachable` when
+        `UnknownStream` and `NotAllowed`, whose notes are kept and tried again; `Rejected`), or
+        `Unreachable` when
         time is up; the notes are kept and tried on then.
         """
         self._check_open()

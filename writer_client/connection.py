@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import httpx
 
+from noted_time.bearer import authorization
 from noted_time.errors import Unreachable
 from noted_time.problems import error_of
 from noted_time.wire import note_to_wire
@@ -22,13 +24,20 @@ class Connection:
     """One keep-alive connection to `/v1/streams/{stream}/notes`."""
 
     def __init__(
-        self, url: str, stream: str, *, timeout_s: float, transport: httpx.BaseTransport | None
+        self,
+        url: str,
+        stream: str,
+        *,
+        timeout_s: float,
+        transport: httpx.BaseTransport | None,
+        token: str | None = None,
     ) -> None:
         """Connect with the first post; `transport` takes the place of the network."""
         self._stream = stream
         self._path = f"/v1/streams/{stream}/notes"
         self._http = httpx.Client(
             base_url=url,
+            headers=authorization(token, os.environ),
             timeout=timeout_s,
             verify=_authorities(),
             transport=transport,

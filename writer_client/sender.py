@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from noted_time.errors import NotedTimeError, Rejected, UnknownStream, Unreachable
+from noted_time.errors import NotAllowed, NotedTimeError, Rejected, UnknownStream, Unreachable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -15,6 +15,13 @@ if TYPE_CHECKING:
     from noted_time.backoff import Backoff
     from noted_time.note import Note
     from writer_client.outbox import Batch, Outbox
+
+
+MENDABLE = (UnknownStream, NotAllowed)
+"""What somebody may mend while the writer goes on: a stream is made, a token becomes known.
+
+Its notes wait for that.
+"""
 
 
 class Post(Protocol):
@@ -81,7 +88,7 @@ class Sender:
             ticket = self._outbox.calls
             self._hurry()
             self._changed.wait_for(
-                lambda: self._outbox.durable_through >= ticket or self._unknown_stream,
+                lambda: self._outbox.durable_through >= ticket or self._may_be_mended,
                 max(0.0, deadline - time.monotonic()),
             )
             self._raise_refused()
@@ -109,14 +116,14 @@ class Sender:
         self._changed.notify_all()
 
     @property
-    def _unknown_stream(self) -> bool:
-        return isinstance(self._failed, UnknownStream)
+    def _may_be_mended(self) -> bool:
+        return isinstance(self._failed, MENDABLE)
 
     def _raise_refused(self) -> None:
         refused = self._outbox.pop_refused()
         if refused is not None:
             raise refused
-        if isinstance(self._failed, UnknownStream):
+        if isinstance(self._failed, MENDABLE):
             raise self._failed
 
     # The thread
@@ -175,10 +182,9 @@ class Sender:
 
     def _fail(self, batch: Batch, error: NotedTimeError) -> None:
         with self.lock:
-            if isinstance(error, Rejected) and not isinstance(error, UnknownStream):
+            if isinstance(error, Rejected) and not isinstance(error, MENDABLE):
                 self._outbox.dropped(error)
             else:
-                # A stream may be created after its writers: they wait for it.
                 self._outbox.put_back(batch)
             self._failures += 1
             self._failed = error

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from noted_time.backoff import LONGEST_RETRY_AFTER_S, Backoff
 from noted_time.errors import (
     Conflict,
+    NotAllowed,
     NotCompleteYet,
     NotedTimeError,
     Rejected,
@@ -27,7 +28,8 @@ URN = "urn:noted-time:problem:"
     ("status", "problem", "kind"),
     [
         (400, {}, Rejected),
-        (403, {"title": "Forbidden"}, Rejected),
+        (401, {}, NotAllowed),
+        (403, {"title": "Forbidden"}, NotAllowed),
         (404, {"type": URN + "unknown_stream"}, UnknownStream),
         (404, {"type": URN + "not_complete_yet", "complete_to": 9, "lower": None}, NotCompleteYet),
         (404, {"type": "about:blank"}, Rejected),
