@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -41,6 +41,14 @@ CONNECT: dict[str, Any] = {
 
 _MIGRATING = "SELECT pg_advisory_lock(%s, hashtext(current_schema()))", [int.from_bytes(b"move")]
 
+COPIED = 500
+"""From how many members on they are copied and merged, which is a third faster at 5000.
+
+Below, one statement with its rows saves the turns.
+"""
+
+_INCOMING = "CREATE TEMPORARY TABLE IF NOT EXISTS incoming (LIKE member) ON COMMIT DELETE ROWS"
+
 _LAST_SEQS = """
 SELECT stream_id, key, (
     SELECT max(seq) FROM mark WHERE mark.stream_id = chain.stream_id AND mark.key = chain.key
@@ -59,7 +67,10 @@ class PostgresStore(SqlStore):
         engine = postgres_engine(url)
         super().__init__(engine, engine, _upsert)
         self._owner = Owner(lambda: connect(url))
-        self._put_members = _put_all(member, engine.dialect)
+        upsert = str(_upsert(member).compile(dialect=engine.dialect))
+        values = _values(upsert)
+        self._put_members = upsert.replace(values, _unnested(member, engine.dialect))
+        self._merge = upsert.replace(values, "SELECT * FROM incoming")
 
     def service_ms(self) -> int:
         """Return the service clock, as the owner; raises `Standby` where another is."""
@@ -86,19 +97,27 @@ class PostgresStore(SqlStore):
             self._owner.take()
 
     @contextmanager
-    def _transaction(self) -> Iterator[Any]:
-        """Begin, and commit at the end or undo; what needs no answer is sent ahead of it."""
-        session = self._owner.session()
-        with session.pipeline(), session.transaction():
-            yield session.cursor()
+    def _transaction(self, members: int) -> Iterator[Any]:
+        """Begin, and commit at the end or undo.
 
-    def _put(self, cursor: DBAPICursor, members: list[Row]) -> None:
-        """Write all members by one statement, in the order of the table's key.
-
-        In binary: as text a row costs this process five times as much.
+        What needs no answer is sent ahead of it, unless rows are to be copied, which takes turns.
         """
-        if members:
-            columns = [list(column) for column in zip(*sorted(members), strict=True)]
+        session = self._owner.session()
+        ahead = session.pipeline() if members < COPIED else nullcontext()
+        with ahead, session.transaction(), session.cursor() as cursor:
+            yield cursor
+
+    def _put(self, cursor: Any, members: list[Row]) -> None:  # noqa: ANN401 - psycopg's own
+        """Write all members by one statement, in the order of the table's key."""
+        members.sort()
+        if len(members) >= COPIED:
+            cursor.execute(_INCOMING)
+            with cursor.copy("COPY incoming FROM STDIN") as copy:
+                for row in members:
+                    copy.write_row(row)
+            cursor.execute(self._merge)
+        elif members:
+            columns = [list(column) for column in zip(*members, strict=True)]
             cursor.execute(self._put_members, columns)
 
     def _last_seqs(self, cursor: DBAPICursor, chains: Chains) -> dict[tuple[str, str], int]:
@@ -184,13 +203,14 @@ def migrating_alone(url: str) -> Iterator[None]:
         yield
 
 
-def _put_all(table: Table, dialect: Dialect) -> str:
-    """Return the upsert that takes a list for each column."""
+def _unnested(table: Table, dialect: Dialect) -> str:
+    """Return the query of rows from a list for each column.
+
+    In binary: as text a row costs this process five times as much.
+    """
     types = [str(column.type.compile(dialect)).partition(" ")[0] for column in table.columns]
     lists = ", ".join(f"%b::{type_}[]" for type_ in types)
-    one = str(_upsert(table).compile(dialect=dialect))
-    every = f"SELECT * FROM unnest({lists})"  # noqa: S608 - only the types of our own columns
-    return one.replace(_values(one), every)
+    return f"SELECT * FROM unnest({lists})"  # noqa: S608 - only the types of our own columns
 
 
 def _values(insert_of_one: str) -> str:

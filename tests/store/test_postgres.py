@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,9 +16,9 @@ from controller.store import owner
 from controller.store.migrate import check, check_models, make_where_new, migrate, revision
 from controller.store.open import open_store
 from controller.store.port import Batch, Standby, StoreUnavailable
-from controller.store.postgres import PostgresStore
+from controller.store.postgres import COPIED, PostgresStore
 from controller.store.schema import REVISION
-from noted_time import Rejected
+from noted_time import Conflict, Rejected
 from tests.support.postgres import PASSWORD
 from tests.support.stored import mark, member, of_one_stream, seqs, stream
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from noted_time import MemberRecord
     from tests.support.postgres import Server
 
 # Takes the database, commits mark 1, and says so; then it waits for a line before each further one.
@@ -44,6 +46,11 @@ for n, _ in enumerate(sys.stdin, 2):
     except Exception as error:
         print(type(error).__name__, flush=True)
 """
+
+
+def by_name(record: MemberRecord) -> str:
+    """Return what members are ordered by."""
+    return record.writer
 
 
 @pytest.fixture
@@ -88,6 +95,34 @@ def taken_over(store: PostgresStore, patience_s: float = 2 * owner.LEASE_MS / 10
             assert time.monotonic() - begun < patience_s
         else:
             return time.monotonic() - begun
+
+
+@pytest.mark.parametrize("count", [COPIED - 1, COPIED], ids=["listed", "copied"])
+def test_a_batch_of_any_size_is_given_back(store: PostgresStore, count: int) -> None:
+    """Few members go with their statement, many are copied; whatever characters they have."""
+    odd = [member("tab\t"), member("line\nend"), member("back\\slash"), member("\\N"), member("✈")]
+    members = [*odd, *(member(f"writer-{n:05}") for n in range(count - len(odd)))]
+    store.commit(replace(of_one_stream(), members=[("id-1", each) for each in members]))
+    later = [each._replace(state="left", position={9: 1}) for each in members]
+
+    store.commit(Batch(2, members=[("id-1", each) for each in later], marks=[mark(1)]))
+
+    assert (list(store.members("id-1")), seqs(store)) == (sorted(later, key=by_name), [1])
+
+
+@pytest.mark.parametrize("count", [COPIED - 1, COPIED], ids=["listed", "copied"])
+def test_of_many_members_with_one_of_no_stream_none_is_written(
+    store: PostgresStore, count: int
+) -> None:
+    """The batch is a conflict as a whole, and the next one is taken."""
+    store.commit(of_one_stream())
+    members = [("id-1", member(f"writer-{n}")) for n in range(count - 1)]
+    with pytest.raises(Conflict):
+        store.commit(Batch(2, members=[*members, ("id-9", member())]))
+
+    store.commit(Batch(3, members=[("id-1", member())]))
+
+    assert (store.service_ms(), list(store.members("id-1"))) == (3, [member()])
 
 
 def test_a_lost_session_takes_no_batch(store: PostgresStore, server: Server, url: str) -> None:
