@@ -71,3 +71,13 @@ async def test_few_notes_and_large_batches_are_committed_on_a_thread(count: int)
         await tell_many(controller, count)
 
     assert store.in_the_loop[:2] == [False, False]
+
+
+async def test_a_database_that_is_shared_is_never_waited_for_in_the_loop() -> None:
+    """Its network may be slow at any moment, whatever the last commit took."""
+    store = TimedStore()
+    store.local = False
+    async with serving(store) as controller:
+        await tell_many(controller)
+
+    assert not any(store.in_the_loop)
