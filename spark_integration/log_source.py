@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
@@ -28,6 +28,7 @@ from spark_integration.admission import (
 from spark_integration.log_files import LogFile, LogFiles
 from spark_integration.log_rows import RowShape, log_schema
 from spark_integration.offsets import LogOffset
+from spark_integration.options import TOKEN
 from spark_integration.release import Releaser
 
 if TYPE_CHECKING:
@@ -103,7 +104,8 @@ class LogSource(DataSource):
 
     def streamReader(self, schema: StructType) -> LogReader:  # noqa: N802 - Spark's name
         """Return the reader of one run of a query."""
-        return LogReader(self.query, RowShape(schema, self.query.event_time))
+        shape = RowShape(schema, self.query.event_time)
+        return LogReader(self.query, shape, self.options.get(TOKEN))
 
 
 class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -113,7 +115,8 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     first offset is asked for.
     """
 
-    def __init__(self, query: LogQuery, shape: RowShape) -> None:
+    def __init__(self, query: LogQuery, shape: RowShape, token: str | None = None) -> None:
+        self._bearer = token
         self._query = query
         self._shape = shape
         self._stated = False
@@ -130,7 +133,13 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         from spark_integration.marks_feed import ControllerFeed  # noqa: PLC0415
 
         query = self._query
-        return Releaser(ControllerFeed(query.controller_url, query.stream, query.key))
+        return Releaser(
+            ControllerFeed(query.controller_url, query.stream, query.key, token=self._bearer)
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what the workers need, which is no token."""
+        return {**self.__dict__, "_bearer": None}
 
     # Planning
 

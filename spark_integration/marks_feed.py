@@ -60,12 +60,20 @@ class ControllerFeed:
     An unnamed key is the only one the stream declares, or `default`.
     """
 
-    def __init__(self, url: str, stream: str, key: str | None, *, wait_ms: int = WAIT_MS) -> None:
+    def __init__(
+        self,
+        url: str,
+        stream: str,
+        key: str | None,
+        *,
+        token: str | None = None,
+        wait_ms: int = WAIT_MS,
+    ) -> None:
         """Begin with nothing; no connection is made before `begin`.
 
         `wait_ms` is how long one poll may wait; a stream made again is noticed that late.
         """
-        self._connection = Connection(url, stream, None)
+        self._connection = Connection(url, stream, None, token)
         self._key = key
         self._wait_ms = wait_ms
         self._news = threading.Condition()

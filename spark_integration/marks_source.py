@@ -7,7 +7,7 @@ import json
 import uuid
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark import cloudpickle
@@ -16,6 +16,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 from pyspark.sql.types import StructField, StructType, TimestampType
 
 from spark_integration.offsets import MarksOffset
+from spark_integration.options import TOKEN
 from spark_integration.query_progress import QueryProgress
 from spark_integration.release import Releaser
 from spark_integration.watermark import instant
@@ -90,7 +91,7 @@ class MarksSource(DataSource):
 
     def streamReader(self, schema: StructType) -> MarksReader:  # noqa: ARG002, N802 - Spark's names
         """Return the reader of one run of a query."""
-        return MarksReader(self.query)
+        return MarksReader(self.query, self.options.get(TOKEN))
 
 
 class MarksReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -99,10 +100,15 @@ class MarksReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     That is one micro-batch after the events themselves, and never before them.
     """
 
-    def __init__(self, query: MarksQuery) -> None:
+    def __init__(self, query: MarksQuery, token: str | None = None) -> None:
+        self._bearer = token
         self._query = query
         self._stated = False
         self._available_now = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what the workers need, which is no token."""
+        return {**self.__dict__, "_bearer": None}
 
     @cached_property
     def _token(self) -> str:
@@ -118,7 +124,9 @@ class MarksReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         from spark_integration.marks_feed import ControllerFeed  # noqa: PLC0415
 
         query = self._query
-        return Releaser(ControllerFeed(query.controller_url, query.stream, query.key))
+        return Releaser(
+            ControllerFeed(query.controller_url, query.stream, query.key, token=self._bearer)
+        )
 
     def initialOffset(self) -> Json:  # noqa: N802 - Spark's name
         """Return an offset with a token of its own and no mark."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from noted_time.settings import checked_name
 from spark_integration.log_rows import with_mark_time
 from spark_integration.log_source import OPTION, LogQuery, LogSource
+from spark_integration.options import TOKEN
 from spark_integration.watermark import events_of_scan
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ def read_noted_log(  # noqa: PLR0913 - the options of a source; all but three ar
     *,
     controller_url: str,
     event_time: str,
+    token: str | None = None,
     key: str | None = None,
     strict: bool = True,
     max_rows_per_trigger: int | None = None,
@@ -44,6 +46,10 @@ def read_noted_log(  # noqa: PLR0913 - the options of a source; all but three ar
     safe one, stays 1 ms below the lower: nothing is lost to joins and deduplication either, and a
     window that ends at the lower itself waits for the next mark. `strict=False` is exact for
     windowed aggregations, and for them alone.
+
+    `token` is that of a reader. It is in no plan, checkpoint or task, but in the driver's memory;
+    by default it is the one in the variable NOTED_TIME_TOKEN of the environment that the driver was
+    started in.
 
     `columns` are those that are read, all by default: Spark does not tell a Python source which
     ones a query needs. `schema` is that of the events, by default that of the log's first file.
@@ -68,6 +74,8 @@ def read_noted_log(  # noqa: PLR0913 - the options of a source; all but three ar
     )
     spark.dataSource.register(LogSource)
     reader = spark.readStream.format(LogSource.name()).option(OPTION, query.to_option())
+    if token is not None:
+        reader = reader.option(TOKEN, token)
     if schema is not None:
         reader = reader.schema(with_mark_time(schema))
     return events_of_scan(reader.load(), event_time, remember_ms)

@@ -10,6 +10,7 @@ from pyspark.sql.types import TimestampType
 from noted_time import Rejected
 from noted_time.settings import checked_name
 from spark_integration.marks_source import OPTION, MarksQuery, MarksSource
+from spark_integration.options import TOKEN
 from spark_integration.positions import KafkaTopic
 from spark_integration.watermark import DELAY, IS_MARK, events_of_union
 
@@ -27,6 +28,7 @@ def with_noted_watermark(  # noqa: PLR0913 - the options of a source; all but tw
     stream: str,
     controller_url: str,
     progress: str,
+    token: str | None = None,
     position: PositionOf | None = None,
     key: str | None = None,
     strict: bool = True,
@@ -39,8 +41,8 @@ def with_noted_watermark(  # noqa: PLR0913 - the options of a source; all but tw
     it stands there in JSON, to segment → exclusive offset; by default a Kafka topic named like the
     stream.
 
-    A mark comes one micro-batch after the events that it covers. `key`, `strict` and `remember_ms`
-    are as in `read_noted_log`.
+    A mark comes one micro-batch after the events that it covers. `token`, `key`, `strict`
+    and `remember_ms` are as in `read_noted_log`.
 
     Raises `Rejected` where `event_time` is no timestamp or `events` have a watermark already: a
     union with watermarks on both sides would stand still on a quiet stream.
@@ -54,16 +56,21 @@ def with_noted_watermark(  # noqa: PLR0913 - the options of a source; all but tw
         key=key,
         strict=strict,
     )
-    union = _marks(events, event_time, query).union(events.withColumn(IS_MARK, F.lit(col=False)))
+    marks = _marks(events, event_time, query, token)
+    union = marks.union(events.withColumn(IS_MARK, F.lit(col=False)))
     return events_of_union(union, event_time, remember_ms)
 
 
-def _marks(events: DataFrame, event_time: str, query: MarksQuery) -> DataFrame:
+def _marks(events: DataFrame, event_time: str, query: MarksQuery, token: str | None) -> DataFrame:
     """Return the marks in the shape of the events; first in a union, whose watermark is theirs."""
     spark = events.sparkSession
     spark.dataSource.register(MarksSource)
-    marks = spark.readStream.format(MarksSource.name()).option(OPTION, query.to_option()).load()
-    timed = marks.withColumnRenamed("time", event_time).withWatermark(event_time, "0 seconds")
+    source = spark.readStream.format(MarksSource.name()).option(OPTION, query.to_option())
+    if token is not None:
+        source = source.option(TOKEN, token)
+    timed = (
+        source.load().withColumnRenamed("time", event_time).withWatermark(event_time, "0 seconds")
+    )
     columns = (_of_mark(field, event_time) for field in events.schema)
     return timed.select(*columns, F.lit(col=True).alias(IS_MARK))
 

@@ -46,6 +46,7 @@ class PositionListener(StreamingQueryListener):
         group: str,
         reader: str,
         *,
+        token: str | None = None,
         position: PositionOf | None = None,
         query_name: str | None = None,
     ) -> None:
@@ -53,10 +54,12 @@ class PositionListener(StreamingQueryListener):
 
         `position` maps a source's offset to segment → exclusive offset and raises `Rejected` for a
         source of another stream; by default file logs and Kafka topics of the stream's name.
+        `token` is that of a reader, by default the one in the variable NOTED_TIME_TOKEN.
         """
         for what, name in ("stream", stream), ("group", group), ("reader", reader):
             checked_name(what, name)
         self._reader = (url, stream, group, reader)
+        self._bearer = token
         self._position_of = (position,) if position else (NotedLog(stream), KafkaTopic(stream))
         self._query_name = query_name
         self._positions: dict[str, dict[int, int]] = {}
@@ -64,7 +67,15 @@ class PositionListener(StreamingQueryListener):
     @cached_property
     def _client(self) -> ReaderClient:
         url, stream, group, reader = self._reader
-        return ReaderClient(url, stream, group=group, reader=reader, keys=(), refresh_ms=REFRESH_MS)
+        return ReaderClient(
+            url,
+            stream,
+            token=self._bearer,
+            group=group,
+            reader=reader,
+            keys=(),
+            refresh_ms=REFRESH_MS,
+        )
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
         """Wait for the first progress."""

@@ -26,6 +26,7 @@ class MarksServer:
         self.streams: dict[str, StreamOfMarks] = {}
         self.changed = threading.Condition()
         self.reports: list[tuple[str, str, dict[str, Any]]] = []
+        self.shown: set[str | None] = set()
         self._port = 0
         self.start()
 
@@ -160,6 +161,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.do_PUT()
 
     def _reply(self, status: int, body: dict[str, Any]) -> None:
+        self.served.shown.add(self.headers.get("Authorization"))
         text = json.dumps(body).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")

@@ -26,6 +26,7 @@ class NotedStream:
     def __init__(self, root: Path, name: str, server: MarksServer, *keys: str) -> None:
         self.root = root
         self.name = name
+        self.server = server
         self.marks: StreamOfMarks = server.stream(name, *keys)
         self.position: dict[int, int] = {}
         self._written: dict[str, dict[int, int]] = {}

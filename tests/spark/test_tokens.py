@@ -1,0 +1,99 @@
+"""How a query shows its token, and where the token is not."""
+
+from __future__ import annotations
+
+import pickle
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.sql.types import StructField, StructType, TimestampType
+
+from spark_integration import PositionListener, with_noted_watermark
+from spark_integration.log_source import OPTION, LogQuery, LogSource
+from spark_integration.marks_source import MarksQuery, MarksSource
+from spark_integration.options import TOKEN
+from tests.support.waiting import eventually
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from tests.spark.conftest import Reads
+    from tests.support.marks_server import MarksServer
+    from tests.support.noted_stream import NotedStream
+    from tests.support.query_output import QueryOutput
+
+pytestmark = pytest.mark.spark
+
+SECRET = "nt_0123456789ab_s3cr3t"  # noqa: S105 - of nobody
+
+
+def test_a_query_shows_its_token_and_writes_it_nowhere(
+    read: Reads,
+    flights: NotedStream,
+    output: QueryOutput,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Neither into its plan nor into its checkpoint."""
+    events = read(flights.begun(), token=SECRET)
+    flights.append(0, (1000, "a"))
+    output.catch_up(events.select("name"))
+    events.explain(extended=True)
+    plan = capsys.readouterr().out
+
+    written = [p for p in tmp_path.rglob("*") if p.is_file() and SECRET.encode() in p.read_bytes()]
+    shown = flights.server.shown
+    assert (shown, "noted_log" in plan, SECRET in plan, written) == (
+        {f"Bearer {SECRET}"},
+        True,
+        False,
+        [],
+    )
+
+
+def test_marks_for_another_source_are_asked_for_with_the_token(
+    spark: SparkSession, controller: MarksServer, output: QueryOutput, tmp_path: Path
+) -> None:
+    """Likewise neither in a plan nor in a checkpoint."""
+    controller.stream("ticks")
+    source = spark.readStream.format("rate-micro-batch")
+    timed = with_noted_watermark(
+        source.options(rowsPerBatch=1, startTimestamp=0, numPartitions=1).load(),
+        "timestamp",
+        stream="ticks",
+        position=lambda offset: {0: offset["offset"]},
+        controller_url=controller.url,
+        progress=str(output.checkpoint),
+        token=SECRET,
+    )
+    query = output.start(timed)
+    eventually(lambda: controller.shown, {f"Bearer {SECRET}"})
+    query.stop()
+
+    written = [p for p in tmp_path.rglob("*") if p.is_file() and SECRET.encode() in p.read_bytes()]
+    assert (controller.shown, written) == ({f"Bearer {SECRET}"}, [])
+
+
+def test_workers_are_given_no_token() -> None:
+    """A reader is pickled for them without it."""
+    log = LogQuery("/log", "flights", "http://127.0.0.1", "time")
+    marks = MarksQuery("flights", "http://127.0.0.1", "/checkpoint", "")
+    log_source = LogSource({OPTION: log.to_option(), TOKEN: SECRET})
+    marks_source = MarksSource({OPTION: marks.to_option(), TOKEN: SECRET})
+    schema = StructType([StructField("time", TimestampType())])
+    readers = [source.streamReader(schema) for source in (log_source, marks_source)]
+
+    held = [(reader._bearer, pickle.loads(pickle.dumps(reader))._bearer) for reader in readers]  # noqa: S301 - our own
+    assert held == [(SECRET, None)] * 2
+
+
+def test_a_listener_reports_with_its_token(controller: MarksServer) -> None:
+    """As a reader does."""
+    listener = PositionListener(controller.url, "flights", "g", "r", token=SECRET)
+    listener._client.advance({0: 5})
+    shown = eventually(lambda: controller.shown, {f"Bearer {SECRET}"})
+    listener.close()
+
+    assert shown
