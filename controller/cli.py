@@ -54,7 +54,7 @@ Database = Annotated[
     typer.Option(
         envvar="NOTED_TIME_DATABASE",
         help="Where notes and marks are kept: sqlite:///FILE (four slashes for an absolute path), "
-        "or memory: for a trial that forgets.",
+        "postgresql://USER@HOST/DATABASE, or memory: for a trial that forgets.",
     ),
 ]
 

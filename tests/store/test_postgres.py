@@ -14,12 +14,14 @@ import pytest
 
 from controller.store import owner
 from controller.store.migrate import check, check_models, make_where_new, migrate, revision
-from controller.store.open import open_store
+from controller.store.open import open_store, open_tokens
 from controller.store.port import Batch, Standby, StoreUnavailable
 from controller.store.postgres import COPIED, PostgresStore
 from controller.store.schema import REVISION
+from controller.store.tokens import TokenRecord
 from noted_time import Conflict, Rejected
 from tests.support.postgres import PASSWORD
+from tests.support.processes import ROOT
 from tests.support.stored import mark, member, of_one_stream, seqs, stream
 
 if TYPE_CHECKING:
@@ -57,6 +59,7 @@ def by_name(record: MemberRecord) -> str:
 def url(server: Server, emptied: str) -> str:
     """A migrated database with nothing in it."""
     server.execute("DELETE FROM stream", emptied)
+    server.execute("DELETE FROM token", emptied)
     server.execute("UPDATE service_clock SET service_ms = 0", emptied)
     return emptied
 
@@ -296,6 +299,33 @@ def test_an_older_schema_is_to_be_migrated_and_the_password_is_not_told(server: 
         f"the schema of {told} is at 0000, older than {REVISION}: "
         f"run `noted-time migrate --database '{told}'`"
     )
+
+
+def test_alembic_itself_finds_the_migrations(server: Server) -> None:
+    """Its command line works in the database that it is given, as developers use it."""
+    url = server.make_database()
+    alembic = [sys.executable, "-m", "alembic", "-x", f"database={url}"]
+    for command in (["upgrade", "head"], ["check"]):
+        subprocess.run([*alembic, *command], cwd=ROOT, check=True, capture_output=True)
+
+    assert revision(url) == REVISION
+
+
+def test_tokens_are_kept_while_a_controller_serves(store: PostgresStore, url: str) -> None:
+    """To make or revoke one takes no ownership from anybody."""
+    record = TokenRecord("id-of-token", "digest", {"admin": True}, "mine", 5)
+    with closing(open_tokens(url)) as tokens:
+        tokens.add(record)
+        with pytest.raises(Conflict):
+            tokens.add(record)
+        revoked = tokens.revoke(record.id, 7)
+        store.commit(of_one_stream())
+
+        assert (revoked, tokens.counts(), tokens.all()) == (
+            True,
+            (1, 1),
+            [replace(record, revoked_at=7)],
+        )
 
 
 def test_tables_are_made_only_where_there_are_none(server: Server) -> None:

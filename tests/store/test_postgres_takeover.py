@@ -93,6 +93,17 @@ def test_who_stands_by_lives_but_is_not_ready(standby: ServeProcess) -> None:
     assert (status(standby, "/healthz"), told) == (200, {(503, "1", "standby")})
 
 
+def test_two_controllers_start_on_an_empty_database_at_once(tmp_path: Path, url: str) -> None:
+    """One makes the tables, one serves, and neither fails."""
+    with (
+        ServeProcess(tmp_path, "--database", url) as one,
+        ServeProcess(tmp_path, "--database", url) as other,
+    ):
+        found = [status(each.ready(), "/readyz") for each in (one, other)]
+
+    assert sorted(found) == [200, 503]
+
+
 def test_who_stands_by_takes_over_when_the_owner_is_killed(
     owner: ServeProcess, standby: ServeProcess
 ) -> None:
