@@ -2,18 +2,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import psycopg
 import pytest
 import structlog
 
 from controller.store.migrate import migrate
 from controller.store.open import open_tokens
 from controller.store.tokens import MemoryTokens
+from tests.support.postgres import Server, binaries
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from controller.store.tokens import Tokens
+
+
+KINDS = ["memory", "sqlite", "postgres"] if binaries() else ["memory", "sqlite"]
 
 
 @pytest.fixture(autouse=True)
@@ -39,12 +44,32 @@ def database(tmp_path: Path) -> str:
     return url
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(scope="session")
+def shared() -> Iterator[str]:
+    """The URL of a migrated database in a PostgreSQL server of this session."""
+    directory = binaries()
+    assert directory
+    with Server(directory) as running:
+        url = running.make_database()
+        migrate(url)
+        yield url
+
+
+@pytest.fixture
+def emptied(shared: str) -> str:
+    """The same, without tokens."""
+    with psycopg.connect(shared) as connection:
+        connection.execute("DELETE FROM token")
+    return shared
+
+
+@pytest.fixture(params=KINDS)
 def tokens(request: pytest.FixtureRequest) -> Iterator[Tokens]:
     """No tokens yet, of each kind."""
     if request.param == "memory":
         yield MemoryTokens()
         return
-    opened = open_tokens(request.getfixturevalue("database"))
+    url = request.getfixturevalue("database" if request.param == "sqlite" else "emptied")
+    opened = open_tokens(url)
     yield opened
     opened.close()
