@@ -146,12 +146,22 @@ def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "names"),
     [
-        ([], ["serve", "migrate", "demo", "Watermarks that the writers vouch for."]),
+        ([], ["serve", "migrate", "token", "demo", "Watermarks that the writers vouch for."]),
         (
             ["serve"],
             ["--database", "--host", "--port", "--log-level", "--log-format"]
             + [f"NOTED_TIME_{n}" for n in ("DATABASE", "HOST", "PORT", "LOG_LEVEL", "LOG_FORMAT")]
             + ["sqlite:///FILE", "curl -X PUT"],
+        ),
+        (
+            ["serve"],
+            ["--tls-cert", "--tls-key", "--require-token", "--insecure"]
+            + [f"NOTED_TIME_{n}" for n in ("TLS_CERT", "TLS_KEY", "REQUIRE_TOKEN", "INSECURE")],
+        ),
+        (["token"], ["create", "list", "revoke"]),
+        (
+            ["token", "create"],
+            ["--scope", "--stream", "--writer", "--expires-in", "--label", "--database"],
         ),
         (["migrate"], ["--database", "NOTED_TIME_DATABASE"]),
     ],
@@ -174,7 +184,7 @@ def test_the_log_is_json_off_a_terminal(tmp_path: Path) -> None:
 
         lines = controller.log()
     events = [line["event"] for line in lines if {"timestamp", "level"} <= line.keys()]
-    assert events == ["starting", "started", "serving", "stream_created", "stopped"]
+    assert events == ["starting", "started", "serving", "stream_created", "audit", "stopped"]
 
 
 def test_the_log_can_be_for_people(tmp_path: Path) -> None:

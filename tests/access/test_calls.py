@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from controller.api.access import Gate
 from controller.api.app import create_api
@@ -244,6 +245,23 @@ def test_what_is_no_known_call_needs_the_right_to_administer(method: str, parts:
         expected = "administer" if method != "GET" else "read"
 
     assert needed(method, path).right == expected
+
+
+async def test_a_stranger_writes_no_lines_of_its_own_into_the_log() -> None:
+    """Whatever it calls, the log has it in one short line of ASCII, and without its query."""
+    guarded = Guarded()
+    guarded.token("admin")
+    async with behind(guarded.gate) as door:
+        with capture_logs() as logs:
+            await door.call("GET", "/v1/streams/a%0a%1b[2J\u00e4" + 500 * "x" + "?token=secret")
+
+    (line,) = logs
+    text = line["what"] + line["stream"]
+    assert (text.isascii() and text.isprintable(), len(text) < 700, "secret" in text) == (
+        True,
+        True,
+        False,
+    )
 
 
 async def test_two_headers_are_none() -> None:
