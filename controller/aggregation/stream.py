@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from controller.aggregation.census import Census
 from noted_time import (
     Accepted,
     Aggregator,
@@ -39,6 +40,7 @@ class StreamState:
         self.histories = {key: MarkHistory() for key in record.settings.keys}
         self.groups: dict[str, ReaderGroup] = {}
         self.scale_events: list[ScaleEvent] = []
+        self.census = Census()
         self._next_mark_at: dict[str, int] = {}
 
     @classmethod
@@ -55,7 +57,7 @@ class StreamState:
                 history.append(appended.mark)
                 last[key] = (appended.mark, appended.appended_at)
         stream.aggregator = Aggregator(record.settings, succession, last, record.declared_at)
-        stream.aggregator.restore(store.members(record.id))
+        stream.aggregator.restore(stream.census.loading(store.members(record.id)))
         for reader in store.readers(record.id):
             group = stream.groups.setdefault(reader.group, ReaderGroup())
             group.report(reader.reader, reader.position)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from fastapi import APIRouter, Response
 from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
@@ -32,5 +34,6 @@ async def ready(controller: ControllerDep) -> Response:
 )
 async def metrics(controller: ControllerDep) -> Response:
     """Return the metrics in Prometheus' text format."""
-    text = generate_latest(controller.measure().registry)
+    # in a thread: the text of a thousand streams takes longer than a note may wait
+    text = await asyncio.to_thread(generate_latest, controller.measure())
     return Response(text, media_type=CONTENT_TYPE_LATEST)

@@ -27,7 +27,7 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import structlog
 
@@ -148,6 +148,13 @@ class Committer:
     def depth(self) -> int:
         """How many jobs wait for the next commit."""
         return len(self._queue)
+
+    @property
+    def state(self) -> Literal["owner", "standby", "unavailable"]:
+        """What this controller is to the database."""
+        if self.stands_by:
+            return "standby"
+        return "owner" if self.ready else "unavailable"
 
     async def _run(self) -> None:
         if self.stands_by:

@@ -15,6 +15,7 @@ from controller.aggregation.stream import StreamState
 from controller.service.bell import Bell
 from controller.service.clocks import Clocks
 from controller.service.committer import Committer
+from controller.service.exposition import Exposition
 from controller.service.metrics import Metrics
 from controller.store.port import StoreUnavailable, StreamRecord
 from noted_time import Accepted, NotedTimeError, StreamSettings
@@ -223,22 +224,16 @@ class Controller:
         self._committer.check()
         await self._committer.ping()
 
-    def measure(self) -> Metrics:
-        """Return the metrics, with the gauges of the streams as they are now."""
-        metrics = self.metrics
+    def measure(self) -> Exposition:
+        """Return what the metrics show now; it may be made into text by any thread."""
+        metrics, world, now = self.metrics, self._committer.world, self._clocks.read()
         metrics.count_notes()
-        metrics.streams.set(len(self._committer.world))
+        metrics.show_state(self._committer.state)
+        metrics.streams.set(len(world))
         metrics.long_polls.set(len(self._bell))
-        for labelled in (metrics.lower, metrics.holders, metrics.members):
-            labelled.clear()
-        for stream in self._committer.world:
-            name = stream.record.name
-            metrics.members.labels(name).set(len(stream.aggregator))
-            metrics.holders.labels(name).set(len(stream.aggregator.holders()))
-            for key, history in stream.histories.items():
-                if history.last is not None:
-                    metrics.lower.labels(name, key).set(history.last.lower)
-        return metrics
+        metrics.intake.set(self._committer.depth)
+        metrics.service_clock.set(now.service / 1000)
+        return Exposition(metrics.registry, world, now)
 
     # Time
 
@@ -267,7 +262,6 @@ class Controller:
     def _leave_out_the_silent(self, world: World, draft: Draft) -> None:
         for stream in world:
             for writer in stream.leave_out_the_silent(draft):
-                self.metrics.left_out.inc()
                 log.warning("left_out", stream=stream.record.name, writer=writer)
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""What the controller counts, for Prometheus."""
+"""What one process counts, for Prometheus; what streams say of themselves is in `exposition`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,14 @@ from contextlib import contextmanager
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,24 +22,25 @@ if TYPE_CHECKING:
     from controller.store.port import Batch
 
 SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
+STATES = ("owner", "standby", "unavailable")
+
+# a second series for each counter that nobody asks for
+disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
 class Metrics:
-    """The counters of one process; what streams say of themselves is read when asked for."""
+    """The counters of one process, and its gauges as they were last set."""
 
     def __init__(self) -> None:
         """Begin at zero, in a registry of its own."""
         self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
         self.notes = Counter(
             "noted_time_notes", "Notes answered, by status", ["status"], registry=self.registry
         )
         self.notes.labels("accepted")  # shown from the start
         # Plain numbers on the hot path, a microsecond a note less; `count_notes` hands them on.
         self.answered: Counted[str] = Counted()
-        self.marks = Counter("noted_time_marks", "Marks appended", registry=self.registry)
-        self.left_out = Counter(
-            "noted_time_left_out", "Writers left out by timeout", registry=self.registry
-        )
         self.commit_seconds = Histogram(
             "noted_time_commit_seconds",
             "Time of one group commit",
@@ -48,19 +56,25 @@ class Metrics:
         self.failed_commits = Counter(
             "noted_time_failed_commits", "Group commits that failed", registry=self.registry
         )
-        self.streams = Gauge("noted_time_streams", "Streams", registry=self.registry)
-        self.long_polls = Gauge(
-            "noted_time_long_polls", "Readers waiting for marks", registry=self.registry
+        self.streams = self._gauge("noted_time_streams", "Streams")
+        self.long_polls = self._gauge("noted_time_long_polls", "Readers waiting for marks")
+        self.intake = self._gauge(
+            "noted_time_intake_requests", "Requests that wait for the next group commit"
         )
-        self.lower = Gauge(
-            "noted_time_lower", "Lower of the last mark", ["stream", "key"], registry=self.registry
+        self.service_clock = self._gauge(
+            "noted_time_service_clock_seconds", "What writer timeouts are measured on"
         )
-        self.holders = Gauge(
-            "noted_time_holders", "Members that hold time back", ["stream"], registry=self.registry
+        self._state = Gauge(
+            "noted_time_controller_state",
+            "1 for what the controller is now",
+            ["state"],
+            registry=self.registry,
         )
-        self.members = Gauge(
-            "noted_time_members", "Members of a stream", ["stream"], registry=self.registry
-        )
+
+    def show_state(self, state: str) -> None:
+        """Show one of `STATES`."""
+        for each in STATES:
+            self._state.labels(each).set(each == state)
 
     def count_notes(self) -> None:
         """Add the notes answered since the last time to what is shown."""
@@ -70,7 +84,7 @@ class Metrics:
 
     @contextmanager
     def commit(self, batch: Batch) -> Iterator[None]:
-        """Time one commit, and count what it made durable."""
+        """Time one commit, and count the writers that it made durable."""
         begun = perf_counter()
         try:
             yield
@@ -79,5 +93,6 @@ class Metrics:
             raise
         self.commit_seconds.observe(perf_counter() - begun)
         self.commit_members.observe(len(batch.members))
-        if batch.marks:
-            self.marks.inc(len(batch.marks))
+
+    def _gauge(self, name: str, sentence: str) -> Gauge:
+        return Gauge(name, sentence, registry=self.registry)

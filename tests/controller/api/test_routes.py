@@ -340,9 +340,9 @@ async def test_metrics_tell_of_notes_marks_and_holders(call: Caller) -> None:
     wanted = {
         'noted_time_notes_total{status="accepted"} 2.0',
         'noted_time_notes_total{status="invalid_time"} 1.0',
-        "noted_time_marks_total 1.0",
-        'noted_time_holders{stream="s"} 2.0',
-        'noted_time_members{stream="s"} 2.0',
+        'noted_time_marks_total{key="default",stream="s"} 1.0',
+        'noted_time_holders{key="default",stream="s"} 2.0',
+        'noted_time_members{state="live",stream="s"} 2.0',
         'noted_time_lower{key="default",stream="s"} 5.0',
     }
     assert wanted - set(answer.text.splitlines()) == set()
