@@ -69,6 +69,7 @@ class ReaderClient:
     ) -> None:
         """Begin to follow `keys`, by default every declared one.
 
+        `url` may be several with commas between: one is asked as long as it answers.
         `token` is shown to the controller, by default that of the variable NOTED_TIME_TOKEN.
         `wait_ms` (at most 30000) is how long one poll may wait; `refresh_ms` how often a group's
         position is asked for when there is nothing to report. Raises `InvalidName`, or `Rejected`

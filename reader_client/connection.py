@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 
 from noted_time.bearer import authorization
+from noted_time.controllers import Controllers
 from noted_time.errors import Unreachable
 from noted_time.problems import error_of
 from noted_time.wire import position_to_wire
@@ -46,8 +47,8 @@ class Connection:
         self._sockets: set[socket.socket] = set()
         self._hung_up = False
         self._lock = threading.Lock()
+        self._controllers = Controllers(url)
         self._http = httpx.Client(
-            base_url=url,
             headers=authorization(token, os.environ),
             timeout=ANSWER_S,
             limits=httpx.Limits(max_connections=None),
@@ -94,11 +95,15 @@ class Connection:
         self._http.close()
 
     def _call(self, method: str, path: str, **request: Any) -> Json:  # noqa: ANN401 - httpx's
-        extensions = {"trace": self._trace}
+        return self._controllers.ask(
+            lambda url: self._call_one(method, url + self._path + path, request)
+        )
+
+    def _call_one(self, method: str, url: str, request: Json) -> Json:
         try:
-            answer = self._http.request(method, self._path + path, extensions=extensions, **request)
+            answer = self._http.request(method, url, extensions={"trace": self._trace}, **request)
         except (httpx.HTTPError, RuntimeError) as error:  # the latter where the client was closed
-            message = f"no answer from {self._http.base_url}: {str(error) or type(error).__name__}"
+            message = f"no answer from {url}: {str(error) or type(error).__name__}"
             raise Unreachable(message) from error
         return self._decoded(answer)
 

@@ -66,7 +66,7 @@ class WriterClient:
         automatically_note_time: bool = False,
         note_period_ms: int = 1000,
         linger_ms: int = 0,
-        timeout_ms: int = 30_000,
+        timeout_ms: int = 10_000,
         backoff: Backoff | None = None,
         clock: Callable[[], int] = unix_ms,
         chance: Callable[[], float] = random.random,
@@ -74,6 +74,7 @@ class WriterClient:
     ) -> None:
         """Begin to note for `writer`; raises `InvalidName`.
 
+        `url` may be several with commas between: one is asked as long as it answers.
         `token` is shown to the controller, by default that of the variable NOTED_TIME_TOKEN.
         `automatically_note_time` notes `clock()` every `note_period_ms` while the writer is live;
         see `writing` for what that promises. `linger_ms` is the least time between two posts: more

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 
 from noted_time.bearer import authorization
+from noted_time.controllers import Controllers
 from noted_time.errors import Unreachable
 from noted_time.problems import error_of
 from noted_time.wire import note_to_wire
@@ -35,8 +36,8 @@ class Connection:
         """Connect with the first post; `transport` takes the place of the network."""
         self._stream = stream
         self._path = f"/v1/streams/{stream}/notes"
+        self._controllers = Controllers(url)
         self._http = httpx.Client(
-            base_url=url,
             headers=authorization(token, os.environ),
             timeout=timeout_s,
             verify=_authorities(),
@@ -51,16 +52,19 @@ class Connection:
         refused.
         """
         body = {"notes": [note_to_wire(note) for note in notes]}
-        try:
-            answer = self._http.post(self._path, json=body)
-        except httpx.HTTPError as error:
-            message = f"no answer from {self._http.base_url}: {str(error) or type(error).__name__}"
-            raise Unreachable(message) from error
-        return _results(self._decoded(answer), len(notes))
+        return _results(self._controllers.ask(lambda url: self._post(url, body)), len(notes))
 
     def close(self) -> None:
         """Give the connection back."""
         self._http.close()
+
+    def _post(self, url: str, body: dict[str, Any]) -> dict[str, Any]:
+        try:
+            answer = self._http.post(url + self._path, json=body)
+        except httpx.HTTPError as error:
+            message = f"no answer from {url}: {str(error) or type(error).__name__}"
+            raise Unreachable(message) from error
+        return self._decoded(answer)
 
     def _decoded(self, answer: httpx.Response) -> dict[str, Any]:
         body = _object(answer)

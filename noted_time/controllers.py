@@ -1,0 +1,59 @@
+"""Which of several controllers to ask."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from noted_time.errors import Rejected, Unreachable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Answer = TypeVar("Answer")
+
+
+class Controllers:
+    """The controllers of one database: one answers, the others stand by.
+
+    A client stays with the one that answered last, and goes round once when that one cannot be
+    reached or stands by. Asking another what one may have done already is safe, because the same
+    note, report or question again changes nothing.
+
+    >>> controllers = Controllers("http://a:7464, http://b:7464/")
+    >>> def ask(url: str) -> str:
+    ...     if "//a" in url:
+    ...         raise Unreachable("a is away")
+    ...     return f"asked {url}"
+    >>> controllers.ask(ask), controllers.current
+    ('asked http://b:7464', 'http://b:7464')
+    """
+
+    def __init__(self, urls: str) -> None:
+        """Take one URL, or several with commas between; raises `Rejected` where there is none."""
+        self.urls = tuple(url.strip().rstrip("/") for url in urls.split(",") if url.strip())
+        if not self.urls:
+            message = "no URL of a controller: say http://127.0.0.1:7464"
+            raise Rejected(message)
+        self._at = 0
+
+    @property
+    def current(self) -> str:
+        """The URL that is asked first."""
+        return self.urls[self._at]
+
+    def ask(self, call: Callable[[str], Answer]) -> Answer:
+        """Return the first answer; raises the last `Unreachable` where nobody answers."""
+        away = Unreachable("nobody was asked")
+        for _ in self.urls:
+            url = self.current
+            try:
+                return call(url)
+            except Unreachable as error:
+                away = error
+                self._pass_over(url)
+        raise away
+
+    def _pass_over(self, url: str) -> None:
+        """Go on to the next, unless another thread already did."""
+        if url == self.current:
+            self._at = (self._at + 1) % len(self.urls)

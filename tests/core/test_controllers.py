@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import pytest
+
+from noted_time.controllers import Controllers
+from noted_time.errors import Rejected, UnknownStream, Unreachable
+
+
+def away(url: str) -> str:
+    """Fail as a controller that does not answer."""
+    raise Unreachable(url)
+
+
+def test_the_one_that_answered_is_asked_again() -> None:
+    """A client stays with a controller while that answers."""
+    controllers = Controllers("http://a,http://b")
+    asked: list[str] = []
+
+    def only_b(url: str) -> str:
+        asked.append(url)
+        return away(url) if url == "http://a" else url
+
+    controllers.ask(only_b)
+    controllers.ask(only_b)
+
+    assert asked == ["http://a", "http://b", "http://b"]
+
+
+def test_all_are_asked_once_before_it_fails() -> None:
+    """When nobody answers, the caller's own backoff decides when to go round again."""
+    controllers = Controllers("http://a,http://b")
+
+    with pytest.raises(Unreachable, match="http://b"):
+        controllers.ask(away)
+
+    assert controllers.current == "http://a"
+
+
+def test_a_refusal_is_an_answer() -> None:
+    """Another controller of the same database would refuse it as well."""
+    controllers = Controllers("http://a,http://b")
+
+    def refuse(url: str) -> str:
+        raise UnknownStream(url)
+
+    with pytest.raises(UnknownStream, match="http://a"):
+        controllers.ask(refuse)
+
+    assert controllers.current == "http://a"
+
+
+@pytest.mark.parametrize("urls", ["", " , "])
+def test_somebody_must_be_named(urls: str) -> None:
+    """No URL at all is a mistake that is told at once."""
+    with pytest.raises(Rejected, match="no URL"):
+        Controllers(urls)
