@@ -14,6 +14,7 @@ from controller.store.owner import LEASE_MS
 from tests.support.cuttable import Cuttable
 from tests.support.postgres import PASSWORD
 from tests.support.processes import ServeProcess
+from writer_client import WriterClient
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -191,3 +192,19 @@ def test_a_controller_recovers_when_its_server_comes_back(
     seconds_until(lambda: note(owner, 9) == 200)
 
     assert (refused, lowers(owner)) == (503, [(1, 5), (2, 9)])
+
+
+def test_a_client_goes_on_with_the_one_that_takes_over(
+    owner: ServeProcess, standby: ServeProcess
+) -> None:
+    """With both URLs a writer loses nothing that it noted before, during and after a takeover."""
+    with WriterClient(f"{owner.url},{standby.url}", "s", "b") as client:
+        client.note_time(6, {0: 60})
+        client.flush()
+        owner.process.kill()
+        client.note_time(7, {0: 70})
+        client.flush(timeout=60)
+
+        rows = httpx.get(f"{standby.url}/v1/streams/s/writers").json()["writers"]
+        heard = {row["writer"]: (row["times"], row["position"]) for row in rows}
+        assert heard["b"] == ({"default": 7}, {"0": 70})
