@@ -7,7 +7,7 @@ Nothing here reads a clock, a file or a socket: time and chance are arguments. T
 * *time window*: what a reader at some position may conclude from the marks.
 """
 
-from noted_time.aggregator import Accepted, Aggregator, MemberRecord, Refused
+from noted_time.aggregator import Accepted, Aggregator, Refused
 from noted_time.cut import StreamCut
 from noted_time.decision import Advance, Decision, Hold, Quiet, Waiting
 from noted_time.errors import (
@@ -24,6 +24,7 @@ from noted_time.history import MarkHistory
 from noted_time.mark import Mark, TimeWindow
 from noted_time.note import Note, State
 from noted_time.readers import ReaderGroup
+from noted_time.record import MemberRecord
 from noted_time.service_clock import ServiceClock
 from noted_time.settings import StreamSettings
 from noted_time.succession import ScaleEvent, Succession

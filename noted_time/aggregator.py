@@ -19,12 +19,15 @@ Hold(waiting_for=(Waiting(writer='UA', time=5, since_ms=0, left_out_in_ms=60000)
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 from noted_time.cut import join_into
+from noted_time.departures import Departures
 from noted_time.domain import Domain
 from noted_time.errors import InvalidScale, Rejected, UnknownKey
-from noted_time.member import BEFORE_ALL_TIME, Member, Track, joined
+from noted_time.member import Member, Track, joined
+from noted_time.note import SEGMENTS_PER_POSITION
+from noted_time.record import record_of
 from noted_time.succession import Succession
 
 if TYPE_CHECKING:
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
     from noted_time.decision import Decision
     from noted_time.mark import Mark
     from noted_time.note import NoteLike, State
+    from noted_time.record import MemberRecord
     from noted_time.settings import StreamSettings
     from noted_time.succession import ScaleEvent
 
@@ -46,33 +50,23 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The note fell behind what its writer said before; `last` is the stored value.
+    """The note fell behind what its writer said before, or goes beyond a bound.
 
-    An int for `invalid_time`, the offsets of the offending segments for `invalid_position`, the
-    declared keys for `unknown_key`.
+    `last` is what it fell behind: an int for `invalid_time`, the offsets of the offending segments
+    for `invalid_position`, the declared keys for `unknown_key`. Or the bound: the largest time
+    allowed now for `too_far_ahead`, the number of them for `too_many_segments` (of one writer) and
+    `too_many_writers`.
     """
 
-    status: Literal["invalid_time", "invalid_position", "unknown_key"]
+    status: Literal[
+        "invalid_time",
+        "invalid_position",
+        "unknown_key",
+        "too_far_ahead",
+        "too_many_segments",
+        "too_many_writers",
+    ]
     last: int | Mapping[int, int] | tuple[str, ...]
-
-
-class MemberRecord(NamedTuple):
-    """What must outlive the process of one writer: its latest note per key, and its membership.
-
-    A tuple, because one is made for every note: a frozen dataclass took four times as long.
-
-    `times` and `max_times` map keys to int64; `noted_at` (its last accepted
-    note) and `since` (when its membership last changed) are on the service clock.
-    """
-
-    writer: str
-    state: State
-    left_out: bool
-    position: Mapping[int, int]
-    times: Mapping[str, int]
-    max_times: Mapping[str, int]
-    noted_at: int
-    since: int
 
 
 class Aggregator:
@@ -95,6 +89,7 @@ class Aggregator:
         self.settings = settings
         self.succession = succession or Succession()
         self._members: dict[str, Member] = {}
+        self._departures = Departures()
         last = last_marks or {}
         declared = declared_at or {}
         self._domains = {
@@ -104,20 +99,30 @@ class Aggregator:
 
     # Notes
 
-    def note(self, note: NoteLike, now: int) -> Accepted | Refused:
-        """Accept the note, or say what it fell behind; a refused note changes nothing."""
+    def note(  # noqa: C901, PLR0911 - one for each refusal, on the hot path
+        self, note: NoteLike, now: int, largest_time: int | None = None
+    ) -> Accepted | Refused:
+        """Accept the note, or say what it fell behind; a refused note changes nothing.
+
+        Neither its time nor its `max_time` may be above `largest_time`, where that is given: one
+        bad clock would make every other writer late.
+        """
         key = self._key_of(note) if note.key is None else note.key
         domain = self._domains.get(key)
         if domain is None:
             return Refused("unknown_key", self.settings.keys)
+        if largest_time is not None and _is_above(largest_time, note):
+            return Refused("too_far_ahead", largest_time)
         position = note.position
         if self.succession:
             beyond = self.succession.beyond_the_end(position)
             if beyond:
                 return Refused("invalid_position", beyond)
             position = self.succession.normalise(position)
-        member = self._members.get(note.writer)
+        member, most = self._members.get(note.writer), SEGMENTS_PER_POSITION
         if member is None:
+            if len(position) > most:
+                return Refused("too_many_segments", most)
             member = self._join(note.writer, now)
         elif note.time is not None and note.time < member.tracks[key].time:
             return Refused("invalid_time", member.tracks[key].time)
@@ -127,6 +132,8 @@ class Aggregator:
             behind = {s: known[s] for s, offset in position.items() if offset < known.get(s, 0)}
             if behind:
                 return Refused("invalid_position", behind)
+        if len(known) + len(gained) > most and len(known.keys() | gained.keys()) > most:
+            return Refused("too_many_segments", most)
         self._accept(member, domain, note, gained, now)
         return self._accepted[key]
 
@@ -162,6 +169,8 @@ class Aggregator:
         if returns and self.settings.returning_writer == "exclude":
             self._exclude(member)
         self._place(member, now)
+        if note.state == "left":
+            self._departures.add(member)
 
     def _change_state(self, member: Member, state: State, now: int) -> bool:
         """Change the membership; returns whether the member is waited for from now on."""
@@ -201,7 +210,23 @@ class Aggregator:
             for key, track in member.tracks.items():
                 self._domains[key].went_on_without(track)
             self._place(member, now)
+            self._departures.add(member)
         return tuple(overdue)
+
+    def forget_departed(self, now: int, limit: int) -> tuple[str, ...]:
+        """Forget at most `limit` writers that are gone for the writer retention; returns them.
+
+        Never one that a mark has still to name or to cover. Who comes back after it is new.
+        """
+        horizon = now - self.settings.writer_retention_ms
+        gone = self._departures.due(horizon + 1, self._is_done_with, limit)
+        for member in gone:
+            del self._members[member.writer]
+        return tuple(member.writer for member in gone)
+
+    def _is_done_with(self, member: Member) -> bool:
+        domains = self._domains
+        return all(domains[key].is_done_with(track) for key, track in member.tracks.items())
 
     def next_timeout(self) -> int | None:
         """Return a service time before which no writer is left out, `None` if nobody holds."""
@@ -253,24 +278,7 @@ class Aggregator:
 
     def record(self, writer: str) -> MemberRecord:
         """Return what must outlive the process of `writer`."""
-        member = self._members[writer]
-        times: dict[str, int] = {}
-        max_times: dict[str, int] = {}
-        for key, track in member.tracks.items():
-            if track.time != BEFORE_ALL_TIME:
-                times[key] = track.time
-            if track.max_time is not None:
-                max_times[key] = track.max_time
-        return MemberRecord(
-            writer,
-            member.state,
-            member.left_out,
-            dict(member.position),
-            times,
-            max_times,
-            member.noted_at,
-            member.since,
-        )
+        return record_of(self._members[writer])
 
     def holding_since(self, writer: str) -> int | None:
         """Return since when (service clock) `writer` holds any key, `None` if it does not."""
@@ -292,6 +300,8 @@ class Aggregator:
             for key, track in member.tracks.items():
                 self._restore_track(self._domains[key], track, record)
             self._place(member, record.since)
+            if member.is_gone:
+                self._departures.add(member)
 
     def _restore_track(self, domain: Domain, track: Track, record: MemberRecord) -> None:
         track.pending = dict(record.position)
@@ -379,3 +389,10 @@ class Aggregator:
 def _accepted(domain: Domain) -> Accepted:
     """Return the answer to every note of a key until its next mark."""
     return Accepted(domain.last.lower if domain.last else None)
+
+
+def _is_above(largest_time: int, note: NoteLike) -> bool:
+    time, max_time = note.time, note.max_time
+    return (time is not None and time > largest_time) or (
+        max_time is not None and max_time > largest_time
+    )

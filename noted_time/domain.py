@@ -131,6 +131,25 @@ class Domain:
             track.in_timeouts = True
             self._timeouts.push(track.left_out_at(timeout_ms), track)
 
+    def is_done_with(self, track: Track) -> bool:
+        """Whether no later mark needs anything of a member that is gone.
+
+        The last mark must say all that it said: reach its position and its times, and name it if it
+        was left out. Then time goes the same way without it, after a restart too.
+        """
+        member, last = track.member, self.last
+        if track.in_unrecorded and member.left_out:
+            return False
+        if last is None:
+            return (track.time, track.max_time) == (BEFORE_ALL_TIME, None) and not member.position
+        said, cut = track.time if track.max_time is None else track.max_time, last.cut.offsets
+        # a segment must be named, as a later scale event may tell what naming it implies
+        return (
+            track.time <= last.lower
+            and said <= last.upper
+            and all(cut.get(segment, -1) >= offset for segment, offset in member.position.items())
+        )
+
     # What time does
 
     def next_timeout(self) -> int | None:

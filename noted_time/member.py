@@ -39,11 +39,22 @@ class Member:
     since: int = 0
     position: dict[int, int] = field(default_factory=dict)
     tracks: dict[str, Track] = field(default_factory=dict)
+    is_queued_as_gone: bool = False
 
     @property
     def vouches(self) -> bool:
         """Whether it is live and was heard in time."""
         return self.state == "live" and not self.left_out
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether it left or was left out."""
+        return self.state == "left" or self.left_out
+
+    @property
+    def silent_since(self) -> int:
+        """When (service clock) it was last heard of, or went."""
+        return max(self.noted_at, self.since)
 
 
 @dataclass(slots=True, eq=False)

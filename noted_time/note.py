@@ -13,6 +13,9 @@ State = Literal["live", "idle", "left"]
 
 MAX_NOTES_PER_REQUEST = 1000
 
+SEGMENTS_PER_POSITION = 4096
+"""So many segments may one position name, and all notes of a writer together."""
+
 
 class NoteLike(Protocol):
     """The attributes the aggregator reads of a note, whoever decoded it (PDP-33).

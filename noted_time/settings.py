@@ -31,7 +31,9 @@ class StreamSettings:
 
     `mark_interval_ms` is the least wall time between marks, 0 for a mark at every advance.
     `returning_writer`: whether time stands for a writer that comes back below the last lower
-    (`hold`) or goes on without it until it has caught up (`exclude`).
+    (`hold`) or goes on without it until it has caught up (`exclude`). A note whose time is more
+    than `max_time_ahead_ms` beyond the wall clock is refused; `None` asks no clock, as times may be
+    none of ours. Writers that are gone for `writer_retention_ms` are forgotten.
     """
 
     writer_timeout_ms: int = 60_000
@@ -39,6 +41,8 @@ class StreamSettings:
     returning_writer: ReturningWriter = "hold"
     keys: tuple[str, ...] = ("default",)
     mark_retention_ms: int = 7 * DAY_MS
+    max_time_ahead_ms: int | None = None
+    writer_retention_ms: int = DAY_MS
 
     def __post_init__(self) -> None:
         if not self.keys or len(set(self.keys)) != len(self.keys):

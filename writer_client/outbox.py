@@ -185,6 +185,7 @@ class Outbox:
                 self._accepted(pending.note, result)
             else:
                 self._refuse(pending, result)
+        self._rejoin(batch, results)
 
     def dropped(self, error: Rejected) -> None:
         """Give the batch under way up: the controller would refuse it again as it is."""
@@ -290,6 +291,8 @@ class Outbox:
         note, status, last = pending.note, result["status"], result.get("last")
         if status == "invalid_time":
             self._behind.add(note.key)
+        elif status == "too_far_ahead" and isinstance(last, int):
+            self._take_back(note.key, last)
         elif status == "unknown_key" and last and note.key not in last:
             self._forget_key(note.key, instead=last[0])
         again = _is_change(note) and self._can_be_said_otherwise(note, status)
@@ -302,11 +305,35 @@ class Outbox:
     def _can_be_said_otherwise(self, note: Note, status: str) -> bool:
         """Whether a change of state was refused for what was only added to it here.
 
-        That is a time repeated by `idle`, or the key, which a change of state does not have.
+        That is a time repeated by `idle`, a largest event time, or the key, which a change of state
+        does not have.
         """
+        if status == "too_far_ahead":
+            return True
         if status == "unknown_key":
             return self._some_key != note.key
         return status == "invalid_time" and note.time is not None
+
+    def _take_back(self, key: str | None, largest: int) -> None:
+        """Forget times of `key` above the largest allowed, which were refused or will be.
+
+        What is said next goes on from before them, so that one wrong time spoils no later note.
+        """
+        self._behind.add(key)
+        if self._times.get(key, largest) > largest:
+            del self._times[key]
+        if self._largest.get(key, largest) > largest:
+            del self._largest[key]
+            if key in self._timed:
+                pending = self._timed[key]
+                self._timed[key] = replace(pending, note=replace(pending.note, max_time=None))
+
+    def _rejoin(self, batch: Batch, results: Sequence[Mapping[str, Any]]) -> None:
+        """Say that the writer is there where the note that was to say so was too far ahead."""
+        refused = [p.since for p, r in zip(batch, results, strict=True) if _is_too_far(p, r)]
+        if refused and self.state == "live" and not self:
+            note = Note(self.writer, None, self._position, None, None, "live")
+            self._change = Pending(note, min(refused))
 
     def _forget_key(self, key: str | None, *, instead: str) -> None:
         self._some_key = instead
@@ -337,6 +364,10 @@ class Outbox:
             # A new dict: the notes that wait share the old one.
             self._position = dict(known)
             join_into(self._position, offsets)
+
+
+def _is_too_far(pending: Pending, result: Mapping[str, Any]) -> bool:
+    return result["status"] == "too_far_ahead" and not _is_change(pending.note)
 
 
 def _is_change(note: Note) -> bool:

@@ -46,6 +46,12 @@ class Census:
         if self._enter(record) == "left_out":
             self.left_out += 1
 
+    def forget(self, writer: str) -> None:
+        """Count a writer no more whose record is removed."""
+        state = self._states.pop(writer, None)
+        if state is not None:
+            self.members[state] -= 1
+
     def _enter(self, record: MemberRecord) -> str | None:
         """Enter the member; returns its state where that is a new one."""
         state = "left_out" if record.left_out else record.state

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from controller.store.port import AppendedMark, Batch, ReaderRecord
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from controller.aggregation.stream import StreamState
     from noted_time import Mark
 
@@ -53,6 +55,13 @@ class Draft:
     def streams(self) -> list[StreamState]:
         """Return the streams that were touched, whose time may go on."""
         return [stream for stream, _ in self._touched.values()]
+
+    def forget(self, stream: StreamState, writers: Iterable[str]) -> None:
+        """Have the records of `writers` removed."""
+        touched = self.touched(stream)
+        for writer in writers:
+            touched.discard(writer)
+            self.batch.forgotten_members.append((stream.id, writer))
 
     def append(self, stream: StreamState, key: str, mark: Mark) -> None:
         """Have `mark` written."""
@@ -102,6 +111,7 @@ class Draft:
             or b.marks
             or b.readers
             or b.forgotten
+            or b.forgotten_members
             or b.dropped
         )
         return not made and not any(writers for _, writers in self._touched.values())

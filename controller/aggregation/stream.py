@@ -15,6 +15,7 @@ from noted_time import (
     StreamSettings,
     Succession,
 )
+from noted_time.cut import MAX_INT64
 from noted_time.errors import UnknownKey
 
 if TYPE_CHECKING:
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from controller.store.port import AppendedMark, Store, StreamRecord
     from noted_time import Mark, Refused, TimeWindow
     from noted_time.note import NoteLike
+
+FORGOTTEN_AT_ONCE = 5000
+"""So many writers of a stream go at a time, which takes a commit some 50 ms."""
 
 
 class StreamState:
@@ -90,11 +94,12 @@ class StreamState:
     def take_notes(self, notes: Iterable[NoteLike], draft: Draft) -> list[Accepted | Refused]:
         """Feed the notes in order; where the stream marks every advance, so does each note."""
         note, now = self.aggregator.note, draft.moment.service
+        largest = self._largest_time(draft.moment)
         every_advance = self.settings.mark_interval_ms == 0
         touched = draft.touched(self)
         results: list[Accepted | Refused] = []
         for each in notes:
-            result = note(each, now)
+            result = note(each, now, largest)
             if type(result) is Accepted:
                 touched.add(each.writer)
                 if every_advance and self._advance_all(draft):
@@ -108,6 +113,13 @@ class StreamState:
         names = self.aggregator.expire(draft.moment.service)
         if names:
             draft.touched(self).update(names)
+        return names
+
+    def forget_departed(self, draft: Draft) -> tuple[str, ...]:
+        """Forget the writers that are gone for longer than the stream keeps them."""
+        names = self.aggregator.forget_departed(draft.moment.service, FORGOTTEN_AT_ONCE)
+        if names:
+            draft.forget(self, names)
         return names
 
     def advance_due(self, draft: Draft) -> int | None:
@@ -173,6 +185,11 @@ class StreamState:
             through = min(history.written_before(horizon), history.last_seq - 1)
             if through >= history.first_seq:
                 draft.batch.forgotten.append((self.id, key, through))
+
+    def _largest_time(self, moment: Moment) -> int | None:
+        """Return the largest time that may be noted now, `None` where any may."""
+        ahead = self.settings.max_time_ahead_ms
+        return None if ahead is None else min(moment.wall + ahead, MAX_INT64)
 
     def _due(self, key: str, moment: Moment) -> int:
         """Return when (steady clock) the interval since the last mark is over.

@@ -40,6 +40,11 @@ class StreamChanges(Request):
     returning_writer: Literal["hold", "exclude"] | None = None
     keys: Annotated[list[Name], DIFFERENT] | None = None
     mark_retention_ms: Duration | None = None
+    max_time_ahead_ms: Annotated[
+        Duration | None,
+        Field(description="how far beyond the wall clock a note's time may be; null: any time"),
+    ] = None
+    writer_retention_ms: Duration | None = None
 
 
 class WindowRequest(Request):
@@ -92,6 +97,8 @@ class StreamShape(BaseModel):
     returning_writer: str
     keys: list[str]
     mark_retention_ms: int
+    max_time_ahead_ms: int | None
+    writer_retention_ms: int
     marks: dict[str, MarkShape | None]
     scale_events: list[ScaleShape]
 
@@ -197,10 +204,22 @@ class UnknownKeyShape(BaseModel):
     last: list[str]
 
 
+class BeyondShape(BaseModel):
+    """The note goes beyond a bound of the stream.
+
+    `last` is the largest time allowed now, or how many segments or writers there may be.
+    """
+
+    status: Literal["too_far_ahead", "too_many_segments", "too_many_writers"]
+    last: int
+
+
 class NotesAnswer(BaseModel):
     """What became of each note, in order."""
 
-    results: list[AcceptedShape | InvalidTimeShape | InvalidPositionShape | UnknownKeyShape]
+    results: list[
+        AcceptedShape | InvalidTimeShape | InvalidPositionShape | UnknownKeyShape | BeyondShape
+    ]
 
 
 class Problem(BaseModel):

@@ -19,6 +19,9 @@ from noted_time import ScaleEvent
 from noted_time.wire import position_from_wire
 
 router = APIRouter(prefix="/streams", tags=["streams"], responses=PROBLEMS)
+NULLABLE = frozenset(("max_time_ahead_ms",))
+"""The settings that null switches off; elsewhere it changes nothing."""
+
 Limit = Annotated[int, Query(ge=1, le=1000)]
 
 
@@ -49,7 +52,8 @@ async def put_stream(
     changes: Annotated[shapes.StreamChanges | None, Body()] = None,
 ) -> Response:
     """Create the stream, or change the settings that are given."""
-    given: dict[str, Any] = changes.model_dump(exclude_none=True) if changes else {}
+    told: dict[str, Any] = changes.model_dump(exclude_unset=True) if changes else {}
+    given = {name: value for name, value in told.items() if value is not None or name in NULLABLE}
     if "keys" in given:
         given["keys"] = tuple(given["keys"])
     state, created = await controller.put_stream(stream, given)

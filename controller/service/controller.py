@@ -254,6 +254,7 @@ class Controller:
             if now.steady - forgot_at >= FORGET_EVERY_MS:
                 forgot_at = now.steady
                 await self._try(_forget_old_marks)
+                await self._try(_forget_departed)
 
     async def _try(self, work: Any) -> None:  # noqa: ANN401 - any work
         with contextlib.suppress(StoreUnavailable, NotedTimeError):  # the next tick tries again
@@ -279,3 +280,10 @@ def _keep_clock(_world: World, draft: Draft) -> None:
 def _forget_old_marks(world: World, draft: Draft) -> None:
     for stream in world:
         stream.forget_old_marks(draft)
+
+
+def _forget_departed(world: World, draft: Draft) -> None:
+    for stream in world:
+        forgotten = stream.forget_departed(draft)
+        if forgotten:
+            log.info("writers_forgotten", stream=stream.record.name, count=len(forgotten))

@@ -120,6 +120,8 @@ class MemoryStore:
             del self._marks[chain]
 
     def _take(self, batch: Batch) -> None:
+        for stream_id, writer in batch.forgotten_members:
+            self._members.get(stream_id, {}).pop(writer, None)
         for stream_id, member in batch.members:
             kept = member._replace(position=dict(member.position))
             self._members.setdefault(stream_id, {})[member.writer] = kept

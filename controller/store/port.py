@@ -64,16 +64,18 @@ class Batch:
     """Everything that one transaction writes; lists, because the hot path fills them.
 
     Applied in the order of the fields. `scales` gives each event of a stream its number, which
-    only has to rise. `members` holds each (stream, writer) at most once. `readers` replaces the
-    record of that (stream, group, reader). `forgotten` drops the marks of (stream, key) up to and
-    with that seq, but never the last one, which the next is compared with. `dropped` removes
-    streams with all they have, also what this batch writes to them, and frees their names for
-    streams that it makes.
+    only has to rise. `forgotten_members` removes each (stream, writer) that is there, which may
+    come back in the same batch. `members` holds each (stream, writer) at most once. `readers`
+    replaces the record of that (stream, group, reader). `forgotten` drops the marks of (stream,
+    key) up to and with that seq, but never the last one, which the next is compared with. `dropped`
+    removes streams with all they have, also what this batch writes to them, and frees their names
+    for streams that it makes.
     """
 
     service_ms: int
     streams: list[StreamRecord] = field(default_factory=list)
     scales: list[tuple[str, int, ScaleEvent]] = field(default_factory=list)
+    forgotten_members: list[tuple[str, str]] = field(default_factory=list)
     members: list[tuple[str, MemberRecord]] = field(default_factory=list)
     marks: list[AppendedMark] = field(default_factory=list)
     readers: list[ReaderRecord] = field(default_factory=list)

@@ -36,14 +36,16 @@ def stream_row(record: StreamRecord) -> Row:
         settings.returning_writer,
         _encode({key: record.declared_at.get(key, 0) for key in settings.keys}).decode(),
         settings.mark_retention_ms,
+        settings.max_time_ahead_ms,
+        settings.writer_retention_ms,
     )
 
 
 def stream_of(row: Sequence[Any]) -> StreamRecord:
     """Return the stream of a row."""
-    stream_id, name, timeout, interval, returning, keys, retention = row
+    stream_id, name, timeout, interval, returning, keys, *bounds = row
     declared_at = _times(keys)
-    settings = StreamSettings(timeout, interval, returning, tuple(declared_at), retention)
+    settings = StreamSettings(timeout, interval, returning, tuple(declared_at), *bounds)
     return StreamRecord(stream_id, name, settings, {k: at for k, at in declared_at.items() if at})
 
 

@@ -18,9 +18,10 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    text,
 )
 
-REVISION = "0002"
+REVISION = "0003"
 """The migration that these tables are at; revisions are numbered, so that their order shows."""
 
 # SQLite alters a table by copying it, which only keeps constraints that have names.
@@ -62,6 +63,8 @@ stream = Table(
     Column("returning_writer", Text, nullable=False),
     Column("keys", Text, nullable=False),
     Column("mark_retention_ms", BigInteger, nullable=False),
+    Column("max_time_ahead_ms", BigInteger),
+    Column("writer_retention_ms", BigInteger, nullable=False, server_default=text("86400000")),
     UniqueConstraint("name"),
 )
 

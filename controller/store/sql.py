@@ -69,6 +69,7 @@ class SqlStore:
         self._append_mark = text(mark.insert())
         self._last_seq = text(_last_seq())
         self._forget = text(_forget())
+        self._forget_member = text(_forget_member())
         self._drop = text(delete(stream).where(stream.c.id == bindparam("id")))
         self._set_clock = text(update(service_clock).values(service_ms=bindparam("ms")))
 
@@ -109,6 +110,7 @@ class SqlStore:
             _many(connection, self._drop, [(stream_id,) for stream_id in batch.dropped])
             _many(connection, self._put_stream, list(map(rows.stream_row, batch.streams)))
             _many(connection, self._append_scale, list(map(rows.scale_row, batch.scales)))
+            _many(connection, self._forget_member, batch.forgotten_members)
             self._put(connection, members)
             self._append(connection, batch.marks)
             _many(connection, self._put_reader, list(map(rows.reader_row, batch.readers)))
@@ -184,6 +186,11 @@ def _chain(table: FromClause) -> tuple[ColumnElement[bool], ColumnElement[bool]]
 
 def _last_seq() -> Select[Any]:
     return select(func.max(mark.c.seq)).where(*_chain(mark))
+
+
+def _forget_member() -> Delete:
+    named = member.c.stream_id == bindparam("stream_id"), member.c.writer == bindparam("writer")
+    return delete(member).where(*named)
 
 
 def _forget() -> Delete:

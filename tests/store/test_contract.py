@@ -94,6 +94,38 @@ def test_a_member_written_again_replaces_what_was_there(store: Store) -> None:
     assert list(store.members("id-1")) == [later]
 
 
+def test_a_forgotten_member_is_gone_and_the_others_stay(store: Store) -> None:
+    """To forget goes by stream and writer; who is not there is forgotten already."""
+    both = [(stream_id, member(w)) for stream_id in ("id-1", "id-2") for w in ("DL", "UA")]
+    store.commit(Batch(1, streams=[stream(), stream("id-2", "ships")], members=both))
+
+    store.commit(Batch(2, forgotten_members=[("id-1", "DL"), ("id-2", "nobody"), ("id-9", "UA")]))
+
+    assert [[each.writer for each in store.members(i)] for i in ("id-1", "id-2")] == [
+        ["UA"],
+        ["DL", "UA"],
+    ]
+
+
+def test_a_member_may_come_back_in_the_batch_that_forgets_it(store: Store) -> None:
+    """Members are forgotten before others are written."""
+    store.commit(replace(of_one_stream(), members=[("id-1", member(time=9))]))
+
+    store.commit(Batch(2, forgotten_members=[("id-1", "UA")], members=[("id-1", member(time=5))]))
+
+    assert list(store.members("id-1")) == [member(time=5)]
+
+
+@pytest.mark.parametrize("ahead", [None, 0])
+def test_a_setting_that_is_off_is_not_one_that_is_zero(store: Store, ahead: int | None) -> None:
+    """No bound on how far ahead time may be is told apart from a bound at the wall clock."""
+    settings = replace(stream().settings, max_time_ahead_ms=ahead)
+
+    store.commit(Batch(1, streams=[replace(stream(), settings=settings)]))
+
+    assert [record.settings for record in store.streams()] == [settings]
+
+
 def test_numbers_are_int64(store: Store) -> None:
     """The ends of the range of int64 come back as they went in."""
     ends = {"default": MIN_INT64, "ship_time": MAX_INT64}
@@ -187,6 +219,7 @@ def test_of_a_batch_with_a_conflict_nothing_is_written(store: Store) -> None:
         marks=[mark(3), mark(1, "id-2"), mark(3)],
         readers=[ReaderRecord("id-1", "g", "a", online=True, position={})],
         forgotten=[("id-1", "default", 1)],
+        forgotten_members=[("id-1", "UA")],
     )
 
     with pytest.raises(MarkConflict):

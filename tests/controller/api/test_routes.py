@@ -41,6 +41,8 @@ async def test_a_stream_is_created_with_the_defaults(call: Caller) -> None:
             "returning_writer": "hold",
             "keys": ["default"],
             "mark_retention_ms": 604_800_000,
+            "max_time_ahead_ms": None,
+            "writer_retention_ms": 86_400_000,
             "marks": {"default": None},
             "scale_events": [],
         },

@@ -1,0 +1,53 @@
+"""What must outlive the process of one writer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from noted_time.member import BEFORE_ALL_TIME
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from noted_time.member import Member
+    from noted_time.note import State
+
+
+class MemberRecord(NamedTuple):
+    """The latest note of a writer per key, and its membership.
+
+    A tuple, because one is made for every note: a frozen dataclass took four times as long.
+
+    `times` and `max_times` map keys to int64; `noted_at` (its last accepted
+    note) and `since` (when its membership last changed) are on the service clock.
+    """
+
+    writer: str
+    state: State
+    left_out: bool
+    position: Mapping[int, int]
+    times: Mapping[str, int]
+    max_times: Mapping[str, int]
+    noted_at: int
+    since: int
+
+
+def record_of(member: Member) -> MemberRecord:
+    """Return what must outlive the process of a member."""
+    times: dict[str, int] = {}
+    max_times: dict[str, int] = {}
+    for key, track in member.tracks.items():
+        if track.time != BEFORE_ALL_TIME:
+            times[key] = track.time
+        if track.max_time is not None:
+            max_times[key] = track.max_time
+    return MemberRecord(
+        member.writer,
+        member.state,
+        member.left_out,
+        dict(member.position),
+        times,
+        max_times,
+        member.noted_at,
+        member.since,
+    )

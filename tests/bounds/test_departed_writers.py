@@ -1,0 +1,219 @@
+"""Writers that are gone are forgotten after the writer retention, and nothing else changes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from controller.service import controller as service
+from noted_time import Accepted, Aggregator, Note, StreamSettings
+from tests.support.controllers import marks_of, running, serve_for, serving, tell, until
+from tests.support.streams import marks_of as marks_of_stream
+from tests.support.streams import restarted
+from tests.support.streams import tell as tell_stream
+
+if TYPE_CHECKING:
+    from controller.service.controller import Controller
+    from noted_time import Mark
+    from noted_time.note import State
+    from noted_time.settings import ReturningWriter
+    from tests.support.controllers import GivenTime, Watched
+
+RETENTION_MS = 1000
+MANY = 100
+
+
+def stream_with(*notes: Note, keys: tuple[str, ...] = ("default",)) -> Aggregator:
+    """Return a stream that was told the notes, each with all the marks that follow from it."""
+    stream = Aggregator(
+        StreamSettings(writer_timeout_ms=10, writer_retention_ms=RETENTION_MS, keys=keys)
+    )
+    for note in notes:
+        stream.note(note, now=0)
+        marks_of_stream(stream)
+    return stream
+
+
+def test_a_writer_that_left_is_forgotten_after_the_retention() -> None:
+    """To the millisecond, and all that it wrote is below the last mark's cut."""
+    stream = stream_with(Note("a", 5, {0: 1}), Note("gone", state="left"), Note("a", 6))
+
+    forgotten = [stream.forget_departed(now, MANY) for now in (999, 1000, 1001)]
+
+    assert (forgotten, list(stream.writers())) == ([(), ("gone",), ()], ["a"])
+
+
+def test_a_sign_of_life_begins_the_retention_anew() -> None:
+    """To say again that one left is to be heard of."""
+    stream = stream_with(Note("gone", state="left"))
+    stream.note(Note("gone", state="left"), now=700)
+
+    forgotten = [stream.forget_departed(now, MANY) for now in (1000, 1699, 1700)]
+
+    assert forgotten == [(), (), ("gone",)]
+
+
+@pytest.mark.parametrize("state", ["live", "idle"])
+def test_a_writer_that_may_return_is_never_forgotten(state: State) -> None:
+    """Neither one that is waited for nor one that is idle, however long."""
+    stream = stream_with(Note("left", state="left"), Note("left", state=state))
+
+    assert (stream.forget_departed(10**9, MANY), len(stream)) == ((), 1)
+
+
+def test_a_writer_left_out_is_forgotten_once_a_mark_has_named_it() -> None:
+    """Before that, nobody would learn that time went on without it."""
+    stream = stream_with(Note("silent", 5), Note("a", 5), Note("a", 6))
+    stream.expire(now=10)
+    before = stream.forget_departed(5000, MANY)
+    marks = marks_of_stream(stream)
+    after = stream.forget_departed(5000, MANY)
+
+    assert (before, [mark.left_out for mark in marks], after) == ((), [("silent",)], ("silent",))
+
+
+def test_a_writer_is_kept_until_a_mark_covers_what_it_wrote() -> None:
+    """Else its last events would not be inside the cut of the next mark after a restart."""
+    stream = stream_with(Note("holds"), Note("gone", 5, {3: 70}), Note("gone", state="left"))
+    before = stream.forget_departed(5000, MANY)
+    stream = restarted(stream)
+    stream.note(Note("holds", 9), now=5000)
+    marks = marks_of_stream(stream)
+    after = stream.forget_departed(5000, MANY)
+
+    assert (before, dict(marks[0].cut.offsets), after) == ((), {3: 70}, ("gone",))
+
+
+def test_a_writer_is_kept_for_each_key_that_has_to_cover_it() -> None:
+    """The marks of one key say nothing for another."""
+    stream = Aggregator(StreamSettings(writer_retention_ms=RETENTION_MS, keys=("x", "y")))
+    tell_stream(stream, Note("a", 5, key="x"), Note("gone", 5, {0: 1}, key="x", state="left"))
+    marks_of_stream(stream, "x")
+    before = stream.forget_departed(5000, MANY)
+    tell_stream(stream, Note("a", 5, key="y"), Note("a", 6, key="x"))
+    marks = [marks_of_stream(stream, key) for key in ("x", "y")]
+
+    assert (before, [len(each) for each in marks], stream.forget_departed(5000, MANY)) == (
+        (),
+        [1, 1],
+        ("gone",),
+    )
+
+
+def test_a_writer_that_comes_back_is_new() -> None:
+    """What it said before counts no more: it may begin anew."""
+    stream = stream_with(Note("a", 5), Note("gone", 5, {0: 9}), Note("gone", state="left"))
+    stream.note(Note("a", 6), now=0)
+    marks_of_stream(stream)
+    forgotten = stream.forget_departed(5000, MANY)
+
+    answer = stream.note(Note("gone", 1, {0: 2}), now=5000)
+
+    assert (forgotten, answer, stream.record("gone").position) == (
+        ("gone",),
+        Accepted(6),
+        {0: 2},
+    )
+
+
+def test_no_more_writers_go_at_once_than_asked_for() -> None:
+    """The others go the next time."""
+    stream = stream_with(*(Note(f"w{i}", state="left") for i in range(5)))
+
+    counts = [len(stream.forget_departed(5000, 2)) for _ in range(4)]
+
+    assert counts == [2, 2, 1, 0]
+
+
+def test_a_retention_of_gone_writers_goes_on_after_a_restart() -> None:
+    """Who left before is known to have left."""
+    stream = restarted(stream_with(Note("gone", state="left")))
+
+    assert stream.forget_departed(1000, MANY) == ("gone",)
+
+
+Step = tuple[str, int, int, int, str]
+steps = st.lists(
+    st.tuples(
+        st.sampled_from("abc"),
+        st.integers(0, 3),
+        st.integers(0, 2),
+        st.integers(0, 12),
+        st.sampled_from(("live", "live", "live", "idle", "left", "restart")),
+    ),
+    max_size=40,
+)
+
+
+def lived(history: list[Step], returning: ReturningWriter, *, forgets: bool) -> list[Mark]:
+    """Return the marks of a history of writers whose times and positions only rise."""
+    stream = Aggregator(
+        StreamSettings(writer_timeout_ms=10, writer_retention_ms=0, returning_writer=returning)
+    )
+    reached = dict.fromkeys("abc", (0, 0))
+    marks: list[Mark] = []
+    now = 0
+    for writer, more, further, passes, state in history:
+        now += passes
+        if state == "restart":
+            stream = restarted(stream, {"default": now})
+            continue
+        time, offset = reached[writer][0] + more, reached[writer][1] + further
+        reached[writer] = time, offset
+        position = {"abc".index(writer): offset, 3: time}
+        stream.note(Note(writer, time, position, state=state), now)  # type: ignore[arg-type]
+        marks += marks_of_stream(stream, now=now)
+        stream.expire(now)
+        marks += marks_of_stream(stream, now=now)
+        if forgets:
+            stream.forget_departed(now, MANY)
+    return marks
+
+
+@settings(max_examples=300, deadline=None)
+@given(history=steps, returning=st.sampled_from(("hold", "exclude")))
+def test_to_forget_changes_no_mark(history: list[Step], returning: ReturningWriter) -> None:
+    """With the retention at its shortest, lowers, uppers, cuts and names are as without it."""
+    forgetting = lived(history, returning, forgets=True)
+
+    assert forgetting == lived(history, returning, forgets=False)
+
+
+def names(controller: Controller) -> list[str]:
+    """Return the writers that the controller knows."""
+    return list(controller.stream("s").aggregator.writers())
+
+
+@pytest.mark.anyio
+async def test_gone_writers_go_from_memory_and_from_the_store(
+    store: Watched, time: GivenTime
+) -> None:
+    """And time goes on, before and after a restart."""
+    async with serving(store, time, writer_retention_ms=30_000) as controller:
+        await tell(controller, Note("a", 5), Note("gone", 5, {0: 1}), Note("gone", state="left"))
+        await tell(controller, Note("a", 6))
+        serve_for(controller, time, service.FORGET_EVERY_MS)
+        await until(lambda: names(controller) == ["a"])
+        await until(lambda: sum(controller.stream("s").census.members.values()) == 1)
+        stored = [each.writer for each in store.members(controller.stream("s").id)]
+    async with running(store.reopened(), time) as controller:
+        await tell(controller, Note("a", 7))
+
+        assert (stored, names(controller), marks_of(controller)[-1].lower) == (["a"], ["a"], 7)
+
+
+@pytest.mark.anyio
+async def test_downtime_forgets_nobody(store: Watched, time: GivenTime) -> None:
+    """Silence is measured on the service clock: a week without a controller is none."""
+    async with serving(store, time, writer_retention_ms=30_000) as controller:
+        await tell(controller, Note("gone", state="left"))
+    time.passes(604_800_000)
+    async with running(store.reopened(), time) as controller:
+        controller._clocks.read()
+        time.passes(service.FORGET_EVERY_MS)
+        await tell(controller, Note("a", state="idle"))
+
+        assert names(controller) == ["gone", "a"]

@@ -1,0 +1,178 @@
+"""No time may be noted that is too far beyond the wall clock, where the stream says so."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from noted_time import Accepted, Aggregator, InvalidNote, Note, Refused, StreamSettings
+from tests.support.controllers import marks_of, serving, tell
+from writer_client import WriterClient
+from writer_client.outbox import Outbox
+
+if TYPE_CHECKING:
+    from tests.support.controllers import GivenTime, Watched, WatchedMemory
+    from tests.support.http import Caller
+    from tests.support.served import Served
+
+WALL = 1_700_000_000_000
+FAR = 4_000_000_000_000
+
+
+@pytest.mark.parametrize("note", [Note("a", 11), Note("a", 5, max_time=11), Note("a", max_time=11)])
+def test_a_time_beyond_the_bound_is_refused(note: Note) -> None:
+    """Whether noted or declared as an event's, with the bound as what is allowed."""
+    stream = Aggregator(StreamSettings())
+
+    answer = stream.note(note, now=0, largest_time=10)
+
+    assert (answer, len(stream)) == (Refused("too_far_ahead", 10), 0)
+
+
+def test_a_time_at_the_bound_is_accepted() -> None:
+    """The bound is the largest time allowed."""
+    stream = Aggregator(StreamSettings())
+
+    answer = stream.note(Note("a", 10, max_time=10), now=0, largest_time=10)
+
+    assert answer == Accepted(None)
+
+
+@pytest.mark.anyio
+async def test_one_bad_clock_makes_nobody_late(memory: WatchedMemory, time: GivenTime) -> None:
+    """The note is refused alone; time goes on with the others of the request."""
+    async with serving(memory, time, max_time_ahead_ms=1000) as controller:
+        answers = await tell(controller, Note("bad", WALL + 1001), Note("good", WALL + 1000))
+
+        assert answers == [Refused("too_far_ahead", WALL + 1000), Accepted(WALL + 1000)]
+        assert [mark.lower for mark in marks_of(controller)] == [WALL + 1000]
+
+
+@pytest.mark.anyio
+async def test_the_bound_goes_along_with_the_wall_clock(
+    memory: WatchedMemory, time: GivenTime
+) -> None:
+    """What is too far ahead now is not a second later."""
+    async with serving(memory, time, max_time_ahead_ms=0) as controller:
+        before = await tell(controller, Note("a", WALL + 1000))
+        time.passes(1000)
+        after = await tell(controller, Note("a", WALL + 1000))
+
+        assert (before, after) == ([Refused("too_far_ahead", WALL)], [Accepted(WALL + 1000)])
+
+
+@pytest.mark.anyio
+async def test_a_stream_asks_no_clock_unless_told(memory: WatchedMemory, time: GivenTime) -> None:
+    """Times are the application's own and need not be Unix milliseconds."""
+    async with serving(memory, time) as controller:
+        answers = await tell(controller, Note("a", 2**63 - 1))
+
+        assert answers == [Accepted(2**63 - 1)]
+
+
+@pytest.mark.anyio
+async def test_the_bound_is_told_as_a_status_of_the_note(call: Caller) -> None:
+    """With the largest time allowed, under 200."""
+    await call.put("/v1/streams/s", {"max_time_ahead_ms": 1000})
+
+    results = await call.note({"writer": "a", "time": WALL + 5000}, {"writer": "b", "time": 5})
+
+    assert results == [
+        {"status": "too_far_ahead", "last": WALL + 1000},
+        {"status": "accepted", "lower": 5},
+    ]
+
+
+@pytest.mark.anyio
+async def test_null_switches_the_bound_off(call: Caller) -> None:
+    """To name no value keeps it, null ends it."""
+    shown = [
+        (await call.put("/v1/streams/s", changes)).json()["max_time_ahead_ms"]
+        for changes in ({"max_time_ahead_ms": 7}, {"writer_timeout_ms": 9}, {})
+    ]
+    off = await call.put("/v1/streams/s", {"max_time_ahead_ms": None, "mark_interval_ms": None})
+
+    assert (shown, off.json()["max_time_ahead_ms"]) == ([7, 7, 7], None)
+
+
+@pytest.mark.anyio
+async def test_the_bound_outlives_a_restart(store: Watched, time: GivenTime) -> None:
+    """It is as durable as every setting."""
+    async with serving(store, time, max_time_ahead_ms=0):
+        pass
+    async with serving(store.reopened(), time) as controller:
+        answers = await tell(controller, Note("a", WALL + 1))
+
+        assert answers == [Refused("too_far_ahead", WALL)]
+
+
+def test_a_refused_time_spoils_no_later_note(served: Served) -> None:
+    """The client raises what was refused, then notes on from before it."""
+    served.create("ahead", max_time_ahead_ms=60_000)
+    with WriterClient(served.url, "ahead", "UA") as client:
+        client.note_time(5, {0: 10}, max_time=8)
+        client.flush()
+        client.note_time(FAR, {0: 20}, max_time=FAR)
+        with pytest.raises(InvalidNote) as refused:
+            client.flush()
+        client.note_time(7, {0: 30}, max_time=9)
+        client.flush()
+        known = served.writers("ahead")
+    marks = served.call("GET", "/ahead/marks")["marks"]
+
+    assert (refused.value.status, known["UA"], [(m["lower"], m["upper"]) for m in marks]) == (
+        "too_far_ahead",
+        {"state": "live", "times": {"default": 7}, "position": {"0": 30}},
+        [(5, 8), (7, 9)],
+    )
+
+
+def test_a_writer_whose_first_note_is_too_far_ahead_has_joined(served: Served) -> None:
+    """It said that it was there, so time waits for it although its clock is wrong."""
+    served.create("joined", max_time_ahead_ms=60_000)
+    with WriterClient(served.url, "joined", "UA") as client:
+        client.join()
+        client.note_time(FAR, {0: 20})
+        with pytest.raises(InvalidNote):
+            client.flush()
+        known = served.writers("joined")
+
+    assert known == {"UA": {"state": "live", "times": {}, "position": {"0": 20}}}
+
+
+@pytest.mark.parametrize("state", ["idle", "left"])
+def test_what_a_writer_is_now_is_told_without_what_was_refused(state: str) -> None:
+    """Neither the time that `idle` repeats nor the largest event time of a wrong clock."""
+    outbox = Outbox("UA")
+    outbox.note(5, {0: 10}, max_time=FAR)
+    getattr(outbox, state)({})
+    batch = outbox.take()
+
+    outbox.answered(batch, [{"status": "too_far_ahead", "last": 100}] * 2)
+
+    told = [(p.note.state, p.note.time, p.note.max_time) for p in outbox.take()]
+    assert (len(batch), told) == (2, [(state, None, None)])
+
+
+def test_a_writer_with_a_wrong_clock_leaves_all_the_same(served: Served) -> None:
+    """To close raises what was refused; the controller knows that the writer left, and where."""
+    served.create("leaving", max_time_ahead_ms=60_000)
+    client = WriterClient(served.url, "leaving", "UA")
+    client.note_time(FAR, {0: 20})
+    with pytest.raises(InvalidNote):
+        client.close()
+
+    assert served.writers("leaving")["UA"] == {"state": "left", "times": {}, "position": {"0": 20}}
+
+
+def test_a_largest_time_that_was_refused_is_not_told_again() -> None:
+    """Also not by a note that waits already."""
+    outbox = Outbox("UA")
+    outbox.note(5, {}, max_time=FAR)
+    batch = outbox.take()
+    outbox.note(6, {})
+
+    outbox.answered(batch, [{"status": "too_far_ahead", "last": 100}])
+
+    assert [(p.note.time, p.note.max_time) for p in outbox.take()] == [(6, None)]
