@@ -1,0 +1,221 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from controller.aggregation import readings
+from controller.service import exposition
+from controller.store.port import Standby, StoreUnavailable
+from noted_time import Note
+from tests.support.controllers import running, serve_for, serving, tell, until
+from tests.support.scrapes import scraped
+
+if TYPE_CHECKING:
+    from tests.support.controllers import GivenTime, Watched, WatchedMemory
+
+pytestmark = pytest.mark.anyio
+
+KEY = ("default", "s")
+
+
+async def test_lag_is_the_wall_clock_less_lower(memory: Watched, time: GivenTime) -> None:
+    """In seconds, for a stream whose time is Unix ms."""
+    async with serving(memory, time) as controller:
+        await tell(controller, Note("a", time.wall - 4500))
+
+        assert scraped(controller, "noted_time_watermark_lag_seconds") == {KEY: 4.5}
+
+
+async def test_lag_keeps_counting_while_idle(memory: Watched, time: GivenTime) -> None:
+    """Nobody notes and nothing is marked: it is reckoned at each scrape."""
+    async with serving(memory, time) as controller:
+        await tell(controller, Note("a", time.wall))
+        await tell(controller, Note("a", state="idle"))
+        time.passes(60_000)
+
+        assert scraped(controller, "noted_time_watermark_lag_seconds") == {KEY: 60.0}
+
+
+async def test_a_time_that_is_no_unix_time_has_no_lag(memory: Watched, time: GivenTime) -> None:
+    """Lower is shown all the same."""
+    async with serving(memory, time) as controller:
+        await tell(controller, Note("a", 7))
+
+        shown = [scraped(controller, f"noted_time_{n}") for n in ("lower", "watermark_lag_seconds")]
+        assert shown == [{KEY: 7.0}, {}]
+
+
+async def test_a_key_without_a_mark_has_neither_lower_nor_age(memory: Watched) -> None:
+    """There is no number that would not lie."""
+    async with serving(memory) as controller:
+        names = ("lower", "watermark_lag_seconds", "mark_age_seconds", "marks_total")
+        shown = [scraped(controller, f"noted_time_{name}") for name in names]
+
+        assert shown == [{}, {}, {}, {KEY: 0.0}]
+
+
+async def test_the_age_of_the_last_mark_grows(memory: Watched, time: GivenTime) -> None:
+    """Whatever the stream's time means."""
+    async with serving(memory, time) as controller:
+        await tell(controller, Note("a", 7))
+        time.passes(2500)
+
+        assert scraped(controller, "noted_time_mark_age_seconds") == {KEY: 2.5}
+
+
+async def test_marks_are_counted_over_a_restart(store: Watched) -> None:
+    """The count is the last seq, so it never goes back."""
+    async with serving(store) as controller:
+        await tell(controller, Note("a", 1), Note("a", 2))
+    async with running(store.reopened()) as controller:
+        await tell(controller, Note("a", 3))
+
+        assert scraped(controller, "noted_time_marks_total") == {KEY: 3.0}
+
+
+async def test_members_are_counted_by_state(store: Watched) -> None:
+    """Who changes its state changes the count it is in, also after a restart."""
+    async with serving(store) as controller:
+        await tell(controller, Note("a"), Note("b"), Note("c"), Note("d", state="idle"))
+        await tell(controller, Note("b", state="idle"), Note("c", state="left"))
+    async with running(store.reopened()) as controller:
+        await tell(controller, Note("b"), Note("d", state="left"))
+
+        assert scraped(controller, "noted_time_members") == {
+            ("live", "s"): 2.0,
+            ("idle", "s"): 0.0,
+            ("left", "s"): 2.0,
+            ("left_out", "s"): 0.0,
+        }
+
+
+async def test_a_batch_that_was_not_written_is_not_counted(memory: WatchedMemory) -> None:
+    """Nor the members it would have made."""
+    async with serving(memory) as controller:
+        memory.watch.failures.append(StoreUnavailable("gone"))
+        with pytest.raises(StoreUnavailable):
+            await tell(controller, Note("a"))
+        await until(lambda: controller._committer.ready)
+
+        names = ("failed_commits_total", "members")
+        shown = [scraped(controller, f"noted_time_{name}") for name in names]
+        assert (shown[0], shown[1]["live", "s"]) == ({(): 1.0}, 0.0)
+
+
+async def test_a_writer_left_out_is_counted_and_shown(memory: Watched, time: GivenTime) -> None:
+    """Once as an event, and as a member in that state until it returns."""
+    async with serving(memory, time, writer_timeout_ms=1000) as controller:
+        await tell(controller, Note("a", 1), Note("b"))
+        serve_for(controller, time, 1000)
+        await until(lambda: bool(scraped(controller, "noted_time_left_out_total")["s",]))
+
+        members = scraped(controller, "noted_time_members")
+        events = scraped(controller, "noted_time_left_out_total")
+        assert (members["left_out", "s"], events) == (2.0, {("s",): 2.0})
+
+
+async def test_who_holds_is_named_with_how_long(memory: Watched, time: GivenTime) -> None:
+    """On the service clock, for each key."""
+    async with serving(memory, time, keys=("order", "ship")) as controller:
+        await tell(controller, Note("slow", key="order"))
+        serve_for(controller, time, 7000)
+        await tell(controller, Note("slow", 5, key="order"))
+
+        shown = [
+            scraped(controller, f"noted_time_{n}_seconds") for n in ("holder", "longest_holding")
+        ]
+        assert shown == [
+            {("ship", "s", "slow"): 7.0},
+            {("order", "s"): 0.0, ("ship", "s"): 7.0},
+        ]
+
+
+async def test_who_holds_for_a_moment_is_not_named(memory: Watched, time: GivenTime) -> None:
+    """It is counted: a name at every mark would make series without end."""
+    async with serving(memory, time) as controller:
+        await tell(controller, Note("a"))
+        serve_for(controller, time, exposition.NAMED_AFTER_MS - 1)
+
+        names = ("holder_seconds", "holders", "holders_not_named")
+        shown = [scraped(controller, f"noted_time_{name}") for name in names]
+        assert shown == [{}, {KEY: 1.0}, {(): 1.0}]
+
+
+async def test_at_most_five_holders_of_a_key_are_named(memory: Watched, time: GivenTime) -> None:
+    """The longest, and how many are not."""
+    async with serving(memory, time) as controller:
+        for number in range(8):
+            await tell(controller, Note(f"w{number}"))
+            serve_for(controller, time, 100)
+        serve_for(controller, time, exposition.NAMED_AFTER_MS)
+
+        named = [writer for *_, writer in scraped(controller, "noted_time_holder_seconds")]
+        rest = scraped(controller, "noted_time_holders_not_named")
+        assert (named, rest) == ([f"w{number}" for number in range(readings.NAMED)], {(): 3.0})
+
+
+async def test_holders_named_in_all_streams_are_bounded(
+    memory: Watched, time: GivenTime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that hold longest are named, wherever."""
+    monkeypatch.setattr(exposition, "NAMES_SHOWN", 2)
+    async with running(memory, time) as controller:
+        for stream in ("s1", "s2", "s3"):
+            await controller.put_stream(stream, {})
+            await controller.note(stream, [Note("a")])
+            serve_for(controller, time, 1000)
+        serve_for(controller, time, exposition.NAMED_AFTER_MS)
+
+        named = [stream for _, stream, _ in scraped(controller, "noted_time_holder_seconds")]
+        rest = scraped(controller, "noted_time_holders_not_named")
+        assert (named, rest) == (["s1", "s2"], {(): 1.0})
+
+
+async def test_streams_shown_are_bounded(memory: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others are counted."""
+    monkeypatch.setattr(exposition, "STREAMS_SHOWN", 2)
+    async with running(memory) as controller:
+        for stream in ("s1", "s2", "s3"):
+            await controller.put_stream(stream, {})
+
+        shown = [stream for (stream,) in scraped(controller, "noted_time_left_out_total")]
+        rest = scraped(controller, "noted_time_streams_not_shown")
+        assert (shown, rest) == (["s1", "s2"], {(): 1.0})
+
+
+async def test_a_removed_stream_is_shown_no_more(memory: Watched) -> None:
+    """None of its series stays behind."""
+    async with serving(memory) as controller:
+        await tell(controller, Note("a", 1))
+        await controller.drop_stream("s")
+
+        names = ("lower", "members", "marks_total", "holders", "left_out_total")
+        assert [scraped(controller, f"noted_time_{name}") for name in names] == [{}] * len(names)
+
+
+async def test_a_controller_that_stands_by_says_so(memory: WatchedMemory) -> None:
+    """And shows no stream."""
+    memory.watch.loads.extend([Standby("another serves")] * 100)
+    async with running(memory) as controller:
+        shown = scraped(controller, "noted_time_controller_state")
+        memory.watch.loads.clear()
+
+        assert shown == {("owner",): 0.0, ("standby",): 1.0, ("unavailable",): 0.0}
+
+
+async def test_a_scrape_looks_at_few_holders(
+    memory: Watched, time: GivenTime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first to begin; the others are counted without a look."""
+    monkeypatch.setattr(readings, "EXAMINED", 3)
+    async with serving(memory, time) as controller:
+        for number in range(6):
+            await tell(controller, Note(f"w{number}"))
+        serve_for(controller, time, exposition.NAMED_AFTER_MS)
+
+        named = {writer for *_, writer in scraped(controller, "noted_time_holder_seconds")}
+        assert (named, scraped(controller, "noted_time_holders")) == (
+            {"w0", "w1", "w2"},
+            {KEY: 6.0},
+        )

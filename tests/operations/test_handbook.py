@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.support.handbook import (
+    PAGE,
+    dashboard,
+    expressions,
+    headings,
+    logged_events,
+    names_in,
+    rows_of,
+    rules,
+    shown_here,
+)
+from tests.support.scrapes import families, samples
+
+pytestmark = pytest.mark.acceptance
+
+
+def test_every_metric_asked_for_is_exposed(scrape: str) -> None:
+    """By the dashboard and by the alert rules, from a controller that serves."""
+    asked = names_in("\n".join(expressions()))
+
+    assert shown_here(asked) - families(scrape).keys() == set()
+
+
+def test_every_query_asks_for_a_metric() -> None:
+    """One that names none would show nothing for ever."""
+    idle = [e for e in expressions() if e and not names_in(e) and not re.match(r"up\b", e)]
+
+    assert idle == []
+
+
+def test_every_metric_exposed_is_explained(scrape: str) -> None:
+    """In the page's tables, which explain nothing else."""
+    assert shown_here(rows_of("Metrics")) == families(scrape).keys()
+
+
+def test_names_follow_the_conventions(scrape: str) -> None:
+    """Counters end in `_total`, and nothing else does."""
+    counters = {name for name, kind in families(scrape).items() if kind == "counter"}
+
+    assert counters == {name for name in families(scrape) if name.endswith("_total")}
+
+
+def test_the_process_shows_what_it_did(scrape: str) -> None:
+    """One note, one mark, one owner."""
+    names = ("notes_total", "marks_total", "commit_members_count")
+    shown = [samples(scrape, f"noted_time_{name}") for name in names]
+
+    assert (shown, samples(scrape, "noted_time_controller_state")["owner",]) == (
+        [{("accepted",): 1.0}, {("default", "s"): 1.0}, {(): 2.0}],
+        1.0,
+    )
+
+
+def test_every_alert_has_a_section_with_what_to_do() -> None:
+    """To which its runbook leads."""
+    told = {rule["alert"]: rule["annotations"]["runbook"] for rule in rules()}
+
+    assert told == {
+        name: f"docs/operations.md#{name.lower()}"
+        for name in headings()
+        if name.startswith("NotedTime")
+    }
+
+
+def test_every_alert_says_how_severe_it_is() -> None:
+    """With a summary that names what it is about."""
+    missing = [
+        rule["alert"]
+        for rule in rules()
+        if rule["labels"]["severity"] not in {"info", "warning", "critical"}
+        or "{{" not in rule["annotations"]["summary"]
+    ]
+
+    assert missing == []
+
+
+def test_every_log_event_is_explained() -> None:
+    """And no other."""
+    assert rows_of("Log events") == logged_events()
+
+
+def test_panels_have_ids_places_and_data_of_their_own() -> None:
+    """So that Grafana imports the dashboard as it is."""
+    board = dashboard()
+    panels = board["panels"]
+    cells = [
+        (panel["gridPos"]["x"] + x, panel["gridPos"]["y"] + y)
+        for panel in panels
+        for x in range(panel["gridPos"]["w"])
+        for y in range(panel["gridPos"]["h"])
+    ]
+    sources = {target["datasource"]["uid"] for panel in panels for target in panel["targets"]}
+
+    assert (
+        len({panel["id"] for panel in panels}),
+        len(set(cells)),
+        max(x for x, _ in cells),
+        sources,
+        [each["name"] for each in board["templating"]["list"]],
+    ) == (len(panels), len(cells), 23, {"${datasource}"}, ["datasource", "job", "stream"])
+
+
+def test_links_of_the_page_lead_somewhere() -> None:
+    """To files of this tree."""
+    links = re.findall(r"\]\(([^)#]+)", PAGE.read_text())
+    local = [link for link in links if not link.startswith("http")]
+
+    assert [link for link in local if not (PAGE.parent / link).exists()] == []

@@ -1,0 +1,87 @@
+"""What the pages for those who run the controller speak of: metrics, alerts, log events."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml  # type: ignore[import-untyped]
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "operations.md"
+ALERTS = ROOT / "docs" / "alerts.yml"
+DASHBOARD = ROOT / "docs" / "grafana-dashboard.json"
+
+NAME = re.compile(r"\b(?:noted_time|process)_[a-z_]+\b")
+PARTS = re.compile(r"_(?:bucket|sum|count)$")
+LEVELS = ("debug", "info", "warning", "error", "exception")
+
+
+def names_in(text: str) -> set[str]:
+    """Return the names of metrics in it, parts of histograms under the histogram's."""
+    return {PARTS.sub("", name) for name in NAME.findall(text)}
+
+
+def shown_here(names: set[str]) -> set[str]:
+    """Leave out the process's own where they are not shown: they are read from /proc."""
+    return {name for name in names if sys.platform == "linux" or not name.startswith("process_")}
+
+
+def rules() -> list[dict[str, Any]]:
+    """Return the alert rules."""
+    groups = yaml.safe_load(ALERTS.read_text())["groups"]
+    return [rule for group in groups for rule in group["rules"]]
+
+
+def dashboard() -> dict[str, Any]:
+    """Return the dashboard."""
+    return dict(json.loads(DASHBOARD.read_text()))
+
+
+def expressions() -> list[str]:
+    """Return every query of the dashboard and of the alert rules."""
+    board = dashboard()
+    targets = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
+    chosen = [each.get("definition", "") for each in board["templating"]["list"]]
+    return targets + chosen + [rule["expr"] for rule in rules()]
+
+
+def headings() -> set[str]:
+    """Return the headings of the page."""
+    return set(re.findall(r"^#+ (.*)$", PAGE.read_text(), re.MULTILINE))
+
+
+def rows_of(heading: str) -> set[str]:
+    """Return what the first column of the tables under a heading names, without backticks."""
+    section = PAGE.read_text().partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    cells = re.findall(r"^\| (`[^|]*) \|", section, re.MULTILINE)
+    return {name for cell in cells for name in re.findall(r"`([a-z_]+)", cell)}
+
+
+def logged_events() -> set[str]:
+    """Return the events that the controller's code logs."""
+    sources = (ROOT / "controller").rglob("*.py")
+    nodes = (node for source in sources for node in ast.walk(ast.parse(source.read_text())))
+    return {event for node in nodes if _logs(node) for event in _events(node)}
+
+
+def _logs(node: ast.AST) -> bool:
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in LEVELS
+        and isinstance(node.func.value, ast.Name)
+        and node.func.value.id == "log"
+    )
+
+
+def _events(call: ast.AST) -> set[str]:
+    """Return the strings of a log call's first argument, of which one may be chosen by a test."""
+    assert isinstance(call, ast.Call)
+    first = call.args[0]
+    choices = [first.body, first.orelse] if isinstance(first, ast.IfExp) else [first]
+    return {str(each.value) for each in choices if isinstance(each, ast.Constant)}

@@ -1,0 +1,34 @@
+"""What a scrape shows, as plain values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prometheus_client import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+if TYPE_CHECKING:
+    from controller.service.controller import Controller
+
+Labels = tuple[str, ...]
+
+
+def families(text: str) -> dict[str, str]:
+    """Return the type of each family that has a HELP line, by the name its samples go by."""
+    typed = (line.split(" ") for line in text.splitlines() if line.startswith("# TYPE "))
+    return {name: kind for _, _, name, kind in typed}
+
+
+def samples(text: str, name: str) -> dict[Labels, float]:
+    """Return the values of the samples of that name, by their labels' values in order."""
+    return {
+        tuple(value for _, value in sorted(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.name == name
+    }
+
+
+def scraped(controller: Controller, name: str) -> dict[Labels, float]:
+    """Scrape a controller for one name."""
+    return samples(generate_latest(controller.measure()).decode(), name)
