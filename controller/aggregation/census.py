@@ -38,13 +38,15 @@ class Census:
     def loading(self, records: Iterable[MemberRecord]) -> Iterator[MemberRecord]:
         """Pass on what the store knows, counting it."""
         for record in records:
-            self._enter(record)
+            self._enter(record.writer, _state(record))
             yield record
 
     def take(self, record: MemberRecord) -> None:
-        """Take in a record that is durable now."""
-        if self._enter(record) == "left_out":
-            self.left_out += 1
+        """Take in a record that is durable now; seldom is one of a new state."""
+        state = _state(record)
+        if self._states.get(record.writer) != state:
+            self._enter(record.writer, state)
+            self.left_out += record.left_out
 
     def forget(self, writer: str) -> None:
         """Count a writer no more whose record is removed."""
@@ -52,14 +54,13 @@ class Census:
         if state is not None:
             self.members[state] -= 1
 
-    def _enter(self, record: MemberRecord) -> str | None:
-        """Enter the member; returns its state where that is a new one."""
-        state = "left_out" if record.left_out else record.state
-        before = self._states.get(record.writer)
-        if state == before:
-            return None
+    def _enter(self, writer: str, state: str) -> None:
+        before = self._states.get(writer)
         if before is not None:
             self.members[before] -= 1
         self.members[state] += 1
-        self._states[record.writer] = state
-        return state
+        self._states[writer] = state
+
+
+def _state(record: MemberRecord) -> str:
+    return "left_out" if record.left_out else record.state

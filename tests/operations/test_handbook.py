@@ -3,7 +3,10 @@ from __future__ import annotations
 import re
 
 import pytest
+from typer.core import TyperGroup
+from typer.main import get_command
 
+from controller.cli import app
 from tests.support.handbook import (
     PAGE,
     dashboard,
@@ -83,6 +86,16 @@ def test_every_alert_says_how_severe_it_is() -> None:
 def test_every_log_event_is_explained() -> None:
     """And no other."""
     assert rows_of("Log events") == logged_events()
+
+
+def test_every_setting_of_serve_is_listed() -> None:
+    """Those that have a variable, which is all but `--help`."""
+    commands = get_command(app)
+    assert isinstance(commands, TyperGroup)
+    settings = commands.commands["serve"].params
+    variables = {str(setting.envvar) for setting in settings if setting.name != "help"}
+
+    assert set(re.findall(r"`(NOTED_TIME_[A-Z_]+)`", PAGE.read_text())) == variables
 
 
 def test_panels_have_ids_places_and_data_of_their_own() -> None:
