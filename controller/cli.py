@@ -20,6 +20,7 @@ from controller.service import logs, tokens
 from controller.service.access import Grant
 from controller.service.controller import Controller
 from controller.service.keyring import Keyring
+from controller.service.limits import Limits
 from controller.store import migrate as migrations
 from controller.store.alone import alone
 from controller.store.open import MEMORY, open_store, open_tokens
@@ -36,6 +37,7 @@ log = structlog.get_logger()
 DEFAULT_DATABASE = "sqlite:///noted-time.db"
 DEFAULT_PORT = 7464
 NONE: list[str] = []
+LIMITS = Limits()
 
 app = typer.Typer(
     name="noted-time",
@@ -92,6 +94,31 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
             help="Let everybody who reaches the address note, read and remove, without tokens.",
         ),
     ] = False,
+    max_streams: Annotated[
+        int, typer.Option(envvar="NOTED_TIME_MAX_STREAMS", min=1, help="More are refused.")
+    ] = LIMITS.streams,
+    max_writers: Annotated[
+        int,
+        typer.Option(
+            envvar="NOTED_TIME_MAX_WRITERS", min=1, help="Of one stream; notes of more are refused."
+        ),
+    ] = LIMITS.writers,
+    max_waiting_notes: Annotated[
+        int,
+        typer.Option(
+            envvar="NOTED_TIME_MAX_WAITING_NOTES",
+            min=1000,
+            help="Waiting for their commit; over it writers are told to come back (503).",
+        ),
+    ] = LIMITS.waiting_notes,
+    max_long_polls: Annotated[
+        int,
+        typer.Option(
+            envvar="NOTED_TIME_MAX_LONG_POLLS",
+            min=0,
+            help="Readers waiting for marks; more are told to come back (503).",
+        ),
+    ] = LIMITS.long_polls,
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"], typer.Option(envvar="NOTED_TIME_LOG_LEVEL")
     ] = "info",
@@ -118,7 +145,13 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
             keyring.look()
             gate = Gate(keyring, require=require_token, insecure=insecure)
             _check_address(gate, place, insecure=insecure)
-            serve_app(Controller(open_store(database)), gate, place)
+            limits = Limits(
+                streams=max_streams,
+                writers=max_writers,
+                waiting_notes=max_waiting_notes,
+                long_polls=max_long_polls,
+            )
+            serve_app(Controller(open_store(database), limits=limits), gate, place)
 
 
 @app.command()

@@ -26,7 +26,7 @@ from noted_time.departures import Departures
 from noted_time.domain import Domain
 from noted_time.errors import InvalidScale, Rejected, UnknownKey
 from noted_time.member import Member, Track, joined
-from noted_time.note import SEGMENTS_PER_POSITION
+from noted_time.note import SEGMENTS_PER_POSITION, is_above
 from noted_time.record import record_of
 from noted_time.succession import Succession
 
@@ -111,7 +111,7 @@ class Aggregator:
         domain = self._domains.get(key)
         if domain is None:
             return Refused("unknown_key", self.settings.keys)
-        if largest_time is not None and _is_above(largest_time, note):
+        if largest_time is not None and is_above(note, largest_time):
             return Refused("too_far_ahead", largest_time)
         position = note.position
         if self.succession:
@@ -268,6 +268,9 @@ class Aggregator:
     def __len__(self) -> int:
         return len(self._members)
 
+    def __contains__(self, writer: str) -> bool:
+        return writer in self._members
+
     def writers(self) -> Iterator[str]:
         """Yield the names of all members in the order in which they joined."""
         return iter(self._members)
@@ -389,10 +392,3 @@ class Aggregator:
 def _accepted(domain: Domain) -> Accepted:
     """Return the answer to every note of a key until its next mark."""
     return Accepted(domain.last.lower if domain.last else None)
-
-
-def _is_above(largest_time: int, note: NoteLike) -> bool:
-    time, max_time = note.time, note.max_time
-    return (time is not None and time > largest_time) or (
-        max_time is not None and max_time > largest_time
-    )

@@ -7,6 +7,7 @@
     │   ├── InvalidName     a stream, writer, key or reader name outside [A-Za-z0-9._-]{1,249}
     │   ├── InvalidNote     a writer's note was refused; `status` and `last` say why
     │   ├── InvalidScale    a scale event names an unknown or sealed segment
+    │   ├── LimitReached    the controller takes on no more of these
     │   ├── NotAllowed      the token is missing, counts no more, or lacks the right
     │   ├── UnknownStream   there is no stream of that name
     │   ├── UnknownKey      the stream does not declare that key
@@ -63,6 +64,15 @@ class InvalidScale(Rejected):
         super().__init__(f"segment {segment}: {reason}")
         self.segment = segment
         self.reason = reason
+
+
+class LimitReached(Rejected):
+    """The controller takes on no more of `what` than `limit`."""
+
+    def __init__(self, what: str, limit: int) -> None:
+        super().__init__(f"there are {limit} {what} already, and no more are taken on")
+        self.what = what
+        self.limit = limit
 
 
 class NotAllowed(Rejected):

@@ -64,3 +64,15 @@ class Note:
     key: str | None = None
     max_time: int | None = None
     state: State = "live"
+
+
+def is_above(note: NoteLike, largest_time: int) -> bool:
+    """Whether the note tells of a time above the largest allowed.
+
+    >>> is_above(Note("UA", 5), 7), is_above(Note("UA", 5, max_time=9), 7)
+    (False, True)
+    """
+    time, max_time = note.time, note.max_time
+    return (time is not None and time > largest_time) or (
+        max_time is not None and max_time > largest_time
+    )

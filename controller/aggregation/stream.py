@@ -11,6 +11,7 @@ from noted_time import (
     Aggregator,
     MarkHistory,
     ReaderGroup,
+    Refused,
     ScaleEvent,
     StreamSettings,
     Succession,
@@ -19,11 +20,11 @@ from noted_time.cut import MAX_INT64
 from noted_time.errors import UnknownKey
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping, Sequence
 
     from controller.aggregation.draft import Draft, Moment
     from controller.store.port import AppendedMark, Store, StreamRecord
-    from noted_time import Mark, Refused, TimeWindow
+    from noted_time import Mark, TimeWindow
     from noted_time.note import NoteLike
 
 FORGOTTEN_AT_ONCE = 5000
@@ -91,15 +92,25 @@ class StreamState:
         """Return the time window of a reader's position; raises `UnknownKey`."""
         return self.history(key).window(self.aggregator.succession.normalise(position))
 
-    def take_notes(self, notes: Iterable[NoteLike], draft: Draft) -> list[Accepted | Refused]:
-        """Feed the notes in order; where the stream marks every advance, so does each note."""
+    def take_notes(
+        self, notes: Sequence[NoteLike], draft: Draft, most_writers: int
+    ) -> list[Accepted | Refused]:
+        """Feed the notes in order; where the stream marks every advance, so does each note.
+
+        A new writer beyond `most_writers` is refused.
+        """
+        crowded = len(self.aggregator) + len(notes) > most_writers
         note, now = self.aggregator.note, draft.moment.service
         largest = self._largest_time(draft.moment)
         every_advance = self.settings.mark_interval_ms == 0
         touched = draft.touched(self)
         results: list[Accepted | Refused] = []
+        result: Accepted | Refused
         for each in notes:
-            result = note(each, now, largest)
+            if crowded and self._has_no_room_for(each.writer, most_writers):
+                result = Refused("too_many_writers", most_writers)
+            else:
+                result = note(each, now, largest)
             if type(result) is Accepted:
                 touched.add(each.writer)
                 if every_advance and self._advance_all(draft):
@@ -185,6 +196,9 @@ class StreamState:
             through = min(history.written_before(horizon), history.last_seq - 1)
             if through >= history.first_seq:
                 draft.batch.forgotten.append((self.id, key, through))
+
+    def _has_no_room_for(self, writer: str, most_writers: int) -> bool:
+        return len(self.aggregator) >= most_writers and writer not in self.aggregator
 
     def _largest_time(self, moment: Moment) -> int | None:
         """Return the largest time that may be noted now, `None` where any may."""

@@ -38,6 +38,6 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
         (409, "Read again, then retry"),
         (413, "Body over 1 MiB"),
         (422, "A field does not fit"),
-        (503, "The database does not answer: retry after a while"),
+        (503, "No answer from the database, or too much waits: retry after a while"),
     )
 }

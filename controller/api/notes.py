@@ -19,7 +19,7 @@ from controller.store.port import StoreUnavailable
 from noted_time import Accepted, NotedTimeError
 from noted_time.cut import MAX_INT64, MIN_INT64
 from noted_time.errors import UnknownStream
-from noted_time.note import MAX_NOTES_PER_REQUEST
+from noted_time.note import MAX_NOTES_PER_REQUEST, SEGMENTS_PER_POSITION
 from noted_time.settings import NAME
 from noted_time.wire import position_to_wire
 
@@ -46,7 +46,7 @@ class WireNote(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     writer: Name
     time: Int64 | None = None
-    position: dict[Segment, Offset] = {}
+    position: Annotated[dict[Segment, Offset], Meta(max_length=SEGMENTS_PER_POSITION)] = {}
     key: Name | None = None
     max_time: Int64 | None = None
     state: Literal["live", "idle", "left"] = "live"

@@ -13,11 +13,13 @@ from starlette.routing import compile_path
 
 from controller.api.unfit import MUST_BE_A_NAME, MUST_BE_A_SEGMENT
 from controller.service.access import ForeignWriter
+from controller.service.limits import Overloaded
 from controller.store.port import Standby, StoreUnavailable
 from noted_time.errors import (
     Conflict,
     InvalidName,
     InvalidScale,
+    LimitReached,
     NotCompleteYet,
     NotedTimeError,
     Rejected,
@@ -50,12 +52,22 @@ KINDS: tuple[tuple[type[Exception], int, str], ...] = (
     (InvalidName, 422, "invalid_name"),
     (InvalidScale, 422, "invalid_scale"),
     (UnknownKey, 404, "unknown_key"),
+    (LimitReached, 422, "limit_reached"),
     (Rejected, 422, "rejected"),
     (Conflict, 409, "conflict"),
     (Standby, 503, "standby"),
+    (Overloaded, 503, "overloaded"),
     (StoreUnavailable, 503, "unavailable"),
 )
 """The first that fits counts: status and code of every error that may leave the service."""
+
+FACTS: tuple[tuple[type[Exception], tuple[str, ...]], ...] = (
+    (ForeignWriter, ("writer",)),
+    (UnknownReader, ("group", "reader")),
+    (LimitReached, ("limit",)),
+    (InvalidScale, ("segment",)),
+)
+"""The attributes of an error that are members of its problem, where they are named alike."""
 
 
 def problem(status: int, code: str, detail: str, **facts: Any) -> Response:  # noqa: ANN401 - any JSON
@@ -81,15 +93,10 @@ def problem_of(error: Exception) -> Response:
 def _facts(error: Exception) -> dict[str, Any]:
     if isinstance(error, NotCompleteYet):
         return {"complete_to": error.time, "lower": error.lower}
-    if isinstance(error, ForeignWriter):
-        return {"writer": error.writer}
     if isinstance(error, UnknownKey):
         return {"key": error.key, "keys": list(error.declared)}
-    if isinstance(error, UnknownReader):
-        return {"group": error.group, "reader": error.reader}
-    if isinstance(error, InvalidScale):
-        return {"segment": error.segment}
-    return {}
+    names = next((names for kind, names in FACTS if isinstance(error, kind)), ())
+    return {name: getattr(error, name) for name in names}
 
 
 def install(app: FastAPI) -> None:

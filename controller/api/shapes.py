@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from noted_time.cut import MAX_INT64, MIN_INT64
+from noted_time.note import SEGMENTS_PER_POSITION
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")]
 Int64 = Annotated[int, Field(ge=MIN_INT64, le=MAX_INT64)]
@@ -20,9 +21,11 @@ Position = Annotated[
         json_schema_extra={"additionalProperties": False},
     ),
 ]
+GivenPosition = Annotated[Position, Field(max_length=SEGMENTS_PER_POSITION)]
 Predecessor = Annotated[int, Field(ge=0, lt=10**18)]
 
 
+SOME = Field(max_length=SEGMENTS_PER_POSITION)
 DIFFERENT = Field(min_length=1, max_length=100, json_schema_extra={"uniqueItems": True})
 
 
@@ -50,22 +53,24 @@ class StreamChanges(Request):
 class WindowRequest(Request):
     """A reader's position."""
 
-    position: Position
+    position: GivenPosition
     key: Name | None = None
 
 
 class ReaderReport(Request):
     """How far a reader has read."""
 
-    position: Position = Field(default_factory=dict)
+    position: GivenPosition = Field(default_factory=dict)
 
 
 class ScaleRequest(Request):
     """Segments sealed at their final offsets; successors created: segment → predecessors."""
 
-    sealed: Position = Field(default_factory=dict)
-    created: dict[Segment, list[Predecessor]] = Field(
-        default_factory=dict, json_schema_extra={"additionalProperties": False}
+    sealed: GivenPosition = Field(default_factory=dict)
+    created: dict[Segment, Annotated[list[Predecessor], SOME]] = Field(
+        default_factory=dict,
+        max_length=SEGMENTS_PER_POSITION,
+        json_schema_extra={"additionalProperties": False},
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from noted_time.cut import MAX_INT64, MIN_INT64
-from noted_time.note import MAX_NOTES_PER_REQUEST
+from noted_time.note import MAX_NOTES_PER_REQUEST, SEGMENTS_PER_POSITION
 from noted_time.settings import NAME
 
 if TYPE_CHECKING:
@@ -75,6 +75,8 @@ def _of_position(where: str, position: Any) -> Iterator[Found]:  # noqa: ANN401 
     if not isinstance(position, dict):
         yield where, f"must be an object of segment to offset, not {_brief(position)}"
         return
+    if len(position) > SEGMENTS_PER_POSITION:
+        yield where, f"must name at most {SEGMENTS_PER_POSITION} segments, not {len(position)}"
     for segment, offset in position.items():
         if not SEGMENT.fullmatch(segment):
             yield f"{where}.{segment[:40]}", MUST_BE_A_SEGMENT

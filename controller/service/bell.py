@@ -12,10 +12,11 @@ class Bell:
     def __init__(self) -> None:
         """Begin with nobody waiting."""
         self._waiting: defaultdict[str, set[asyncio.Future[None]]] = defaultdict(set)
+        self._count = 0
         self._silenced = False
 
     def __len__(self) -> int:
-        return sum(map(len, self._waiting.values()))
+        return self._count
 
     async def wait(self, stream_id: str, seconds: float) -> bool:
         """Wait until the stream's bell rings; false when `seconds` passed or nobody rings any more.
@@ -27,6 +28,7 @@ class Bell:
             return False
         woken = asyncio.get_running_loop().create_future()
         self._waiting[stream_id].add(woken)
+        self._count += 1
         try:
             async with asyncio.timeout(seconds):
                 await woken
@@ -55,5 +57,6 @@ class Bell:
     def _forget(self, stream_id: str, woken: asyncio.Future[None]) -> None:
         waiting = self._waiting[stream_id]
         waiting.discard(woken)
+        self._count -= 1
         if not waiting:
             del self._waiting[stream_id]

@@ -33,6 +33,7 @@ import structlog
 
 from controller.aggregation.draft import Draft
 from controller.aggregation.world import World
+from controller.service.limits import Overloaded
 from controller.store.port import Standby, StoreUnavailable
 from noted_time import NotedTimeError
 from noted_time.backoff import Backoff
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from controller.aggregation.stream import StreamState
     from controller.service.bell import Bell
     from controller.service.clocks import Clocks
+    from controller.service.limits import Limits
     from controller.service.metrics import Metrics
     from controller.store.port import Batch, Store
 
@@ -60,11 +62,15 @@ PATIENCE = Backoff(first_s=0.1, cap_s=4.0)
 
 @dataclass(slots=True)
 class Job:
-    """Work that waits for its commit; `last` work ends its batch (a stream may be made again)."""
+    """Work that waits for its commit; `last` work ends its batch (a stream may be made again).
+
+    `notes` is how many notes it brings.
+    """
 
     work: Callable[[World, Draft], Any]
     answer: asyncio.Future[Any]
     last: bool = False
+    notes: int = 0
     outcome: Any = None
 
     def run(self, world: World, draft: Draft) -> None:
@@ -87,8 +93,11 @@ class Job:
 class Committer:
     """The one task that changes streams."""
 
-    def __init__(self, store: Store, clocks: Clocks, bell: Bell, metrics: Metrics) -> None:
+    def __init__(
+        self, store: Store, clocks: Clocks, bell: Bell, metrics: Metrics, limits: Limits
+    ) -> None:
         """Begin without streams; `start` loads them."""
+        self._limits = limits
         self.world = World()
         self.ready = False
         self.stands_by = False
@@ -100,6 +109,7 @@ class Committer:
         self._in_use = 0
         self._last_commit_s = QUICK_S
         self._queue: list[Job] = []
+        self._notes_waiting = 0
         self._work = asyncio.Event()
         self._waiting: dict[str, StreamState] = {}
         self._closing = False
@@ -123,11 +133,18 @@ class Committer:
         self.ready = False
         self._thread.shutdown()
 
-    def submit(self, work: Callable[[World, Draft], Any], *, last: bool = False) -> Any:  # noqa: ANN401 - as many kinds of answer as of work
-        """Queue work; returns a future of its outcome, durable when it is there."""
+    def submit(
+        self, work: Callable[[World, Draft], Any], *, last: bool = False, notes: int = 0
+    ) -> Any:  # noqa: ANN401 - as many kinds of answer as of work
+        """Queue work; returns a future of its outcome, durable when it is there.
+
+        Raises `Overloaded` where as much waits as is taken on.
+        """
         self.check()
+        self._check_room(notes)
         answer = asyncio.get_running_loop().create_future()
-        self._queue.append(Job(work, answer, last))
+        self._queue.append(Job(work, answer, last, notes))
+        self._notes_waiting += notes
         self._work.set()
         return answer
 
@@ -139,6 +156,13 @@ class Committer:
         if not self.ready:
             message = "the database does not answer; try again"
             raise StoreUnavailable(message)
+
+    def _check_room(self, notes: int) -> None:
+        limits = self._limits
+        if len(self._queue) >= limits.waiting_requests:
+            raise Overloaded(f"{len(self._queue)} requests wait already; try again")
+        if notes and self._queue and self._notes_waiting + notes > limits.waiting_notes:
+            raise Overloaded(f"{self._notes_waiting} notes wait already; try again")
 
     async def ping(self) -> None:
         """Raise `StoreUnavailable` where the database does not answer."""
@@ -174,6 +198,7 @@ class Committer:
         queue = self._queue
         end = next((i + 1 for i, job in enumerate(queue) if job.last), len(queue))
         self._queue = queue[end:]
+        self._notes_waiting = sum(job.notes for job in self._queue)
         return queue[:end]
 
     async def _commit(self, jobs: list[Job]) -> None:
@@ -240,7 +265,7 @@ class Committer:
         with every request refused at once. To stand by needs no pause: the store itself waits.
         """
         self.ready = False
-        queue, self._queue = self._queue, []
+        queue, self._queue, self._notes_waiting = self._queue, [], 0
         _answer(queue, StoreUnavailable("the database does not answer; try again"))
         while not self._closing:
             self._failures += 1

@@ -16,10 +16,11 @@ from controller.service.bell import Bell
 from controller.service.clocks import Clocks
 from controller.service.committer import Committer
 from controller.service.exposition import Exposition
+from controller.service.limits import Limits, Overloaded
 from controller.service.metrics import Metrics
 from controller.store.port import StoreUnavailable, StreamRecord
 from noted_time import Accepted, NotedTimeError, StreamSettings
-from noted_time.errors import UnknownReader
+from noted_time.errors import LimitReached, UnknownReader
 from noted_time.settings import checked_name
 
 if TYPE_CHECKING:
@@ -50,12 +51,15 @@ class NewMarks:
 class Controller:
     """One controller over one store."""
 
-    def __init__(self, store: Store, clocks: Clocks | None = None) -> None:
+    def __init__(
+        self, store: Store, clocks: Clocks | None = None, limits: Limits | None = None
+    ) -> None:
         """Begin; `start` loads the streams."""
         self.metrics = Metrics()
         self._clocks = clocks or Clocks()
         self._bell = Bell()
-        self._committer = Committer(store, self._clocks, self._bell, self.metrics)
+        self._limits = limits or Limits()
+        self._committer = Committer(store, self._clocks, self._bell, self.metrics, self._limits)
         self._store = store
         self._ticker: asyncio.Task[None] | None = None
 
@@ -94,15 +98,17 @@ class Controller:
     # Changes: durable when they return
 
     async def note(self, name: str, notes: Sequence[NoteLike]) -> list[Accepted | Refused]:
-        """Take the notes, in order; raises `UnknownStream`, `StoreUnavailable`."""
+        """Take the notes, in order; raises `UnknownStream`, `StoreUnavailable`, `Overloaded`."""
         return await self.submit_notes(name, notes)
 
     def submit_notes(
         self, name: str, notes: Sequence[NoteLike]
     ) -> asyncio.Future[list[Accepted | Refused]]:
         """Queue the notes; returns the future of what `note` returns or raises."""
+        most_writers = self._limits.writers
         answer: asyncio.Future[list[Accepted | Refused]] = self._committer.submit(
-            lambda world, draft: world.stream(name).take_notes(notes, draft)
+            lambda world, draft: world.stream(name).take_notes(notes, draft, most_writers),
+            notes=len(notes),
         )
         return answer
 
@@ -113,12 +119,17 @@ class Controller:
             answered["accepted" if isinstance(result, Accepted) else result.status] += 1
 
     async def put_stream(self, name: str, changes: Mapping[str, Any]) -> tuple[StreamState, bool]:
-        """Create the stream or change its settings; returns it and whether it is new."""
+        """Create the stream or change its settings; returns it and whether it is new.
+
+        Raises `LimitReached` where there are as many streams as may be.
+        """
         checked_name("stream", name)
 
         def put(world: World, draft: Draft) -> tuple[StreamState, bool]:
             known = world.find(name)
             if known is None:
+                if len(world) >= self._limits.streams:
+                    raise LimitReached("streams", self._limits.streams)
                 stream = StreamState(StreamRecord(uuid4().hex, name, StreamSettings(**changes)))
                 world.add(stream)
             else:
@@ -192,7 +203,8 @@ class Controller:
     ) -> NewMarks:
         """Return the marks after a seq, waiting up to `wait_ms` while there is none.
 
-        Raises `UnknownStream` (also when the stream is removed meanwhile) and `UnknownKey`.
+        Raises `UnknownStream` (also when the stream is removed meanwhile), `UnknownKey`, and
+        `Overloaded` where as many wait already as may.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + wait_ms / 1000
@@ -200,7 +212,11 @@ class Controller:
             stream = self.stream(name)
             found = stream.history(key).after(after, limit)
             left = deadline - loop.time()
-            if found or left <= 0 or not await self._bell.wait(stream.id, left):
+            if found or left <= 0:
+                return NewMarks(stream, found)
+            if len(self._bell) >= self._limits.long_polls:
+                raise Overloaded(f"{len(self._bell)} long polls wait already; try again")
+            if not await self._bell.wait(stream.id, left):
                 return NewMarks(stream, found)
 
     def explain(self, name: str, key: str | None) -> Explanation:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import socket
     from types import TracebackType
 
+    from controller.service.limits import Limits
+
 
 class KeptStore(MemoryStore):
     """A store that a controller cannot close, so that the next one finds it."""
@@ -41,8 +43,9 @@ class Served:
     `stop` and `start` take it away and bring it back on the same port.
     """
 
-    def __init__(self) -> None:
-        self._store = KeptStore()
+    def __init__(self, store: MemoryStore | None = None, limits: Limits | None = None) -> None:
+        self._store = store or KeptStore()
+        self._limits = limits
         self._port = 0
         self.start()
 
@@ -53,7 +56,7 @@ class Served:
 
     def start(self) -> None:
         """Serve, and return once it does."""
-        self._controller = Controller(self._store)
+        self._controller = Controller(self._store, limits=self._limits)
         config = uvicorn.Config(
             create_app(self._controller),
             host="127.0.0.1",

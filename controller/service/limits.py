@@ -1,0 +1,27 @@
+"""How much one controller takes on, and what it says when there is no room."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from controller.store.port import StoreUnavailable
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The bounds of one controller's memory, so that no caller can exhaust it.
+
+    `writers` are those of one stream that are remembered, gone ones included. `waiting_notes` and
+    `waiting_requests` are the intake between two commits; at some hundred bytes a note the default
+    is tens of megabytes, and a second's work.
+    """
+
+    streams: int = 10_000
+    writers: int = 1_000_000
+    waiting_notes: int = 100_000
+    waiting_requests: int = 20_000
+    long_polls: int = 10_000
+
+
+class Overloaded(StoreUnavailable):
+    """As much waits as the controller takes on; nothing was taken: try again after a while."""

@@ -1,0 +1,211 @@
+"""What one controller takes on is bounded, and over a bound it says so and loses nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+
+from controller.api.app import create_api
+from controller.api.front import Front
+from controller.service.controller import Controller
+from controller.service.limits import Limits, Overloaded
+from noted_time import Accepted, Note, Refused, Unreachable
+from noted_time.note import SEGMENTS_PER_POSITION
+from tests.support.controllers import WatchedMemory, tell, until
+from tests.support.crowded import Crowded
+from tests.support.http import Caller, problem
+from writer_client import WriterClient
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+pytestmark = pytest.mark.anyio
+NOTES = "/v1/streams/s/notes"
+MARKS = "/v1/streams/s/marks"
+MOST = SEGMENTS_PER_POSITION
+
+
+@asynccontextmanager
+async def limited(limits: Limits, store: WatchedMemory | None = None) -> AsyncIterator[Caller]:
+    """Serve an app within these limits, in which there is a stream `s`."""
+    controller = Controller(store or WatchedMemory(), limits=limits)
+    api = create_api(controller)
+    transport = httpx.ASGITransport(Front(api, controller), raise_app_exceptions=False)
+    async with (
+        api.router.lifespan_context(api),
+        httpx.AsyncClient(transport=transport, base_url="http://controller") as client,
+    ):
+        await controller.put_stream("s", {"mark_interval_ms": 0})
+        yield Caller(client, controller)
+
+
+async def test_no_more_streams_than_may_be() -> None:
+    """One more is refused with the limit; those that are there can be changed."""
+    async with limited(Limits(streams=2)) as call:
+        made = await call.put("/v1/streams/t")
+        refused = await call.put("/v1/streams/u")
+        changed = await call.put("/v1/streams/t", {"writer_timeout_ms": 7})
+
+        assert (made.status_code, problem(refused), refused.json()["limit"]) == (
+            201,
+            (422, "limit_reached", "there are 2 streams already, and no more are taken on"),
+            2,
+        )
+        assert changed.status_code == 200
+
+
+async def test_a_stream_that_is_removed_makes_room_for_another() -> None:
+    """The limit is on how many there are."""
+    async with limited(Limits(streams=1)) as call:
+        await call.client.delete("/v1/streams/s")
+        made = await call.put("/v1/streams/t")
+
+        assert made.status_code == 201
+
+
+async def test_a_writer_beyond_the_limit_is_refused_alone() -> None:
+    """The notes of those who are members count, in the same request."""
+    async with limited(Limits(writers=2)) as call:
+        answers = await tell(
+            call.controller, Note("a"), Note("b", 4), Note("c", 5), Note("a", 6), Note("b", 7)
+        )
+
+        assert answers == [
+            Accepted(None),
+            Accepted(None),
+            Refused("too_many_writers", 2),
+            Accepted(4),
+            Accepted(6),
+        ]
+
+
+async def test_a_position_of_too_many_segments_is_refused(call: Caller) -> None:
+    """The request does not fit, and the place is named."""
+    wide = {str(segment): 1 for segment in range(MOST + 1)}
+    refused = await call.post(NOTES, {"notes": [{"writer": "a", "position": wide}]})
+
+    assert problem(refused) == (
+        422,
+        "invalid_request",
+        f"body.notes.0.position: must name at most {MOST} segments, not {MOST + 1}",
+    )
+
+
+async def test_a_reader_names_no_more_segments_either(call: Caller) -> None:
+    """The bound is that of every position that is told."""
+    wide = {"position": {str(segment): 1 for segment in range(MOST + 1)}}
+    answers = [
+        await call.post("/v1/streams/s/time-window", wide),
+        await call.put("/v1/streams/s/reader-groups/g/readers/r", wide),
+        await call.post("/v1/streams/s/scale", {"sealed": wide["position"]}),
+    ]
+
+    assert [problem(answer)[:2] for answer in answers] == [(422, "invalid_request")] * 3
+
+
+async def test_the_notes_of_a_writer_name_no_more_segments_together(call: Caller) -> None:
+    """Positions accumulate, up to the bound; segments named before may go on."""
+    positions = [{str(s): 1 for s in range(start, start + MOST // 2)} for start in (0, MOST // 2)]
+    results = [
+        (await call.note({"writer": "a", "position": position}))[0]
+        for position in (*positions, {"7": 2, str(MOST): 1}, {"7": 2})
+    ]
+
+    assert results == [
+        {"status": "accepted", "lower": None},
+        {"status": "accepted", "lower": None},
+        {"status": "too_many_segments", "last": MOST},
+        {"status": "accepted", "lower": None},
+    ]
+
+
+@pytest.mark.parametrize("limits", [Limits(waiting_requests=3), Limits(waiting_notes=4)])
+async def test_over_the_intake_writers_are_told_to_come_back(limits: Limits) -> None:
+    """While a commit takes long, what does not fit is refused at once; what was taken is kept."""
+    store = WatchedMemory()
+    async with limited(limits, store) as call:
+        store.watch.open.clear()
+        notes = [{"writer": "a"}, {"writer": "b"}]
+        tasks = [asyncio.create_task(call.post(NOTES, {"notes": notes}))]
+        await until(lambda: store.watch.attempts == 2)
+        tasks += [asyncio.create_task(call.post(NOTES, {"notes": notes})) for _ in range(4)]
+        await until(lambda: any(task.done() for task in tasks))
+        store.watch.open.set()
+        answers = [await task for task in tasks]
+
+    refused = [answer for answer in answers if answer.status_code == 503]
+    assert len(refused) == (1 if limits.waiting_requests == 3 else 2)
+    assert {(problem(each)[1], each.headers["retry-after"]) for each in refused} == {
+        ("overloaded", "1")
+    }
+    assert [a.status_code for a in answers if a not in refused] == [200] * (5 - len(refused))
+
+
+async def test_one_request_is_always_taken_on() -> None:
+    """However small the bound: else a large request would never get through."""
+    async with limited(Limits(waiting_notes=1)) as call:
+        answers = await tell(call.controller, Note("a"), Note("b"))
+
+        assert answers == [Accepted(None), Accepted(None)]
+
+
+async def test_what_was_refused_is_taken_after_the_commit() -> None:
+    """The bound is on what waits, not on what came."""
+    store = WatchedMemory()
+    async with limited(Limits(waiting_requests=1), store) as call:
+        store.watch.open.clear()
+        committing = call.controller.submit_notes("s", [Note("a")])
+        await until(lambda: store.watch.attempts == 2)
+        waiting = call.controller.submit_notes("s", [Note("b")])
+        with pytest.raises(Overloaded, match="1 requests wait already"):
+            call.controller.submit_notes("s", [Note("c")])
+        store.watch.open.set()
+        before = [await committing, await waiting]
+        after = await tell(call.controller, Note("c"))
+
+        assert [*before, after] == [[Accepted(None)]] * 3
+
+
+async def test_no_more_long_polls_than_may_wait() -> None:
+    """One more is told to come back; whoever need not wait is answered."""
+    async with limited(Limits(long_polls=1)) as call:
+        waits = asyncio.create_task(call.get(MARKS, wait_ms=20_000))
+        await until(lambda: len(call.controller._bell) == 1)
+        refused = await call.get(MARKS, wait_ms=20_000)
+        at_once = await call.get(MARKS)
+        await call.note({"writer": "a", "time": 5})
+        woken = await waits
+
+        assert (problem(refused), refused.headers["retry-after"]) == (
+            (503, "overloaded", "1 long polls wait already; try again"),
+            "1",
+        )
+        assert (at_once.json()["marks"], len(woken.json()["marks"])) == ([], 1)
+
+
+async def test_a_long_poll_that_ended_makes_room_for_another() -> None:
+    """Whether it was woken or its time was over."""
+    async with limited(Limits(long_polls=1)) as call:
+        polls = [await call.get(MARKS, wait_ms=10) for _ in range(3)]
+
+        assert [each.status_code for each in polls] == [200] * 3
+
+
+def test_a_writer_backs_off_from_a_full_controller_and_loses_nothing() -> None:
+    """It is told to come back while the intake is full; then all it noted is durable."""
+    with Crowded() as controller:
+        controller.create("s")
+        with WriterClient(controller.url, "s", "UA") as client:
+            with controller.full("s"):
+                for noted in range(1, 50):
+                    client.note_time(noted, {0: 10 * noted}, max_time=noted)
+                with pytest.raises(Unreachable, match="503 Overloaded"):
+                    client.flush(0.5)
+            client.flush(20)
+            known = controller.writers("s")["UA"]
+
+    assert known == {"state": "live", "times": {"default": 49}, "position": {"0": 490}}
