@@ -279,6 +279,10 @@ class Aggregator:
         """Return the names of the members that hold any key's time back now."""
         return {writer for domain in self._domains.values() for writer in domain.holders}
 
+    def holding(self, key: str) -> Mapping[str, Track]:
+        """Return the members that hold `key` back now; a view, for reading only."""
+        return self._domain(key).holders
+
     def record(self, writer: str) -> MemberRecord:
         """Return what must outlive the process of `writer`."""
         return record_of(self._members[writer])

@@ -60,7 +60,7 @@ def read_stream(stream: StreamState, service_ms: int) -> StreamReading:
 
 def _read_key(stream: StreamState, key: str, service_ms: int) -> KeyReading:
     # `decide` looks at all holders: 20 ms where 100,000 writers note in step
-    holders = stream.aggregator._domains[key].holders  # noqa: SLF001
+    holders = stream.aggregator.holding(key)
     first = [(track.began, writer) for writer, track in islice(holders.items(), EXAMINED)]
     longest = tuple(
         Holding(writer, service_ms - began) for began, writer in nsmallest(NAMED, first)

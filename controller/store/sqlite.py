@@ -103,6 +103,7 @@ def sqlite_engine(file: Path, *, busy_ms: int = BUSY_MS) -> Engine:
 
     def connect() -> sqlite3.Connection:
         connection = _connect(file, "rw", busy_ms)
+        _write_ahead(connection)  # a restored copy need not be in that mode
         for pragma in PRAGMAS:
             connection.execute(pragma)
         return connection

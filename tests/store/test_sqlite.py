@@ -144,3 +144,14 @@ def test_every_commit_is_synced(store: SqliteStore) -> None:
         found = [connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in pragmas]
 
     assert found == ["wal", 2, 1, 64000]
+
+
+def test_a_file_that_left_the_write_ahead_log_comes_back_to_it(database: Path) -> None:
+    """A copy made by `VACUUM INTO` is in another mode, in which readers and commits wait."""
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute("PRAGMA journal_mode = DELETE")
+
+    with closing(SqliteStore(database)) as store:
+        store.ping()
+        with closing(sqlite3.connect(database)) as connection:
+            assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
