@@ -190,12 +190,39 @@ class StreamState:
         draft.read(self, group, {reader})
 
     def forget_old_marks(self, draft: Draft) -> None:
-        """Drop the marks that are older than the stream keeps them, never the last."""
+        """Drop the marks that are older than the stream keeps them.
+
+        Never the last, nor one that a reader group with a reader online has still to pass.
+        """
         horizon = draft.moment.wall - self.settings.mark_retention_ms
         for key, history in self.histories.items():
-            through = min(history.written_before(horizon), history.last_seq - 1)
+            through = history.written_before(horizon)
             if through >= history.first_seq:
-                draft.batch.forgotten.append((self.id, key, through))
+                self._forget_before(key, min(through + 1, self._needed_from(key)), draft)
+
+    def truncate(self, cut: Mapping[int, int], draft: Draft) -> None:
+        """Drop the marks whose cut the given cut reaches, but for the last of them.
+
+        That one is what a reader exactly at the cut takes its lower from; nobody can read before.
+        """
+        for key in self.histories:
+            reached = self.window(cut, key).lower_seq
+            if reached is not None:
+                self._forget_before(key, reached, draft)
+
+    def _needed_from(self, key: str) -> int:
+        """Return the seq of the first mark that a reader group online needs, or of the last."""
+        history = self.histories[key]
+        online = (group for group in self.groups.values() if group.readers)
+        windows = (self.window(group.position, key) for group in online)
+        needed = (window.lower_seq or history.first_seq for window in windows)
+        return min(needed, default=history.last_seq)
+
+    def _forget_before(self, key: str, seq: int, draft: Draft) -> None:
+        history = self.histories[key]
+        through = min(seq, history.last_seq) - 1
+        if through >= history.first_seq:
+            draft.batch.forgotten.append((self.id, key, through))
 
     def _has_no_room_for(self, writer: str, most_writers: int) -> bool:
         return len(self.aggregator) >= most_writers and writer not in self.aggregator

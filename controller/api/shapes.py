@@ -74,6 +74,12 @@ class ScaleRequest(Request):
     )
 
 
+class TruncateRequest(Request):
+    """Where the stream's own retention lets readers begin."""
+
+    cut: Position
+
+
 class MarkShape(BaseModel):
     """A mark: events with time < lower of every vouching writer lie below the cut."""
 

@@ -121,3 +121,12 @@ async def scale(
     created = {int(segment): tuple(before) for segment, before in event.created.items()}
     taken = ScaleEvent(position_from_wire(event.sealed), created)
     return reply(stream_to_wire(await controller.scale(stream, taken)))
+
+
+@router.post("/{stream}/truncate", response_model=shapes.StreamShape)
+async def truncate(
+    controller: ControllerDep, stream: StreamName, body: shapes.TruncateRequest
+) -> Response:
+    """Drop the marks before the one that a reader exactly at the cut needs; never the last."""
+    cut = position_from_wire(body.cut)
+    return reply(stream_to_wire(await controller.truncate(stream, cut)))

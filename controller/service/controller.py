@@ -166,6 +166,18 @@ class Controller:
         log.info("stream_scaled", stream=name, sealed=dict(event.sealed))
         return stream
 
+    async def truncate(self, name: str, cut: Mapping[int, int]) -> StreamState:
+        """Drop the marks that nobody needs who reads from `cut` on."""
+
+        def truncate(world: World, draft: Draft) -> StreamState:
+            stream = world.stream(name)
+            stream.truncate(cut, draft)
+            return stream
+
+        stream: StreamState = await self._committer.submit(truncate)
+        log.info("stream_truncated", stream=name)
+        return stream
+
     async def report(
         self, name: str, group: str, reader: str, position: Mapping[int, int]
     ) -> StreamState:

@@ -38,6 +38,7 @@ READS: list[tuple[str, str, Any]] = [
 ]
 ADMINISTERS: list[tuple[str, str, Any]] = [
     ("POST", f"{S}/scale", SCALE),
+    ("POST", f"{S}/truncate", {"cut": {}}),
     ("PUT", S, {}),
     ("DELETE", S, None),
 ]
@@ -225,7 +226,12 @@ def test_every_documented_call_but_three_kinds_needs_a_named_right() -> None:
     rights = {(method, path): needed(method, path).right for method, path in calls()}
 
     administering = {call for call, right in rights.items() if right == "administer"}
-    assert administering == {("PUT", S), ("DELETE", S), ("POST", f"{S}/scale")}
+    assert administering == {
+        ("PUT", S),
+        ("DELETE", S),
+        ("POST", f"{S}/scale"),
+        ("POST", f"{S}/truncate"),
+    }
 
 
 @given(

@@ -241,7 +241,7 @@ def test_schemathesis_finds_nothing_with_a_token(tmp_path: Path) -> None:
             check=False,
         )
 
-    assert (found.returncode, "17 selected / 17 total" in found.stdout) == (0, True), found.stdout
+    assert (found.returncode, "18 selected / 18 total" in found.stdout) == (0, True), found.stdout
 
 
 def test_schemathesis_finds_nothing_without_a_token(tmp_path: Path) -> None:
@@ -264,4 +264,4 @@ def test_schemathesis_finds_nothing_without_a_token(tmp_path: Path) -> None:
             check=False,
         )
 
-    assert (found.returncode, "17 selected / 17 total" in found.stdout) == (0, True), found.stdout
+    assert (found.returncode, "18 selected / 18 total" in found.stdout) == (0, True), found.stdout

@@ -1,0 +1,207 @@
+"""Which marks go: by age, as far as all readers are past, and where the stream begins later."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from controller.service import controller as service
+from noted_time import Note, ScaleEvent, TimeWindow
+from noted_time.errors import UnknownStream
+from tests.support.controllers import marks_of, running, serve_for, serving, tell, until
+from tests.support.http import problem
+
+if TYPE_CHECKING:
+    from controller.service.controller import Controller
+    from tests.support.controllers import GivenTime, Watched, WatchedMemory
+    from tests.support.http import Caller
+
+pytestmark = pytest.mark.anyio
+TRUNCATE = "/v1/streams/s/truncate"
+
+
+async def made(controller: Controller, upto: int = 5) -> None:
+    """Make marks with seq and lower 1, 2, 3 … at ten times as many events of segment 0."""
+    await tell(controller, *(Note("a", seq, {0: 10 * seq}) for seq in range(1, upto + 1)))
+
+
+def seqs(controller: Controller, key: str = "default") -> list[int]:
+    """Return the seqs of the marks in memory."""
+    return [mark.seq for mark in marks_of(controller, key)]
+
+
+async def retained(controller: Controller, time: GivenTime, first: int) -> None:
+    """Serve until the marks were forgotten by age; the first one kept must be `first`."""
+    await asyncio.sleep(0)  # a controller just started begins to count from its first turn
+    serve_for(controller, time, service.FORGET_EVERY_MS)
+    await until(lambda: seqs(controller)[0] == first)
+
+
+async def test_marks_that_a_reader_online_has_to_pass_are_kept(
+    store: Watched, time: GivenTime
+) -> None:
+    """The one its lower comes from and all later, in memory and in the store; the others go."""
+    async with serving(store, time, mark_retention_ms=0) as controller:
+        await controller.report("s", "g", "r", {0: 25})
+        await made(controller)
+        await retained(controller, time, first=2)
+        stream = controller.stream("s")
+        stored = [kept.mark.seq for kept in store.marks(stream.id, "default")]
+
+        assert (seqs(controller), stored, stream.window({0: 25}, None)) == (
+            [2, 3, 4, 5],
+            [2, 3, 4, 5],
+            TimeWindow(2, 3, 2, 3),
+        )
+
+
+async def test_the_slowest_group_decides(memory: WatchedMemory, time: GivenTime) -> None:
+    """Each group has its own position."""
+    async with serving(memory, time, mark_retention_ms=0) as controller:
+        for group, offset in (("fast", 50), ("slow", 30)):
+            await controller.report("s", group, "r", {0: offset})
+        await made(controller)
+        await retained(controller, time, first=3)
+
+        assert seqs(controller) == [3, 4, 5]
+
+
+async def test_a_group_without_a_reader_online_keeps_nothing(
+    memory: WatchedMemory, time: GivenTime
+) -> None:
+    """A reader that stopped in order says so; its group would keep the marks for ever."""
+    async with serving(memory, time, mark_retention_ms=0) as controller:
+        await controller.report("s", "g", "r", {0: 25})
+        await controller.offline("s", "g", "r", {0: 25})
+        await made(controller)
+        await retained(controller, time, first=5)
+
+        assert seqs(controller) == [5]
+
+
+async def test_a_reader_before_the_first_mark_keeps_them_all(
+    memory: WatchedMemory, time: GivenTime
+) -> None:
+    """It has to pass every one; only when it has, the old ones go."""
+    async with serving(memory, time, mark_retention_ms=0) as controller:
+        await controller.report("s", "g", "r", {})
+        await made(controller)
+        serve_for(controller, time, 2 * service.FORGET_EVERY_MS)
+        await tell(controller, Note("a", 6, {0: 60}))
+        before = seqs(controller)
+        await controller.report("s", "g", "r", {0: 40})
+        await retained(controller, time, first=4)
+
+        assert (before, seqs(controller)) == ([1, 2, 3, 4, 5, 6], [4, 5, 6])
+
+
+async def test_readers_known_before_a_restart_keep_their_marks(
+    store: Watched, time: GivenTime
+) -> None:
+    """Who is online is as durable as the marks."""
+    async with serving(store, time, mark_retention_ms=0) as controller:
+        await controller.report("s", "g", "r", {0: 25})
+        await made(controller)
+    async with running(store.reopened(), time) as controller:
+        await retained(controller, time, first=2)
+
+        assert seqs(controller) == [2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("cut", "kept"),
+    [(0, [1, 2, 3, 4, 5]), (10, [1, 2, 3, 4, 5]), (29, [2, 3, 4, 5]), (30, [3, 4, 5]), (99, [5])],
+)
+async def test_marks_before_the_one_a_reader_at_the_cut_needs_go(
+    store: Watched, cut: int, kept: list[int]
+) -> None:
+    """In memory and in the store; never the last one, however far the cut."""
+    async with serving(store) as controller:
+        await made(controller)
+        stream = await controller.truncate("s", {0: cut})
+        stored = [each.mark.seq for each in store.marks(stream.id, "default")]
+
+        assert (seqs(controller), stored) == (kept, kept)
+
+
+async def test_a_reader_at_the_cut_has_the_window_it_had(memory: WatchedMemory) -> None:
+    """What goes is what nobody needs who reads from there on."""
+    async with serving(memory) as controller:
+        await made(controller)
+        stream = controller.stream("s")
+        before = [stream.window({0: offset}, None) for offset in (30, 35, 50)]
+        await controller.truncate("s", {0: 30})
+        after = [stream.window({0: offset}, None) for offset in (30, 35, 50)]
+
+        assert after == before
+
+
+async def test_each_key_is_truncated_by_its_own_marks(memory: WatchedMemory) -> None:
+    """The cut is the stream's, the marks are the key's."""
+    async with serving(memory, keys=("x", "y")) as controller:
+        notes = [(1, 10, "x"), (1, 10, "y"), (2, 20, "x"), (3, 30, "x"), (2, 40, "y")]
+        await tell(controller, *(Note("a", time, {0: to}, key=key) for time, to, key in notes))
+        await controller.truncate("s", {0: 30})
+
+        assert (seqs(controller, "x"), seqs(controller, "y")) == ([3], [1, 2])
+
+
+async def test_a_cut_that_crosses_a_mark_does_not_reach_it(memory: WatchedMemory) -> None:
+    """A segment that is missing stands at 0."""
+    async with serving(memory) as controller:
+        await made(controller, upto=2)
+        await tell(controller, Note("a", 3, {0: 30, 1: 5}), Note("a", 4, {0: 40, 1: 6}))
+        await controller.truncate("s", {0: 1000, 1: 5})
+
+        assert seqs(controller) == [3, 4]
+
+
+async def test_a_cut_that_names_a_successor_has_passed_its_predecessors(
+    memory: WatchedMemory,
+) -> None:
+    """It is completed as every position is."""
+    async with serving(memory) as controller:
+        await made(controller, upto=3)
+        await controller.scale("s", ScaleEvent({0: 30}, {1: (0,)}))
+        await controller.truncate("s", {1: 0})
+
+        assert seqs(controller) == [3]
+
+
+async def test_the_chain_goes_on_after_it_was_truncated(store: Watched) -> None:
+    """Also after a restart, with the seq that follows."""
+    async with serving(store) as controller:
+        await made(controller)
+        await controller.truncate("s", {0: 99})
+    async with running(store.reopened()) as controller:
+        await tell(controller, Note("a", 6, {0: 60}))
+
+        assert seqs(controller) == [5, 6]
+
+
+async def test_an_unknown_stream_is_not_truncated(memory: WatchedMemory) -> None:
+    """Nobody takes a slip of the pen for success."""
+    async with serving(memory) as controller:
+        with pytest.raises(UnknownStream):
+            await controller.truncate("nope", {})
+
+
+async def test_truncation_answers_the_stream(call: Caller) -> None:
+    """With its last marks, as it is read by GET."""
+    await call.note(*({"writer": "a", "time": t, "position": {"0": t}} for t in (1, 2, 3)))
+
+    answer = await call.post(TRUNCATE, {"cut": {"0": 2}})
+
+    assert (answer.status_code, answer.json()) == (200, (await call.get("/v1/streams/s")).json())
+    marks = (await call.get("/v1/streams/s/marks")).json()["marks"]
+    assert [mark["seq"] for mark in marks] == [2, 3]
+
+
+@pytest.mark.parametrize("body", [{}, {"cut": {"0": -1}}, {"cut": {"x": 1}}, {"cut": {}, "at": 1}])
+async def test_truncation_asks_for_a_cut(call: Caller, body: object) -> None:
+    """A body without one, or with anything else, is refused."""
+    refused = await call.post(TRUNCATE, body)
+
+    assert problem(refused)[:2] == (422, "invalid_request")
