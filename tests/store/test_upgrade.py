@@ -1,0 +1,55 @@
+"""What a database of an earlier version becomes when it is migrated."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+import pytest
+from alembic import command
+from alembic.config import Config
+
+from controller.store.migrate import check_models, engine_to_migrate, migrate
+from controller.store.open import open_store
+from controller.store.port import StreamRecord
+from noted_time import StreamSettings
+from tests.store.conftest import DURABLE
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.postgres import Server
+
+
+@pytest.fixture(params=DURABLE)
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A database of each kind, without tables."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'noted-time.db'}"
+    server: Server = request.getfixturevalue("server")
+    return server.make_database()
+
+
+def at(url: str, revision: str, insert: str) -> None:
+    """Make the database as that revision left it, with one row."""
+    engine = engine_to_migrate(url)
+    with engine.connect() as connection, connection.begin():
+        config = Config(attributes={"connection": connection})
+        config.set_main_option("script_location", str(files("migrations")))
+        command.upgrade(config, revision)
+        connection.exec_driver_sql(insert)
+    engine.dispose()
+
+
+def test_streams_of_before_the_bounds_take_the_defaults(url: str) -> None:
+    """Any time may be noted as before, and writers that are gone go after a day."""
+    row = """INSERT INTO stream VALUES ('id-1', 'flights', 1, 2, 'hold', '{"default":0}', 3)"""
+    at(url, "0002", row)
+    migrate(url)
+    check_models(url)
+
+    with closing(open_store(url)) as store:
+        assert store.streams() == [
+            StreamRecord("id-1", "flights", StreamSettings(1, 2, "hold", ("default",), 3))
+        ]
