@@ -20,7 +20,7 @@ class SparkProgram:
     """
 
     def __init__(self, name: str, told: dict[str, object], log: Path) -> None:
-        self._log = log
+        self._log, self._printed = log, log.with_suffix(".printed")
         environment = {
             **os.environ,
             "PYTHONPATH": str(ROOT),
@@ -29,9 +29,10 @@ class SparkProgram:
             "SPARK_LOCAL_IP": "127.0.0.1",
         }
         command = [sys.executable, str(PROGRAMS / f"{name}.py"), json.dumps(told)]
-        with log.open("wb") as file:
+        # Java may still log when the program has printed its last line, so the two are kept apart.
+        with self._printed.open("wb") as printed, log.open("wb") as logged:
             self._process = subprocess.Popen(
-                command, env=environment, stdout=file, stderr=file, start_new_session=True
+                command, env=environment, stdout=printed, stderr=logged, start_new_session=True
             )
 
     def finish(self, timeout_s: float = 240) -> str:
@@ -41,9 +42,8 @@ class SparkProgram:
         except subprocess.TimeoutExpired:
             self.kill()
             raise
-        text = self._log.read_text()
-        assert code == 0, text
-        return text.strip().splitlines()[-1]
+        assert code == 0, self._log.read_text()
+        return self._printed.read_text().strip().splitlines()[-1]
 
     def running(self) -> bool:
         """Whether it has not ended."""
