@@ -43,7 +43,7 @@ class SparkProgram:
             self.kill()
             raise
         assert code == 0, self._log.read_text()
-        return self._printed.read_text().strip().splitlines()[-1]
+        return self._printed.read_text().strip().rpartition("\n")[2]
 
     def running(self) -> bool:
         """Whether it has not ended."""
