@@ -107,7 +107,7 @@ class Aggregator:
         Neither its time nor its `max_time` may be above `largest_time`, where that is given: one
         bad clock would make every other writer late.
         """
-        key = self._key_of(note) if note.key is None else note.key
+        key = self.key_of(note) if note.key is None else note.key
         domain = self._domains.get(key)
         if domain is None:
             return Refused("unknown_key", self.settings.keys)
@@ -137,9 +137,10 @@ class Aggregator:
         self._accept(member, domain, note, gained, now)
         return self._accepted[key]
 
-    def _key_of(self, note: NoteLike) -> str:
-        key = self.settings.key_or_default(None)
-        if note.time is None and note.max_time is None:
+    def key_of(self, note: NoteLike) -> str:
+        """Return the key that a note speaks of, which may be one that is not declared."""
+        key = self.settings.key_or_default(note.key)
+        if note.key is None and note.time is None and note.max_time is None:
             # it speaks of no key: joining, idle and left apply to all
             return key if key in self._domains else self.settings.keys[0]
         return key

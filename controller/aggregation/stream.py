@@ -114,7 +114,7 @@ class StreamState:
             if type(result) is Accepted:
                 touched.add(each.writer)
                 if every_advance and self._advance_all(draft):
-                    mark = self.aggregator.last_mark(self.settings.key_or_default(each.key))
+                    mark = self.aggregator.last_mark(self.aggregator.key_of(each))
                     result = Accepted(mark.lower if mark else None)
             results.append(result)
         return results

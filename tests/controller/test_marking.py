@@ -177,3 +177,14 @@ async def test_the_last_mark_is_never_forgotten(store: Watched, time: GivenTime)
         await tell(controller, Note("a", 3))
 
         assert [(mark.seq, mark.lower) for mark in marks_of(controller)] == [(2, 2), (3, 3)]
+
+
+async def test_a_note_without_a_key_may_let_several_keys_advance(store: Watched) -> None:
+    """Leaving speaks of no key: it is accepted, whichever key's mark follows from it."""
+    async with serving(store, keys=("a", "b")) as controller:
+        await tell(controller, Note("goes"), Note("stays", 5, key="a"), Note("stays", 6, key="b"))
+
+        answers = await tell(controller, Note("goes", state="left"))
+
+        lowers = {key: [m.lower for m in marks_of(controller, key)] for key in ("a", "b")}
+        assert (answers, lowers) == ([Accepted(5)], {"a": [5], "b": [6]})
