@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from sqlalchemy import URL, Dialect, Engine, Executable, Table
     from sqlalchemy.engine.interfaces import DBAPICursor
-    from sqlalchemy.sql.elements import ClauseElement
 
     from controller.store.port import StreamRecord
     from controller.store.rows import Row
@@ -65,12 +64,11 @@ class PostgresStore(SqlStore):
     def __init__(self, url: str) -> None:
         """Connect when first asked; `streams` and `service_ms` take the database over."""
         engine = postgres_engine(url)
-        super().__init__(engine, engine, _upsert)
+        super().__init__(engine, engine, insert)
         self._owner = Owner(lambda: connect(url))
-        upsert = str(_upsert(member).compile(dialect=engine.dialect))
-        values = _values(upsert)
-        self._put_members = upsert.replace(values, _unnested(member, engine.dialect))
-        self._merge = upsert.replace(values, "SELECT * FROM incoming")
+        values = _values(self._put_member)
+        self._put_members = self._put_member.replace(values, _unnested(member, engine.dialect))
+        self._merge = self._put_member.replace(values, "SELECT * FROM incoming")
 
     def service_ms(self) -> int:
         """Return the service clock, as the owner; raises `Standby` where another is."""
@@ -220,15 +218,3 @@ def _values(insert_of_one: str) -> str:
     'VALUES (%(a)s, %(b)s)'
     """
     return insert_of_one[insert_of_one.index("VALUES") : insert_of_one.index(" ON CONFLICT")]
-
-
-def _upsert(table: Table) -> ClauseElement:
-    statement = insert(table)
-    replaced = {
-        column.name: statement.excluded[column.name]
-        for column in table.columns
-        if not column.primary_key
-    }
-    return statement.on_conflict_do_update(
-        index_elements=list(table.primary_key.columns), set_=replaced
-    )

@@ -45,15 +45,12 @@ ROWS_AT_A_TIME = 1000
 class SqlStore:
     """A `Store` over two engines of one database, of which `writing` begins as a writer.
 
-    `upsert` gives the dialect's statement that inserts one row of a table, or replaces all that is
-    not its primary key.
+    `insert` is the dialect's own, which knows what to do on a conflict.
     """
 
     local = True
 
-    def __init__(
-        self, reading: Engine, writing: Engine, upsert: Callable[[Table], ClauseElement]
-    ) -> None:
+    def __init__(self, reading: Engine, writing: Engine, insert: Callable[[Table], Any]) -> None:
         self._reading = reading
         self._writing = writing
         self._closed = False
@@ -62,9 +59,9 @@ class SqlStore:
         def text(statement: ClauseElement) -> str:
             return str(statement.compile(dialect=reading.dialect))
 
-        self._put_stream = text(upsert(stream))
-        self._put_member = text(upsert(member))
-        self._put_reader = text(upsert(reader))
+        self._put_stream = text(_upsert(insert(stream), stream))
+        self._put_member = text(_upsert(insert(member), member))
+        self._put_reader = text(_upsert(insert(reader), reader))
         self._append_scale = text(scale.insert())
         self._append_mark = text(mark.insert())
         self._last_seq = text(_last_seq())
@@ -174,6 +171,19 @@ class SqlStore:
 def _many(connection: DBAPICursor, statement: str, parameters: list[Any]) -> None:
     if parameters:
         connection.executemany(statement, parameters)
+
+
+def _upsert(statement: Any, table: Table) -> ClauseElement:  # noqa: ANN401 - a dialect's insert
+    """Return the statement that inserts one row, or replaces all that is not its primary key."""
+    replaced = {
+        column.name: statement.excluded[column.name]
+        for column in table.columns
+        if not column.primary_key
+    }
+    upsert: ClauseElement = statement.on_conflict_do_update(
+        index_elements=list(table.primary_key.columns), set_=replaced
+    )
+    return upsert
 
 
 def _of(query: Select[Any], table: Table, stream_id: str) -> Select[Any]:

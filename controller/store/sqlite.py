@@ -18,8 +18,7 @@ from noted_time import Rejected
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sqlalchemy import Connection, Engine, Table
-    from sqlalchemy.sql.elements import ClauseElement
+    from sqlalchemy import Connection, Engine
 
     from controller.store.port import Batch
 
@@ -56,7 +55,7 @@ class SqliteStore(SqlStore):
         self._file = file_of(url_or_path)
         self._identity = self._identify()
         reading = sqlite_engine(self._file, busy_ms=busy_ms)
-        super().__init__(reading, writing(reading), _upsert)
+        super().__init__(reading, writing(reading), insert)
 
     def commit(self, batch: Batch) -> None:
         """Write the batch in one transaction; raises `Conflict` and `StoreUnavailable`."""
@@ -180,15 +179,3 @@ def _engine(file: Path, connect: Callable[[], sqlite3.Connection]) -> Engine:
 
 def _begin(connection: Connection) -> None:
     connection.exec_driver_sql(connection.get_execution_options().get("begin", "BEGIN"))
-
-
-def _upsert(table: Table) -> ClauseElement:
-    statement = insert(table)
-    replaced = {
-        column.name: statement.excluded[column.name]
-        for column in table.columns
-        if not column.primary_key
-    }
-    return statement.on_conflict_do_update(
-        index_elements=list(table.primary_key.columns), set_=replaced
-    )
