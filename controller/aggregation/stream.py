@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from controller.aggregation.census import Census
 from noted_time import (
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from controller.aggregation.draft import Draft, Moment
-    from controller.store.port import AppendedMark, Store, StreamRecord
+    from controller.store.port import AppendedMark, Reading, Store, StreamRecord
     from noted_time import Mark, TimeWindow
     from noted_time.note import NoteLike
 
@@ -52,10 +52,7 @@ class StreamState:
     def load(cls, record: StreamRecord, store: Store) -> StreamState:
         """Return the stream as the store knows it."""
         stream = cls(record)
-        succession = Succession()
-        stream.scale_events = store.scales(record.id)
-        for event in stream.scale_events:
-            succession.scale(event, known=event.sealed.keys())
+        succession = stream._load_scales(store)
         last: dict[str, tuple[Mark, int]] = {}
         for key, history in stream.histories.items():
             for appended in store.marks(record.id, key):
@@ -69,6 +66,39 @@ class StreamState:
             if not reader.online:
                 group.offline(reader.reader, {})
         return stream
+
+    @classmethod
+    def to_read(cls, record: StreamRecord, store: Reading, *, only_last: bool = False) -> Self:
+        """Return the stream without members or readers, for who reads the marks of another's.
+
+        With `only_last` no mark but the last of each key is read.
+        """
+        stream = cls(record)
+        stream.aggregator = Aggregator(record.settings, stream._load_scales(store))
+        if only_last:
+            for key, history in stream.histories.items():
+                last = store.last_mark(record.id, key)
+                if last is not None:
+                    history.append(last.mark)
+        else:
+            stream.catch_up(store)
+        return stream
+
+    def catch_up(self, store: Reading) -> bool:
+        """Show the marks that another appended since; returns whether there were any."""
+        found = False
+        for key, history in self.histories.items():
+            for appended in store.marks(self.id, key, history.last_seq):
+                history.append(appended.mark)
+                found = True
+        return found
+
+    def _load_scales(self, store: Reading) -> Succession:
+        succession = Succession()
+        self.scale_events = store.scales(self.id)
+        for event in self.scale_events:
+            succession.scale(event, known=event.sealed.keys())
+        return succession
 
     @property
     def id(self) -> str:

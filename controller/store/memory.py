@@ -41,6 +41,10 @@ class MemoryStore:
         self.ping()
         return sorted(self._streams.values(), key=lambda record: record.name)
 
+    def stream(self, name: str) -> StreamRecord | None:
+        """Return the stream of that name, `None` where there is none."""
+        return next((record for record in self.streams() if record.name == name), None)
+
     def scales(self, stream_id: str) -> list[ScaleEvent]:
         """Return the scale events of a stream in the order of their seq."""
         self.ping()
@@ -52,10 +56,16 @@ class MemoryStore:
         members = self._members.get(stream_id, {})
         return iter([members[writer] for writer in sorted(members)])
 
-    def marks(self, stream_id: str, key: str) -> Iterator[AppendedMark]:
-        """Yield the marks that are kept of (stream, key) in the order of their seq."""
+    def marks(self, stream_id: str, key: str, after: int = 0) -> Iterator[AppendedMark]:
+        """Yield the marks of (stream, key) with a seq above `after` in the order of their seq."""
         self.ping()
-        return iter(list(self._marks.get((stream_id, key), {}).values()))
+        chain = self._marks.get((stream_id, key), {}).values()
+        return iter([appended for appended in chain if appended.mark.seq > after])
+
+    def last_mark(self, stream_id: str, key: str) -> AppendedMark | None:
+        """Return the last mark of (stream, key), `None` where there is none."""
+        self.ping()
+        return next(reversed(self._marks.get((stream_id, key), {}).values()), None)
 
     def readers(self, stream_id: str) -> list[ReaderRecord]:
         """Return the readers of all groups of a stream in the order of their names."""

@@ -83,7 +83,32 @@ class Batch:
     dropped: list[str] = field(default_factory=list)
 
 
-class Store(Protocol):
+class Reading(Protocol):
+    """What anybody may read of a database at any time: what is committed in it."""
+
+    def streams(self) -> list[StreamRecord]:
+        """Return all streams in the order of their names."""
+
+    def stream(self, name: str) -> StreamRecord | None:
+        """Return the stream of that name, `None` where there is none."""
+
+    def scales(self, stream_id: str) -> list[ScaleEvent]:
+        """Return the scale events of a stream in the order in which they happened."""
+
+    def members(self, stream_id: str) -> Iterator[MemberRecord]:
+        """Yield the members of a stream in the order of their names."""
+
+    def marks(self, stream_id: str, key: str, after: int = 0) -> Iterator[AppendedMark]:
+        """Yield the marks that are kept of (stream, key) after a seq, in the order of their seq."""
+
+    def last_mark(self, stream_id: str, key: str) -> AppendedMark | None:
+        """Return the last mark of (stream, key), `None` where there is none."""
+
+    def readers(self, stream_id: str) -> list[ReaderRecord]:
+        """Return the readers of all groups of a stream."""
+
+
+class Store(Reading, Protocol):
     """A database behind the controller; every call blocks and is made by one thread at a time.
 
     `local` says that the database is this process's own: a commit may be quick enough to be waited
@@ -99,21 +124,6 @@ class Store(Protocol):
 
     def service_ms(self) -> int:
         """Return the service clock as of the last commit, 0 at first."""
-
-    def streams(self) -> list[StreamRecord]:
-        """Return all streams in the order of their names."""
-
-    def scales(self, stream_id: str) -> list[ScaleEvent]:
-        """Return the scale events of a stream in the order in which they happened."""
-
-    def members(self, stream_id: str) -> Iterator[MemberRecord]:
-        """Yield the members of a stream in the order of their names."""
-
-    def marks(self, stream_id: str, key: str) -> Iterator[AppendedMark]:
-        """Yield the marks that are kept of (stream, key) in the order of their seq."""
-
-    def readers(self, stream_id: str) -> list[ReaderRecord]:
-        """Return the readers of all groups of a stream."""
 
     def commit(self, batch: Batch) -> None:
         """Write the batch in one transaction.

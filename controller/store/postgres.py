@@ -12,8 +12,9 @@ from sqlalchemy.exc import ArgumentError
 
 from controller.store.owner import Owner
 from controller.store.port import StoreUnavailable
+from controller.store.reading import ROWS_AT_A_TIME
 from controller.store.schema import member
-from controller.store.sql import ROWS_AT_A_TIME, SqlStore
+from controller.store.sql import SqlStore
 from noted_time import Rejected
 
 if TYPE_CHECKING:

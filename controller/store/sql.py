@@ -10,13 +10,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import bindparam, delete, exists, func, select, update
-from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
 from controller.store import rows
 from controller.store.law import check_marks, without_dropped
-from controller.store.port import StoreUnavailable
+from controller.store.reading import SqlReading
 from controller.store.schema import mark, member, reader, scale, service_clock, stream
-from noted_time import Conflict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
         ColumnElement,
         Delete,
         Engine,
-        Executable,
         FromClause,
         Select,
         Table,
@@ -34,15 +31,12 @@ if TYPE_CHECKING:
     from sqlalchemy.engine.interfaces import DBAPICursor
     from sqlalchemy.sql.elements import ClauseElement
 
-    from controller.store.port import AppendedMark, Batch, ReaderRecord, StreamRecord
-    from noted_time import MemberRecord, ScaleEvent
+    from controller.store.port import AppendedMark, Batch
 
     Chains = AbstractSet[tuple[str, str]]
 
-ROWS_AT_A_TIME = 1000
 
-
-class SqlStore:
+class SqlStore(SqlReading):
     """A `Store` over two engines of one database, of which `writing` begins as a writer.
 
     `insert` is the dialect's own, which knows what to do on a conflict.
@@ -51,10 +45,8 @@ class SqlStore:
     local = True
 
     def __init__(self, reading: Engine, writing: Engine, insert: Callable[[Table], Any]) -> None:
-        self._reading = reading
+        super().__init__(reading)
         self._writing = writing
-        self._closed = False
-        self._driver: Any = reading.dialect.loaded_dbapi
 
         def text(statement: ClauseElement) -> str:
             return str(statement.compile(dialect=reading.dialect))
@@ -74,30 +66,6 @@ class SqlStore:
         """Return the service clock as of the last commit, 0 at first."""
         ((service_ms,),) = self._rows(select(service_clock.c.service_ms))
         return int(service_ms)
-
-    def streams(self) -> list[StreamRecord]:
-        """Return all streams in the order of their names."""
-        return [rows.stream_of(row) for row in self._rows(select(stream).order_by(stream.c.name))]
-
-    def scales(self, stream_id: str) -> list[ScaleEvent]:
-        """Return the scale events of a stream in the order of their seq."""
-        events = select(scale.c.sealed, scale.c.created).order_by(scale.c.seq)
-        return [rows.scale_of(row) for row in self._rows(_of(events, scale, stream_id))]
-
-    def members(self, stream_id: str) -> Iterator[MemberRecord]:
-        """Yield the members of a stream in the order of their names."""
-        columns = select(*member.c[1:]).order_by(member.c.writer)
-        return map(rows.member_of, self._rows(_of(columns, member, stream_id)))
-
-    def marks(self, stream_id: str, key: str) -> Iterator[AppendedMark]:
-        """Yield the marks that are kept of (stream, key) in the order of their seq."""
-        chain = select(mark).where(mark.c.key == key).order_by(mark.c.seq)
-        return map(rows.mark_of, self._rows(_of(chain, mark, stream_id)))
-
-    def readers(self, stream_id: str) -> list[ReaderRecord]:
-        """Return the readers of all groups of a stream in the order of their names."""
-        found = select(reader).order_by(reader.c.reader_group, reader.c.reader)
-        return [rows.reader_of(row) for row in self._rows(_of(found, reader, stream_id))]
 
     def commit(self, batch: Batch) -> None:
         """Write the batch in one transaction; raises `Conflict` and `StoreUnavailable`."""
@@ -120,9 +88,8 @@ class SqlStore:
 
     def close(self) -> None:
         """Give back the connections; any call after it raises `StoreUnavailable`."""
-        self._closed = True
+        super().close()
         self._writing.dispose()
-        self._reading.dispose()
 
     @contextmanager
     def _transaction(self, members: int) -> Iterator[DBAPICursor]:  # noqa: ARG002 - for dialects
@@ -150,23 +117,6 @@ class SqlStore:
     def _put(self, connection: DBAPICursor, members: list[rows.Row]) -> None:
         _many(connection, self._put_member, members)
 
-    def _rows(self, query: Executable) -> Iterator[Any]:
-        with self._border(), self._reading.connect() as connection:
-            streamed = connection.execution_options(yield_per=ROWS_AT_A_TIME)
-            yield from streamed.execute(query)
-
-    @contextmanager
-    def _border(self) -> Iterator[None]:
-        if self._closed:
-            raise StoreUnavailable("the store is closed")
-        try:
-            yield
-        except (self._driver.IntegrityError, IntegrityError) as error:
-            raise Conflict(f"the batch contradicts what is stored: {error}") from error
-        except (self._driver.Error, SQLAlchemyError) as error:
-            cause = error.orig if isinstance(error, DBAPIError) else error
-            raise StoreUnavailable(f"the database did not answer: {cause}") from error
-
 
 def _many(connection: DBAPICursor, statement: str, parameters: list[Any]) -> None:
     if parameters:
@@ -184,10 +134,6 @@ def _upsert(statement: Any, table: Table) -> ClauseElement:  # noqa: ANN401 - a 
         index_elements=list(table.primary_key.columns), set_=replaced
     )
     return upsert
-
-
-def _of(query: Select[Any], table: Table, stream_id: str) -> Select[Any]:
-    return query.where(table.c.stream_id == stream_id)
 
 
 def _chain(table: FromClause) -> tuple[ColumnElement[bool], ColumnElement[bool]]:

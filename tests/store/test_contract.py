@@ -62,6 +62,22 @@ def test_streams_come_in_the_order_of_their_names(store: Store) -> None:
     assert [record.name for record in store.streams()] == ["B", "a", "b"]
 
 
+def test_one_stream_one_mark_and_the_marks_after_one_can_be_asked_for(store: Store) -> None:
+    """What is not there is told apart from what is."""
+    store.commit(replace(of_one_stream(upto=3), members=[("id-1", member())]))
+    name = stream().name
+
+    found = (
+        store.stream(name),
+        store.stream(f"{name}2"),
+        [appended.mark.seq for appended in store.marks("id-1", "default", 1)],
+        store.last_mark("id-1", "default"),
+        store.last_mark("id-1", "ship_time"),
+    )
+
+    assert found == (stream(), None, [2, 3], mark(3), None)
+
+
 def test_a_stream_written_again_has_its_new_settings_and_all_it_had(store: Store) -> None:
     """To change settings is no deletion: what belongs to the stream stays."""
     store.commit(replace(of_one_stream(upto=2), members=[("id-1", member())]))
