@@ -38,8 +38,8 @@ class SqlReading:
 
     def stream(self, name: str) -> StreamRecord | None:
         """Return the stream of that name, `None` where there is none."""
-        found = self._rows(select(stream).where(stream.c.name == name))
-        return next((rows.stream_of(row) for row in found), None)
+        found = list(self._rows(select(stream).where(stream.c.name == name)))
+        return rows.stream_of(found[0]) if found else None
 
     def scales(self, stream_id: str) -> list[ScaleEvent]:
         """Return the scale events of a stream in the order of their seq."""
@@ -60,7 +60,8 @@ class SqlReading:
     def last_mark(self, stream_id: str, key: str) -> AppendedMark | None:
         """Return the last mark of (stream, key), `None` where there is none."""
         last = select(mark).where(mark.c.key == key).order_by(mark.c.seq.desc()).limit(1)
-        return next(map(rows.mark_of, self._rows(_of(last, mark, stream_id))), None)
+        found = list(self._rows(_of(last, mark, stream_id)))
+        return rows.mark_of(found[0]) if found else None
 
     def readers(self, stream_id: str) -> list[ReaderRecord]:
         """Return the readers of all groups of a stream in the order of their names."""
