@@ -9,6 +9,7 @@ from controller.aggregation.census import Census
 from noted_time import (
     Accepted,
     Aggregator,
+    Conflict,
     MarkHistory,
     ReaderGroup,
     Refused,
@@ -35,7 +36,8 @@ class StreamState:
     """The running state of one stream.
 
     The aggregator is ahead of the histories while a commit is under way: marks are made with the
-    notes they follow from and shown when both are durable.
+    notes they follow from and shown when both are durable. `clock_ahead` is how far the service
+    clock of the stream's bucket is ahead of this process's own, in ms.
     """
 
     def __init__(self, record: StreamRecord) -> None:
@@ -46,6 +48,7 @@ class StreamState:
         self.groups: dict[str, ReaderGroup] = {}
         self.scale_events: list[ScaleEvent] = []
         self.census = Census()
+        self.clock_ahead = 0
         self._next_mark_at: dict[str, int] = {}
 
     @classmethod
@@ -71,27 +74,39 @@ class StreamState:
     def to_read(cls, record: StreamRecord, store: Reading, *, only_last: bool = False) -> Self:
         """Return the stream without members or readers, for who reads the marks of another's.
 
-        With `only_last` no mark but the last of each key is read.
+        With `only_last` no mark but the last of each key is read. Scale events are read after the
+        marks: one that a mark follows from must be known with it, or a position on a successor
+        would seem to lie before its predecessors' end, and get an upper that is too low.
         """
         stream = cls(record)
-        stream.aggregator = Aggregator(record.settings, stream._load_scales(store))
-        if only_last:
-            for key, history in stream.histories.items():
+        for key, history in stream.histories.items():
+            if only_last:
                 last = store.last_mark(record.id, key)
-                if last is not None:
-                    history.append(last.mark)
-        else:
-            stream.catch_up(store)
+                chain = iter([last] if last else [])
+            else:
+                chain = store.marks(record.id, key)
+            for appended in chain:
+                history.append(appended.mark)
+        stream.aggregator = Aggregator(record.settings, stream._load_scales(store))
         return stream
 
-    def catch_up(self, store: Reading) -> bool:
-        """Show the marks that another appended since; returns whether there were any."""
-        found = False
+    def catch_up(self, store: Reading) -> list[AppendedMark]:
+        """Return the marks that another appended since; `publish` shows them.
+
+        Nothing changes here, so that any thread may read. Raises `Conflict` where they do not go on
+        from what is shown, because the store forgot marks in between or was restored from a copy:
+        to find out, the last one shown is read once more.
+        """
+        later: list[AppendedMark] = []
         for key, history in self.histories.items():
-            for appended in store.marks(self.id, key, history.last_seq):
-                history.append(appended.mark)
-                found = True
-        return found
+            last = history.last
+            found = list(store.marks(self.id, key, last.seq - 1 if last else 0))
+            if last is not None:
+                same = found.pop(0).mark if found else None
+                if same is None or (same.seq, same.lower) != (last.seq, last.lower):
+                    raise Conflict(f"mark {last.seq} of key {key!r} is not there any more")
+            later.extend(found)
+        return later
 
     def _load_scales(self, store: Reading) -> Succession:
         succession = Succession()
@@ -109,6 +124,15 @@ class StreamState:
     def settings(self) -> StreamSettings:
         """The settings in force."""
         return self.record.settings
+
+    def service_ms(self, moment: Moment) -> int:
+        """Return the service clock of the stream's bucket."""
+        return moment.service + self.clock_ahead
+
+    def is_silence_over(self, moment: Moment) -> bool:
+        """Whether a holder is to be left out."""
+        due = self.aggregator.next_timeout()
+        return due is not None and due <= self.service_ms(moment)
 
     def history(self, key: str | None) -> MarkHistory:
         """Return the durable marks of `key`; raises `UnknownKey`."""
@@ -130,7 +154,7 @@ class StreamState:
         A new writer beyond `most_writers` is refused.
         """
         crowded = len(self.aggregator) + len(notes) > most_writers
-        note, now = self.aggregator.note, draft.moment.service
+        note, now = self.aggregator.note, self.service_ms(draft.moment)
         largest = self._largest_time(draft.moment)
         every_advance = self.settings.mark_interval_ms == 0
         touched = draft.touched(self)
@@ -151,14 +175,14 @@ class StreamState:
 
     def leave_out_the_silent(self, draft: Draft) -> tuple[str, ...]:
         """Leave out the holders whose writer timeout is over; returns their names."""
-        names = self.aggregator.expire(draft.moment.service)
+        names = self.aggregator.expire(self.service_ms(draft.moment))
         if names:
             draft.touched(self).update(names)
         return names
 
     def forget_departed(self, draft: Draft) -> tuple[str, ...]:
         """Forget the writers that are gone for longer than the stream keeps them."""
-        names = self.aggregator.forget_departed(draft.moment.service, FORGOTTEN_AT_ONCE)
+        names = self.aggregator.forget_departed(self.service_ms(draft.moment), FORGOTTEN_AT_ONCE)
         if names:
             draft.forget(self, names)
         return names
@@ -185,7 +209,7 @@ class StreamState:
 
     def reconfigure(self, settings: StreamSettings, draft: Draft) -> None:
         """Take changed settings; raises `Rejected` where a key would be taken away."""
-        now = draft.moment.service
+        now = self.service_ms(draft.moment)
         self.aggregator.reconfigure(settings, now)
         added = {key: now for key in settings.keys if key not in self.histories}
         declared_at = {**self.record.declared_at, **added}
@@ -281,7 +305,8 @@ class StreamState:
 
     def _advance(self, key: str, draft: Draft) -> Mark | None:
         moment = draft.moment
-        mark = self.aggregator.advance(key, now=moment.service, written_at=moment.wall)
+        now = self.service_ms(moment)
+        mark = self.aggregator.advance(key, now=now, written_at=moment.wall)
         if mark is not None:
             draft.append(self, key, mark)
             self._next_mark_at[key] = moment.steady + self.settings.mark_interval_ms
