@@ -16,6 +16,7 @@ from benchmarks.report import as_json, table
 
 BENCHMARKS = {
     "single": "single_notes",
+    "postgres": "postgres_notes",
     "batches": "note_batches",
     "visible": "visible_marks",
     "aggregation": "aggregation",

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
+
+
+CONFIG: dict[str, Any] = {
+    "host": "127.0.0.1",
+    "loop": "uvloop",
+    "http": "httptools",
+    "log_config": None,
+    "access_log": False,
+    "server_header": False,
+    "proxy_headers": False,
+    "backlog": 4096,
+}
+"""How uvicorn serves the controller, too."""
 
 
 async def app(scope: Scope, _receive: Receive, send: Send) -> None:
@@ -19,20 +32,8 @@ async def app(scope: Scope, _receive: Receive, send: Send) -> None:
 
 
 def main(port: int) -> None:
-    """Serve on the loopback as the controller does: uvloop, httptools, no access log."""
-    uvicorn.run(
-        app,
-        host="127.0.0.1",
-        port=port,
-        loop="uvloop",
-        http="httptools",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        backlog=4096,
-    )
+    """Serve on the loopback."""
+    uvicorn.run(app, port=port, lifespan="off", **CONFIG)
 
 
 if __name__ == "__main__":

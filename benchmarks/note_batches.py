@@ -12,6 +12,7 @@ from benchmarks.figures import Figure, Run, Samples, Target
 from benchmarks.load import drive
 from benchmarks.processes import controller
 from benchmarks.single_notes import create_stream
+from benchmarks.stored import sqlite_url
 from benchmarks.writers import Writers
 
 if TYPE_CHECKING:
@@ -42,7 +43,8 @@ def measure(run: Run, writers: int = WRITERS, notes: int = NOTES) -> list[Figure
     The floor has its rows ready, sorted within each transaction, and takes the best of three sizes.
     """
     posted = Writers("batches", writers)
-    database = run.directory / "batches.db"
+    file = run.directory / "batches.db"
+    database = sqlite_url(file)
     requests = -(-writers // (CONNECTIONS * notes))
     ours: list[float] = []
     floor: list[float] = []
@@ -50,15 +52,15 @@ def measure(run: Run, writers: int = WRITERS, notes: int = NOTES) -> list[Figure
         create_stream(server, posted.stream)
         create_stream(server, "floor")
         posted.check(drive(server.port, posted.scripts(CONNECTIONS, requests, notes)), database)
-        upsert(database, floor_rows(database), TRANSACTIONS[-1])
+        upsert(file, floor_rows(file), TRANSACTIONS[-1])
         for repeat in range(run.repeats(full=7, quick=2)):
             run.say(f"batches of {notes} notes, repeat {repeat + 1}")
             scripts = posted.scripts(CONNECTIONS, requests, notes)
             answered = drive(server.port, scripts)
             posted.check(answered, database)
             ours.append(answered.accepted / answered.seconds)
-            rows = floor_rows(database)
-            floor.append(max(upsert(database, rows, size) for size in TRANSACTIONS))
+            rows = floor_rows(file)
+            floor.append(max(upsert(file, rows, size) for size in TRANSACTIONS))
     return [
         Figure(
             f"durable notes in batches of {notes}",
@@ -72,9 +74,9 @@ def measure(run: Run, writers: int = WRITERS, notes: int = NOTES) -> list[Figure
     ]
 
 
-def floor_rows(database: Path) -> Rows:
+def floor_rows(file: Path) -> Rows:
     """Return the rows that the notes left, as another stream's, in a random order."""
-    with closing(sqlite3.connect(database)) as connection:
+    with closing(sqlite3.connect(file)) as connection:
         rows: Rows = connection.execute(
             "SELECT floor.id, writer, state, left_out, position, times, max_times, noted_at, since"
             " FROM member, stream AS floor "
@@ -84,7 +86,7 @@ def floor_rows(database: Path) -> Rows:
     return rows
 
 
-def upsert(database: Path, rows: Rows, size: int) -> float:
+def upsert(file: Path, rows: Rows, size: int) -> float:
     """Upsert the rows, `size` a transaction, as durably as the store does; returns rows a second.
 
     Names are sorted within each transaction, which is the fastest order.
@@ -93,7 +95,7 @@ def upsert(database: Path, rows: Rows, size: int) -> float:
         sorted(rows[begin : begin + size], key=lambda row: str(row[1]))
         for begin in range(0, len(rows), size)
     ]
-    with closing(sqlite3.connect(database, isolation_level=None)) as connection:
+    with closing(sqlite3.connect(file, isolation_level=None)) as connection:
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA wal_autocheckpoint = 64000")
         connection.execute("PRAGMA cache_size = -65536")

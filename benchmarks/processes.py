@@ -42,14 +42,21 @@ def bare_server() -> Iterator[Server]:
 
 
 @contextmanager
-def controller(database: Path) -> Iterator[Server]:
-    """Serve a controller over a database file, which is made or brought up to date first."""
+def controller(database: str, program: str = "controller") -> Iterator[Server]:
+    """Serve a controller over the database at a URL, which is made or brought up to date first."""
     port = free_port()
-    url = f"sqlite:///{database}"
-    migrate = [sys.executable, "-m", "controller", "migrate", "--database", url]
+    migrate = [sys.executable, "-m", "controller", "migrate", "--database", database]
     subprocess.run(migrate, check=True, stdout=subprocess.DEVNULL)  # noqa: S603 - our own program
-    words = ["-m", "controller", "serve", "--database", url, "--port", str(port)]
+    words = ["-m", program, "serve", "--database", database, "--port", str(port)]
     with _serving([*words, "--log-level", "warning"], port) as server:
+        yield server
+
+
+@contextmanager
+def plain_server(database: str) -> Iterator[Server]:
+    """Serve the plain app, which upserts each note for itself, over a migrated database."""
+    port = free_port()
+    with _serving(["-m", "benchmarks.plain_app", str(port), database], port) as server:
         yield server
 
 

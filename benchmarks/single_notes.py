@@ -2,53 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
-from benchmarks.figures import Figure, Run, Samples, Target, WrongResult
-from benchmarks.load import Answered, Connection, drive, put
+from benchmarks.figures import Figure, Run, WrongResult
+from benchmarks.load import Connection, drive, put
 from benchmarks.processes import Server, bare_server, controller
+from benchmarks.stored import sqlite_url
+from benchmarks.taken import Aim, Taken, figures
 from benchmarks.writers import Writers
 
-CONNECTIONS = 64
+AIM = Aim(connections=64, rate=0.33, slowest_ms=50)
 WRITERS = 10_000
-RATE = Target("ratio", "at least", 0.33)
-SLOWEST = Target("value", "at most", 50)
-
-
-@dataclass(slots=True)
-class Taken:
-    """The samples of one server."""
-
-    rates: list[float] = field(default_factory=list)
-    p50s: list[float] = field(default_factory=list)
-    p99s: list[float] = field(default_factory=list)
-    cpu_us: list[float] = field(default_factory=list)
-
-    def load(self, server: Server, scripts: list[list[bytes]]) -> Answered:
-        """Drive the server through the scripts and keep what that took."""
-        before = server.cpu_seconds()
-        answered = drive(server.port, scripts)
-        self.cpu_us.append((server.cpu_seconds() - before) / len(answered.latencies) * 1e6)
-        self.rates.append(answered.per_second)
-        self.p50s.append(answered.percentile_ms(50))
-        self.p99s.append(answered.percentile_ms(99))
-        return answered
+REMARK = "SQLite, 10,000 writers in permuted order, marks every 200 ms"
 
 
 def measure(run: Run, writers: int = WRITERS, requests: int = 640) -> list[Figure]:
     """Post the same requests to the controller and the bare server in turn."""
     posted = Writers("single", writers)
-    database = run.directory / "single.db"
+    database = sqlite_url(run.directory / "single.db")
     ours, bare = Taken(), Taken()
     with bare_server() as floor, controller(database) as server:
         create_stream(server, posted.stream)
-        posted.check(drive(server.port, posted.scripts(CONNECTIONS, requests, 1)), database)
+        scripts = posted.scripts(AIM.connections, requests, 1)
+        posted.check(drive(server.port, scripts), database)
         for repeat in range(run.repeats(full=9, quick=3)):
             run.say(f"single notes, repeat {repeat + 1}")
-            scripts = posted.scripts(CONNECTIONS, requests, 1)
+            scripts = posted.scripts(AIM.connections, requests, 1)
             bare.load(floor, scripts)
             posted.check(ours.load(server, scripts), database)
-    return _figures(ours, bare)
+    return figures(AIM, ours, bare, REMARK)
 
 
 def create_stream(server: Server, stream: str, settings: bytes = b"{}") -> None:
@@ -58,40 +38,3 @@ def create_stream(server: Server, stream: str, settings: bytes = b"{}") -> None:
     connection.close()
     if not answer.startswith(b"HTTP/1.1 201 "):
         raise WrongResult(answer.decode())
-
-
-def _figures(ours: Taken, bare: Taken) -> list[Figure]:
-    bare_is = "bare uvicorn app, 204"
-    return [
-        Figure(
-            "durable single notes, 64 connections",
-            "/s",
-            Samples(tuple(ours.rates)),
-            Samples(tuple(bare.rates)),
-            bare_is,
-            RATE,
-            "SQLite, 10,000 writers in permuted order, marks every 200 ms",
-        ),
-        Figure(
-            "their latency, p99",
-            "ms",
-            Samples(tuple(ours.p99s)),
-            Samples(tuple(bare.p99s)),
-            bare_is,
-            SLOWEST,
-        ),
-        Figure(
-            "their latency, p50",
-            "ms",
-            Samples(tuple(ours.p50s)),
-            Samples(tuple(bare.p50s)),
-            bare_is,
-        ),
-        Figure(
-            "their CPU time on the server, all threads",
-            "µs",
-            Samples(tuple(ours.cpu_us)),
-            Samples(tuple(bare.cpu_us)),
-            bare_is,
-        ),
-    ]

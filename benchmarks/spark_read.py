@@ -26,6 +26,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from benchmarks.figures import Figure, Run, Samples, Target, WrongResult
 from benchmarks.processes import controller
+from benchmarks.stored import sqlite_url
 from noted_time.file_log import file_name, segment_directory
 from spark_integration import read_noted_log
 from spark_integration.log_source import OPTION, LogQuery, LogSource
@@ -103,7 +104,7 @@ def measure(run: Run) -> list[Figure]:
     """Measure reading under noted time beside Spark's own watermark."""
     rows = 400_000 if run.quick else 4_000_000
     run.say(f"Spark: {rows} rows in {SEGMENTS} segments")
-    with controller(run.directory / "spark.db") as server, _session() as spark:
+    with controller(sqlite_url(run.directory / "spark.db")) as server, _session() as spark:
         counted = Counted(spark, run.directory / "spark", rows, f"http://127.0.0.1:{server.port}")
         _write(counted)
         return _figures(counted, run)

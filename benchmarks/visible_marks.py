@@ -17,6 +17,7 @@ from benchmarks.figures import Figure, Run, Samples, Target, WrongResult
 from benchmarks.load import Connection, get, percentile, post
 from benchmarks.processes import bare_server, controller
 from benchmarks.single_notes import create_stream
+from benchmarks.stored import sqlite_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -85,7 +86,7 @@ class Taken:
 def measure(run: Run, members: int = MEMBERS) -> list[Figure]:
     """Note, and time how long the mark takes to the reader; then the floor; many times."""
     repeats, samples = run.repeats(full=5, quick=3), run.repeats(full=400, quick=100)
-    database = run.directory / "visible.db"
+    database = sqlite_url(run.directory / "visible.db")
     with (
         bare_server() as floor,
         controller(database) as server,

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import random
-import sqlite3
-from contextlib import closing
 from typing import TYPE_CHECKING
 
 from benchmarks.figures import WrongResult
 from benchmarks.load import post
+from benchmarks.stored import marks_stored, offsets_stored
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from benchmarks.load import Answered
 
 BASE_MS = 1_700_000_000_000
 STEP_MS = 1_000
 SEGMENTS = 16
 OK = b"200"
+AT_FIRST = 100
 
 
 class Writers:
@@ -46,8 +44,12 @@ class Writers:
             for first in range(connections)
         ]
 
-    def check(self, answered: Answered, database: Path) -> None:
-        """Raise `WrongResult` unless each note was accepted, is in the file, and marks follow."""
+    def first_notes(self) -> list[list[bytes]]:
+        """Return the script of one connection by which all note once, a hundred a request."""
+        return self.scripts(1, -(-len(self) // AT_FIRST), min(AT_FIRST, len(self)))
+
+    def check(self, answered: Answered, database: str, *, marks: bool = True) -> None:
+        """Raise `WrongResult` unless each note was accepted and is stored, and marks follow."""
         self._accepted += answered.accepted
         if set(answered.statuses) != {OK}:
             raise WrongResult(f"unexpected statuses: {dict(answered.statuses)}")
@@ -55,7 +57,7 @@ class Writers:
         if not self.posted == self._accepted == stored:
             found = f"{self._accepted} accepted, {stored} stored"
             raise WrongResult(f"{self.posted} notes posted, but {found}")
-        if min(self._noted) and not marks_stored(database, self.stream):
+        if marks and min(self._noted) and not marks_stored(database, self.stream):
             raise WrongResult("all writers noted, yet there is no mark")
 
     def _script(self, writers: range, requests: int, notes: int) -> list[bytes]:
@@ -82,24 +84,3 @@ class Writers:
             count,
             time,
         )
-
-
-def offsets_stored(database: Path, stream: str) -> int:
-    """Return the sum of all members' offsets in the database file."""
-    with closing(sqlite3.connect(database)) as connection:
-        found = connection.execute(
-            "SELECT sum(offsets.value) FROM stream JOIN member ON member.stream_id = stream.id,"
-            " json_each(member.position) AS offsets WHERE stream.name = ?",
-            (stream,),
-        ).fetchone()[0]
-    return int(found or 0)
-
-
-def marks_stored(database: Path, stream: str) -> int:
-    """Return how many marks of the stream the database file holds."""
-    with closing(sqlite3.connect(database)) as connection:
-        (found,) = connection.execute(
-            "SELECT count(*) FROM stream JOIN mark ON mark.stream_id = stream.id WHERE name = ?",
-            (stream,),
-        ).fetchone()
-    return int(found)

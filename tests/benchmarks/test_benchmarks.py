@@ -12,7 +12,8 @@ from benchmarks.load import Answered, drive, end_of_answer
 from benchmarks.processes import bare_server, controller
 from benchmarks.report import as_json, table
 from benchmarks.single_notes import create_stream
-from benchmarks.writers import Writers, marks_stored, offsets_stored
+from benchmarks.stored import marks_stored, offsets_stored, sqlite_url
+from benchmarks.writers import Writers
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,9 +72,9 @@ def test_the_load_is_answered_to_the_last_request() -> None:
     assert (dict(answered.statuses), len(answered.latencies)) == ({b"204": 20}, 20)
 
 
-def test_notes_posted_are_found_in_the_database_file(tmp_path: Path) -> None:
+def test_notes_posted_are_found_in_the_database(tmp_path: Path) -> None:
     """Their offsets add up to the notes, and marks follow when all have noted."""
-    database, posted = tmp_path / "b.db", Writers("s", 8)
+    database, posted = sqlite_url(tmp_path / "b.db"), Writers("s", 8)
     with controller(database) as server:
         create_stream(server, "s")
         posted.check(drive(server.port, posted.scripts(2, 10, 4)), database)
@@ -83,7 +84,7 @@ def test_notes_posted_are_found_in_the_database_file(tmp_path: Path) -> None:
 
 def test_a_refused_note_is_no_result(tmp_path: Path) -> None:
     """A benchmark whose notes go back in time stops instead of looking fast."""
-    database = tmp_path / "b.db"
+    database = sqlite_url(tmp_path / "b.db")
     with controller(database) as server:
         create_stream(server, "s")
         drive(server.port, Writers("s", 4).scripts(1, 8, 1))
@@ -99,7 +100,7 @@ def test_a_status_that_was_not_expected_is_no_result(tmp_path: Path) -> None:
     answered.statuses[b"404"] = 1
 
     with pytest.raises(WrongResult, match="404"):
-        Writers("s", 1).check(answered, tmp_path / "none.db")
+        Writers("s", 1).check(answered, sqlite_url(tmp_path / "none.db"))
 
 
 def test_single_notes_are_measured(run: Run) -> None:

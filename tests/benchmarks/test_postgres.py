@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from benchmarks import postgres_notes
+from benchmarks.figures import Run, WrongResult
+from benchmarks.load import drive
+from benchmarks.postgres_notes import plain, serving
+from benchmarks.postgres_server import commit_ms, slow_down_syncs
+from benchmarks.stored import marks_stored, offsets_stored
+from tests.support.postgres import Server, binaries
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.skipif(binaries() is None, reason="PostgreSQL is not installed")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    """A PostgreSQL server of these tests."""
+    directory = binaries()
+    assert directory
+    with Server(directory) as running:
+        yield running
+
+
+@pytest.mark.parametrize("program", ["controller", "benchmarks.one_by_one"])
+def test_notes_posted_are_found_in_postgresql(server: Server, program: str) -> None:
+    """Also where every request is a transaction of its own."""
+    database = server.make_database()
+    with serving(database, 8, program) as noted:
+        noted.load(noted.scripts(connections=2, requests=20))
+
+    assert (offsets_stored(database, "single"), marks_stored(database, "single") > 0) == (28, True)
+
+
+def test_without_group_commit_each_request_is_a_transaction(server: Server) -> None:
+    """Where the controller needs fewer."""
+    transactions = []
+    for program in ("controller", "benchmarks.one_by_one"):
+        with serving(server.make_database(), 64, program) as noted:
+            before = writing_transactions(server)
+            noted.load(noted.scripts(connections=32, requests=320))
+            transactions.append(writing_transactions(server) - before)
+
+    assert [count >= 320 for count in transactions] == [False, True]
+
+
+def test_the_plain_app_writes_every_note(server: Server) -> None:
+    """It answers as the controller does, and makes no marks."""
+    database = server.make_database()
+    with plain(database, 8) as noted:
+        noted.load(noted.scripts(connections=2, requests=20))
+
+    assert (offsets_stored(database, "single"), marks_stored(database, "single")) == (28, 0)
+
+
+def test_a_note_that_is_not_stored_is_no_result(server: Server) -> None:
+    """A row that is lost behind the controller's back stops the benchmark."""
+    database = server.make_database()
+    with serving(database, 8) as noted:
+        scripts = noted.scripts(connections=1, requests=8)
+        answered = drive(noted.server.port, scripts)
+        server.execute("DELETE FROM member WHERE writer = 'writer-000003'", database)
+
+        with pytest.raises(WrongResult, match="16 notes posted, but 16 accepted, 14 stored"):
+            noted.writers.check(answered, database)
+
+
+def test_syncs_are_slowed_down(server: Server) -> None:
+    """A commit takes as much longer as was asked for."""
+    database = server.make_database()
+    before, after = slow_down_syncs(server, database, 5.0)
+    again = commit_ms(server, database)
+
+    assert after - before >= 5
+    assert again >= 5
+
+
+def test_single_notes_are_measured(tmp_path: Path) -> None:
+    """Three loads of four figures, and two that compare with a transaction a request."""
+    run = Run(quick=True, directory=tmp_path, say=lambda _: None)
+    figures = postgres_notes.measure(run, writers=256, requests=512)
+
+    assert [len(figure.ours.values) for figure in figures] == [2] * 14
+
+
+def writing_transactions(server: Server) -> int:
+    """Return how many transactions have written to the server so far, this one with them."""
+    ((number,),) = server.execute("SELECT pg_current_xact_id()::text::bigint")
+    return int(number)
