@@ -71,6 +71,15 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
     port: Annotated[
         int, typer.Option(envvar="NOTED_TIME_PORT", min=0, max=65535, help="0 picks a free one.")
     ] = DEFAULT_PORT,
+    advertise: Annotated[
+        str | None,
+        typer.Option(
+            envvar="NOTED_TIME_ADVERTISE",
+            metavar="URL",
+            help="Where other controllers on the database reach this one; by default where it "
+            "listens, by the machine's name if that is everywhere.",
+        ),
+    ] = None,
     tls_cert: Annotated[
         Path | None,
         typer.Option(envvar="NOTED_TIME_TLS_CERT", help="Certificate chain (PEM), to serve HTTPS."),
@@ -151,7 +160,7 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
                 waiting_notes=max_waiting_notes,
                 long_polls=max_long_polls,
             )
-            serve_app(Controller(open_store(database), limits=limits), gate, place)
+            serve_app(Controller(open_store(database), limits=limits), gate, place, advertise)
 
 
 @app.command()

@@ -31,8 +31,8 @@ class Moment:
 class Draft:
     """The changes of one group commit, made in memory and not yet durable.
 
-    A writer that notes ten times is written once, with what it said last. The service clock goes
-    along with every commit; `keep_clock` asks for one of its own.
+    A writer that notes ten times is written once, with what it said last. `keep_clock` asks for a
+    commit that does nothing but keep the service clocks.
     """
 
     moment: Moment
@@ -43,7 +43,7 @@ class Draft:
     @classmethod
     def at(cls, moment: Moment) -> Draft:
         """Begin an empty draft."""
-        return cls(moment, Batch(service_ms=moment.service))
+        return cls(moment, Batch())
 
     def touched(self, stream: StreamState) -> set[str]:
         """Return the writers of `stream` whose record must be written; add to it."""
@@ -65,7 +65,7 @@ class Draft:
 
     def append(self, stream: StreamState, key: str, mark: Mark) -> None:
         """Have `mark` written."""
-        self.batch.marks.append(AppendedMark(stream.id, key, mark, self.moment.service))
+        self.batch.marks.append(AppendedMark(stream.id, key, mark, stream.service_ms(self.moment)))
 
     def read(self, stream: StreamState, group: str, readers: set[str]) -> None:
         """Have the records of `readers` written."""

@@ -1,33 +1,41 @@
-"""All streams of this controller, by name and by id."""
+"""The streams of this controller, by name and by id: those of the buckets that it has."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from controller.aggregation.buckets import bucket_of
 from controller.aggregation.stream import StreamState
 from noted_time.errors import UnknownStream
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Set as AbstractSet
 
+    from controller.aggregation.draft import Moment
     from controller.store.port import Batch, Store
 
 
-@dataclass(slots=True)
+class NotHere(Exception):
+    """The stream's bucket is not this controller's; nothing was done."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"no controller has the bucket of stream {name!r} now; try again")
+        self.name = name
+
+
 class World:
-    """The streams in memory; what is durable of them is in the store."""
+    """The streams in memory; what is durable of them is in the store.
 
-    _by_name: dict[str, StreamState] = field(default_factory=dict)
-    _by_id: dict[str, StreamState] = field(default_factory=dict)
+    `clocks` says how far the service clock of each bucket is ahead of this process's own, in ms.
+    """
 
-    @classmethod
-    def load(cls, store: Store) -> World:
-        """Return the streams as the store knows them."""
-        world = cls()
-        for record in store.streams():
-            world.add(StreamState.load(record, store))
-        return world
+    def __init__(self, buckets: int = 1) -> None:
+        """Begin without any of so many buckets."""
+        self.buckets = buckets
+        self.clocks: dict[int, int] = {}
+        self._by_name: dict[str, StreamState] = {}
+        self._by_id: dict[str, StreamState] = {}
 
     def __iter__(self) -> Iterator[StreamState]:
         return iter(self._by_name.values())
@@ -35,23 +43,35 @@ class World:
     def __len__(self) -> int:
         return len(self._by_name)
 
+    def __contains__(self, name: str) -> bool:
+        """Whether the stream of that name, made or not yet, is this controller's."""
+        return name in self._by_name or self.bucket_of(name) in self.clocks
+
+    def bucket_of(self, name: str) -> int:
+        """Return the bucket of a stream's name."""
+        return bucket_of(name, self.buckets)
+
     def names(self) -> list[str]:
         """Return the names of all streams in order."""
         return sorted(self._by_name)
 
     def find(self, name: str) -> StreamState | None:
-        """Return the stream of that name, `None` where there is none."""
-        return self._by_name.get(name)
+        """Return the stream of that name, `None` where there is none; raises `NotHere`."""
+        found = self._by_name.get(name)
+        if found is None and name not in self:
+            raise NotHere(name)
+        return found
 
     def stream(self, name: str) -> StreamState:
-        """Return the stream of that name; raises `UnknownStream`."""
-        try:
-            return self._by_name[name]
-        except KeyError:
-            raise UnknownStream(name) from None
+        """Return the stream of that name; raises `UnknownStream` and `NotHere`."""
+        found = self.find(name)
+        if found is None:
+            raise UnknownStream(name)
+        return found
 
     def add(self, stream: StreamState) -> None:
-        """Take a stream in."""
+        """Take a stream in, of a bucket that is here."""
+        stream.clock_ahead = self.clocks[self.bucket_of(stream.record.name)]
         self._by_name[stream.record.name] = stream
         self._by_id[stream.id] = stream
 
@@ -59,6 +79,24 @@ class World:
         """Let a stream go."""
         del self._by_name[stream.record.name]
         del self._by_id[stream.id]
+
+    def enter(self, clocks: Mapping[int, int], streams: Iterable[StreamState]) -> None:
+        """Take in buckets, by how far their clocks are ahead, with all their streams."""
+        self.clocks |= clocks
+        for stream in streams:
+            self.add(stream)
+
+    def keep(self, buckets: AbstractSet[int]) -> list[StreamState]:
+        """Let go of every other bucket; returns the streams that went."""
+        self.clocks = {bucket: ms for bucket, ms in self.clocks.items() if bucket in buckets}
+        gone = [each for each in self if self.bucket_of(each.record.name) not in buckets]
+        for stream in gone:
+            self.remove(stream)
+        return gone
+
+    def clocks_at(self, moment: Moment) -> dict[int, int]:
+        """Return the service clock of each bucket that is here."""
+        return {bucket: moment.service + ahead for bucket, ahead in self.clocks.items()}
 
     def publish(self, batch: Batch) -> None:
         """Show what a commit made durable: new marks appear, forgotten ones go."""
@@ -78,3 +116,12 @@ class World:
             stream = self._by_id.get(stream_id)
             if stream is not None:
                 stream.histories[key].forget_through(through)
+
+
+def load(store: Store, buckets: AbstractSet[int], of: int) -> list[StreamState]:
+    """Return the streams of some of so many buckets as the store knows them."""
+    return [
+        StreamState.load(record, store)
+        for record in store.streams()
+        if bucket_of(record.name, of) in buckets
+    ]

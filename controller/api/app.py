@@ -11,6 +11,7 @@ from controller.api import health, problems, readers, streams
 from controller.api.access import Gate
 from controller.api.front import Front
 from controller.api.problems import MEDIA_TYPE
+from controller.api.relay import Relay
 from controller.api.rights import OPEN
 from noted_time.cut import MAX_INT64
 
@@ -72,17 +73,21 @@ def _secure(document: dict[str, Any]) -> None:
             operation["security"] = []
 
 
-def create_app(controller: Controller, gate: Gate | None = None) -> ASGIApp:
+def create_app(
+    controller: Controller, gate: Gate | None = None, relay: Relay | None = None
+) -> ASGIApp:
     """Return the app behind `gate`; its lifespan starts and closes `controller`.
 
     Without a gate of one's own it lets everybody in, but for the web pages of strangers.
     """
-    gate = gate or Gate()
-    return Front(create_api(controller, gate), controller, gate)
+    gate, relay = gate or Gate(), relay or Relay(controller)
+    return Front(create_api(controller, gate, relay), controller, gate, relay)
 
 
-def create_api(controller: Controller, gate: Gate | None = None) -> FastAPI:
-    """Return the FastAPI part, which also describes the hot route; `gate` stands before it."""
+def create_api(
+    controller: Controller, gate: Gate | None = None, relay: Relay | None = None
+) -> FastAPI:
+    """Return the FastAPI part, which also describes the hot route; the others stand before it."""
     keyring = gate.keyring if gate else None
 
     @asynccontextmanager
@@ -92,6 +97,8 @@ def create_api(controller: Controller, gate: Gate | None = None) -> FastAPI:
             async with keyring.watching() if keyring else nullcontext():
                 yield
         finally:
+            if relay:
+                await relay.close()
             await controller.close()
 
     # The interactive pages load scripts from elsewhere; the document itself is served.

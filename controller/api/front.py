@@ -4,23 +4,33 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
 from starlette.requests import ClientDisconnect
 
-from controller.api import audit
+from controller.aggregation.world import NotHere
+from controller.api import audit, frames
 from controller.api.access import Asked, Call, Gate, NotLetIn, attempt
+from controller.api.frames import NOT_MINE
 from controller.api.notes import Answer, answer_notes, plain
-from controller.api.problems import HEADERS, problem
-from controller.api.rights import needed
+from controller.api.problems import HEADERS, problem, problem_of
+from controller.api.relay import is_relayed
+from controller.api.rights import goes_elsewhere, needed
+from controller.service.limits import Overloaded
+from controller.store.port import StoreUnavailable
+from noted_time.settings import NAME
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+    from controller.api.relay import Relay
     from controller.api.rights import Need
     from controller.service.controller import Controller
     from controller.service.keyring import Holder
 
 MAX_BODY = 1024 * 1024
+MAX_FRAME = 3 * MAX_BODY
 PREFIX, SUFFIX = "/v1/streams/", "/notes"
+SLASHES = 4
 
 
 class Front:
@@ -30,11 +40,12 @@ class Front:
     it.
     """
 
-    def __init__(self, app: ASGIApp, controller: Controller, gate: Gate | None = None) -> None:
+    def __init__(self, app: ASGIApp, controller: Controller, gate: Gate, relay: Relay) -> None:
         """Stand before `app`."""
         self._app = app
         self._controller = controller
-        self._gate = gate or Gate()
+        self._gate = gate
+        self._relay = relay
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -54,22 +65,67 @@ class Front:
         await self._serve(scope, receive, send, Call("", holder, asked.remote))
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send, call: Call) -> None:
-        if scope["method"] == "GET":
-            await self._app(scope, receive, send)
+        if scope["path"] == frames.PATH:
+            await self._take_frame(scope, receive, send)
             return
-        try:
-            body = await read_body(receive)
-        except ClientDisconnect:
-            return
-        if body is None:
-            await _send(too_large(), send)
-            return
-        stream = _stream_of_notes(scope)
-        if stream is None:
-            await self._app(scope, _replaying(body, receive), send)
-        else:
+        body = b""
+        if scope["method"] != "GET":
+            try:
+                whole = await read_body(receive)
+            except ClientDisconnect:
+                return
+            if whole is None:
+                await _send(too_large(), send)
+                return
+            body, receive = whole, _replaying(whole, receive)
+        stream = goes_elsewhere(scope["method"], scope["path"])
+        if stream is not None and self._is_elsewhere(stream):
+            await self._relay_to_its_own(scope, receive, send, call._replace(stream=stream), body)
+        elif _is_of_notes(scope) and stream is not None:
             call = call._replace(stream=stream)
             await _send(await answer_notes(self._controller, call, body), send)
+        else:
+            await self._app(scope, receive, send)
+
+    def _is_elsewhere(self, stream: str) -> bool:
+        return not self._controller.has(stream) and NAME.fullmatch(stream) is not None
+
+    async def _relay_to_its_own(
+        self, scope: Scope, receive: Receive, send: Send, call: Call, body: bytes
+    ) -> None:
+        """Have the request answered by the controller that has its stream."""
+        if is_relayed(scope["headers"]):
+            await _send(NOT_MINE, send)
+            return
+        try:
+            if _is_of_notes(scope):
+                shown = next((v for name, v in scope["headers"] if name == b"authorization"), b"")
+                await _send(await self._relay.notes(call, shown, body), send)
+                return
+            passed = await self._relay.request(call.stream, scope, body)
+        except (NotHere, StoreUnavailable, Overloaded) as failure:
+            await _send(plain(problem_of(failure)), send)
+            return
+        if passed is None:
+            await self._app(scope, receive, send)
+        else:
+            await _send_parts(*passed, send)
+
+    async def _take_frame(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer the requests that another controller relayed."""
+        try:
+            frame = await read_body(receive, MAX_FRAME)
+        except ClientDisconnect:
+            return
+        if frame is None:
+            await _send(too_large(MAX_FRAME), send)
+            return
+        try:
+            reply = await frames.take(self._controller, self._gate, frame, _asked(scope).remote)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            await _send(plain(problem(400, "malformed_frame", f"body: {error}")), send)
+        else:
+            await _send((200, frames.MEDIA_TYPE, reply), send)
 
 
 def _asked(scope: Scope) -> Asked:
@@ -88,21 +144,18 @@ def _audited(send: Send, need: Need, asked: Asked, holder: Holder) -> Send:
     return told
 
 
-def _stream_of_notes(scope: Scope) -> str | None:
+def _is_of_notes(scope: Scope) -> bool:
     path: str = scope["path"]
-    if scope["method"] == "POST" and path.endswith(SUFFIX) and path.startswith(PREFIX):
-        stream = path[len(PREFIX) : -len(SUFFIX)]
-        return stream if stream and "/" not in stream else None
-    return None
+    return scope["method"] == "POST" and path.endswith(SUFFIX) and path.count("/") == SLASHES
 
 
-def too_large() -> Answer:
-    """Refuse a body over `MAX_BODY`."""
-    return plain(problem(413, "too_large", f"the body is over {MAX_BODY} bytes"))
+def too_large(most: int = MAX_BODY) -> Answer:
+    """Refuse a body over `most` bytes."""
+    return plain(problem(413, "too_large", f"the body is over {most} bytes"))
 
 
-async def read_body(receive: Receive) -> bytes | None:
-    """Return the request's body, `None` where it is larger than `MAX_BODY`.
+async def read_body(receive: Receive, most: int = MAX_BODY) -> bytes | None:
+    """Return the request's body, `None` where it is larger than `most` bytes.
 
     Raises `ClientDisconnect` where the client went before all of it was here: what came of it
     means nothing.
@@ -110,7 +163,7 @@ async def read_body(receive: Receive) -> bytes | None:
     message = await receive()
     body: bytes = message.get("body", b"")
     if message["type"] == "http.request" and not message.get("more_body", False):
-        return body if len(body) <= MAX_BODY else None
+        return body if len(body) <= most else None
     parts: list[bytes] = []
     size = 0
     while True:
@@ -118,7 +171,7 @@ async def read_body(receive: Receive) -> bytes | None:
             raise ClientDisconnect
         parts.append(message.get("body", b""))
         size += len(parts[-1])
-        if size > MAX_BODY:
+        if size > most:
             return None
         if not message.get("more_body", False):
             return b"".join(parts)
@@ -141,12 +194,16 @@ def _replaying(body: bytes, receive: Receive) -> Receive:
 
 async def _send(answer: Answer, send: Send) -> None:
     status, media_type, body = answer
-    headers = [
-        (b"content-type", media_type.encode()),
-        (b"content-length", str(len(body)).encode()),
-    ]
+    headers = [(b"content-type", media_type.encode())]
     if status in HEADERS:
         name, value = HEADERS[status]
         headers.append((name.lower().encode(), value.encode()))
-    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await _send_parts(status, headers, body, send)
+
+
+async def _send_parts(
+    status: int, headers: list[tuple[bytes, bytes]], body: bytes, send: Send
+) -> None:
+    whole = [*headers, (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": whole})
     await send({"type": "http.response.body", "body": body})

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from controller.aggregation.world import NotHere
 from controller.api.access import check_writers
 from controller.api.problems import MEDIA_TYPE, problem, problem_of, unfit
 from controller.api.unfit import MUST_BE_A_NAME, SEGMENTS, unfit_notes
@@ -85,7 +86,7 @@ _encoder = msgspec.json.Encoder()
 Answer = tuple[int, str, bytes]
 """Status, media type and body."""
 
-FAILURES = (msgspec.DecodeError, UnicodeDecodeError, NotedTimeError, StoreUnavailable)
+FAILURES = (msgspec.DecodeError, UnicodeDecodeError, NotedTimeError, NotHere, StoreUnavailable)
 """What refuses a request as a whole; a body that does not validate is a `DecodeError` too."""
 
 
@@ -119,7 +120,7 @@ def refusal(failure: Exception, stream: str, body: bytes) -> Answer:
         return plain(unfit(unfit_notes(body) or [("body", str(failure))]))
     if isinstance(failure, msgspec.DecodeError | UnicodeDecodeError):
         return plain(problem(400, "malformed_json", f"body: {failure}"))
-    if isinstance(failure, UnknownStream) and not NAME.fullmatch(stream):
+    if isinstance(failure, UnknownStream | NotHere) and not NAME.fullmatch(stream):
         return plain(unfit([("path.stream", MUST_BE_A_NAME)]))
     return plain(problem_of(failure))
 

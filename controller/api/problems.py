@@ -11,10 +11,11 @@ import msgspec
 from starlette.responses import Response
 from starlette.routing import compile_path
 
+from controller.aggregation.world import NotHere
 from controller.api.unfit import MUST_BE_A_NAME, MUST_BE_A_SEGMENT
 from controller.service.access import ForeignWriter
 from controller.service.limits import Overloaded
-from controller.store.port import Standby, StoreUnavailable
+from controller.store.port import StoreUnavailable
 from noted_time.errors import (
     Conflict,
     InvalidName,
@@ -55,7 +56,7 @@ KINDS: tuple[tuple[type[Exception], int, str], ...] = (
     (LimitReached, 422, "limit_reached"),
     (Rejected, 422, "rejected"),
     (Conflict, 409, "conflict"),
-    (Standby, 503, "standby"),
+    (NotHere, 503, "no_owner"),
     (Overloaded, 503, "overloaded"),
     (StoreUnavailable, 503, "unavailable"),
 )
@@ -115,6 +116,7 @@ def install(app: FastAPI) -> None:
 
     app.add_exception_handler(NotedTimeError, refused)
     app.add_exception_handler(StoreUnavailable, refused)
+    app.add_exception_handler(NotHere, refused)
     app.add_exception_handler(RequestValidationError, _unfit)  # type: ignore[arg-type]
     app.add_exception_handler(HTTPException, http)  # type: ignore[arg-type]
 

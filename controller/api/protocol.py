@@ -14,11 +14,16 @@ from typing import TYPE_CHECKING, Any
 import structlog
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from controller.api.access import NOBODY, Asked, Call, Gate, NotLetIn
+from controller.aggregation.world import NotHere
+from controller.api.access import ANYBODY, NOBODY, Asked, Call, Gate, NotLetIn
 from controller.api.front import MAX_BODY, PREFIX, SUFFIX, too_large
 from controller.api.notes import Answer, answer_of, plain, refusal, submit_notes
 from controller.api.problems import HEADERS, MEDIA_TYPE
+from controller.api.relay import Relay
 from controller.api.rights import Need
+from controller.service.limits import Overloaded
+from controller.store.port import StoreUnavailable
+from noted_time.settings import NAME
 
 if TYPE_CHECKING:
     import asyncio
@@ -43,11 +48,20 @@ class NotesCycle:
     The names are those by which uvicorn's protocol asks for them.
     """
 
-    __slots__ = ("body", "call", "disconnected", "keep_alive", "more_body", "response_complete")
+    __slots__ = (
+        "authorization",
+        "body",
+        "call",
+        "disconnected",
+        "keep_alive",
+        "more_body",
+        "response_complete",
+    )
 
     def __init__(self, call: Call, *, keep_alive: bool) -> None:
         """Begin before the body."""
         self.call = call
+        self.authorization = b""
         self.keep_alive = keep_alive
         self.body = b""
         self.more_body = True
@@ -68,6 +82,7 @@ class NotesProtocol(HttpToolsProtocol):
 
     controller: Controller
     gate: Gate
+    relay: Relay
 
     def on_headers_complete(self) -> None:
         """Take a request with notes, pass on any other."""
@@ -94,12 +109,7 @@ class NotesProtocol(HttpToolsProtocol):
             super().on_message_complete()
         elif not cycle.response_complete:
             cycle.more_body = False
-            try:
-                results = submit_notes(self.controller, cycle.call, cycle.body)
-            except Exception as failure:  # noqa: BLE001 - told to the caller, whatever it is
-                self._refuse(cycle, failure)
-            else:
-                results.add_done_callback(lambda done: self._done(cycle, done))
+            self._take(cycle)
 
     def _enter(self, stream: str) -> None:
         """Ask the gate before the body; one that comes after a refusal is passed over."""
@@ -114,6 +124,36 @@ class NotesProtocol(HttpToolsProtocol):
             self._answer(cycle, plain(refused.problem))
         else:
             cycle.call = Call(stream, holder, remote)
+            if holder is not ANYBODY:
+                shown = (value for name, value in self.headers if name == b"authorization")
+                cycle.authorization = next(shown, b"")
+
+    def _take(self, cycle: NotesCycle) -> None:
+        """Submit the notes here, or have them relayed to the controller that has the stream."""
+        stream = cycle.call.stream
+        if not self.controller.has(stream) and NAME.fullmatch(stream):
+            self._have_relayed(cycle)
+            return
+        try:
+            results = submit_notes(self.controller, cycle.call, cycle.body)
+        except Exception as failure:  # noqa: BLE001 - told to the caller, whatever it is
+            self._refuse(cycle, failure)
+        else:
+            results.add_done_callback(lambda done: self._done(cycle, done))
+
+    def _have_relayed(self, cycle: NotesCycle) -> None:
+        try:
+            answer = self.relay.notes(cycle.call, cycle.authorization, cycle.body)
+        except (StoreUnavailable, Overloaded) as failure:
+            self._refuse(cycle, failure)
+        else:
+            answer.add_done_callback(lambda done: self._relayed(cycle, done))
+
+    def _relayed(self, cycle: NotesCycle, answer: asyncio.Future[Answer]) -> None:
+        if answer.cancelled():
+            self.transport.abort()
+        else:
+            self._answer(cycle, answer.result())
 
     def _stream_of_notes(self) -> str | None:
         url = self.url
@@ -137,6 +177,8 @@ class NotesProtocol(HttpToolsProtocol):
             self.transport.abort()
         elif (failure := results.exception()) is None:
             self._answer(cycle, answer_of(self.controller, results.result()))
+        elif isinstance(failure, NotHere):
+            self._have_relayed(cycle)
         elif isinstance(failure, Exception):
             self._refuse(cycle, failure)
 
@@ -169,7 +211,9 @@ class NotesProtocol(HttpToolsProtocol):
         self.on_response_complete()
 
 
-def protocol_for(controller: Controller, gate: Gate | None = None) -> type[NotesProtocol]:
-    """Return the protocol that brings notes to `controller`, through `gate`."""
-    bound = {"controller": controller, "gate": gate or Gate()}
+def protocol_for(
+    controller: Controller, gate: Gate | None = None, relay: Relay | None = None
+) -> type[NotesProtocol]:
+    """Return the protocol that brings notes to `controller`, or by `relay`, through `gate`."""
+    bound = {"controller": controller, "gate": gate or Gate(), "relay": relay or Relay(controller)}
     return type("BoundNotesProtocol", (NotesProtocol,), bound)

@@ -38,8 +38,8 @@ async def time_window(
     controller: ControllerDep, stream: StreamName, body: shapes.WindowRequest
 ) -> Response:
     """Turn a reader's position into a time window."""
-    position = position_from_wire(body.position)
-    return window_reply(controller.stream(stream).window(position, body.key))
+    found = await controller.stream_to_read(stream)
+    return window_reply(found.window(position_from_wire(body.position), body.key))
 
 
 @router.get("/cut", response_model=shapes.MarkShape)
@@ -50,7 +50,8 @@ async def cut(
     key: shapes.Name | None = None,
 ) -> Response:
     """Return the first mark with lower >= `complete_to`: read up to its cut to have it all."""
-    return reply(mark_to_wire(controller.stream(stream).history(key).complete_to(complete_to)))
+    found = await controller.stream_to_read(stream)
+    return reply(mark_to_wire(found.history(key).complete_to(complete_to)))
 
 
 @router.put(READER, response_model=shapes.GroupShape)

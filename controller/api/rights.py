@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 Right = Literal["nothing", "a token", "read", "read all", "write", "administer"]
 
 STREAMS = "/v1/streams/"
-OPEN = frozenset(("/healthz", "/readyz", "/openapi.json"))
+OPEN = frozenset(("/healthz", "/readyz", "/openapi.json", "/v1/relay"))
+"""No token lets anybody in here; each request in a relayed frame shows its own."""
 READING = frozenset(
     (
         ("GET", ""),
@@ -31,6 +32,10 @@ READING = frozenset(
     )
 )
 """What a reader calls: method, and path below the stream with a star for each name."""
+
+
+OF_MARKS = frozenset((("GET", ""), ("GET", "marks"), ("GET", "cut"), ("POST", "time-window")))
+"""Those that need no more of a stream than its marks, which every controller can read."""
 
 
 class Need(NamedTuple):
@@ -80,3 +85,17 @@ def _right(method: str, below: Sequence[str]) -> Right:
     if (method, shape) == ("POST", "notes"):
         return "write"
     return "read" if (method, shape) in READING else "administer"
+
+
+def goes_elsewhere(method: str, path: str) -> str | None:
+    """Return the stream whose own controller has to answer the call, `None` where any can.
+
+    >>> goes_elsewhere("GET", "/v1/streams/flights/writers")
+    'flights'
+    >>> goes_elsewhere("GET", "/v1/streams/flights/marks"), goes_elsewhere("GET", "/metrics")
+    (None, None)
+    """
+    if not path.startswith(STREAMS) or path == STREAMS:
+        return None
+    stream, _, below = path.removeprefix(STREAMS).partition("/")
+    return None if (method, below) in OF_MARKS else stream

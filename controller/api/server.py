@@ -7,6 +7,7 @@ import ssl
 from contextlib import suppress
 from dataclasses import dataclass
 from signal import SIGTERM, signal
+from socket import AF_INET, AF_INET6, SO_REUSEADDR, SOL_SOCKET, getfqdn, socket
 from typing import TYPE_CHECKING, NoReturn
 
 import structlog
@@ -14,11 +15,11 @@ import uvicorn
 
 from controller.api.app import create_app
 from controller.api.protocol import protocol_for
+from controller.api.relay import Relay
 from noted_time import Rejected
 
 if TYPE_CHECKING:
     from pathlib import Path
-    from socket import socket
     from types import FrameType
 
     from controller.api.access import Gate
@@ -70,10 +71,7 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
         for server in self.servers:
             for listening in server.sockets:
-                address, port = listening.getsockname()[:2]
-                host = f"[{address}]" if ":" in address else address
-                scheme = "https" if self.config.is_ssl else "http"
-                log.info("serving", url=f"{scheme}://{host}:{port}")
+                log.info("serving", url=_url(self.config, listening))
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Begin the shutdown on a signal."""
@@ -81,20 +79,24 @@ class Server(uvicorn.Server):
         super().handle_exit(sig, frame)
 
 
-def serve(controller: Controller, gate: Gate, place: Place) -> None:
-    """Serve until SIGTERM or SIGINT; every request that was taken is answered."""
+def serve(controller: Controller, gate: Gate, place: Place, advertise: str | None = None) -> None:
+    """Serve until SIGTERM or SIGINT; every request that was taken is answered.
+
+    Other controllers on the database find this one at `advertise`, by default where it listens.
+    """
+    relay = Relay(controller)
     # What is loaded stays: without this a full collection over 100,000 members stops
     # everything for 160 ms.
     gc.freeze()
     gc.set_threshold(50_000, 50, 50)
     config = uvicorn.Config(
-        create_app(controller, gate),
+        create_app(controller, gate, relay),
         host=place.host,
         port=place.port,
         ssl_certfile=place.tls_cert,
         ssl_keyfile=place.tls_key,
         loop="auto",
-        http=protocol_for(controller, gate),
+        http=protocol_for(controller, gate, relay),
         lifespan="on",
         log_config=None,
         access_log=False,
@@ -106,8 +108,36 @@ def serve(controller: Controller, gate: Gate, place: Place) -> None:
     )
     # uvicorn hands the signal on once it has shut down: to us, so that this was no death by signal.
     signal(SIGTERM, _leave)
+    listening = _bound(place)
+    controller.called_at(advertise or _advertised(config, listening))
     with suppress(KeyboardInterrupt):
-        Server(config, controller).run()
+        Server(config, controller).run([listening])
+
+
+def _bound(place: Place) -> socket:
+    """Return a socket of that place, which does not listen yet; raises `Rejected`."""
+    bound = socket(AF_INET6 if ":" in place.host else AF_INET)
+    bound.setsockopt(SOL_SOCKET, SO_REUSEADDR, 1)
+    try:
+        bound.bind((place.host, place.port))
+    except OSError as error:
+        bound.close()
+        raise Rejected(f"cannot listen on {place.host}:{place.port}: {error.strerror}") from error
+    return bound
+
+
+def _advertised(config: uvicorn.Config, listening: socket) -> str:
+    """Return where others reach the socket: by the machine's name where it listens everywhere."""
+    url = _url(config, listening)
+    for everywhere in ("//0.0.0.0:", "//[::]:"):
+        url = url.replace(everywhere, f"//{getfqdn()}:")
+    return url
+
+
+def _url(config: uvicorn.Config, listening: socket) -> str:
+    address, port = listening.getsockname()[:2]
+    host = f"[{address}]" if ":" in address else address
+    return f"{'https' if config.is_ssl else 'http'}://{host}:{port}"
 
 
 def _leave(_signal: int, _frame: FrameType | None) -> NoReturn:

@@ -31,11 +31,12 @@ async def list_streams(
 ) -> Response:
     """List the streams that may be read by name, a page at a time."""
     may_read = holder.grant.may_read
-    names = [name for name in controller.world.names() if after is None or name > after]
+    names = [name for name in await controller.names() if after is None or name > after]
     names = [name for name in names if may_read(name)]
     page = names[:limit]
+    found = [await controller.glance(name) for name in page]
     body = {
-        "streams": [stream_to_wire(controller.stream(name)) for name in page],
+        "streams": [stream_to_wire(stream) for stream in found if stream is not None],
         "next": page[-1] if len(names) > limit else None,
     }
     return reply(body)
@@ -63,7 +64,7 @@ async def put_stream(
 @router.get("/{stream}", response_model=shapes.StreamShape)
 async def get_stream(controller: ControllerDep, stream: StreamName) -> Response:
     """Return settings, creation id, the last mark per key and the scale events."""
-    return reply(stream_to_wire(controller.stream(stream)))
+    return reply(stream_to_wire(await controller.stream_to_read(stream)))
 
 
 @router.delete("/{stream}", status_code=204)

@@ -10,6 +10,8 @@ Marks are committed in the transaction of the notes they follow from. So every n
 acknowledged before a mark is appended is either in that mark's transaction or in an earlier one,
 and was fed to the aggregator before the mark was made.
 
+Memory holds the streams of this controller's buckets, which only it may change; see `ownership`.
+
 Memory is ahead of the database while a commit is under way. If the commit fails nothing of the
 batch was written: all of its callers are told so, and memory is read anew. The history that makes
 cuts tight is lost then, which loosens the next cut and never makes it unsound. The service clock is
@@ -27,19 +29,20 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
 from controller.aggregation.draft import Draft
-from controller.aggregation.world import World
+from controller.aggregation.world import NotHere, World
 from controller.service.limits import Overloaded
-from controller.store.port import Standby, StoreUnavailable
+from controller.service.ownership import Ownership
+from controller.store.port import StoreUnavailable
 from noted_time import NotedTimeError
 from noted_time.backoff import Backoff
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from controller.aggregation.stream import StreamState
     from controller.service.bell import Bell
@@ -77,7 +80,7 @@ class Job:
         """Do the work; a refusal is its outcome, anything else is a fault of the batch."""
         try:
             self.outcome = self.work(world, draft)
-        except NotedTimeError as refusal:
+        except (NotedTimeError, NotHere) as refusal:
             self.outcome = refusal
 
     def resolve(self) -> None:
@@ -100,7 +103,7 @@ class Committer:
         self._limits = limits
         self.world = World()
         self.ready = False
-        self.stands_by = False
+        self.ownership = Ownership(store, clocks, bell, self._in_thread)
         self._store = store
         self._clocks = clocks
         self._bell = bell
@@ -117,11 +120,9 @@ class Committer:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Load the streams and begin to commit, or stand by; raises `StoreUnavailable`."""
-        try:
-            await self._load()
-        except Standby as standby:
-            self._stand_by(standby)
+        """Take a first turn and begin to commit; raises `StoreUnavailable`."""
+        await self._turn()
+        self.ready = True
         self._task = asyncio.create_task(self._run(), name="committer")
 
     async def close(self) -> None:
@@ -149,13 +150,15 @@ class Committer:
         return answer
 
     def check(self) -> None:
-        """Raise `StoreUnavailable` where no work can be taken, `Standby` where another takes it."""
-        if self.stands_by:
-            message = "another controller serves the database; this one stands by"
-            raise Standby(message)
+        """Raise `StoreUnavailable` where no work can be taken."""
         if not self.ready:
             message = "the database does not answer; try again"
             raise StoreUnavailable(message)
+
+    def wake(self) -> None:
+        """Look whether it is time for a turn, also where there is no work."""
+        if self.ownership.is_due():
+            self._work.set()
 
     def _check_room(self, notes: int) -> None:
         limits = self._limits
@@ -173,20 +176,13 @@ class Committer:
         """How many jobs wait for the next commit."""
         return len(self._queue)
 
-    @property
-    def state(self) -> Literal["owner", "standby", "unavailable"]:
-        """What this controller is to the database."""
-        if self.stands_by:
-            return "standby"
-        return "owner" if self.ready else "unavailable"
-
     async def _run(self) -> None:
-        if self.stands_by:
-            await self._reload()
         while True:
             await self._work.wait()
             await asyncio.sleep(0)  # let every request that is parsed already join this batch
             self._work.clear()
+            if self.ownership.is_due():
+                await self._turn_or_reload()
             jobs = self._take()
             await self._commit(jobs)
             if self._queue:
@@ -203,6 +199,8 @@ class Committer:
 
     async def _commit(self, jobs: list[Job]) -> None:
         draft = Draft.at(self._clocks.read())
+        if self._store.local:
+            draft.batch.clocks = self.world.clocks_at(draft.moment)
         try:
             for job in jobs:
                 job.run(self.world, draft)
@@ -258,52 +256,45 @@ class Committer:
         finally:
             self._last_commit_s = perf_counter() - begun
 
-    async def _reload(self, service_ms: int | None = None) -> None:
-        """Read the streams anew, however long the database stays away or belongs to another.
+    async def _turn(self, known: Mapping[int, int] | None = None) -> None:
+        taken = await self.ownership.turn(self.world, known)
+        self._waiting |= {stream.id: stream for stream in taken}
+        if taken:
+            self._work.set()
 
-        A database that can be read but not written is left alone for longer after each failure,
-        with every request refused at once. To stand by needs no pause: the store itself waits.
+    async def _turn_or_reload(self) -> None:
+        try:
+            await self._turn()
+        except Exception as fault:  # noqa: BLE001 - without this task nothing would go on
+            log.warning("turn_failed", error=str(fault))
+            await self._reload()
+
+    async def _reload(self, service_ms: int | None = None) -> None:
+        """Read the streams anew, however long the database stays away.
+
+        One that can be read but not written is left alone for longer after each failure, with every
+        request refused at once. The service clocks are read too, unless nobody else can have moved
+        them: then they go on from `service_ms`.
         """
         self.ready = False
         queue, self._queue, self._notes_waiting = self._queue, [], 0
         _answer(queue, StoreUnavailable("the database does not answer; try again"))
+        known: dict[int, int] = {}
+        if service_ms is not None and self._store.local:
+            known, self._clocks.service.now = self.world.clocks, service_ms
         while not self._closing:
             self._failures += 1
             if self._failures > 1:
                 await asyncio.sleep(PATIENCE.delay_s(self._failures - 1, chance=0.0))
+            self.world, self._waiting = World(), {}
             try:
-                await self._load(service_ms)
-            except Standby as standby:
-                self._stand_by(standby)
+                await self._turn(known)
             except Exception as away:  # noqa: BLE001 - without this task nothing would go on
                 log.warning("store_unavailable", error=str(away), failures=self._failures)
             else:
+                self.ready = True
                 self._bell.ring_all()  # whether the failed batch was written is not known
                 return
-
-    async def _load(self, service_ms: int | None = None) -> None:
-        """Read the streams, and the service clock unless it is known that nobody else moved it."""
-        world = await self._in_thread(World.load, self._store)
-        if service_ms is None or not self._store.local:
-            service_ms = await self._in_thread(self._store.service_ms)
-        self._clocks.service.now = service_ms
-        self.world = world
-        self._waiting = {stream.id: stream for stream in world}
-        if self.stands_by:
-            log.warning("taken_over", streams=len(world))
-        self.stands_by = False
-        self.ready = True
-        self._work.set()
-
-    def _stand_by(self, standby: Standby) -> None:
-        """Remember nothing, as another controller goes on; whoever waits here is told so."""
-        self._failures = 0
-        if self.stands_by:
-            return
-        log.warning("standing_by", reason=str(standby))
-        self.stands_by = True
-        self.world, self._waiting = World(), {}
-        self._bell.ring_all()
 
     async def _in_thread(self, call: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401 - passes on what it is given
         self._in_use += 1

@@ -16,8 +16,10 @@ from controller.service.bell import Bell
 from controller.service.clocks import Clocks
 from controller.service.committer import Committer
 from controller.service.exposition import Exposition
+from controller.service.following import Following
 from controller.service.limits import Limits, Overloaded
 from controller.service.metrics import Metrics
+from controller.store.notices import Lost, StreamsChanged
 from controller.store.port import StoreUnavailable, StreamRecord
 from noted_time import Accepted, NotedTimeError, StreamSettings
 from noted_time.errors import LimitReached, UnknownReader
@@ -36,7 +38,6 @@ log = structlog.get_logger()
 
 TICK_S = 0.1
 KEEP_CLOCK_EVERY_MS = 5_000
-RENEW_EVERY_MS = 1_000
 FORGET_EVERY_MS = 60_000
 
 
@@ -60,13 +61,21 @@ class Controller:
         self._bell = Bell()
         self._limits = limits or Limits()
         self._committer = Committer(store, self._clocks, self._bell, self.metrics, self._limits)
+        self._ownership = self._committer.ownership
+        self._following = Following(store.reading, self._bell)
         self._store = store
-        self._ticker: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def called_at(self, url: str) -> None:
+        """Say where other controllers find this one; to be called before `start`."""
+        self._store.enter(url)
 
     async def start(self) -> None:
-        """Load the streams and serve, or stand by; raises `StoreUnavailable`."""
+        """Load the streams and serve; raises `StoreUnavailable`."""
         await self._committer.start()
-        self._ticker = asyncio.create_task(self._tick(), name="ticker")
+        self._tasks.append(asyncio.create_task(self._tick(), name="ticker"))
+        if not self._store.local:
+            self._tasks.append(asyncio.create_task(self._listen(), name="listener"))
         log.info("started", streams=len(self._committer.world))
 
     def let_go(self) -> None:
@@ -76,24 +85,74 @@ class Controller:
     async def close(self) -> None:
         """Commit what is in flight and give the store back."""
         self.let_go()
-        if self._ticker is not None:
-            self._ticker.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._ticker
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._following.close()
         await self._committer.close()
         self._store.close()
         log.info("stopped")
 
     @property
     def world(self) -> World:
-        """The streams in memory; raises `Standby` where another controller has them."""
-        if self._committer.stands_by:
-            self._committer.check()
+        """The streams of this controller."""
         return self._committer.world
 
+    @property
+    def limits(self) -> Limits:
+        """What this controller takes on."""
+        return self._limits
+
+    # Which streams are here
+
+    def has(self, name: str) -> bool:
+        """Whether the stream, made or not yet, is this controller's to aggregate."""
+        return name in self._committer.world
+
+    def elsewhere(self, name: str) -> str | None:
+        """Return where the controller is called that has the stream, `None` where none is known."""
+        return self._ownership.elsewhere(name)
+
+    async def change(self, seconds: float) -> None:
+        """Wait until other controllers have other streams, at most so long."""
+        await self._ownership.change(seconds)
+
+    def look_again(self) -> None:
+        """Find out soon who has which streams: the one that had some is not reached."""
+        self._ownership.hurry()
+
+    def doubt(self, name: str) -> None:
+        """Read a stream of another controller anew before it is shown: its caller changed it."""
+        self._following.doubt(name)
+
+    def check_serving(self) -> None:
+        """Raise `StoreUnavailable` where this controller knows of no stream."""
+        self._committer.check()
+
     def stream(self, name: str) -> StreamState:
-        """Return the stream of that name; raises `UnknownStream`."""
-        return self.world.stream(name)
+        """Return a stream of this controller; raises `UnknownStream` and `NotHere`."""
+        return self._committer.world.stream(name)
+
+    async def stream_to_read(self, name: str) -> StreamState:
+        """Return a stream for its settings and marks, whoever aggregates it.
+
+        Raises `UnknownStream` and `StoreUnavailable`.
+        """
+        if self._store.local or self.has(name):
+            self.check_serving()
+            return self.stream(name)
+        return await self._following.stream(name)
+
+    async def glance(self, name: str) -> StreamState | None:
+        """Return a stream for its settings and last marks, `None` where there is none."""
+        if self._store.local or self.has(name):
+            return self._committer.world.find(name)
+        return await self._following.glance(name)
+
+    async def names(self) -> list[str]:
+        """Return the names of all streams in order; raises `StoreUnavailable`."""
+        self.check_serving()
+        return self.world.names() if self._store.local else await self._following.names()
 
     # Changes: durable when they return
 
@@ -221,7 +280,7 @@ class Controller:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + wait_ms / 1000
         while True:
-            stream = self.stream(name)
+            stream = await self.stream_to_read(name)
             found = stream.history(key).after(after, limit)
             left = deadline - loop.time()
             if found or left <= 0:
@@ -233,14 +292,14 @@ class Controller:
 
     def explain(self, name: str, key: str | None) -> Explanation:
         """Return the decision of a key now, and what it would be without each holder."""
-        return explain(self.stream(name), key, self._clocks.read().service)
+        stream = self.stream(name)
+        return explain(stream, key, stream.service_ms(self._clocks.read()))
 
     def writers(self, name: str, *, start: int, limit: int) -> list[WriterRow]:
         """Return a page of the stream's members, the longest holder first."""
-        now = self._clocks.read()
-        return writers(
-            self.stream(name), start=start, limit=limit, service_ms=now.service, wall_ms=now.wall
-        )
+        now, stream = self._clocks.read(), self.stream(name)
+        service_ms = stream.service_ms(now)
+        return writers(stream, start=start, limit=limit, service_ms=service_ms, wall_ms=now.wall)
 
     def group(self, name: str, group: str) -> tuple[StreamState, ReaderGroup]:
         """Return a reader group; raises `UnknownReader` where nobody has reported."""
@@ -256,29 +315,37 @@ class Controller:
         """Return what the metrics show now; it may be made into text by any thread."""
         metrics, world, now = self.metrics, self._committer.world, self._clocks.read()
         metrics.count_notes()
-        metrics.show_state(self._committer.state)
+        metrics.show_state(ready=self._committer.ready, leases=self._ownership.leases)
         metrics.streams.set(len(world))
         metrics.long_polls.set(len(self._bell))
         metrics.intake.set(self._committer.depth)
         metrics.service_clock.set(now.service / 1000)
         return Exposition(metrics.registry, world, now)
 
-    # Time
+    # Other controllers, and time
+
+    async def _listen(self) -> None:
+        async with contextlib.aclosing(self._store.listen()) as heard:
+            async for notice in heard:
+                if isinstance(notice, StreamsChanged):
+                    self._following.noticed(notice.stream_ids)
+                    continue
+                self._ownership.hurry()
+                if isinstance(notice, Lost):
+                    self._following.lost()
 
     async def _tick(self) -> None:
         kept_at = forgot_at = self._clocks.read().steady
         while True:
             await asyncio.sleep(TICK_S)
             now = self._clocks.read()
-            timeouts = [stream.aggregator.next_timeout() for stream in self._committer.world]
-            holding = [due for due in timeouts if due is not None]
-            if any(due <= now.service for due in holding):
+            self._committer.wake()
+            if any(stream.is_silence_over(now) for stream in self._committer.world):
                 await self._try(self._leave_out_the_silent)
-            # in a shared database the clock is kept at every turn: it says that the owner is alive
-            every = KEEP_CLOCK_EVERY_MS if self._store.local else RENEW_EVERY_MS
-            if (holding or not self._store.local) and now.steady - kept_at >= every:
+            # in a shared database the clocks are kept at every turn
+            if self._store.local and now.steady - kept_at >= KEEP_CLOCK_EVERY_MS:
                 kept_at = now.steady
-                await self._try(_keep_clock)
+                await self._try(self._keep_clock)
             if now.steady - forgot_at >= FORGET_EVERY_MS:
                 forgot_at = now.steady
                 await self._try(_forget_old_marks)
@@ -294,15 +361,15 @@ class Controller:
                 log.warning("left_out", stream=stream.record.name, writer=writer)
 
     @staticmethod
+    def _keep_clock(world: World, draft: Draft) -> None:
+        draft.keep_clock = any(stream.aggregator.next_timeout() is not None for stream in world)
+
+    @staticmethod
     def _group(stream: StreamState, group: str) -> ReaderGroup:
         try:
             return stream.groups[group]
         except KeyError:
             raise UnknownReader(group) from None
-
-
-def _keep_clock(_world: World, draft: Draft) -> None:
-    draft.keep_clock = True
 
 
 def _forget_old_marks(world: World, draft: Draft) -> None:

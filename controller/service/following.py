@@ -153,6 +153,13 @@ class Following:
                 if followed.look is None:
                     self._begin_look(followed)
 
+    def doubt(self, name: str) -> None:
+        """Look before the stream is shown again, as this controller's caller changed it."""
+        followed = self._followed.get(name)
+        if followed is not None:
+            self._turn += 1
+            followed.changed = self._turn
+
     def lost(self) -> None:
         """Let nothing count as fresh, as notices may have been missed.
 

@@ -19,10 +19,9 @@ from prometheus_client import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from controller.store.port import Batch
+    from controller.store.port import Batch, Leases
 
 SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
-STATES = ("owner", "standby", "unavailable")
 
 # a second series for each counter that nobody asks for
 disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -62,19 +61,27 @@ class Metrics:
             "noted_time_intake_requests", "Requests that wait for the next group commit"
         )
         self.service_clock = self._gauge(
-            "noted_time_service_clock_seconds", "What writer timeouts are measured on"
+            "noted_time_service_clock_seconds", "For how long this controller has served"
         )
-        self._state = Gauge(
-            "noted_time_controller_state",
-            "1 for what the controller is now",
-            ["state"],
+        self._ready = self._gauge("noted_time_ready", "1 where the controller serves, else 0")
+        self._buckets = Gauge(
+            "noted_time_buckets",
+            "Buckets of streams, by who has them",
+            ["owner"],
             registry=self.registry,
         )
+        self._replicas = self._gauge("noted_time_replicas", "Controllers that share the database")
 
-    def show_state(self, state: str) -> None:
-        """Show one of `STATES`."""
-        for each in STATES:
-            self._state.labels(each).set(each == state)
+    def show_state(self, leases: Leases, *, ready: bool) -> None:
+        """Show whether the controller serves, and who has which buckets."""
+        self._ready.set(ready)
+        self._replicas.set(leases.replicas)
+        for owner, buckets in (
+            ("this", leases.mine),
+            ("other", leases.others),
+            ("nobody", leases.free),
+        ):
+            self._buckets.labels(owner).set(len(buckets))
 
     def count_notes(self) -> None:
         """Add the notes answered since the last time to what is shown."""

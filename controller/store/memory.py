@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from controller.store.law import check_marks, without_dropped
 from controller.store.port import StoreUnavailable
+from controller.store.sole import Sole
 from noted_time import Conflict
 
 if TYPE_CHECKING:
@@ -17,13 +18,11 @@ if TYPE_CHECKING:
     from noted_time import MemberRecord, ScaleEvent
 
 
-class MemoryStore:
+class MemoryStore(Sole):
     """A `Store` of dicts, durable as long as the object; a peer of the others in all else."""
 
-    local = True
-
     def __init__(self) -> None:
-        self._service_ms = 0
+        self._clocks = {0: 0}
         self._streams: dict[str, StreamRecord] = {}
         self._scales: dict[str, dict[int, ScaleEvent]] = {}
         self._members: dict[str, dict[str, MemberRecord]] = {}
@@ -31,10 +30,10 @@ class MemoryStore:
         self._readers: dict[str, dict[tuple[str, str], ReaderRecord]] = {}
         self._closed = False
 
-    def service_ms(self) -> int:
-        """Return the service clock as of the last commit, 0 at first."""
+    def clocks(self) -> dict[int, int]:
+        """Return the service clock of the bucket as of the last commit, 0 at first."""
         self.ping()
-        return self._service_ms
+        return dict(self._clocks)
 
     def streams(self) -> list[StreamRecord]:
         """Return all streams in the order of their names."""
@@ -82,7 +81,8 @@ class MemoryStore:
         check_marks(self._last_seqs(batch), batch.marks)
         for stream_id in batch.dropped:
             self._drop(stream_id)
-        self._streams, self._service_ms = streams, batch.service_ms
+        self._streams = streams
+        self._clocks |= batch.clocks
         self._scales.update(scales)
         self._take(batch)
 

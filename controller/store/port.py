@@ -17,8 +17,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 
+    from controller.store.notices import Notice
     from noted_time import Mark, MemberRecord, ScaleEvent, StreamSettings
 
 
@@ -69,10 +70,10 @@ class Batch:
     replaces the record of that (stream, group, reader). `forgotten` drops the marks of (stream,
     key) up to and with that seq, but never the last one, which the next is compared with. `dropped`
     removes streams with all they have, also what this batch writes to them, and frees their names
-    for streams that it makes.
+    for streams that it makes. `clocks` has the service clock of buckets, in ms.
     """
 
-    service_ms: int
+    clocks: dict[int, int] = field(default_factory=dict)
     streams: list[StreamRecord] = field(default_factory=list)
     scales: list[tuple[str, int, ScaleEvent]] = field(default_factory=list)
     forgotten_members: list[tuple[str, str]] = field(default_factory=list)
@@ -81,6 +82,25 @@ class Batch:
     readers: list[ReaderRecord] = field(default_factory=list)
     forgotten: list[tuple[str, str, int]] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Leases:
+    """Who has which of the buckets, into which streams fall by their names.
+
+    `mine` are those of the store that was asked, `others` says where the controller that has a
+    bucket is called, the rest are free. `replicas` is how many controllers live, with this one.
+    """
+
+    buckets: int
+    mine: frozenset[int]
+    others: Mapping[int, str] = field(default_factory=dict)
+    replicas: int = 1
+
+    @property
+    def free(self) -> frozenset[int]:
+        """The buckets that nobody has."""
+        return frozenset(range(self.buckets)) - self.mine - self.others.keys()
 
 
 class Reading(Protocol):
@@ -112,18 +132,37 @@ class Store(Reading, Protocol):
     """A database behind the controller; every call blocks and is made by one thread at a time.
 
     `local` says that the database is this process's own: a commit may be quick enough to be waited
-    for in the event loop, and nobody else ever writes. Where it is not, another controller may own
-    the database: then `service_ms` and `streams`, by which reading begins, wait a moment for it and
-    raise `Standby`. Where ownership is lost later every other call raises `StoreUnavailable` until
-    reading has begun anew.
+    for in the event loop, and nobody else ever writes. Where it is not, controllers share the
+    buckets by leases: a store commits to streams of its own buckets only, which its caller sees to,
+    and can commit nothing once it lost one. Then `commit` raises `StoreUnavailable` until `look`
+    has begun anew, with no buckets, and what the caller remembers is void.
     """
 
     @property
     def local(self) -> bool:
         """Whether the database is this process's own."""
 
-    def service_ms(self) -> int:
-        """Return the service clock as of the last commit, 0 at first."""
+    @property
+    def reading(self) -> Reading:
+        """What other threads may read by, also of streams that are another controller's."""
+
+    def listen(self) -> AsyncGenerator[Notice]:
+        """Yield what other controllers say is to be read; ends at once where there are none."""
+
+    def enter(self, url: str) -> None:
+        """Say where other controllers find this one; to be called before the first `look`."""
+
+    def look(self) -> Leases:
+        """Return who has which bucket, and show that this controller lives."""
+
+    def take(self, buckets: Iterable[int]) -> frozenset[int]:
+        """Take those of the buckets that nobody has; returns which."""
+
+    def give(self, buckets: Iterable[int]) -> None:
+        """Let others take the buckets, all of them this store's own."""
+
+    def clocks(self) -> dict[int, int]:
+        """Return the service clock of each bucket as of the last commit of it, 0 at first."""
 
     def commit(self, batch: Batch) -> None:
         """Write the batch in one transaction.
@@ -142,7 +181,3 @@ class Store(Reading, Protocol):
 
 class StoreUnavailable(Exception):
     """The database did not take the batch: the disk is full, the file is locked or gone."""
-
-
-class Standby(StoreUnavailable):
-    """Another controller owns the database; this one takes its place when it goes."""

@@ -1,4 +1,4 @@
-"""What is PostgreSQL's own: its URL, its session that owns, its upsert of many rows at once."""
+"""What is PostgreSQL's own: its URL, its session with leases, its upsert of many rows at once."""
 
 from __future__ import annotations
 
@@ -10,20 +10,22 @@ from sqlalchemy import create_engine, make_url
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import ArgumentError
 
-from controller.store.owner import Owner
+from controller.store.leases import LeaseSession
+from controller.store.notices import StreamsChanged, listen, tell
 from controller.store.port import StoreUnavailable
-from controller.store.reading import ROWS_AT_A_TIME
+from controller.store.reading import ROWS_AT_A_TIME, SqlReading
 from controller.store.schema import member
 from controller.store.sql import SqlStore
 from noted_time import Rejected
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncGenerator, Iterable, Iterator
 
     from sqlalchemy import URL, Dialect, Engine, Executable, Table
     from sqlalchemy.engine.interfaces import DBAPICursor
 
-    from controller.store.port import StreamRecord
+    from controller.store.notices import Notice
+    from controller.store.port import Batch, Leases
     from controller.store.rows import Row
     from controller.store.sql import Chains
 
@@ -58,42 +60,58 @@ FROM unnest(%s::text[], %s::text[]) chain (stream_id, key)
 
 
 class PostgresStore(SqlStore):
-    """A `Store` in a PostgreSQL database, which `migrate` has made, for its one owner."""
+    """A `Store` in a PostgreSQL database, which `migrate` has made, for one of its controllers."""
 
     local = False
 
     def __init__(self, url: str) -> None:
-        """Connect when first asked; `streams` and `service_ms` take the database over."""
+        """Connect when first asked; the first `look` begins a session."""
+        self._url = url
         engine = postgres_engine(url)
         super().__init__(engine, engine, insert)
-        self._owner = Owner(lambda: connect(url))
+        self._session = LeaseSession(lambda: connect(url))
+        self._buckets = 0
+        self._shared = False
+        self.reading = SqlReading(engine)
         values = _values(self._put_member)
         self._put_members = self._put_member.replace(values, _unnested(member, engine.dialect))
         self._merge = self._put_member.replace(values, "SELECT * FROM incoming")
 
-    def service_ms(self) -> int:
-        """Return the service clock, as the owner; raises `Standby` where another is."""
-        self._take()
-        return super().service_ms()
+    def enter(self, url: str) -> None:
+        """Say where other controllers find this one; to be called before the first `look`."""
+        self._session.enter(url)
 
-    def streams(self) -> list[StreamRecord]:
-        """Return all streams, as the owner; raises `Standby` where another is."""
-        self._take()
-        return super().streams()
+    def look(self) -> Leases:
+        """Return who has which bucket, and show that this controller lives."""
+        self._buckets = self._buckets or len(self.clocks())
+        with self._border():
+            leases = self._session.look(self._buckets)
+        self._shared = leases.replicas > 1
+        return leases
+
+    def listen(self) -> AsyncGenerator[Notice]:
+        """Yield what other controllers say is to be read, for as long as it is asked."""
+        return listen(lambda: connect_async(self._url))
+
+    def take(self, buckets: Iterable[int]) -> frozenset[int]:
+        """Take those of the buckets that nobody has; returns which."""
+        with self._border():
+            return self._session.take(buckets)
+
+    def give(self, buckets: Iterable[int]) -> None:
+        """Let others take the buckets, all of them this store's own."""
+        with self._border():
+            self._session.give(buckets)
 
     def ping(self) -> None:
-        """Raise `StoreUnavailable` where the session that owns the database was lost."""
+        """Raise `StoreUnavailable` where the session that holds the leases was lost."""
         with self._border():
-            self._owner.session().execute("SELECT")
+            self._session.session().execute("SELECT")
 
     def close(self) -> None:
-        """Hand the database back; any call after it raises `StoreUnavailable`."""
+        """Hand all buckets to others; any call after it raises `StoreUnavailable`."""
         super().close()
-        self._owner.close()
-
-    def _take(self) -> None:
-        with self._border():
-            self._owner.take()
+        self._session.close()
 
     @contextmanager
     def _transaction(self, members: int) -> Iterator[Any]:
@@ -101,7 +119,7 @@ class PostgresStore(SqlStore):
 
         What needs no answer is sent ahead of it, unless rows are to be copied, which takes turns.
         """
-        session = self._owner.session()
+        session = self._session.session()
         ahead = session.pipeline() if members < COPIED else nullcontext()
         with ahead, session.transaction(), session.cursor() as cursor:
             yield cursor
@@ -119,6 +137,12 @@ class PostgresStore(SqlStore):
             columns = [list(column) for column in zip(*members, strict=True)]
             cursor.execute(self._put_members, columns)
 
+    def _tell(self, connection: DBAPICursor, batch: Batch) -> None:
+        changed = {mark.stream_id for mark in batch.marks} | {each.id for each in batch.streams}
+        changed |= {stream_id for stream_id, *_ in batch.scales} | set(batch.dropped)
+        if changed and self._shared:
+            tell(connection, StreamsChanged(tuple(sorted(changed))))
+
     def _last_seqs(self, cursor: DBAPICursor, chains: Chains) -> dict[tuple[str, str], int]:
         """Ask for all chains at once, in a cursor that has no other results to give."""
         if not chains:
@@ -128,11 +152,11 @@ class PostgresStore(SqlStore):
             return {(stream_id, key): seq or 0 for stream_id, key, seq in asking}
 
     def _rows(self, query: Executable) -> Iterator[Any]:
-        """Yield the rows, telling the server now and then that the owner is alive."""
+        """Yield the rows, telling the server now and then that the controller lives."""
         for number, row in enumerate(super()._rows(query)):
             if number % ROWS_AT_A_TIME == 0:
                 with self._border():
-                    self._owner.renew()
+                    self._session.renew()
             yield row
 
 
@@ -171,8 +195,12 @@ def shown(url: str) -> str:
 
 def connect(url: str) -> psycopg.Connection[Any]:
     """Return a session that commits each statement unless told otherwise."""
-    conninfo = url_of(url).set(drivername="postgresql").render_as_string(hide_password=False)
-    return psycopg.connect(conninfo, autocommit=True, **CONNECT)
+    return psycopg.connect(_conninfo(url), autocommit=True, **CONNECT)
+
+
+async def connect_async(url: str) -> psycopg.AsyncConnection[Any]:
+    """Return the same for use in an event loop."""
+    return await psycopg.AsyncConnection.connect(_conninfo(url), autocommit=True, **CONNECT)
 
 
 def postgres_engine(url: str) -> Engine:
@@ -200,6 +228,10 @@ def migrating_alone(url: str) -> Iterator[None]:
     with closing(session):
         session.execute(*_MIGRATING)
         yield
+
+
+def _conninfo(url: str) -> str:
+    return url_of(url).set(drivername="postgresql").render_as_string(hide_password=False)
 
 
 def _unnested(table: Table, dialect: Dialect) -> str:

@@ -14,7 +14,7 @@ from controller.store.port import AppendedMark, ReaderRecord, StreamRecord
 from noted_time import Mark, MemberRecord, ScaleEvent, StreamCut, StreamSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 Row = tuple[Any, ...]
 
@@ -128,3 +128,8 @@ def reader_of(row: Sequence[Any]) -> ReaderRecord:
     """Return the reader of a row."""
     stream_id, group, reader, online, position = row
     return ReaderRecord(stream_id, group, reader, online, _offsets(position))
+
+
+def clock_rows(clocks: Mapping[int, int]) -> list[Row]:
+    """Return (service clock, bucket), in the order of the buckets."""
+    return [(ms, bucket) for bucket, ms in sorted(clocks.items())]

@@ -10,18 +10,17 @@ from __future__ import annotations
 from sqlalchemy import (
     BigInteger,
     Boolean,
-    CheckConstraint,
     Column,
     ForeignKey,
+    Integer,
     MetaData,
-    SmallInteger,
     Table,
     Text,
     UniqueConstraint,
     text,
 )
 
-REVISION = "0003"
+REVISION = "0004"
 """The migration that these tables are at; revisions are numbered, so that their order shows."""
 
 # SQLite alters a table by copying it, which only keeps constraints that have names.
@@ -45,12 +44,20 @@ def _of_a_stream() -> Column[str]:
     return Column("stream_id", Name, stream_id, primary_key=True)
 
 
-service_clock = Table(
-    "service_clock",
+# As many rows as there are buckets, made by the migration.
+bucket = Table(
+    "bucket",
     metadata,
-    Column("id", SmallInteger, primary_key=True, autoincrement=False),
+    Column("number", Integer, primary_key=True, autoincrement=False),
     Column("service_ms", BigInteger, nullable=False),
-    CheckConstraint("id = 1", name="single"),
+)
+
+# The controllers on a shared database, by the process of the server that serves their session.
+replica = Table(
+    "replica",
+    metadata,
+    Column("pid", Integer, primary_key=True, autoincrement=False),
+    Column("url", Text, nullable=False),
 )
 
 stream = Table(

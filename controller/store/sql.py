@@ -14,7 +14,7 @@ from sqlalchemy import bindparam, delete, exists, func, select, update
 from controller.store import rows
 from controller.store.law import check_marks, without_dropped
 from controller.store.reading import SqlReading
-from controller.store.schema import mark, member, reader, scale, service_clock, stream
+from controller.store.schema import bucket, mark, member, reader, scale, stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         FromClause,
         Select,
         Table,
+        Update,
     )
     from sqlalchemy.engine.interfaces import DBAPICursor
     from sqlalchemy.sql.elements import ClauseElement
@@ -37,12 +38,10 @@ if TYPE_CHECKING:
 
 
 class SqlStore(SqlReading):
-    """A `Store` over two engines of one database, of which `writing` begins as a writer.
+    """A `Store`, but for its leases, over two engines of one database.
 
-    `insert` is the dialect's own, which knows what to do on a conflict.
+    `writing` begins as a writer. `insert` is the dialect's own: what to do on a conflict differs.
     """
-
-    local = True
 
     def __init__(self, reading: Engine, writing: Engine, insert: Callable[[Table], Any]) -> None:
         super().__init__(reading)
@@ -60,12 +59,11 @@ class SqlStore(SqlReading):
         self._forget = text(_forget())
         self._forget_member = text(_forget_member())
         self._drop = text(delete(stream).where(stream.c.id == bindparam("id")))
-        self._set_clock = text(update(service_clock).values(service_ms=bindparam("ms")))
+        self._set_clock = text(_set_clock())
 
-    def service_ms(self) -> int:
-        """Return the service clock as of the last commit, 0 at first."""
-        ((service_ms,),) = self._rows(select(service_clock.c.service_ms))
-        return int(service_ms)
+    def clocks(self) -> dict[int, int]:
+        """Return the service clock of each bucket as of the last commit of it, 0 at first."""
+        return {number: int(ms) for number, ms in self._rows(select(bucket))}
 
     def commit(self, batch: Batch) -> None:
         """Write the batch in one transaction; raises `Conflict` and `StoreUnavailable`."""
@@ -80,11 +78,12 @@ class SqlStore(SqlReading):
             self._append(connection, batch.marks)
             _many(connection, self._put_reader, list(map(rows.reader_row, batch.readers)))
             _many(connection, self._forget, batch.forgotten)
-            connection.execute(self._set_clock, (batch.service_ms,))
+            _many(connection, self._set_clock, rows.clock_rows(batch.clocks))
+            self._tell(connection, batch)
 
     def ping(self) -> None:
         """Raise `StoreUnavailable` where the database does not answer."""
-        self.service_ms()
+        self.clocks()
 
     def close(self) -> None:
         """Give back the connections; any call after it raises `StoreUnavailable`."""
@@ -114,6 +113,9 @@ class SqlStore(SqlReading):
             last[chain] = (found and found[0]) or 0
         return last
 
+    def _tell(self, connection: DBAPICursor, batch: Batch) -> None:
+        """Tell other controllers what there is to read once the batch is committed."""
+
     def _put(self, connection: DBAPICursor, members: list[rows.Row]) -> None:
         _many(connection, self._put_member, members)
 
@@ -142,6 +144,11 @@ def _chain(table: FromClause) -> tuple[ColumnElement[bool], ColumnElement[bool]]
 
 def _last_seq() -> Select[Any]:
     return select(func.max(mark.c.seq)).where(*_chain(mark))
+
+
+def _set_clock() -> Update:
+    of_bucket = bucket.c.number == bindparam("bucket")
+    return update(bucket).values(service_ms=bindparam("ms")).where(of_bucket)
 
 
 def _forget_member() -> Delete:

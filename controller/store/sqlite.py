@@ -12,6 +12,7 @@ from sqlalchemy.dialects.sqlite import insert
 from sqlalchemy.exc import ArgumentError
 
 from controller.store.port import StoreUnavailable
+from controller.store.sole import Sole
 from controller.store.sql import SqlStore
 from noted_time import Rejected
 
@@ -47,7 +48,7 @@ PAGE_BYTES = 1024
 SAY = "say sqlite:///path/to/file.db or postgresql://user@host:5432/database"
 
 
-class SqliteStore(SqlStore):
+class SqliteStore(Sole, SqlStore):
     """A `Store` in one SQLite file, which `migrate` has made."""
 
     def __init__(self, url_or_path: str | Path, *, busy_ms: int = BUSY_MS) -> None:

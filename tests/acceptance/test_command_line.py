@@ -140,7 +140,8 @@ def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
         port = str(first.port)
         second = command("serve", "--database", "memory:", "--port", port, cwd=tmp_path)
 
-    assert (second.returncode, "address already in use" in second.stderr) == (3, True)
+    told = f"cannot listen on 127.0.0.1:{port}: Address already in use"
+    assert (second.returncode, told in second.stderr) == (1, True)
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
+from controller.api.access import Gate
 from controller.api.app import create_api
 from controller.api.front import Front
+from controller.api.relay import Relay
 from controller.service.controller import Controller
 from controller.service.limits import Limits, Overloaded
 from noted_time import Accepted, Note, Refused, Unreachable
@@ -33,8 +35,10 @@ MOST = SEGMENTS_PER_POSITION
 async def limited(limits: Limits, store: WatchedMemory | None = None) -> AsyncIterator[Caller]:
     """Serve an app within these limits, in which there is a stream `s`."""
     controller = Controller(store or WatchedMemory(), limits=limits)
-    api = create_api(controller)
-    transport = httpx.ASGITransport(Front(api, controller), raise_app_exceptions=False)
+    relay = Relay(controller)
+    api = create_api(controller, Gate(), relay)
+    front = Front(api, controller, Gate(), relay)
+    transport = httpx.ASGITransport(front, raise_app_exceptions=False)
     async with (
         api.router.lifespan_context(api),
         httpx.AsyncClient(transport=transport, base_url="http://controller") as client,

@@ -6,7 +6,7 @@ import pytest
 
 from controller.aggregation import readings
 from controller.service import exposition
-from controller.store.port import Standby, StoreUnavailable
+from controller.store.port import StoreUnavailable
 from noted_time import Note
 from tests.support.controllers import running, serve_for, serving, tell, until
 from tests.support.scrapes import scraped
@@ -194,14 +194,14 @@ async def test_a_removed_stream_is_shown_no_more(memory: Watched) -> None:
         assert [scraped(controller, f"noted_time_{name}") for name in names] == [{}] * len(names)
 
 
-async def test_a_controller_that_stands_by_says_so(memory: WatchedMemory) -> None:
-    """And shows no stream."""
-    memory.watch.loads.extend([Standby("another serves")] * 100)
-    async with running(memory) as controller:
-        shown = scraped(controller, "noted_time_controller_state")
-        memory.watch.loads.clear()
+async def test_who_has_which_buckets_is_shown(memory: Watched) -> None:
+    """A controller alone has all there are, and serves."""
+    async with serving(memory) as controller:
+        names = ("buckets", "replicas", "ready")
+        shown = [scraped(controller, f"noted_time_{name}") for name in names]
 
-        assert shown == {("owner",): 0.0, ("standby",): 1.0, ("unavailable",): 0.0}
+        owners = {("this",): 1.0, ("other",): 0.0, ("nobody",): 0.0}
+        assert shown == [owners, {(): 1.0}, {(): 1.0}]
 
 
 async def test_a_scrape_looks_at_few_holders(

@@ -54,8 +54,10 @@ def make_postgres(server: Server, emptied: str) -> MakeStore:
 
     def make() -> Store:
         server.execute("DELETE FROM stream", emptied)
-        server.execute("UPDATE service_clock SET service_ms = 0", emptied)
-        return PostgresStore(emptied)
+        server.execute("UPDATE bucket SET service_ms = 0", emptied)
+        made = PostgresStore(emptied)
+        made.take(made.look().free)
+        return made
 
     return make
 

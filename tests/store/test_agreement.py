@@ -70,7 +70,7 @@ def unique_members(listed: list[tuple[str, MemberRecord]]) -> list[tuple[str, Me
 
 batches = st.builds(
     Batch,
-    natural,
+    natural.map(lambda ms: {0: ms}),
     streams=st.lists(st.builds(StreamRecord, ids, names, stream_settings), max_size=2),
     scales=st.lists(st.tuples(ids, st.integers(1, 4), scale_events), max_size=1),
     members=st.lists(st.tuples(ids, members), max_size=4).map(unique_members),
@@ -119,7 +119,7 @@ def outcome(store: Store, batch: Batch) -> str:
 def all_of(store: Store) -> tuple[int, list[StreamRecord], dict[str, Kept]]:
     """Return all that the store gives back."""
     streams = {stream_id: kept(store, stream_id, KEYS) for stream_id in IDS}
-    return store.service_ms(), store.streams(), streams
+    return store.clocks()[0], store.streams(), streams
 
 
 many_examples = settings(
@@ -137,7 +137,7 @@ def test_load_gives_back_exactly_what_was_committed(
 ) -> None:
     """Whatever the offsets, times, names and settings are, and in whatever order they came."""
     batch = Batch(
-        1,
+        {0: 1},
         streams=[record],
         scales=[(record.id, seq, scale) for seq, scale in enumerate(written.scales)],
         members=[(record.id, member) for member in reversed(written.members)],
@@ -155,7 +155,7 @@ def test_load_gives_back_exactly_what_was_committed(
 def test_every_store_does_the_same(make_durable: Callable[[], Store], written: list[Batch]) -> None:
     """After any batches, refused ones among them, the stores give back the same."""
     streams = [StreamRecord(stream_id, stream_id, StreamSettings()) for stream_id in IDS]
-    history = (Batch(0, streams=streams), *written)
+    history = (Batch({0: 0}, streams=streams), *written)
     with closing(make_durable()) as store, closing(MemoryStore()) as peer:
         one = [outcome(store, batch) for batch in history], all_of(store)
         other = [outcome(peer, batch) for batch in history], all_of(peer)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def test_a_new_store_is_empty_at_service_time_zero(store: Store) -> None:
     """Nothing was committed, so there is nothing to give back."""
-    found = (store.service_ms(), store.streams(), kept(store))
+    found = (store.clocks()[0], store.streams(), kept(store))
 
     assert found == (0, [], Kept([], [], {"default": []}, []))
 
@@ -35,7 +35,7 @@ def test_what_a_batch_wrote_is_given_back(store: Store) -> None:
 
     store.commit(
         Batch(
-            7,
+            {0: 7},
             streams=[stream()],
             scales=[("id-1", seq, event) for seq, event in enumerate(written.scales, 1)],
             members=[("id-1", each) for each in written.members],
@@ -49,15 +49,15 @@ def test_what_a_batch_wrote_is_given_back(store: Store) -> None:
 
 def test_the_service_clock_is_that_of_the_last_commit(store: Store) -> None:
     """A batch of nothing else still moves the clock."""
-    store.commit(Batch(7))
-    store.commit(Batch(12))
+    store.commit(Batch({0: 7}))
+    store.commit(Batch({0: 12}))
 
-    assert store.service_ms() == 12
+    assert store.clocks()[0] == 12
 
 
 def test_streams_come_in_the_order_of_their_names(store: Store) -> None:
     """The order is that of code points, whatever the order of making."""
-    store.commit(Batch(1, streams=[stream("1", "b"), stream("2", "B"), stream("3", "a")]))
+    store.commit(Batch({0: 1}, streams=[stream("1", "b"), stream("2", "B"), stream("3", "a")]))
 
     assert [record.name for record in store.streams()] == ["B", "a", "b"]
 
@@ -83,7 +83,7 @@ def test_a_stream_written_again_has_its_new_settings_and_all_it_had(store: Store
     store.commit(replace(of_one_stream(upto=2), members=[("id-1", member())]))
     changed = replace(stream(), settings=replace(stream().settings, writer_timeout_ms=99))
 
-    store.commit(Batch(2, streams=[changed]))
+    store.commit(Batch({0: 2}, streams=[changed]))
 
     assert (store.streams(), seqs(store), list(store.members("id-1"))) == (
         [changed],
@@ -95,7 +95,7 @@ def test_a_stream_written_again_has_its_new_settings_and_all_it_had(store: Store
 def test_members_come_in_the_order_of_their_names(store: Store) -> None:
     """The order is that of the names, in one batch or several."""
     store.commit(replace(of_one_stream(), members=[("id-1", member(w)) for w in ("b", "C", "a")]))
-    store.commit(Batch(1, members=[("id-1", member("B"))]))
+    store.commit(Batch({0: 1}, members=[("id-1", member("B"))]))
 
     assert [record.writer for record in store.members("id-1")] == ["B", "C", "a", "b"]
 
@@ -105,7 +105,7 @@ def test_a_member_written_again_replaces_what_was_there(store: Store) -> None:
     store.commit(replace(of_one_stream(), members=[("id-1", member())]))
     later = member()._replace(state="left", position={9: 1}, times={}, max_times={"ship_time": 4})
 
-    store.commit(Batch(2, members=[("id-1", later)]))
+    store.commit(Batch({0: 2}, members=[("id-1", later)]))
 
     assert list(store.members("id-1")) == [later]
 
@@ -113,9 +113,11 @@ def test_a_member_written_again_replaces_what_was_there(store: Store) -> None:
 def test_a_forgotten_member_is_gone_and_the_others_stay(store: Store) -> None:
     """To forget goes by stream and writer; who is not there is forgotten already."""
     both = [(stream_id, member(w)) for stream_id in ("id-1", "id-2") for w in ("DL", "UA")]
-    store.commit(Batch(1, streams=[stream(), stream("id-2", "ships")], members=both))
+    store.commit(Batch({0: 1}, streams=[stream(), stream("id-2", "ships")], members=both))
 
-    store.commit(Batch(2, forgotten_members=[("id-1", "DL"), ("id-2", "nobody"), ("id-9", "UA")]))
+    store.commit(
+        Batch({0: 2}, forgotten_members=[("id-1", "DL"), ("id-2", "nobody"), ("id-9", "UA")])
+    )
 
     assert [[each.writer for each in store.members(i)] for i in ("id-1", "id-2")] == [
         ["UA"],
@@ -127,7 +129,9 @@ def test_a_member_may_come_back_in_the_batch_that_forgets_it(store: Store) -> No
     """Members are forgotten before others are written."""
     store.commit(replace(of_one_stream(), members=[("id-1", member(time=9))]))
 
-    store.commit(Batch(2, forgotten_members=[("id-1", "UA")], members=[("id-1", member(time=5))]))
+    store.commit(
+        Batch({0: 2}, forgotten_members=[("id-1", "UA")], members=[("id-1", member(time=5))])
+    )
 
     assert list(store.members("id-1")) == [member(time=5)]
 
@@ -137,7 +141,7 @@ def test_a_setting_that_is_off_is_not_one_that_is_zero(store: Store, ahead: int 
     """No bound on how far ahead time may be is told apart from a bound at the wall clock."""
     settings = replace(stream().settings, max_time_ahead_ms=ahead)
 
-    store.commit(Batch(1, streams=[replace(stream(), settings=settings)]))
+    store.commit(Batch({0: 1}, streams=[replace(stream(), settings=settings)]))
 
     assert [record.settings for record in store.streams()] == [settings]
 
@@ -154,9 +158,11 @@ def test_numbers_are_int64(store: Store) -> None:
     )
     wide = replace(mark(1), mark=replace(mark(1).mark, lower=MIN_INT64, upper=MAX_INT64))
 
-    store.commit(Batch(MAX_INT64, streams=[stream()], members=[("id-1", extreme)], marks=[wide]))
+    store.commit(
+        Batch({0: MAX_INT64}, streams=[stream()], members=[("id-1", extreme)], marks=[wide])
+    )
 
-    assert (store.service_ms(), kept(store)) == (
+    assert (store.clocks()[0], kept(store)) == (
         MAX_INT64,
         Kept([], [extreme], {"default": [wide]}, []),
     )
@@ -168,7 +174,7 @@ def test_streams_do_not_see_each_other(store: Store) -> None:
 
     store.commit(
         Batch(
-            1,
+            {0: 1},
             streams=[stream(), other],
             members=[("id-1", member(time=1)), ("id-2", member(time=2))],
             marks=[mark(1), mark(1, "id-2"), mark(2, "id-2")],
@@ -187,7 +193,7 @@ def test_a_reader_written_again_replaces_what_was_there(store: Store) -> None:
     other = ReaderRecord("id-1", "h", "a", online=True, position={})
     store.commit(replace(of_one_stream(), readers=[other, online]))
 
-    store.commit(Batch(2, readers=[replace(online, online=False, position={0: 1})]))
+    store.commit(Batch({0: 2}, readers=[replace(online, online=False, position={0: 1})]))
 
     assert store.readers("id-1") == [replace(online, online=False, position={0: 1}), other]
 
@@ -195,7 +201,7 @@ def test_a_reader_written_again_replaces_what_was_there(store: Store) -> None:
 def test_marks_go_on_in_the_next_batch(store: Store) -> None:
     """The predecessor of a mark may be in its own batch or in an earlier one."""
     store.commit(of_one_stream(upto=2))
-    store.commit(Batch(2, marks=[mark(3), mark(4)]))
+    store.commit(Batch({0: 2}, marks=[mark(3), mark(4)]))
 
     assert seqs(store) == [1, 2, 3, 4]
 
@@ -206,7 +212,7 @@ def test_a_mark_without_its_predecessor_is_a_conflict(store: Store, wrong: int) 
     store.commit(of_one_stream(upto=2))
 
     with pytest.raises(MarkConflict) as conflict:
-        store.commit(Batch(2, marks=[mark(wrong)]))
+        store.commit(Batch({0: 2}, marks=[mark(wrong)]))
 
     assert (conflict.value.stream, conflict.value.key, conflict.value.seq) == (
         "id-1",
@@ -220,15 +226,15 @@ def test_the_first_mark_has_seq_1(store: Store) -> None:
     store.commit(of_one_stream())
 
     with pytest.raises(MarkConflict):
-        store.commit(Batch(2, marks=[mark(2)]))
+        store.commit(Batch({0: 2}, marks=[mark(2)]))
 
 
 def test_of_a_batch_with_a_conflict_nothing_is_written(store: Store) -> None:
     """Neither what precedes the mark nor what follows it, of this stream or another."""
     store.commit(replace(of_one_stream(upto=2), members=[("id-1", member())]))
-    before = (store.service_ms(), store.streams(), kept(store), kept(store, "id-2"))
+    before = (store.clocks()[0], store.streams(), kept(store), kept(store, "id-2"))
     doomed = Batch(
-        9,
+        {0: 9},
         streams=[stream("id-2", "ships")],
         scales=[("id-1", 1, ScaleEvent({0: 5}, {1: (0,)}))],
         members=[("id-1", member(time=6)), ("id-2", member())],
@@ -241,18 +247,18 @@ def test_of_a_batch_with_a_conflict_nothing_is_written(store: Store) -> None:
     with pytest.raises(MarkConflict):
         store.commit(doomed)
 
-    assert (store.service_ms(), store.streams(), kept(store), kept(store, "id-2")) == before
+    assert (store.clocks()[0], store.streams(), kept(store), kept(store, "id-2")) == before
 
 
 @pytest.mark.parametrize(
     "batch",
     [
-        Batch(1, members=[("id-9", member())]),
-        Batch(1, scales=[("id-9", 1, ScaleEvent({0: 5}, {}))]),
-        Batch(1, marks=[mark(1, "id-9")]),
-        Batch(1, readers=[ReaderRecord("id-9", "g", "a", online=True, position={})]),
-        Batch(1, streams=[stream("id-9", "flights")]),
-        Batch(1, scales=[("id-1", 1, ScaleEvent({0: 5}, {}))]),
+        Batch({0: 1}, members=[("id-9", member())]),
+        Batch({0: 1}, scales=[("id-9", 1, ScaleEvent({0: 5}, {}))]),
+        Batch({0: 1}, marks=[mark(1, "id-9")]),
+        Batch({0: 1}, readers=[ReaderRecord("id-9", "g", "a", online=True, position={})]),
+        Batch({0: 1}, streams=[stream("id-9", "flights")]),
+        Batch({0: 1}, scales=[("id-1", 1, ScaleEvent({0: 5}, {}))]),
     ],
     ids=["member", "scale", "mark", "reader", "name", "scale-again"],
 )
@@ -263,7 +269,7 @@ def test_a_batch_that_contradicts_what_is_stored_is_a_conflict(store: Store, bat
     with pytest.raises(Conflict):
         store.commit(batch)
 
-    assert (store.service_ms(), store.streams(), kept(store), kept(store, "id-9")) == (
+    assert (store.clocks()[0], store.streams(), kept(store), kept(store, "id-9")) == (
         4,
         [stream()],
         Kept([ScaleEvent({9: 9}, {})], [], {"default": []}, []),
@@ -275,9 +281,9 @@ def test_after_a_conflict_the_store_goes_on(store: Store) -> None:
     """The owner that reads again and appends the right mark is served."""
     store.commit(of_one_stream(upto=1))
     with pytest.raises(MarkConflict):
-        store.commit(Batch(2, marks=[mark(1)]))
+        store.commit(Batch({0: 2}, marks=[mark(1)]))
 
-    store.commit(Batch(3, marks=[mark(2)]))
+    store.commit(Batch({0: 3}, marks=[mark(2)]))
 
     assert seqs(store) == [1, 2]
 
@@ -285,9 +291,9 @@ def test_after_a_conflict_the_store_goes_on(store: Store) -> None:
 def test_forgotten_marks_are_gone_and_the_others_stay(store: Store) -> None:
     """To forget goes up to and with the seq, in one chain only."""
     store.commit(of_one_stream(upto=4))
-    store.commit(Batch(2, marks=[mark(seq, key="ship_time") for seq in (1, 2, 3)]))
+    store.commit(Batch({0: 2}, marks=[mark(seq, key="ship_time") for seq in (1, 2, 3)]))
 
-    store.commit(Batch(3, forgotten=[("id-1", "default", 2)]))
+    store.commit(Batch({0: 3}, forgotten=[("id-1", "default", 2)]))
 
     assert (seqs(store), seqs(store, key="ship_time")) == ([3, 4], [1, 2, 3])
 
@@ -295,9 +301,9 @@ def test_forgotten_marks_are_gone_and_the_others_stay(store: Store) -> None:
 def test_the_last_mark_is_never_forgotten(store: Store) -> None:
     """The next one is compared with it, so the chain goes on where it was."""
     store.commit(of_one_stream(upto=3))
-    store.commit(Batch(2, forgotten=[("id-1", "default", 9)]))
+    store.commit(Batch({0: 2}, forgotten=[("id-1", "default", 9)]))
 
-    store.commit(Batch(3, marks=[mark(4)]))
+    store.commit(Batch({0: 3}, marks=[mark(4)]))
 
     assert seqs(store) == [3, 4]
 
@@ -306,7 +312,7 @@ def test_a_mark_and_its_forgetting_may_share_a_batch(store: Store) -> None:
     """Marks are appended before others are forgotten, so the last one is the new one."""
     store.commit(of_one_stream(upto=2))
 
-    store.commit(Batch(2, marks=[mark(3)], forgotten=[("id-1", "default", 2)]))
+    store.commit(Batch({0: 2}, marks=[mark(3)], forgotten=[("id-1", "default", 2)]))
 
     assert seqs(store) == [3]
 
@@ -322,7 +328,7 @@ def test_a_dropped_stream_takes_all_it_has_with_it(store: Store) -> None:
     )
     store.commit(full)
 
-    store.commit(Batch(2, dropped=["id-1"]))
+    store.commit(Batch({0: 2}, dropped=["id-1"]))
 
     assert (store.streams(), kept(store), kept(store, "id-2")) == (
         [stream("id-2", "ships")],
@@ -336,7 +342,7 @@ def test_a_stream_made_again_begins_empty(store: Store) -> None:
     store.commit(replace(of_one_stream(upto=2), members=[("id-1", member())]))
     again = stream("id-2")
 
-    store.commit(Batch(2, streams=[again], marks=[mark(1, "id-2")], dropped=["id-1"]))
+    store.commit(Batch({0: 2}, streams=[again], marks=[mark(1, "id-2")], dropped=["id-1"]))
 
     assert (store.streams(), seqs(store), seqs(store, "id-2")) == ([again], [], [1])
 
@@ -345,16 +351,16 @@ def test_what_a_batch_writes_to_a_stream_that_it_drops_is_dropped(store: Store) 
     """One transaction may take notes of a stream and its deletion, in this order."""
     store.commit(of_one_stream(upto=2))
 
-    store.commit(Batch(2, members=[("id-1", member())], marks=[mark(3)], dropped=["id-1"]))
+    store.commit(Batch({0: 2}, members=[("id-1", member())], marks=[mark(3)], dropped=["id-1"]))
 
     assert (store.streams(), kept(store)) == ([], Kept([], [], {"default": []}, []))
 
 
 def test_a_stream_that_is_not_there_can_be_dropped(store: Store) -> None:
     """Whoever drops wants it gone, and it is."""
-    store.commit(Batch(2, dropped=["id-1"]))
+    store.commit(Batch({0: 2}, dropped=["id-1"]))
 
-    assert store.service_ms() == 2
+    assert store.clocks()[0] == 2
 
 
 def test_an_iterator_gives_what_was_there_when_it_began(store: Store) -> None:
@@ -363,7 +369,7 @@ def test_an_iterator_gives_what_was_there_when_it_began(store: Store) -> None:
     members = store.members("id-1")
     found = [next(members)]
 
-    store.commit(Batch(2, members=[("id-1", member("b")), ("id-1", member("c", time=9))]))
+    store.commit(Batch({0: 2}, members=[("id-1", member("b")), ("id-1", member("c", time=9))]))
 
     assert [*found, *members] == [member("a"), member("c")]
 
@@ -384,6 +390,6 @@ def test_a_closed_store_is_unavailable(store: Store) -> None:
     store.close()
 
     with pytest.raises(StoreUnavailable, match="closed"):
-        store.commit(Batch(1))
+        store.commit(Batch({0: 1}))
     with pytest.raises(StoreUnavailable, match="closed"):
         store.ping()

@@ -43,7 +43,7 @@ store.commit(of_one_stream(upto=1))
 print("mark 1", flush=True)
 for n, _ in enumerate(sys.stdin, 2):
     try:
-        store.commit(Batch(n, marks=[mark(n)]))
+        store.commit(Batch({0: n}, marks=[mark(n)]))
         print("mark", n, flush=True)
     except Exception as error:
         print(type(error).__name__, flush=True)
@@ -60,7 +60,7 @@ def url(server: Server, emptied: str) -> str:
     """A migrated database with nothing in it."""
     server.execute("DELETE FROM stream", emptied)
     server.execute("DELETE FROM token", emptied)
-    server.execute("UPDATE service_clock SET service_ms = 0", emptied)
+    server.execute("UPDATE bucket SET service_ms = 0", emptied)
     return emptied
 
 
@@ -108,7 +108,7 @@ def test_a_batch_of_any_size_is_given_back(store: PostgresStore, count: int) -> 
     store.commit(replace(of_one_stream(), members=[("id-1", each) for each in members]))
     later = [each._replace(state="left", position={9: 1}) for each in members]
 
-    store.commit(Batch(2, members=[("id-1", each) for each in later], marks=[mark(1)]))
+    store.commit(Batch({0: 2}, members=[("id-1", each) for each in later], marks=[mark(1)]))
 
     assert (list(store.members("id-1")), seqs(store)) == (sorted(later, key=by_name), [1])
 
@@ -121,11 +121,11 @@ def test_of_many_members_with_one_of_no_stream_none_is_written(
     store.commit(of_one_stream())
     members = [("id-1", member(f"writer-{n}")) for n in range(count - 1)]
     with pytest.raises(Conflict):
-        store.commit(Batch(2, members=[*members, ("id-9", member())]))
+        store.commit(Batch({0: 2}, members=[*members, ("id-9", member())]))
 
-    store.commit(Batch(3, members=[("id-1", member())]))
+    store.commit(Batch({0: 3}, members=[("id-1", member())]))
 
-    assert (store.service_ms(), list(store.members("id-1"))) == (3, [member()])
+    assert (store.clocks()[0], list(store.members("id-1"))) == (3, [member()])
 
 
 def test_a_lost_session_takes_no_batch(store: PostgresStore, server: Server, url: str) -> None:
@@ -146,12 +146,12 @@ def test_after_a_lost_session_reading_begins_anew(
     store.commit(of_one_stream(upto=1))
     server.cut(url)
     with pytest.raises(StoreUnavailable):
-        store.commit(Batch(2, marks=[mark(2)]))
+        store.commit(Batch({0: 2}, marks=[mark(2)]))
 
     found = store.streams()
-    store.commit(Batch(3, marks=[mark(2)]))
+    store.commit(Batch({0: 3}, marks=[mark(2)]))
 
-    assert (found, store.service_ms(), seqs(store)) == ([stream()], 3, [1, 2])
+    assert (found, store.clocks()[0], seqs(store)) == ([stream()], 3, [1, 2])
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT], ids=["restarted", "crashed"])
@@ -163,16 +163,16 @@ def test_a_server_that_comes_back_has_all_that_was_committed(
     server.stop(how)
     try:
         with pytest.raises(StoreUnavailable):
-            store.commit(Batch(5, marks=[mark(3)]))
+            store.commit(Batch({0: 5}, marks=[mark(3)]))
         with pytest.raises(StoreUnavailable):
             store.streams()
     finally:
         server.start()
 
     store.streams()
-    store.commit(Batch(5, marks=[mark(3)]))
+    store.commit(Batch({0: 5}, marks=[mark(3)]))
 
-    assert (store.service_ms(), seqs(store)) == (5, [1, 2, 3])
+    assert (store.clocks()[0], seqs(store)) == (5, [1, 2, 3])
 
 
 def test_a_batch_that_a_lock_holds_up_gives_up_in_the_end(
@@ -206,7 +206,7 @@ def test_another_store_stands_by_and_takes_over_when_the_owner_closes(
         with pytest.raises(Standby):
             other.streams()
         with pytest.raises(StoreUnavailable):
-            other.commit(Batch(9, marks=[mark(3)]))
+            other.commit(Batch({0: 9}, marks=[mark(3)]))
         store.close()
 
         assert (other.service_ms(), other.streams(), seqs(other)) == (7, [stream()], [1, 2])
@@ -237,9 +237,9 @@ def test_an_owner_that_was_paused_beyond_its_lease_appends_nothing(
         other_owner.send_signal(signal.SIGCONT)
         other_owner.stdin.write("go on\n")
         said = other_owner.stdout.readline()
-        store.commit(Batch(2, members=[("id-1", member())], marks=[mark(2)]))
+        store.commit(Batch({0: 2}, members=[("id-1", member())], marks=[mark(2)]))
 
-        assert (said, seqs(store), store.service_ms()) == ("StoreUnavailable\n", [1, 2], 2)
+        assert (said, seqs(store), store.clocks()[0]) == ("StoreUnavailable\n", [1, 2], 2)
 
 
 def test_an_owner_that_reads_for_long_keeps_its_lease(
@@ -253,7 +253,7 @@ def test_an_owner_that_reads_for_long_keeps_its_lease(
             with pytest.raises(Standby):
                 other.streams()
             seqs(store)
-    store.commit(Batch(2, marks=[mark(2)]))
+    store.commit(Batch({0: 2}, marks=[mark(2)]))
 
     assert seqs(store) == [1, 2]
 

@@ -107,10 +107,10 @@ def test_of_a_batch_for_which_there_is_no_room_nothing_is_written(
     members = [("id-1", member(f"writer-{n}")) for n in range(3000)]
     store.commit(of_one_stream(4, upto=1))
     with files_no_larger_than(database.stat().st_size + 100_000), pytest.raises(StoreUnavailable):
-        store.commit(Batch(5, members=members))
-    found = store.service_ms(), seqs(store), list(store.members("id-1"))
+        store.commit(Batch({0: 5}, members=members))
+    found = store.clocks()[0], seqs(store), list(store.members("id-1"))
 
-    store.commit(Batch(6, members=members))
+    store.commit(Batch({0: 6}, members=members))
 
     assert (found, len(list(store.members("id-1")))) == ((4, [1], []), 3000)
 
@@ -131,10 +131,10 @@ def test_of_two_stores_that_append_the_same_mark_one_has_a_conflict(
     """The compare-and-set looks at the file, not at what a process remembers."""
     store.commit(of_one_stream(upto=1))
     with closing(SqliteStore(database)) as other:
-        other.commit(Batch(2, marks=[mark(2)]))
+        other.commit(Batch({0: 2}, marks=[mark(2)]))
 
         with pytest.raises(MarkConflict):
-            store.commit(Batch(3, marks=[mark(2)]))
+            store.commit(Batch({0: 3}, marks=[mark(2)]))
 
 
 def test_every_commit_is_synced(store: SqliteStore) -> None:

@@ -11,6 +11,7 @@ import httpx
 from controller.api.access import Gate
 from controller.api.app import create_api
 from controller.api.front import Front
+from controller.api.relay import Relay
 from controller.service.access import Grant
 from controller.service.controller import Controller
 from controller.service.keyring import Keyring
@@ -93,8 +94,9 @@ class Door:
 async def behind(gate: Gate, base_url: str = "http://controller") -> AsyncIterator[Door]:
     """Serve an app behind the gate, in which there are streams `s` and `t`."""
     controller = Controller(MemoryStore())
-    api = create_api(controller, gate)
-    transport = httpx.ASGITransport(Front(api, controller, gate), raise_app_exceptions=False)
+    relay = Relay(controller)
+    api = create_api(controller, gate, relay)
+    transport = httpx.ASGITransport(Front(api, controller, gate, relay), raise_app_exceptions=False)
     async with (
         api.router.lifespan_context(api),
         httpx.AsyncClient(transport=transport, base_url=base_url) as client,

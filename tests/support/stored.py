@@ -51,7 +51,7 @@ def mark(seq: int, stream_id: str = "id-1", key: str = "default") -> AppendedMar
 def of_one_stream(service_ms: int = 1, upto: int = 0) -> Batch:
     """Return the batch that makes a stream with its marks from 1 to `upto`."""
     marks = [mark(seq) for seq in range(1, upto + 1)]
-    return Batch(service_ms, streams=[stream()], marks=marks)
+    return Batch({0: service_ms}, streams=[stream()], marks=marks)
 
 
 def seqs(store: Store, stream_id: str = "id-1", key: str = "default") -> list[int]:

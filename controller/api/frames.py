@@ -1,0 +1,76 @@
+"""Requests with notes that travel together from one controller to another, and their answers.
+
+A frame gives its sender no right: each request in it shows its own token, and is judged here as if
+it had come by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from controller.aggregation.world import NotHere
+from controller.api.access import Asked, Call, Gate, NotLetIn
+from controller.api.notes import Answer, answer_of, plain, refusal, submit_notes
+from controller.api.rights import Need
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from controller.service.controller import Controller
+
+PATH = "/v1/relay"
+MEDIA_TYPE = "application/msgpack"
+
+MISDIRECTED = 421
+"""The status by which a controller says that a stream is not its own, or not any more."""
+
+NOT_MINE: Answer = (MISDIRECTED, "", b"")
+
+
+class Item(msgspec.Struct, frozen=True, array_like=True):
+    """One request with notes: to which stream, what it shows to be let in, its body."""
+
+    stream: str
+    authorization: bytes
+    body: bytes
+
+
+_encoder = msgspec.msgpack.Encoder()
+_items = msgspec.msgpack.Decoder(list[Item])
+_answers = msgspec.msgpack.Decoder(list[Answer])
+
+
+def frame_of(items: Iterable[Item]) -> bytes:
+    """Return the frame of so many requests."""
+    return _encoder.encode(list(items))
+
+
+def answers_of(reply: bytes) -> list[Answer]:
+    """Return the answers to the requests of a frame, in order; raises `msgspec.DecodeError`."""
+    return _answers.decode(reply)
+
+
+async def take(controller: Controller, gate: Gate, frame: bytes, remote: str) -> bytes:
+    """Take in the requests of a frame, and return their answers; raises `msgspec.DecodeError`."""
+    taking = [_take(controller, gate, item, remote) for item in _items.decode(frame)]
+    return _encoder.encode(await asyncio.gather(*taking))
+
+
+async def _take(controller: Controller, gate: Gate, item: Item, remote: str) -> Answer:
+    shown = [(b"authorization", item.authorization)] if item.authorization else []
+    asked = Asked("POST", f"/v1/streams/{item.stream}/notes", shown, remote)
+    try:
+        holder = gate.admit(Need("write", item.stream), asked)
+        if not controller.has(item.stream):
+            return NOT_MINE
+        call = Call(item.stream, holder, remote)
+        return answer_of(controller, await submit_notes(controller, call, item.body))
+    except NotLetIn as refused:
+        return plain(refused.problem)
+    except NotHere:
+        return NOT_MINE
+    except Exception as failure:  # noqa: BLE001 - told to the one caller whose request it was
+        return refusal(failure, item.stream, item.body)
