@@ -31,12 +31,15 @@ class Event:
 class LoadedStream:
     """A stream under load and the truth about it: every event, every writer.
 
-    Writers share four segments, or have one each.
+    Writers share four segments, or have one each. `rests` is how often a writer goes idle rather
+    than write, `leaves` how often it leaves rather than go idle.
     """
 
     name: str
     keys: tuple[str, ...] = ("default",)
     shared: bool = True
+    rests: float = 0.04
+    leaves: float = 0.3
     events: list[Event] = field(default_factory=list)
     writers: list[LoadWriter] = field(default_factory=list)
     ends: Counter[int] = field(default_factory=Counter)
@@ -80,12 +83,16 @@ class LoadWriter:
         """Write some events where that is allowed, then return what to note of them."""
         if self.state != "live":  # the answers say from when on it may write, for each key
             return [self._note(key, None) for key in self.stream.keys]
-        if self.chance.random() < 0.04:
+        if self.chance.random() < self.stream.rests:
             return [self._rest()]
         for _ in range(self.chance.randrange(4)):
             self._write()
         key = self.chance.choice(self.stream.keys)
         return [self._note(key, self._next_time(key))]
+
+    def last_notes(self, noted: int) -> list[Json]:
+        """Return what a writer that is live says when it will write nothing below that time."""
+        return [self._note(key, noted) for key in self.stream.keys]
 
     def answered(self, note: Json, result: Json) -> None:
         """Take in that the note is durable; raises `AssertionError` where it was refused."""
@@ -113,7 +120,7 @@ class LoadWriter:
 
     def _rest(self) -> Json:
         """Go idle, or leave and never come back."""
-        state = "left" if self.chance.random() < 0.3 else "idle"
+        state = "left" if self.chance.random() < self.stream.leaves else "idle"
         self.state = state
         return self._note(self.stream.keys[0], None) | {"state": state}
 

@@ -42,12 +42,22 @@ class ServeProcess:
     Leaving the block kills it, as nothing else would.
     """
 
-    def __init__(self, directory: Path, *options: str, port: int = 0, **variables: str) -> None:
-        """Start it on the database `noted-time.db` in the directory; `ready` waits for it."""
+    def __init__(
+        self,
+        directory: Path,
+        *options: str,
+        port: int = 0,
+        module: str = "controller",
+        **variables: str,
+    ) -> None:
+        """Start it on the database `noted-time.db` in the directory; `ready` waits for it.
+
+        Another `module` than the controller's own may prepare the process before it calls that.
+        """
         self.log_file = directory / f"{time.monotonic_ns()}.log"
         with self.log_file.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "controller", "serve", "--port", str(port), *options],
+                [sys.executable, "-m", module, "serve", "--port", str(port), *options],
                 cwd=directory,
                 env=environment(**variables),
                 stdout=subprocess.DEVNULL,
@@ -68,7 +78,7 @@ class ServeProcess:
     def ready(self) -> ServeProcess:
         """Wait until it listens; raises `AssertionError` with its log where it does not."""
         deadline = time.monotonic() + PATIENCE_S
-        while not self._listens():
+        while not self.listens():
             assert self.process.poll() is None, self.text()
             assert time.monotonic() < deadline, self.text()
             time.sleep(0.02)
@@ -104,5 +114,6 @@ class ServeProcess:
         status = self.process.wait(timeout=PATIENCE_S)
         return status, time.monotonic() - begun
 
-    def _listens(self) -> bool:
+    def listens(self) -> bool:
+        """Whether its log says that it does."""
         return '"serving"' in self.text() and any(line["event"] == "serving" for line in self.log())

@@ -1,0 +1,94 @@
+"""Where a trial is held: several replicas on one database that had nothing in it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Self
+
+import httpx
+
+from tests.chaos.replica import Replica
+from tests.chaos.waiting import comes_true
+
+if TYPE_CHECKING:
+    import random
+    from pathlib import Path
+
+    from tests.support.postgres import Server
+
+REPLICAS = 3
+BUSY_S = 60.0
+"""Longer than any fault of a replica lasts."""
+
+
+class Arena:
+    """The replicas, their database and its server; leaving the block ends the replicas.
+
+    Who makes the server fail holds `database_busy`. `kills` counts processes that were killed.
+    """
+
+    def __init__(
+        self, server: Server, directory: Path, chance: random.Random, *, count: int = REPLICAS
+    ) -> None:
+        self.server = server
+        self.directory = directory
+        self.chance = chance
+        self.kills = 0
+        self.database_busy = asyncio.Lock()
+        self.http = httpx.AsyncClient(
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=200),
+            trust_env=False,
+        )
+        database = server.make_database().rpartition("/")[2]
+        self.replicas = [
+            Replica(f"replica-{number}", directory, server, database)
+            for number in range(1, count + 1)
+        ]
+
+    async def __aenter__(self) -> Self:
+        """Start all replicas at once: one of them makes the tables."""
+        for replica in self.replicas:
+            await replica.open()
+        try:
+            await self.start(self.replicas)
+        except BaseException:
+            await self.__aexit__()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.http.aclose()
+        for replica in self.replicas:
+            await replica.close()
+
+    @property
+    def urls(self) -> list[str]:
+        """Where callers find the replicas."""
+        return [replica.url for replica in self.replicas]
+
+    async def start(self, replicas: list[Replica], *, ahead_ms: int = 0) -> None:
+        """Start these at once."""
+        await asyncio.gather(*(replica.start(ahead_ms=ahead_ms) for replica in replicas))
+
+    def kill(self, replica: Replica) -> None:
+        """End a replica as a power cut would."""
+        replica.kill()
+        self.kills += 1
+
+    async def anyone(self) -> Replica:
+        """Return a replica by chance that nobody makes fail, as soon as there is one."""
+        await comes_true(lambda: bool(self._idle()), BUSY_S)
+        return self.chance.choice(self._idle() or self.replicas)
+
+    async def owner(self) -> Replica:
+        """Return one that says it serves, by chance where several do, anyone where none does."""
+        ready = await asyncio.gather(*(each.is_ready(self.http) for each in self.replicas))
+        serving = [
+            replica
+            for replica, serves in zip(self.replicas, ready, strict=True)
+            if serves and replica in self._idle()
+        ]
+        return self.chance.choice(serving) if serving else await self.anyone()
+
+    def _idle(self) -> list[Replica]:
+        return [replica for replica in self.replicas if not replica.busy.locked()]

@@ -1,0 +1,98 @@
+"""How writers and readers call several replicas, of which any may be away."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import httpx
+
+from tests.chaos.history import now
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Sequence
+
+    from tests.chaos.history import History, Json
+
+ANSWER_S = 1.5
+"""So long a caller waits for an answer before it asks another replica."""
+
+PATIENCE_S = 90.0
+"""Longer than any fault lasts: nobody answered for so long is a fault of the service."""
+
+ROAMS = 0.05
+"""How often a caller leaves a replica that answers well, so that each replica has callers."""
+
+DOCUMENTED = range(502, 505)
+"""What of 5xx may be answered; 500 is an error that nobody thought of."""
+
+
+class NobodyAnswersError(Exception):
+    """No replica answered for `PATIENCE_S`."""
+
+
+class Caller:
+    """One client: it stays with a replica that answers, and goes on to the next where not.
+
+    The same call is made until it is answered. What the API promises never to say is noted in the
+    history, and the call made again.
+    """
+
+    def __init__(
+        self,
+        http: httpx.AsyncClient,
+        urls: Sequence[str],
+        history: History,
+        chance: random.Random,
+    ) -> None:
+        self._http = http
+        self._urls = urls
+        self._history = history
+        self._chance = chance
+        self._at = chance.randrange(len(urls))
+        self.tries = 0
+
+    async def call(
+        self, method: str, path: str, *, wait_s: float = 0.0, **arguments: object
+    ) -> Json:
+        """Return the body of the first answer that is one; `tries` says how many calls it took.
+
+        Raises `NobodyAnswersError`.
+        """
+        if self._chance.random() < ROAMS:
+            self._at = self._chance.randrange(len(self._urls))
+        until = now() + PATIENCE_S
+        self.tries = 0
+        while now() < until:
+            self.tries += 1
+            body = await self._try(method, path, wait_s + ANSWER_S, arguments)
+            if body is not None:
+                return body
+            self._at = (self._at + 1) % len(self._urls)
+            await asyncio.sleep(0.1 + 0.2 * self._chance.random())
+        raise NobodyAnswersError(f"{method} {path}: nobody answered for {PATIENCE_S:.0f} s")
+
+    async def _try(self, method: str, path: str, wait_s: float, arguments: Any) -> Json | None:  # noqa: ANN401 - whatever httpx takes
+        """Ask the replica at hand once; `None` where it gives no answer to go on with."""
+        url = f"{self._urls[self._at]}{path}"
+        try:
+            answer = await self._http.request(method, url, timeout=wait_s, **arguments)
+        except httpx.TransportError as error:
+            self._history.counts[f"no answer: {type(error).__name__}"] += 1
+            return None
+        if answer.is_success:
+            body: Json = answer.json()
+            return body
+        told = answer.text[:300]
+        self._history.counts[f"no answer: {answer.status_code} {_code(answer)}"] += 1
+        if answer.status_code != httpx.codes.CONFLICT and answer.status_code not in DOCUMENTED:
+            self._history.broke("answers", path, f"{method} {answer.status_code} {told}")
+        return None
+
+
+def _code(answer: httpx.Response) -> str:
+    try:
+        return str(answer.json()["code"])
+    except (ValueError, KeyError):
+        return ""

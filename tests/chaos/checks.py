@@ -1,0 +1,147 @@
+"""What has to hold of one stream, or of one key of it, when all is over.
+
+Each check takes what was seen and what is true, and returns an account of each place where the two
+do not agree. The laws are told in `docs/chaos.md`; those about writers, chains and cuts are the
+judge's, which other tests share.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from noted_time.cut import reaches
+from noted_time.wire import position_from_wire
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from tests.chaos.history import Json, WindowSeen
+    from tests.support.load import Event, LoadWriter
+
+
+def changed(seen: Mapping[int, Json], marks: Sequence[Json]) -> list[str]:
+    """Return the marks that somebody saw and that are not what they were.
+
+    >>> changed({1: {"seq": 1, "lower": 5}}, [{"seq": 1, "lower": 6}])
+    ["{'seq': 1, 'lower': 5} became {'seq': 1, 'lower': 6}"]
+    """
+    now = {mark["seq"]: mark for mark in marks}
+    return [f"{mark} became {now.get(seq)}" for seq, mark in seen.items() if now.get(seq) != mark]
+
+
+def misstated(
+    writers: Iterable[LoadWriter], rows: Mapping[str, Json], silent: str | None
+) -> list[str]:
+    """Return the writers whose state is not what they said last: nobody is left out but one."""
+    found = []
+    for writer in writers:
+        expected = "left_out" if writer.name == silent else writer.state
+        row = rows.get(writer.name)
+        if expected != "new" and (row is None or row["state"] != expected):
+            found.append(f"{writer.name} is {expected}, not {row}")
+    return found
+
+
+def left_out(marks: Iterable[Json], silent: str | None) -> list[str]:
+    """Return the marks that went on without a writer that was not silent.
+
+    The silent one has to be left out by exactly one mark, or nothing was proved:
+
+    >>> left_out([{"seq": 1, "left_out": ["a"]}, {"seq": 2, "left_out": ["b"]}], silent="b")
+    ["{'seq': 1, 'left_out': ['a']} went on without a"]
+    >>> left_out([{"seq": 1, "left_out": []}], silent="b")
+    ['0 marks went on without b, which was silent']
+    """
+    found, times = [], 0
+    for mark in marks:
+        names = [name for name in mark["left_out"] if name != silent]
+        if names:
+            found.append(f"{mark} went on without {', '.join(names)}")
+        times += len(mark["left_out"]) - len(names)
+    if silent is not None and times != 1:
+        found.append(f"{times} marks went on without {silent}, which was silent")
+    return found
+
+
+def false_windows(
+    windows: Iterable[WindowSeen], marks: Iterable[Json], events: Iterable[Event], key: str
+) -> list[str]:
+    """Return the windows that come from no mark, or from one that the position does not allow.
+
+    And those with an event below the lower that the position has not read, whenever written.
+    """
+    windows, by_seq = list(windows), {mark["seq"]: mark for mark in marks}
+    ends = _ends_below({mark["lower"] for mark in by_seq.values()}, events, key)
+    return [
+        f"{seen.window} for {dict(seen.position)}: {why}"
+        for seen in windows
+        if (why := _what_is_false(seen, by_seq, ends)) is not None
+    ]
+
+
+def never_marked(told: Iterable[int], marks: Iterable[Json]) -> list[str]:
+    """Return the lowers that a writer was told and that no mark has.
+
+    >>> never_marked({5, 7}, [{"lower": 5}])
+    ['a writer was told the lower 7, which no mark has']
+    """
+    lowers = {mark["lower"] for mark in marks}
+    return [
+        f"a writer was told the lower {lower}, which no mark has"
+        for lower in sorted(set(told) - lowers)
+    ]
+
+
+def lost_reports(
+    position: Mapping[int, int], heard: Mapping[int, int], told: Mapping[int, int]
+) -> list[str]:
+    """Return where a reader group stands if that is before what was answered, or after all said.
+
+    >>> lost_reports({0: 3, 1: 9}, heard={0: 4}, told={0: 5, 1: 8})
+    ['the group stands at {0: 3, 1: 9}: {0: 4} was answered, {0: 5, 1: 8} was said']
+    """
+    if reaches(position, heard) and reaches(told, position):
+        return []
+    return [f"the group stands at {position}: {heard} was answered, {told} was said"]
+
+
+def _ends_below(
+    lowers: Iterable[int], events: Iterable[Event], key: str
+) -> dict[int, dict[int, int]]:
+    """Return for each lower where the events below it end, per segment."""
+    waiting = sorted(events, key=lambda event: event.times[key])
+    ends: dict[int, int] = {}
+    found, index = {}, 0
+    for lower in sorted(lowers):
+        while index < len(waiting) and waiting[index].times[key] < lower:
+            event = waiting[index]
+            ends[event.segment] = max(ends.get(event.segment, 0), event.offset + 1)
+            index += 1
+        found[lower] = dict(ends)
+    return found
+
+
+def _what_is_false(
+    seen: WindowSeen, by_seq: Mapping[int, Json], ends: Mapping[int, Mapping[int, int]]
+) -> str | None:
+    for side in ("lower", "upper"):
+        if not _comes_from_a_mark(seen.window, side, by_seq):
+            return f"the {side} comes from no mark"
+    lower, upper = (by_seq.get(seen.window[f"{side}_seq"] or 0) for side in ("lower", "upper"))
+    if lower is not None and not reaches(seen.position, position_from_wire(lower["cut"])):
+        return f"the position does not reach {lower}"
+    if upper is not None and not reaches(position_from_wire(upper["cut"]), seen.position):
+        return f"the position is beyond {upper}"
+    if lower is not None and not reaches(seen.position, ends[lower["lower"]]):
+        return f"events below the lower end at {ends[lower['lower']]}"
+    return None
+
+
+def _comes_from_a_mark(
+    window: Mapping[str, int | None], side: str, by_seq: Mapping[int, Json]
+) -> bool:
+    """Whether a bound is that of the mark it names, or both are not there."""
+    bound, seq = window[side], window[f"{side}_seq"]
+    if seq is None:
+        return bound is None
+    return seq in by_seq and by_seq[seq][side] == bound

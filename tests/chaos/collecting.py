@@ -1,0 +1,94 @@
+"""What the replicas say in the end, asked after everything is mended."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from noted_time.wire import position_from_wire
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import httpx
+
+    from tests.chaos.calls import Caller
+    from tests.chaos.history import History, Json
+    from tests.support.load import LoadedStream
+
+PAGE = 1000
+STALE_S = 10.0
+"""Longer than any replica may lag behind the one that makes the marks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What was said of one stream: its members, its marks by key, where its readers stand."""
+
+    writers: dict[str, Json]
+    marks: dict[str, list[Json]]
+    readers: dict[int, int]
+
+
+async def ask_all(caller: Caller, stream: LoadedStream, history: History) -> Said:
+    """Ask whoever answers for all that is known of the stream."""
+    marks = {key: await _marks(caller, stream.name, key) for key in stream.keys}
+    readers: dict[int, int] = {}
+    if history.reported[stream.name]:
+        path = f"/v1/streams/{stream.name}/reader-groups/daily"
+        readers = position_from_wire((await caller.call("GET", path))["position"])
+    return Said(await _writers(caller, stream.name), marks, readers)
+
+
+async def disagreements(
+    http: httpx.AsyncClient, urls: Sequence[str], stream: str, key: str, marks: Sequence[Json]
+) -> list[str]:
+    """Return the replicas that answer and, asked for a while, have other marks than these."""
+    found = []
+    for url in urls:
+        async with asyncio.timeout(STALE_S * 3):
+            said = await _said_by(http, url, stream, key, marks)
+        if said is not None:
+            found.append(f"{url} has {said}")
+    return found
+
+
+async def _said_by(
+    http: httpx.AsyncClient, url: str, stream: str, key: str, marks: Sequence[Json]
+) -> str | None:
+    """Return how the last marks differ from the true ones, `None` where they agree in time."""
+    after = max(0, len(marks) - PAGE)
+    query: dict[str, str | int] = {"key": key, "after": after, "limit": PAGE + 1}
+    differs = None
+    for _ in range(int(STALE_S)):
+        answer = await http.get(f"{url}/v1/streams/{stream}/marks", params=query, timeout=5.0)
+        if not answer.is_success:  # it stands by
+            return None
+        said = answer.json()["marks"]
+        if said == marks[after:]:
+            return None
+        differs = f"{len(said)} marks, the last {said[-1:]}, not {len(marks) - after}: {marks[-1:]}"
+        await asyncio.sleep(1)
+    return differs
+
+
+async def _marks(caller: Caller, stream: str, key: str) -> list[Json]:
+    marks: list[Json] = []
+    while True:
+        query = {"key": key, "after": len(marks), "limit": PAGE}
+        answer = await caller.call("GET", f"/v1/streams/{stream}/marks", params=query)
+        if not answer["marks"]:
+            return marks
+        marks += answer["marks"]
+
+
+async def _writers(caller: Caller, stream: str) -> dict[str, Json]:
+    rows: dict[str, Json] = {}
+    start: int | None = 0
+    while start is not None:
+        query = {"start": start, "limit": PAGE}
+        answer = await caller.call("GET", f"/v1/streams/{stream}/writers", params=query)
+        rows |= {row["writer"]: row for row in answer["writers"]}
+        start = answer["next"]
+    return rows

@@ -1,0 +1,187 @@
+"""What is made to fail in a trial, by name: each makes it fail for a while and mends it."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import tempfile
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import httpx
+
+from tests.chaos.arena import Arena
+from tests.chaos.history import now
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from tests.chaos.link import Mode
+    from tests.chaos.replica import Replica
+
+    Fault = Callable[[Arena], Awaitable[None]]
+
+LEASE_S = 3.0
+"""How long an owner may not be heard of before another takes its place."""
+
+WRITER_TIMEOUT_S = 6.0
+"""Of the trial's streams: shorter than `database-outage`, longer than a writer needs to retry."""
+
+FIRST_MARK_S = 30.0
+HOUR_MS = 3_600_000
+
+
+async def kill_owner(arena: Arena) -> None:
+    """Kill -9 the one that serves; start it again at once or a little later."""
+    await _kill_and_start(arena, await arena.owner())
+
+
+async def kill_anyone(arena: Arena) -> None:
+    """Kill -9 any replica, serving or not."""
+    await _kill_and_start(arena, await arena.anyone())
+
+
+async def kill_all(arena: Arena) -> None:
+    """Kill -9 all of them, and start them at once."""
+    async with AsyncExitStack() as stack:
+        for replica in arena.replicas:
+            await stack.enter_async_context(replica.busy)
+        for replica in arena.replicas:
+            arena.kill(replica)
+        await arena.start(arena.replicas)
+
+
+async def pause(arena: Arena) -> None:
+    """Stop the one that serves for longer than its lease; it wakes up and knows nothing of it."""
+    replica = await arena.owner()
+    async with replica.busy:
+        replica.pause()
+        await asyncio.sleep(LEASE_S + arena.chance.uniform(1.0, 3.0))
+        replica.wake()
+
+
+async def crash_database(arena: Arena) -> None:
+    """Crash PostgreSQL as its administrators would in an emergency, and start it again."""
+    await _restart_database(arena, signal.SIGQUIT, arena.chance.uniform(0.0, 2.0))
+
+
+async def lose_database(arena: Arena) -> None:
+    """Kill PostgreSQL, and leave it away for longer than the writer timeout."""
+    away_s = WRITER_TIMEOUT_S + arena.chance.uniform(1.0, 3.0)
+    await _restart_database(arena, signal.SIGKILL, away_s)
+
+
+async def cut(arena: Arena) -> None:
+    """Cut every connection between the one that serves and the database."""
+    await _fail_link(arena, "cut", arena.chance.uniform(0.5, LEASE_S + 2.0))
+
+
+async def half_open(arena: Arena) -> None:
+    """Swallow all that is sent between the one that serves and the database."""
+    await _fail_link(arena, "swallowing", LEASE_S + arena.chance.uniform(1.0, 3.0))
+
+
+async def stall(arena: Arena) -> None:
+    """Hold up all that is sent between the one that serves and the database, and pass it on."""
+    await _fail_link(arena, "stalled", LEASE_S + arena.chance.uniform(1.0, 3.0))
+
+
+async def lose_answers(arena: Arena) -> None:
+    """Lose the answers of the one that serves, which has done what it was asked by then."""
+    replica = await arena.owner()
+    async with replica.busy:
+        for _ in range(5):
+            replica.door.turn("mute")
+            await asyncio.sleep(arena.chance.uniform(0.2, 0.6))
+            replica.door.turn("whole")
+            await asyncio.sleep(arena.chance.uniform(0.0, 0.3))
+
+
+async def shift_clocks(arena: Arena) -> None:
+    """Kill -9 all, and start each on a wall clock that is wrong by hours in its own way."""
+    async with AsyncExitStack() as stack:
+        for replica in arena.replicas:
+            await stack.enter_async_context(replica.busy)
+        for replica in arena.replicas:
+            arena.kill(replica)
+        hours = [0, arena.chance.randint(1, 20), -arena.chance.randint(1, 20)]
+        arena.chance.shuffle(hours)
+        await asyncio.gather(
+            *(
+                replica.start(ahead_ms=each * HOUR_MS)
+                for replica, each in zip(arena.replicas, hours, strict=True)
+            )
+        )
+
+
+async def start_on_nothing(arena: Arena) -> None:
+    """Start two or three more replicas at once on a database without tables, and use them.
+
+    Raises `AssertionError` where one of them does not start, or their first note makes no mark.
+    """
+    async with arena.database_busy:
+        directory = Path(tempfile.mkdtemp(prefix="empty-start-", dir=arena.directory))
+        count = arena.chance.choice((2, 3))
+        async with Arena(arena.server, directory, arena.chance, count=count) as other:
+            assert [replica.refused_starts for replica in other.replicas] == [0] * count
+            await _make_a_mark(other)
+
+
+FAULTS: Mapping[str, Fault] = {
+    "kill-owner": kill_owner,
+    "kill": kill_anyone,
+    "kill-all": kill_all,
+    "pause": pause,
+    "database-crash": crash_database,
+    "database-outage": lose_database,
+    "cut": cut,
+    "half-open": half_open,
+    "stall": stall,
+    "lost-answers": lose_answers,
+    "clocks": shift_clocks,
+    "empty-start": start_on_nothing,
+}
+
+
+async def _kill_and_start(arena: Arena, replica: Replica) -> None:
+    async with replica.busy:
+        arena.kill(replica)
+        await asyncio.sleep(arena.chance.choice((0.0, 0.5, 2.0)))
+        await replica.start()
+
+
+async def _restart_database(arena: Arena, how: signal.Signals, away_s: float) -> None:
+    async with arena.database_busy:
+        await asyncio.to_thread(arena.server.stop, how)
+        await asyncio.sleep(away_s)
+        await asyncio.to_thread(arena.server.start)
+
+
+async def _fail_link(arena: Arena, mode: Mode, for_s: float) -> None:
+    replica = await arena.owner()
+    async with replica.busy:
+        replica.database.turn(mode)
+        await asyncio.sleep(for_s)
+        replica.database.turn("whole")
+
+
+async def _make_a_mark(arena: Arena) -> None:
+    """Make a stream, note to it and see the mark; raises `AssertionError` where none comes."""
+    until = now() + FIRST_MARK_S
+    while (seen := await _first_lowers(arena)) != [1]:
+        assert now() < until, f"the first note made the marks {seen}"
+        await asyncio.sleep(0.2)
+
+
+async def _first_lowers(arena: Arena) -> list[int]:
+    """Note the time 1 to some replica; returns the lowers of the marks it has then."""
+    stream = f"{(await arena.owner()).url}/v1/streams/first"
+    note = {"writer": "a", "time": 1, "position": {"0": 1}}
+    try:
+        await arena.http.put(stream, json={"mark_interval_ms": 0})
+        await arena.http.post(f"{stream}/notes", json={"notes": [note]})
+        marks = await arena.http.get(f"{stream}/marks", params={"wait_ms": 1000})
+    except httpx.TransportError:
+        return []
+    return [mark["lower"] for mark in marks.json()["marks"]] if marks.is_success else []

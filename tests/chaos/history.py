@@ -1,0 +1,122 @@
+"""All that happened in a trial, as those saw it who wrote, read and made things fail."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from tests.support.load import LoadedStream
+
+Json = dict[str, Any]
+ACCOUNTS_OF_A_LAW = 20
+"""So many violations of one law are told in full; a fault that lasts breaks it at every look."""
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A law of `docs/chaos.md` that did not hold: of which stream or key, and how."""
+
+    law: str
+    where: str
+    account: str
+
+
+@dataclass(frozen=True, slots=True)
+class WindowSeen:
+    """A time window that was answered for a position."""
+
+    position: Mapping[int, int]
+    window: Mapping[str, int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """When a fault of that kind lasted, in seconds of the steady clock."""
+
+    kind: str
+    begun: float
+    ended: float
+
+
+@dataclass
+class Chain:
+    """What was seen of the marks of one key of a stream, and told of its lower.
+
+    `grew_at` are the moments at which a mark beyond all others was first seen. `told` are the
+    lowers that answered notes.
+    """
+
+    seen: dict[int, Json] = field(default_factory=dict)
+    grew_at: list[float] = field(default_factory=list)
+    told: set[int] = field(default_factory=set)
+    windows: list[WindowSeen] = field(default_factory=list)
+    lower: int | None = None
+
+    def see(self, marks: Iterable[Json], at: float) -> list[str]:
+        """Take in what a reader saw; returns where it is not what was seen before."""
+        found = []
+        for mark in marks:
+            known = self.seen.setdefault(mark["seq"], mark)
+            if known is mark:
+                self._grow(mark, at)
+            elif known != mark:
+                found.append(f"{mark} was {known}")
+        return found
+
+    def _grow(self, mark: Json, at: float) -> None:
+        if self.lower is None or mark["lower"] > self.lower:
+            self.lower = mark["lower"]
+            self.grew_at.append(at)
+
+
+@dataclass
+class History:
+    """The truth about a trial, and what was found wrong so far.
+
+    `silent` names the writer of a stream that is never heard of again, where there is one.
+    `reported` is, for each stream and segment, how far a reader of its group was heard to have
+    read; `reporting` how far any report went, heard or not.
+    """
+
+    streams: Mapping[str, LoadedStream]
+    silent: dict[str, str] = field(default_factory=dict)
+    chains: dict[tuple[str, str], Chain] = field(default_factory=dict)
+    reported: dict[str, dict[int, int]] = field(default_factory=dict)
+    reporting: dict[str, dict[int, int]] = field(default_factory=dict)
+    spans: list[Span] = field(default_factory=list)
+    violations: list[Violation] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        for name, stream in self.streams.items():
+            for key in stream.keys:
+                self.chains[name, key] = Chain()
+
+    def broke(self, law: str, where: str, account: object) -> None:
+        """Note that a law did not hold."""
+        self.counts[f"broke {law}"] += 1
+        if self.counts[f"broke {law}"] <= ACCOUNTS_OF_A_LAW:
+            self.violations.append(Violation(law, where, str(account)))
+
+    def steady_chains(self) -> dict[tuple[str, str], Chain]:
+        """Return the chains whose time stands still for no reason but a fault."""
+        return {where: chain for where, chain in self.chains.items() if where[0] not in self.silent}
+
+    def lengths(self) -> dict[tuple[str, str], int]:
+        """Return how often each steady chain grew."""
+        return {where: len(chain.grew_at) for where, chain in self.steady_chains().items()}
+
+    def standing(self, since: Mapping[tuple[str, str], int]) -> list[str]:
+        """Return the steady chains that did not grow since they had these lengths."""
+        now = self.lengths()
+        return [f"{stream}/{key}" for (stream, key), n in since.items() if now[stream, key] <= n]
+
+
+def now() -> float:
+    """Return the steady clock, in seconds."""
+    return time.monotonic()

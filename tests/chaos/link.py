@@ -1,0 +1,124 @@
+"""A network link on loopback that fails as told."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import Literal
+
+Mode = Literal["whole", "cut", "swallowing", "stalled", "mute"]
+CHUNK = 65536
+
+
+class Link:
+    """Passes what comes to `port` on to `target`, as its mode says.
+
+    - `whole`: as it should.
+    - `cut`: every connection is ended, and each new one at once.
+    - `swallowing`: connections stay open and nothing comes through, not even their end; those that
+      were used meanwhile are ended when the link turns whole (half-open).
+    - `stalled`: the same, but what was sent meanwhile comes through later.
+    - `mute`: what is asked comes through; with the first byte of an answer the connection ends.
+
+    Without a target everything is refused, as by a machine where nobody listens.
+    """
+
+    def __init__(self, target: int | None = None) -> None:
+        self.target = target
+        self.port = 0
+        self.mode: Mode = "whole"
+        self.lost_answers = 0
+        self._turned = asyncio.Event()
+        self._connections: set[asyncio.Task[None]] = set()
+        self._open: set[asyncio.StreamWriter] = set()
+
+    async def open(self) -> None:
+        """Listen on a port of its own."""
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def close(self) -> None:
+        """End everything."""
+        self._server.close()
+        self.turn("cut")
+        while self._connections:
+            await asyncio.wait(self._connections)
+        await self._server.wait_closed()
+
+    def turn(self, mode: Mode) -> None:
+        """Fail in another way, or not any more."""
+        self.mode = mode
+        turned, self._turned = self._turned, asyncio.Event()
+        turned.set()
+        if mode == "cut":
+            for each in self._open:
+                each.transport.abort()
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(self._connect(reader, writer))
+        self._connections.add(task)
+        task.add_done_callback(self._connections.discard)
+
+    async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async with _Kept(self._open, writer):
+            if not await self._passes(answer=False) or self.target is None:
+                return
+            with suppress(OSError):
+                there = await asyncio.open_connection("127.0.0.1", self.target)
+                async with _Kept(self._open, there[1]):
+                    await self._both_ways((reader, writer), there)
+
+    async def _both_ways(
+        self,
+        here: tuple[asyncio.StreamReader, asyncio.StreamWriter],
+        there: tuple[asyncio.StreamReader, asyncio.StreamWriter],
+    ) -> None:
+        """Pass on both ways until one of them ends."""
+        ways = [
+            asyncio.create_task(self._pass_on(here[0], there[1], answer=False)),
+            asyncio.create_task(self._pass_on(there[0], here[1], answer=True)),
+        ]
+        await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        for way in ways:
+            way.cancel()
+        await asyncio.gather(*ways, return_exceptions=True)
+
+    async def _pass_on(
+        self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, *, answer: bool
+    ) -> None:
+        with suppress(OSError):
+            while data := await source.read(CHUNK):
+                if not await self._passes(answer=answer):
+                    return
+                sink.write(data)
+                await sink.drain()
+            await self._passes(answer=False)
+
+    async def _passes(self, *, answer: bool) -> bool:
+        """Return whether something may go on, as soon as that is known."""
+        while self.mode in ("stalled", "swallowing"):
+            swallowed = self.mode == "swallowing"
+            await self._turned.wait()
+            if swallowed:
+                return False
+        if answer and self.mode == "mute":
+            self.lost_answers += 1
+            return False
+        return self.mode != "cut"
+
+
+class _Kept:
+    """Keeps a connection in a set while it is open, and ends it."""
+
+    def __init__(self, kept: set[asyncio.StreamWriter], writer: asyncio.StreamWriter) -> None:
+        self._kept = kept
+        self._writer = writer
+
+    async def __aenter__(self) -> None:
+        self._kept.add(self._writer)
+
+    async def __aexit__(self, *_: object) -> None:
+        self._kept.discard(self._writer)
+        self._writer.close()
+        with suppress(OSError):
+            await self._writer.wait_closed()

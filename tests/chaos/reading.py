@@ -1,0 +1,100 @@
+"""Readers: some follow the marks, some read the log in groups and ask for time windows."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from noted_time.wire import position_from_wire, position_to_wire
+from tests.chaos.history import WindowSeen, now
+
+if TYPE_CHECKING:
+    import random
+
+    from tests.chaos.calls import Caller
+    from tests.chaos.history import History, Json
+    from tests.support.load import LoadedStream
+
+WAIT_MS = 1000
+READERS = ("one", "two")
+PAUSE_S = (0.4, 1.2)
+"""How long a group reads before it asks again."""
+
+BREATH_S = 0.2
+"""How long a follower leaves the marks it has, so that several come at once."""
+
+
+class Reading:
+    """What readers of one trial do, until told to stop."""
+
+    def __init__(self, history: History, stopping: asyncio.Event) -> None:
+        self._history = history
+        self._stopping = stopping
+
+    async def follow(self, caller: Caller, stream: str, key: str) -> None:
+        """Long-poll the marks of a key, each once and in order."""
+        chain, after = self._history.chains[stream, key], 0
+        path, where = f"/v1/streams/{stream}/marks", f"{stream}/{key}"
+        while not self._stopping.is_set():
+            query = {"key": key, "after": after, "wait_ms": WAIT_MS}
+            answer = await caller.call("GET", path, wait_s=WAIT_MS / 1000, params=query)
+            for changed in chain.see(answer["marks"], now()):
+                self._history.broke("marks stay", where, changed)
+            seqs = [mark["seq"] for mark in answer["marks"]]
+            if seqs != list(range(after + 1, after + 1 + len(seqs))):
+                self._history.broke("chains", where, f"after {after} came {seqs}")
+            after = max([after, *seqs])
+            await asyncio.sleep(BREATH_S)
+
+    async def read(self, caller: Caller, stream: LoadedStream, chance: random.Random) -> None:
+        """Be a group of readers that share the segments and ask where time stands."""
+        heard = self._history.reported.setdefault(stream.name, {})
+        told = self._history.reporting.setdefault(stream.name, {})
+        while not self._stopping.is_set():
+            reader = chance.choice(READERS)
+            for segment, offset in self._read_on(stream, reader, told, chance).items():
+                told[segment] = offset
+            mine = {s: o for s, o in told.items() if _reader_of(s) == reader}
+            path = f"/v1/streams/{stream.name}/reader-groups/daily"
+            report = {"position": position_to_wire(mine)}
+            self._group(stream, await caller.call("PUT", f"{path}/readers/{reader}", json=report))
+            heard.update(mine)
+            self._group(stream, await caller.call("GET", path))
+            await self._ask(caller, stream, chance)
+            await asyncio.sleep(chance.uniform(*PAUSE_S))
+
+    def _read_on(
+        self, stream: LoadedStream, reader: str, read: dict[int, int], chance: random.Random
+    ) -> dict[int, int]:
+        """Return how much further the reader comes, in the segments that are its own."""
+        return {
+            segment: chance.randint(read.get(segment, 0), end)
+            for segment, end in stream.ends.items()
+            if _reader_of(segment) == reader and chance.random() < 0.7
+        }
+
+    def _group(self, stream: LoadedStream, answer: Json) -> None:
+        """Take in the windows that a group was told."""
+        position = position_from_wire(answer["position"])
+        for key, window in answer["windows"].items():
+            self._history.chains[stream.name, key].windows.append(WindowSeen(position, window))
+
+    async def _ask(self, caller: Caller, stream: LoadedStream, chance: random.Random) -> None:
+        """Ask for the window of a position that is a mark's cut, or near to it."""
+        key = chance.choice(stream.keys)
+        chain = self._history.chains[stream.name, key]
+        mark = chain.seen.get(chance.randint(1, len(chain.seen) + 1))
+        if mark is None:
+            return
+        near = (-1, 0, 0, 0, 0, 0, 0, 1)
+        asked = {s: max(0, end + chance.choice(near)) for s, end in mark["cut"].items()}
+        answer = await caller.call(
+            "POST",
+            f"/v1/streams/{stream.name}/time-window",
+            json={"position": asked, "key": key},
+        )
+        chain.windows.append(WindowSeen(position_from_wire(asked), answer))
+
+
+def _reader_of(segment: int) -> str:
+    return READERS[segment % len(READERS)]

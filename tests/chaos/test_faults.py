@@ -1,0 +1,45 @@
+"""The short version of `./run chaos`: each fault alone, on three replicas under load."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.chaos.trial import Plan, hold
+from tests.chaos.turns import each_once
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.postgres import Server
+
+pytestmark = [pytest.mark.acceptance, pytest.mark.anyio]
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [
+        ("kill-owner", "kill"),
+        ("kill-all",),
+        ("pause",),
+        ("database-crash",),
+        ("database-outage",),
+        ("cut",),
+        ("half-open",),
+        ("stall",),
+        ("lost-answers",),
+        ("clocks", "kill-owner"),
+        ("empty-start",),
+    ],
+    ids=" and ".join,
+)
+async def test_nothing_is_lost_or_wrong_after(
+    faults: tuple[str, ...], server: Server, tmp_path: Path
+) -> None:
+    """Every law of `docs/chaos.md` holds, and there was enough to hold it against."""
+    verdict = await hold(server, tmp_path, Plan(seed=1, turns=lambda _: each_once(faults)))
+
+    assert verdict.violations == ()
+    assert verdict.faults == dict.fromkeys(sorted(faults), 1)
+    assert min(verdict.counts["notes acknowledged"], verdict.marks, verdict.windows) > 0

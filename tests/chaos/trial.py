@@ -1,0 +1,188 @@
+"""One trial from the start of the replicas to the verdict."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tests.chaos.arena import Arena
+from tests.chaos.calls import Caller, NobodyAnswersError
+from tests.chaos.collecting import ask_all, disagreements
+from tests.chaos.ending import last_time, late
+from tests.chaos.faults import FAULTS, WRITER_TIMEOUT_S
+from tests.chaos.history import History, Span, now
+from tests.chaos.journal import Journal
+from tests.chaos.reading import Reading
+from tests.chaos.streams import CONTROL, SETTINGS, streams
+from tests.chaos.verdict import judge, verdict
+from tests.chaos.waiting import comes_true
+from tests.chaos.writing import Writing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterable
+    from pathlib import Path
+
+    from tests.chaos.verdict import Verdict
+    from tests.support.postgres import Server
+
+Turn = tuple[str, ...]
+"""Faults that begin at once."""
+
+MOVES_S = 60.0
+"""Time that stands for so long after a fault was mended is stuck."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to fail, by chance from a seed.
+
+    `quick_to_go_on` is how often the next turn begins before time has moved again everywhere.
+    """
+
+    seed: int
+    turns: Callable[[Arena], Iterable[Turn]]
+    quick_to_go_on: float = 0.0
+
+
+@dataclass
+class Trial:
+    """Writers and readers at work while one turn of faults follows another."""
+
+    arena: Arena
+    history: History
+    journal: Journal
+    chance: random.Random
+    plan: Plan
+    tell: Callable[[str], None]
+    written: asyncio.Event = field(default_factory=asyncio.Event)
+    read: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def run(self) -> None:
+        """Do it all; returns when every law has been judged."""
+        for name, settings in SETTINGS.items():
+            body = settings | {"writer_timeout_ms": int(WRITER_TIMEOUT_S * 1000)}
+            await self._caller().call("PUT", f"/v1/streams/{name}", json=body)
+        async with asyncio.TaskGroup() as tasks:
+            writers = [tasks.create_task(self._quietly(each)) for each in self._writers()]
+            for each in self._readers():
+                tasks.create_task(self._quietly(each))
+            await self._wait_until_time_moves("start")
+            for turn in self.plan.turns(self.arena):
+                await self._take(turn)
+            self.written.set()
+            await asyncio.wait(writers)
+            await self._quietly(self._bring_time_to_its_end())
+            self.read.set()
+        await self._quietly(self._judge())
+
+    # Work
+
+    def _caller(self) -> Caller:
+        """Return one more client."""
+        chance = random.Random(self.chance.random())
+        return Caller(self.arena.http, self.arena.urls, self.history, chance)
+
+    def _writers(self) -> list[Coroutine[Any, Any, None]]:
+        """Return the work of all writers: most note alone, some four together."""
+        writing = Writing(self.history, self.journal, self.written)
+        self._writing = writing
+        work = []
+        for stream in self.history.streams.values():
+            chances = [random.Random(self.chance.random()) for _ in range(6)]
+            if stream.name == CONTROL:
+                work.append(writing.write(self._caller(), stream, 2, chances[0]))
+                silent = stream.writer(chances[1])
+                self.history.silent[stream.name] = silent.name
+                work.append(writing.fall_silent(self._caller(), stream, silent))
+            else:
+                for count, chance in zip((1, 1, 1, 1, 4), chances, strict=False):
+                    work.append(writing.write(self._caller(), stream, count, chance))
+        return work
+
+    def _readers(self) -> list[Coroutine[Any, Any, None]]:
+        """Return the work of all readers: two that follow each key, a group for each stream."""
+        reading = Reading(self.history, self.read)
+        followers = [
+            reading.follow(self._caller(), *where) for where in self.history.chains for _ in "ab"
+        ]
+        groups = [
+            reading.read(self._caller(), stream, random.Random(self.chance.random()))
+            for stream in self.history.streams.values()
+        ]
+        return followers + groups
+
+    async def _quietly(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do the work; where nobody answers any more, that is what is found."""
+        try:
+            await work
+        except NobodyAnswersError as error:
+            self.history.broke("answers", "all replicas", error)
+
+    # Faults
+
+    async def _take(self, turn: Turn) -> None:
+        """Have these faults at once, and mostly wait until time has moved everywhere."""
+        self.tell(f"{len(self.history.spans) + 1}: {' and '.join(turn)}")
+        await asyncio.gather(*(self._fail(kind) for kind in turn))
+        for replica in self.arena.replicas:
+            words = replica.last_words()
+            if words is not None:
+                self.history.broke("replicas live", replica.name, words)
+                await replica.start()
+        if self.chance.random() >= self.plan.quick_to_go_on:
+            await self._wait_until_time_moves(" and ".join(turn))
+
+    async def _fail(self, kind: str) -> None:
+        begun = now()
+        try:
+            await FAULTS[kind](self.arena)
+        except (AssertionError, TimeoutError) as error:
+            self.history.broke("replicas live", kind, repr(error))
+        self.history.spans.append(Span(kind, begun, now()))
+
+    async def _wait_until_time_moves(self, after: str) -> None:
+        since = self.history.lengths()
+        if not await comes_true(lambda: not self.history.standing(since), MOVES_S):
+            standing = ", ".join(self.history.standing(since))
+            self.history.broke("time goes on", after, f"time stands: {standing}")
+
+    # The end
+
+    async def _bring_time_to_its_end(self) -> None:
+        """Have every live writer note the same last time, and wait until time is there."""
+        last, streams = last_time(self.history), self.history.streams.values()
+        await asyncio.gather(
+            *(self._writing.finish(self._caller(), stream, last) for stream in streams)
+        )
+        if not await comes_true(lambda: not late(self.history, last), MOVES_S):
+            self.history.broke("time goes on", "the end", late(self.history, last))
+
+    async def _judge(self) -> None:
+        """Ask the replicas what is left of it, and hold that against the truth."""
+        self.tell("judging")
+        said = {
+            name: await ask_all(self._caller(), stream, self.history)
+            for name, stream in self.history.streams.items()
+        }
+        http, urls = self.arena.http, self.arena.urls
+        for stream, key in self.history.chains:
+            marks = said[stream].marks[key]
+            for account in await disagreements(http, urls, stream, key, marks):
+                self.history.broke("replicas agree", f"{stream}/{key}", account)
+        judge(self.history, said)
+
+
+async def hold(
+    server: Server, directory: Path, plan: Plan, tell: Callable[[str], None] = lambda _: None
+) -> Verdict:
+    """Hold a trial, and leave its history in the directory."""
+    begun, chance, history = now(), random.Random(plan.seed), History(streams())
+    with Journal(directory) as journal:
+        try:
+            async with Arena(server, directory, random.Random(chance.random())) as arena:
+                await Trial(arena, history, journal, chance, plan, tell).run()
+        finally:
+            journal.keep(history)
+    return verdict(history, seed=plan.seed, seconds=now() - begun, kills=arena.kills)

@@ -1,0 +1,93 @@
+"""What a trial has shown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tests.chaos import checks
+from tests.chaos.gaps import longest_gaps
+from tests.support.judge import broken_links, lost, over_the_upper, unsound
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Mapping, Sequence
+
+    from tests.chaos.collecting import Said
+    from tests.chaos.history import History, Violation
+    from tests.support.load import LoadedStream
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How much was tried, and what did not hold of it.
+
+    `faults` counts by kind; `gaps_s` is the longest time without a mark, by the fault that lasted.
+    """
+
+    seed: int
+    seconds: float
+    kills: int
+    faults: Mapping[str, int]
+    counts: Counter[str]
+    marks: int
+    events: int
+    windows: int
+    gaps_s: Mapping[str, float]
+    violations: tuple[Violation, ...]
+
+
+def judge(history: History, said: Mapping[str, Said]) -> None:
+    """Check every law of every stream, and have the history remember what broke."""
+    for name, stream in history.streams.items():
+        _judge_stream(history, stream, said[name])
+        for key in stream.keys:
+            _judge_key(history, stream, key, said[name])
+
+
+def verdict(history: History, *, seed: int, seconds: float, kills: int) -> Verdict:
+    """Return what was found, after all was judged."""
+    kinds = [span.kind for span in history.spans]
+    return Verdict(
+        seed=seed,
+        seconds=seconds,
+        kills=kills,
+        faults={kind: kinds.count(kind) for kind in sorted(set(kinds))},
+        counts=history.counts,
+        marks=sum(len(chain.seen) for chain in history.chains.values()),
+        events=sum(len(stream.events) for stream in history.streams.values()),
+        windows=sum(len(chain.windows) for chain in history.chains.values()),
+        gaps_s=longest_gaps(history.steady_chains().values(), history.spans),
+        violations=tuple(history.violations),
+    )
+
+
+def _judge_stream(history: History, stream: LoadedStream, said: Said) -> None:
+    silent = history.silent.get(stream.name)
+    heard, told = history.reported[stream.name], history.reporting[stream.name]
+    found: dict[str, Sequence[object]] = {
+        "notes last": lost(stream, said.writers),
+        "nobody is left out": checks.misstated(stream.writers, said.writers, silent),
+        "reports last": checks.lost_reports(said.readers, heard, told),
+    }
+    for law, accounts in found.items():
+        for account in accounts:
+            history.broke(law, stream.name, account)
+
+
+def _judge_key(history: History, stream: LoadedStream, key: str, said: Said) -> None:
+    chain, marks = history.chains[stream.name, key], said.marks[key]
+    silent = history.silent.get(stream.name)
+    declared = len(stream.keys) == 1 and not stream.shared
+    found: dict[str, Sequence[object]] = {
+        "marks stay": checks.changed(chain.seen, marks),
+        "chains": broken_links(marks),
+        "marks are sound": unsound(marks, stream.events, key),
+        "uppers are true": over_the_upper(marks, stream.events, key) if declared else [],
+        "nobody is left out": checks.left_out(marks, silent),
+        "windows are true": checks.false_windows(chain.windows, marks, stream.events, key),
+        "lowers": checks.never_marked(chain.told, marks),
+    }
+    for law, accounts in found.items():
+        for account in accounts:
+            history.broke(law, f"{stream.name}/{key}", account)

@@ -1,0 +1,96 @@
+"""Writers that keep their promises, whatever happens to the replicas."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from tests.chaos.history import now
+
+if TYPE_CHECKING:
+    import random
+
+    from tests.chaos.calls import Caller
+    from tests.chaos.history import History, Json
+    from tests.chaos.journal import Journal
+    from tests.support.load import LoadedStream, LoadWriter
+
+PAUSE_S = (0.2, 0.7)
+"""How long a writer works between two notes."""
+
+SILENT_AFTER = 3
+"""How often the silent writer notes."""
+
+
+class Writing:
+    """The notes of one trial: makes them, and has the history know what became of them."""
+
+    def __init__(self, history: History, journal: Journal, stopping: asyncio.Event) -> None:
+        self._history = history
+        self._journal = journal
+        self._stopping = stopping
+
+    async def write(
+        self, caller: Caller, stream: LoadedStream, count: int, chance: random.Random
+    ) -> None:
+        """Be that many writers, which note together, until told to stop."""
+        writers = [stream.writer(chance) for _ in range(count)]
+        while not self._stopping.is_set():
+            for index, writer in enumerate(writers):
+                if writer.state == "left":
+                    writers[index] = stream.writer(chance)
+            await self._note(
+                caller, stream, [(each, note) for each in writers for note in each.next_notes()]
+            )
+            await asyncio.sleep(chance.uniform(*PAUSE_S))
+
+    async def fall_silent(self, caller: Caller, stream: LoadedStream, writer: LoadWriter) -> None:
+        """Be a writer that joins, writes a little and is never heard of again."""
+        for _ in range(SILENT_AFTER):
+            await self._note(caller, stream, [(writer, note) for note in writer.next_notes()])
+            await asyncio.sleep(PAUSE_S[0])
+
+    async def finish(self, caller: Caller, stream: LoadedStream, noted: int) -> None:
+        """Have every writer that is live note that time, so that time can go there."""
+        silent = self._history.silent.get(stream.name)
+        live = [each for each in stream.writers if each.state == "live" and each.name != silent]
+        asked = [(writer, note) for writer in live for note in writer.last_notes(noted)]
+        if asked:
+            await self._note(caller, stream, asked)
+
+    async def _note(
+        self, caller: Caller, stream: LoadedStream, asked: list[tuple[LoadWriter, Json]]
+    ) -> None:
+        """Send the same notes until they are answered, as a writer does that does not know."""
+        notes = [note for _, note in asked]
+        lowers = {key: self._history.chains[stream.name, key].lower for key in stream.keys}
+        self._journal.note(sent=now(), stream=stream.name, notes=notes)
+        answer = await caller.call(
+            "POST", f"/v1/streams/{stream.name}/notes", json={"notes": notes}
+        )
+        results = answer["results"]
+        self._journal.note(answered=now(), stream=stream.name, tries=caller.tries, results=results)
+        self._history.counts["notes retried"] += len(notes) if caller.tries > 1 else 0
+        for (writer, note), result in zip(asked, results, strict=True):
+            self._heard(stream, writer, note, result, lowers[note["key"]])
+
+    def _heard(
+        self,
+        stream: LoadedStream,
+        writer: LoadWriter,
+        note: Json,
+        result: Json,
+        seen: int | None,
+    ) -> None:
+        """Take one answer in; `seen` is the key's lower that somebody saw before it was asked."""
+        where = f"{stream.name}/{note['key']}"
+        if result["status"] != "accepted":
+            self._history.broke("answers", where, f"{note} was refused: {result}")
+            return
+        self._history.counts["notes acknowledged"] += 1
+        lower = result["lower"]
+        if seen is not None and (lower is None or lower < seen):
+            self._history.broke("lowers", where, f"{note} was told {lower}, {seen} was seen before")
+        if lower is not None:
+            self._history.chains[stream.name, note["key"]].told.add(lower)
+        writer.answered(note, result)
