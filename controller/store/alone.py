@@ -27,7 +27,7 @@ def alone(url: str) -> Iterator[None]:
 
     The lock is SQLite's own, on an empty file beside the database: the operating system lets it go
     with the process, however that ends. Raises `StoreUnavailable` where another holds it.
-    PostgreSQL has its own way, by which others stand by: see `controller.store.owner`.
+    PostgreSQL has its own way, by which several share the work: see `controller.store.leases`.
     """
     if url == MEMORY or is_postgres(url):
         yield
