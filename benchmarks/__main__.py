@@ -18,6 +18,7 @@ BENCHMARKS = {
     "single": "single_notes",
     "postgres": "postgres_notes",
     "batches": "note_batches",
+    "postgres-batches": "postgres_batches",
     "visible": "visible_marks",
     "aggregation": "aggregation",
     "windows": "time_windows",

@@ -4,11 +4,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from benchmarks import postgres_notes
+from benchmarks import postgres_batches, postgres_notes
 from benchmarks.figures import Run, WrongResult
 from benchmarks.load import drive
+from benchmarks.postgres_batches import floor_rows, merge
 from benchmarks.postgres_notes import plain, serving
 from benchmarks.postgres_server import commit_ms, slow_down_syncs
+from benchmarks.single_notes import create_stream
 from benchmarks.stored import marks_stored, offsets_stored
 from tests.support.postgres import Server, binaries
 
@@ -87,6 +89,26 @@ def test_single_notes_are_measured(tmp_path: Path) -> None:
     figures = postgres_notes.measure(run, writers=256, requests=512)
 
     assert [len(figure.ours.values) for figure in figures] == [2] * 14
+
+
+def test_batches_are_measured(tmp_path: Path) -> None:
+    """Small batches go through the whole benchmark, with their floor."""
+    run = Run(quick=True, directory=tmp_path, say=lambda _: None)
+    (figure,) = postgres_batches.measure(run, writers=160, notes=10)
+
+    assert figure.floor is not None
+    assert all(value > 0 for value in (*figure.ours.values, *figure.floor.values))
+
+
+def test_the_floor_of_batches_merges_the_rows_that_notes_left(server: Server) -> None:
+    """Under another stream, and all of them."""
+    database = server.make_database()
+    with serving(database, 8) as noted, server.session(database) as session:
+        create_stream(noted.server, "floor")
+        merge(session, floor_rows(session))
+        merge(session, floor_rows(session))
+
+    assert offsets_stored(database, "floor") == offsets_stored(database, "single") == 8
 
 
 def writing_transactions(server: Server) -> int:

@@ -1,0 +1,116 @@
+"""Batches of 1000 durable notes into PostgreSQL, against a raw copy-and-merge of the same rows."""
+
+from __future__ import annotations
+
+import random
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from psycopg.sql import SQL, Identifier
+
+from benchmarks.figures import Figure, Run, Samples
+from benchmarks.load import drive
+from benchmarks.note_batches import CONNECTIONS, NOTES, RATE, WRITERS
+from benchmarks.postgres_server import postgres
+from benchmarks.processes import controller
+from benchmarks.single_notes import create_stream
+from benchmarks.writers import Writers
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+    from psycopg.sql import Composed
+
+    from benchmarks.postgres_server import Postgres
+
+TRANSACTION = 5000
+ROWS = (
+    "COPY (SELECT member.* FROM member JOIN stream ON stream.id = member.stream_id"
+    " WHERE stream.name <> 'floor') TO STDOUT"
+)
+COLUMNS = "SELECT * FROM member LIMIT 0"
+INCOMING = "CREATE TEMPORARY TABLE IF NOT EXISTS incoming (LIKE member) ON COMMIT DELETE ROWS"
+KEY = ("stream_id", "writer")
+
+
+def measure(run: Run, writers: int = WRITERS, notes: int = NOTES) -> list[Figure]:
+    """Post batches, and merge the rows they left into the same table as another stream's, in turn.
+
+    The floor has its rows ready as the text that is copied, sorted within each transaction.
+    """
+    with postgres(run) as server:
+        if server is None:
+            return []
+        ours, floor = _in_turn(run, server, writers, notes)
+    return [
+        Figure(
+            f"durable notes in batches of {notes}",
+            "/s",
+            Samples(tuple(ours)),
+            Samples(tuple(floor)),
+            f"rows of a raw copy-and-merge, {TRANSACTION} a transaction",
+            RATE,
+            f"PostgreSQL, {writers:,} writers in permuted order, {CONNECTIONS} connections",
+        )
+    ]
+
+
+def _in_turn(
+    run: Run, server: Postgres, writers: int, notes: int
+) -> tuple[list[float], list[float]]:
+    posted, database = Writers("batches", writers), server.make_database()
+    requests = -(-writers // (CONNECTIONS * notes))
+    ours: list[float] = []
+    floor: list[float] = []
+    with controller(database) as taking, server.session(database) as session:
+        create_stream(taking, posted.stream)
+        create_stream(taking, "floor")
+        posted.check(drive(taking.port, posted.scripts(CONNECTIONS, requests, notes)), database)
+        merge(session, floor_rows(session))
+        for repeat in range(run.repeats(full=7, quick=2)):
+            run.say(f"batches of {notes} notes into PostgreSQL, repeat {repeat + 1}")
+            scripts = posted.scripts(CONNECTIONS, requests, notes)
+            answered = drive(taking.port, scripts)
+            posted.check(answered, database)
+            ours.append(answered.accepted / answered.seconds)
+            floor.append(merge(session, floor_rows(session)))
+    return ours, floor
+
+
+def floor_rows(session: Connection[Any]) -> list[bytes]:
+    """Return the rows that the notes left, as another stream's, as text, in a random order."""
+    ((floor,),) = session.execute("SELECT id FROM stream WHERE name = 'floor'")
+    with session.cursor().copy(ROWS) as copy:
+        text = b"".join(bytes(part) for part in copy)
+    rows = [floor.encode() + line[line.index(b"\t") :] for line in text.splitlines(keepends=True)]
+    random.shuffle(rows)
+    return rows
+
+
+def merge(session: Connection[Any], rows: list[bytes]) -> float:
+    """Copy the rows beside the table and merge them, as durably as the store; returns rows/s."""
+    blocks = [
+        b"".join(sorted(rows[begin : begin + TRANSACTION]))
+        for begin in range(0, len(rows), TRANSACTION)
+    ]
+    upsert = _upsert(session)
+    session.execute(INCOMING)
+    begun = perf_counter()
+    for block in blocks:
+        with session.transaction():
+            with session.cursor().copy("COPY incoming FROM STDIN") as copy:
+                copy.write(block)
+            session.execute(upsert)
+    return len(rows) / (perf_counter() - begun)
+
+
+def _upsert(session: Connection[Any]) -> Composed:
+    """Return what merges the copied rows, whichever columns a member has."""
+    columns = [column.name for column in session.execute(COLUMNS).description or []]
+    values = [
+        SQL("{0} = excluded.{0}").format(Identifier(column))
+        for column in columns
+        if column not in KEY
+    ]
+    return SQL(
+        "INSERT INTO member SELECT * FROM incoming ON CONFLICT ({}) DO UPDATE SET {}"
+    ).format(SQL(", ").join(map(Identifier, KEY)), SQL(", ").join(values))
