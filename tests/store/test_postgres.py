@@ -1,21 +1,19 @@
-"""What a server can do to a store: end its session, go away, come back, belong to another."""
+"""What a server can do to a store: end its session, go away, come back, be locked by another."""
 
 from __future__ import annotations
 
 import signal
 import subprocess
 import sys
-import time
 from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from controller.store import owner
 from controller.store.migrate import check, check_models, make_where_new, migrate, revision
 from controller.store.open import open_store, open_tokens
-from controller.store.port import Batch, Standby, StoreUnavailable
+from controller.store.port import Batch, StoreUnavailable
 from controller.store.postgres import COPIED, PostgresStore
 from controller.store.schema import REVISION
 from controller.store.tokens import TokenRecord
@@ -30,24 +28,6 @@ if TYPE_CHECKING:
 
     from noted_time import MemberRecord
     from tests.support.postgres import Server
-
-# Takes the database, commits mark 1, and says so; then it waits for a line before each further one.
-OWNER = """
-import sys
-from controller.store.port import Batch
-from controller.store.postgres import PostgresStore
-from tests.support.stored import mark, of_one_stream
-
-store = PostgresStore(sys.argv[1])
-store.commit(of_one_stream(upto=1))
-print("mark 1", flush=True)
-for n, _ in enumerate(sys.stdin, 2):
-    try:
-        store.commit(Batch({0: n}, marks=[mark(n)]))
-        print("mark", n, flush=True)
-    except Exception as error:
-        print(type(error).__name__, flush=True)
-"""
 
 
 def by_name(record: MemberRecord) -> str:
@@ -66,38 +46,10 @@ def url(server: Server, emptied: str) -> str:
 
 @pytest.fixture
 def store(url: str) -> Iterator[PostgresStore]:
-    """A store that owns its database."""
+    """A store that has all buckets of its database."""
     with closing(PostgresStore(url)) as made:
-        made.streams()
+        made.take(made.look().free)
         yield made
-
-
-@pytest.fixture
-def other_owner(url: str) -> Iterator[subprocess.Popen[str]]:
-    """Another process that owns the database and has appended mark 1."""
-    with subprocess.Popen(
-        [sys.executable, "-c", OWNER, url],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        bufsize=1,
-    ) as process:
-        assert process.stdout
-        assert process.stdout.readline() == "mark 1\n"
-        yield process
-        process.kill()
-
-
-def taken_over(store: PostgresStore, patience_s: float = 2 * owner.LEASE_MS / 1000) -> float:
-    """Try to become the owner until it works; returns how many seconds that took."""
-    begun = time.monotonic()
-    while True:
-        try:
-            store.streams()
-        except Standby:
-            assert time.monotonic() - begun < patience_s
-        else:
-            return time.monotonic() - begun
 
 
 @pytest.mark.parametrize("count", [COPIED - 1, COPIED], ids=["listed", "copied"])
@@ -139,19 +91,35 @@ def test_a_lost_session_takes_no_batch(store: PostgresStore, server: Server, url
         store.ping()
 
 
-def test_after_a_lost_session_reading_begins_anew(
+def test_after_a_lost_session_a_look_begins_anew(
     store: PostgresStore, server: Server, url: str
 ) -> None:
-    """The store recovers by itself as soon as it is asked for the streams."""
+    """Without any bucket; what was committed before is there, and the next batch is taken."""
     store.commit(of_one_stream(upto=1))
     server.cut(url)
     with pytest.raises(StoreUnavailable):
         store.commit(Batch({0: 2}, marks=[mark(2)]))
 
-    found = store.streams()
+    had = store.look().mine
     store.commit(Batch({0: 3}, marks=[mark(2)]))
 
-    assert (found, store.clocks()[0], seqs(store)) == ([stream()], 3, [1, 2])
+    assert (had, store.streams(), store.clocks()[0], seqs(store)) == (
+        frozenset(),
+        [stream()],
+        3,
+        [1, 2],
+    )
+
+
+def test_a_look_that_finds_the_session_lost_says_so_once(
+    store: PostgresStore, server: Server, url: str
+) -> None:
+    """So that nobody goes on with what it remembers; the next look has a session of its own."""
+    server.cut(url)
+
+    with pytest.raises(StoreUnavailable):
+        store.look()
+    assert store.look().mine == frozenset()
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT], ids=["restarted", "crashed"])
@@ -165,11 +133,11 @@ def test_a_server_that_comes_back_has_all_that_was_committed(
         with pytest.raises(StoreUnavailable):
             store.commit(Batch({0: 5}, marks=[mark(3)]))
         with pytest.raises(StoreUnavailable):
-            store.streams()
+            store.look()
     finally:
         server.start()
 
-    store.streams()
+    store.look()
     store.commit(Batch({0: 5}, marks=[mark(3)]))
 
     assert (store.clocks()[0], seqs(store)) == (5, [1, 2, 3])
@@ -179,7 +147,7 @@ def test_a_batch_that_a_lock_holds_up_gives_up_in_the_end(
     store: PostgresStore, server: Server, url: str
 ) -> None:
     """Whoever locked the table, say to alter it, makes the store unavailable until it ends."""
-    store._owner.session().execute("SET lock_timeout = 50")
+    store._session.session().execute("SET lock_timeout = 50")
     with server.session(url) as other, other.transaction():
         other.execute("LOCK TABLE stream")
         with pytest.raises(StoreUnavailable, match="lock timeout"):
@@ -192,70 +160,9 @@ def test_a_batch_that_a_lock_holds_up_gives_up_in_the_end(
 
 def test_every_commit_is_synced(store: PostgresStore) -> None:
     """A commit is on the disk when it is answered, whatever the server's default is."""
-    found = store._owner.session().execute("SHOW synchronous_commit").fetchone()
+    found = store._session.session().execute("SHOW synchronous_commit").fetchone()
 
     assert found == ("on",)
-
-
-def test_another_store_stands_by_and_takes_over_when_the_owner_closes(
-    store: PostgresStore, url: str
-) -> None:
-    """It reads nothing before, and all that was committed after."""
-    with closing(PostgresStore(url)) as other:
-        store.commit(of_one_stream(7, upto=2))
-        with pytest.raises(Standby):
-            other.streams()
-        with pytest.raises(StoreUnavailable):
-            other.commit(Batch({0: 9}, marks=[mark(3)]))
-        store.close()
-
-        assert (other.service_ms(), other.streams(), seqs(other)) == (7, [stream()], [1, 2])
-
-
-def test_who_stands_by_takes_over_from_an_owner_that_was_killed(
-    url: str, other_owner: subprocess.Popen[str]
-) -> None:
-    """The server notices the end of the process, not only that of the lease."""
-    with closing(PostgresStore(url)) as store:
-        with pytest.raises(Standby):
-            store.streams()
-        other_owner.kill()
-        taken_over(store)
-
-        assert seqs(store) == [1]
-
-
-def test_an_owner_that_was_paused_beyond_its_lease_appends_nothing(
-    url: str, other_owner: subprocess.Popen[str]
-) -> None:
-    """The next owner goes on within two leases, and the one that wakes up has no session left."""
-    assert other_owner.stdin
-    assert other_owner.stdout
-    other_owner.send_signal(signal.SIGSTOP)
-    with closing(PostgresStore(url)) as store:
-        taken_over(store)
-        other_owner.send_signal(signal.SIGCONT)
-        other_owner.stdin.write("go on\n")
-        said = other_owner.stdout.readline()
-        store.commit(Batch({0: 2}, members=[("id-1", member())], marks=[mark(2)]))
-
-        assert (said, seqs(store), store.clocks()[0]) == ("StoreUnavailable\n", [1, 2], 2)
-
-
-def test_an_owner_that_reads_for_long_keeps_its_lease(
-    store: PostgresStore, url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """To load many members tells the server now and then that the owner is alive."""
-    monkeypatch.setattr(owner, "RENEW_S", 0.0)
-    store.commit(of_one_stream(upto=1))
-    with closing(PostgresStore(url)) as other:
-        for _ in range(2 * owner.LEASE_MS // owner.TURN_MS):
-            with pytest.raises(Standby):
-                other.streams()
-            seqs(store)
-    store.commit(Batch({0: 2}, marks=[mark(2)]))
-
-    assert seqs(store) == [1, 2]
 
 
 def test_six_processes_migrate_an_empty_database_at_once(server: Server, tmp_path: Path) -> None:
@@ -312,7 +219,7 @@ def test_alembic_itself_finds_the_migrations(server: Server) -> None:
 
 
 def test_tokens_are_kept_while_a_controller_serves(store: PostgresStore, url: str) -> None:
-    """To make or revoke one takes no ownership from anybody."""
+    """To make or revoke one takes no bucket from anybody."""
     record = TokenRecord("id-of-token", "digest", {"admin": True}, "mine", 5)
     with closing(open_tokens(url)) as tokens:
         tokens.add(record)

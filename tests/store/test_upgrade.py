@@ -13,6 +13,7 @@ from alembic.config import Config
 from controller.store.migrate import check_models, engine_to_migrate, migrate
 from controller.store.open import open_store
 from controller.store.port import StreamRecord
+from controller.store.postgres import is_postgres
 from noted_time import StreamSettings
 from tests.store.conftest import DURABLE
 
@@ -31,14 +32,15 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return server.make_database()
 
 
-def at(url: str, revision: str, insert: str) -> None:
-    """Make the database as that revision left it, with one row."""
+def at(url: str, revision: str, *statements: str) -> None:
+    """Make the database as that revision left it, then run the statements."""
     engine = engine_to_migrate(url)
     with engine.connect() as connection, connection.begin():
         config = Config(attributes={"connection": connection})
         config.set_main_option("script_location", str(files("migrations")))
         command.upgrade(config, revision)
-        connection.exec_driver_sql(insert)
+        for statement in statements:
+            connection.exec_driver_sql(statement)
     engine.dispose()
 
 
@@ -53,3 +55,26 @@ def test_streams_of_before_the_bounds_take_the_defaults(url: str) -> None:
         assert store.streams() == [
             StreamRecord("id-1", "flights", StreamSettings(1, 2, "hold", ("default",), 3))
         ]
+
+
+def test_every_bucket_goes_on_at_the_service_clock_of_all(url: str) -> None:
+    """No writer is left out, or waited for longer, because streams are shared out."""
+    at(url, "0003", "UPDATE service_clock SET service_ms = 86400123")
+    migrate(url)
+    check_models(url)
+
+    with closing(open_store(url)) as store:
+        buckets = 64 if is_postgres(url) else 1
+        assert store.clocks() == dict.fromkeys(range(buckets), 86_400_123)
+
+
+def test_a_database_that_is_made_today_has_the_same_buckets(url: str) -> None:
+    """Which begin at 0; a shared one has 64, one in a file has one."""
+    migrate(url)
+
+    with closing(open_store(url)) as store:
+        buckets = 64 if is_postgres(url) else 1
+        assert (store.clocks(), store.look().buckets) == (
+            dict.fromkeys(range(buckets), 0),
+            buckets,
+        )
