@@ -83,6 +83,11 @@ class Batch:
     forgotten: list[tuple[str, str, int]] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)
 
+    @property
+    def is_of_members(self) -> bool:
+        """Whether it writes records of members and nothing else, as most batches do."""
+        return self == Batch(members=self.members)
+
 
 @dataclass(frozen=True, slots=True)
 class Leases:

@@ -6,10 +6,11 @@ from contextlib import closing, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import psycopg
-from sqlalchemy import create_engine, make_url
+from sqlalchemy import BigInteger, Boolean, Text, create_engine, make_url
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import ArgumentError
 
+from controller.store.arrays import Bigints, Booleans, Texts, register
 from controller.store.leases import LeaseSession
 from controller.store.notices import StreamsChanged, listen, tell
 from controller.store.port import StoreUnavailable
@@ -51,6 +52,9 @@ Below, one statement with its rows saves the turns.
 
 _INCOMING = "CREATE TEMPORARY TABLE IF NOT EXISTS incoming (LIKE member) ON COMMIT DELETE ROWS"
 
+_ARRAYS = {Boolean: Booleans, BigInteger: Bigints, Text: Texts}
+_COLUMNS = [_ARRAYS[type(column.type)] for column in member.columns]
+
 _LAST_SEQS = """
 SELECT stream_id, key, (
     SELECT max(seq) FROM mark WHERE mark.stream_id = chain.stream_id AND mark.key = chain.key
@@ -70,6 +74,7 @@ class PostgresStore(SqlStore):
         engine = postgres_engine(url)
         super().__init__(engine, engine, insert)
         self._session = LeaseSession(lambda: connect(url))
+        self._cursor: psycopg.Cursor[Any] | None = None
         self._buckets = 0
         self._shared = False
         self.reading = SqlReading(engine)
@@ -114,15 +119,26 @@ class PostgresStore(SqlStore):
         self._session.close()
 
     @contextmanager
-    def _transaction(self, members: int) -> Iterator[Any]:
+    def _transaction(self, batch: Batch) -> Iterator[Any]:
         """Begin, and commit at the end or undo.
 
-        What needs no answer is sent ahead of it, unless rows are to be copied, which takes turns.
+        A batch of nothing but members is one statement, which is a transaction of its own. For any
+        other, what needs no answer is sent ahead of it, unless rows are copied, which takes turns.
         """
         session = self._session.session()
-        ahead = session.pipeline() if members < COPIED else nullcontext()
+        copied = len(batch.members) >= COPIED
+        if batch.is_of_members and not copied:
+            yield self._cursor_of(session)
+            return
+        ahead = nullcontext() if copied else session.pipeline()
         with ahead, session.transaction(), session.cursor() as cursor:
             yield cursor
+
+    def _cursor_of(self, session: psycopg.Connection[Any]) -> psycopg.Cursor[Any]:
+        """Return a cursor to be used again: to make one costs as much as to send a statement."""
+        if self._cursor is None or self._cursor.connection is not session:
+            self._cursor = session.cursor()
+        return self._cursor
 
     def _put(self, cursor: Any, members: list[Row]) -> None:  # noqa: ANN401 - psycopg's own
         """Write all members by one statement, in the order of the table's key."""
@@ -134,8 +150,8 @@ class PostgresStore(SqlStore):
                     copy.write_row(row)
             cursor.execute(self._merge)
         elif members:
-            columns = [list(column) for column in zip(*members, strict=True)]
-            cursor.execute(self._put_members, columns)
+            columns = zip(_COLUMNS, zip(*members, strict=True), strict=True)
+            cursor.execute(self._put_members, [array(values) for array, values in columns])
 
     def _tell(self, connection: DBAPICursor, batch: Batch) -> None:
         changed = {mark.stream_id for mark in batch.marks} | {each.id for each in batch.streams}
@@ -195,7 +211,9 @@ def shown(url: str) -> str:
 
 def connect(url: str) -> psycopg.Connection[Any]:
     """Return a session that commits each statement unless told otherwise."""
-    return psycopg.connect(_conninfo(url), autocommit=True, **CONNECT)
+    session = psycopg.connect(_conninfo(url), autocommit=True, **CONNECT)
+    register(session)
+    return session
 
 
 async def connect_async(url: str) -> psycopg.AsyncConnection[Any]:

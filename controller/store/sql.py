@@ -69,7 +69,7 @@ class SqlStore(SqlReading):
         """Write the batch in one transaction; raises `Conflict` and `StoreUnavailable`."""
         batch = without_dropped(batch)
         members = rows.member_rows(batch.members)
-        with self._border(), self._transaction(len(members)) as connection:
+        with self._border(), self._transaction(batch) as connection:
             _many(connection, self._drop, [(stream_id,) for stream_id in batch.dropped])
             _many(connection, self._put_stream, list(map(rows.stream_row, batch.streams)))
             _many(connection, self._append_scale, list(map(rows.scale_row, batch.scales)))
@@ -91,8 +91,8 @@ class SqlStore(SqlReading):
         self._writing.dispose()
 
     @contextmanager
-    def _transaction(self, members: int) -> Iterator[DBAPICursor]:  # noqa: ARG002 - for dialects
-        """Begin as a writer of so many members, and commit at the end or undo.
+    def _transaction(self, batch: Batch) -> Iterator[DBAPICursor]:  # noqa: ARG002 - for dialects
+        """Begin as a writer of the batch, and commit at the end or undo.
 
         The statements are the driver's own: a commit of 32 members took a fifth longer with
         SQLAlchemy's layers around each.
