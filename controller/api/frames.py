@@ -6,20 +6,23 @@ it had come by itself.
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from controller.aggregation.world import NotHere
 from controller.api.access import Asked, Call, Gate, NotLetIn
-from controller.api.notes import Answer, answer_of, plain, refusal, submit_notes
+from controller.api.notes import FAILURES, Answer, answer_of, plain, refusal, submit_notes
 from controller.api.rights import Need
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Iterable
 
     from controller.service.controller import Controller
+    from noted_time import Accepted, Refused
+
+    Taken = asyncio.Future[list[Accepted | Refused]]
 
 PATH = "/v1/relay"
 MEDIA_TYPE = "application/msgpack"
@@ -55,22 +58,35 @@ def answers_of(reply: bytes) -> list[Answer]:
 
 async def take(controller: Controller, gate: Gate, frame: bytes, remote: str) -> bytes:
     """Take in the requests of a frame, and return their answers; raises `msgspec.DecodeError`."""
-    taking = [_take(controller, gate, item, remote) for item in _items.decode(frame)]
-    return _encoder.encode(await asyncio.gather(*taking))
+    items = _items.decode(frame)
+    # all are submitted before the first is waited for, so that one commit takes them in
+    taken = [_submit(controller, gate, item, remote) for item in items]
+    answers = [
+        await _answer(controller, item, each) for item, each in zip(items, taken, strict=True)
+    ]
+    return _encoder.encode(answers)
 
 
-async def _take(controller: Controller, gate: Gate, item: Item, remote: str) -> Answer:
+def _submit(controller: Controller, gate: Gate, item: Item, remote: str) -> Taken | Answer:
     shown = [(b"authorization", item.authorization)] if item.authorization else []
     asked = Asked("POST", f"/v1/streams/{item.stream}/notes", shown, remote)
     try:
         holder = gate.admit(Need("write", item.stream), asked)
         if not controller.has(item.stream):
             return NOT_MINE
-        call = Call(item.stream, holder, remote)
-        return answer_of(controller, await submit_notes(controller, call, item.body))
+        return submit_notes(controller, Call(item.stream, holder, remote), item.body)
     except NotLetIn as refused:
         return plain(refused.problem)
+    except FAILURES as failure:
+        return refusal(failure, item.stream, item.body)
+
+
+async def _answer(controller: Controller, item: Item, taken: Taken | Answer) -> Answer:
+    if isinstance(taken, tuple):
+        return taken
+    try:
+        return answer_of(controller, await taken)
     except NotHere:
         return NOT_MINE
-    except Exception as failure:  # noqa: BLE001 - told to the one caller whose request it was
+    except FAILURES as failure:
         return refusal(failure, item.stream, item.body)
