@@ -1,0 +1,183 @@
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from random import Random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.service.sharing import Share, share
+from controller.store.port import Leases
+
+ROUNDS = 4
+"""More turns of everybody than it may take until nothing changes any more."""
+
+
+@dataclass
+class Sharer:
+    """One controller as the others see it: what it has, and what it saw when it looked last."""
+
+    name: str
+    mine: set[int] = field(default_factory=set)
+    seen: Leases | None = None
+
+
+@dataclass
+class Population:
+    """Controllers that look and act by turns, each by what it saw; the truth is in `sharers`.
+
+    `moves` has every bucket that changed hands since it was emptied, as often as it did.
+    """
+
+    buckets: int
+    chance: Random
+    sharers: list[Sharer] = field(default_factory=list)
+    made: int = 0
+    moves: list[int] = field(default_factory=list)
+
+    def join(self) -> None:
+        """Let a controller begin, with nothing."""
+        self.made += 1
+        self.sharers.append(Sharer(f"http://{self.made}"))
+
+    def die(self) -> None:
+        """End one of them by chance, however much it has."""
+        if self.sharers:
+            self.sharers.remove(self.chance.choice(self.sharers))
+
+    def look(self, sharer: Sharer) -> None:
+        """Let one see who has what."""
+        others = {
+            bucket: other.name
+            for other in self.sharers
+            if other is not sharer
+            for bucket in other.mine
+        }
+        mine = frozenset(sharer.mine)
+        sharer.seen = Leases(self.buckets, mine, others, len(self.sharers))
+
+    def act(self, sharer: Sharer) -> Share:
+        """Let one do what its last look tells it to; what is not free is not to be had."""
+        if sharer.seen is None:
+            return Share()
+        decided, sharer.seen = share(sharer.seen, self.chance), None
+        taken = decided.take & self.free
+        sharer.mine = (sharer.mine | taken) - decided.give
+        self.moves += [*taken]
+        return decided
+
+    def stir(self, steps: int) -> None:
+        """Let controllers come, go, look and act in any order."""
+        for _ in range(steps):
+            do = self.chance.choice([self.join, self.die, self._any_looks, self._any_acts])
+            do()
+
+    def settle(self) -> None:
+        """Let everybody act by what it saw long ago, then by looks that may be old by a turn."""
+        self._all_act()
+        for sharer in self.sharers:
+            self.look(sharer)
+        self.moves.clear()
+        for _ in range(ROUNDS):
+            self._all_act()
+            for sharer in self._shuffled():
+                self.look(sharer)
+                if self.chance.random() < 0.5:  # the others look first, and see what was before
+                    self.act(sharer)
+
+    @property
+    def free(self) -> set[int]:
+        """The buckets that nobody has."""
+        return set(range(self.buckets)).difference(*(sharer.mine for sharer in self.sharers))
+
+    def _all_act(self) -> None:
+        for sharer in self._shuffled():
+            self.act(sharer)
+
+    def _shuffled(self) -> list[Sharer]:
+        return self.chance.sample(self.sharers, len(self.sharers))
+
+    def _any_looks(self) -> None:
+        if self.sharers:
+            self.look(self.chance.choice(self.sharers))
+
+    def _any_acts(self) -> None:
+        if self.sharers:
+            self.act(self.chance.choice(self.sharers))
+
+
+@st.composite
+def stirred(draw: st.DrawFn) -> Population:
+    """Draw a population after any history, in which somebody lives."""
+    population = Population(draw(st.integers(1, 64)), Random(draw(st.integers(0, 2**32))))
+    for _ in range(draw(st.integers(0, 5))):
+        population.join()
+    population.stir(draw(st.integers(0, 80)))
+    population.join()
+    return population
+
+
+@given(population=stirred())
+def test_everybody_comes_to_its_share(population: Population) -> None:
+    """Whatever happened before, nobody has more than its share in the end, and nothing is free."""
+    population.settle()
+
+    fair = -(-population.buckets // len(population.sharers))
+    most = max(len(sharer.mine) for sharer in population.sharers)
+    assert (population.free, most <= fair) == (set(), True)
+
+
+@given(population=stirred())
+def test_no_bucket_moves_twice(population: Population) -> None:
+    """Once everybody knows how many there are, what is taken is kept: streams are loaded once."""
+    population.settle()
+
+    assert len(population.moves) == len(set(population.moves))
+
+
+@given(population=stirred())
+def test_once_all_is_even_nothing_moves(population: Population) -> None:
+    """Nobody gives or takes anything any more, though everybody looks again and again."""
+    population.settle()
+    decided = []
+    for sharer in population.sharers:
+        population.look(sharer)
+        decided.append(population.act(sharer))
+
+    assert decided == [Share()] * len(population.sharers)
+
+
+@given(
+    buckets=st.integers(1, 64),
+    replicas=st.integers(1, 80),
+    owners=st.lists(st.integers(-1, 4), min_size=64, max_size=64),
+    seed=st.integers(0, 2**32),
+)
+def test_one_decision_takes_what_is_free_or_gives_of_its_own(
+    buckets: int, replicas: int, owners: list[int], seed: int
+) -> None:
+    """Never both, never more than leads to the share, never what another is seen to have."""
+    mine = frozenset(bucket for bucket in range(buckets) if owners[bucket] == 0)
+    others = {bucket: "http://b" for bucket in range(buckets) if owners[bucket] > 0}
+    leases = Leases(buckets, mine, others, replicas)
+    todo = share(leases, Random(seed))
+
+    fair = -(-buckets // replicas)
+    assert todo.take <= leases.free
+    assert todo.give <= mine
+    assert len(todo.give) == max(0, len(mine) - fair)
+    assert len(todo.take) == min(max(0, fair - len(mine)), len(leases.free))
+
+
+def test_two_that_look_at_once_seldom_try_for_the_same() -> None:
+    """Of 64 free buckets both want 22: in the mean they get 36 different ones, not 22."""
+    free = Leases(64, frozenset(), {}, replicas=3)
+    wanted = [share(free, Random(seed)).take for seed in range(200)]
+    got = [len(one | other) for one, other in zip(wanted[::2], wanted[1::2], strict=True)]
+
+    assert 3400 < sum(got) < 3900
+
+
+def test_one_alone_takes_everything() -> None:
+    """A single replica serves all streams from its first turn on."""
+    assert share(Leases(64, frozenset()), Random(1)).take == frozenset(range(64))
