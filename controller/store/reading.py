@@ -76,7 +76,10 @@ class SqlReading:
     def _rows(self, query: Executable) -> Iterator[Any]:
         with self._border(), self._reading.connect() as connection:
             streamed = connection.execution_options(yield_per=ROWS_AT_A_TIME)
-            yield from streamed.execute(query)
+            with streamed.execute(
+                query
+            ) as found:  # closed with who reads no further
+                yield from found
 
     @contextmanager
     def _border(self) -> Iterator[None]:
