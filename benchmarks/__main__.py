@@ -24,6 +24,12 @@ BENCHMARKS = {
     "windows": "time_windows",
     "spark": "spark_read",
 }
+AT_REQUEST = {
+    "replicas": "replicas",
+}
+"""What takes long, or more than a machine of two cores has to give."""
+
+ALL = BENCHMARKS | AT_REQUEST
 BUILD = Path(__file__).parent.parent / "build"
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -32,7 +38,10 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 @app.command()
 def bench(
     names: Annotated[
-        list[str] | None, typer.Argument(help=f"Which: {', '.join(BENCHMARKS)}; all by default.")
+        list[str] | None,
+        typer.Argument(
+            help=f"Which: {', '.join(BENCHMARKS)}, which are the default; {', '.join(AT_REQUEST)}."
+        ),
     ] = None,
     *,
     quick: Annotated[bool, typer.Option("--quick", help="Few repeats: a minute or two.")] = False,
@@ -42,7 +51,7 @@ def bench(
 ) -> None:
     """Measure noted-time, each figure against a floor that is measured beside it."""
     chosen = names or list(BENCHMARKS)
-    unknown = [name for name in chosen if name not in BENCHMARKS]
+    unknown = [name for name in chosen if name not in ALL]
     if unknown:
         raise typer.BadParameter(f"no benchmark is called {', '.join(unknown)}")
     figures = measured(chosen, quick=quick)
@@ -67,7 +76,7 @@ def measured(names: list[str], *, quick: bool) -> list[Figure]:
                 if not console.is_terminal:
                     console.print(f"{place} of {len(names)}: {what}")
 
-            module: Any = import_module(f"benchmarks.{BENCHMARKS[name]}")
+            module: Any = import_module(f"benchmarks.{ALL[name]}")
             figures += module.measure(Run(quick, Path(directory), say))
     return figures
 

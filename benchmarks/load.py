@@ -17,7 +17,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 HEADERS_END = b"\r\n\r\n"
 LENGTH = b"content-length: "
@@ -78,14 +78,19 @@ def _with_body(method: str, path: str, body: bytes) -> bytes:
 
 
 class Connection:
-    """One keep-alive connection and the requests that it has yet to send."""
+    """One keep-alive connection and the requests that it has yet to send.
 
-    __slots__ = ("_held", "requests", "sent_at", "socket")
+    `then` is the connection on which the next of them goes when one is answered: this one, unless
+    said otherwise.
+    """
 
-    def __init__(self, port: int, requests: Sequence[bytes] = ()) -> None:
+    __slots__ = ("_held", "requests", "sent_at", "socket", "then")
+
+    def __init__(self, port: int, requests: Iterable[bytes] = ()) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT_S)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.requests: Iterator[bytes] = iter(requests)
+        self.then = self
         self.sent_at = 0
         self._held = b""
 
@@ -147,27 +152,46 @@ def end_of_answer(received: bytes) -> int:
 
 def drive(port: int, scripts: Sequence[Sequence[bytes]]) -> Answered:
     """Send each script over a connection of its own, a request after each answer."""
-    connections = {}
-    for script in scripts:
-        connection = Connection(port, script)
-        connections[connection.socket.fileno()] = connection
+    return drive_all(split([port], scripts))
+
+
+def split(ports: Sequence[int], scripts: Sequence[Sequence[bytes]]) -> list[list[Connection]]:
+    """Connect each script to one of the ports, all of them in turn."""
+    return [[Connection(ports[n % len(ports)], each)] for n, each in enumerate(scripts)]
+
+
+def alternating(ports: Sequence[int], scripts: Sequence[Sequence[bytes]]) -> list[list[Connection]]:
+    """Connect each script to every port; its requests go to one after the other."""
+    return [_ring(ports, iter(each)) for each in scripts]
+
+
+def _ring(ports: Sequence[int], requests: Iterator[bytes]) -> list[Connection]:
+    ring = [Connection(port, requests) for port in ports]
+    for connection, following in zip(ring, [*ring[1:], ring[0]], strict=True):
+        connection.then = following
+    return ring
+
+
+def drive_all(scripts: Sequence[Sequence[Connection]]) -> Answered:
+    """Drive all scripts at once, each by the first of its connections."""
+    connections = {each.socket.fileno(): each for script in scripts for each in script}
     gc.disable()
     try:
-        return _closed_loop(connections)
+        return _closed_loop(connections, [script[0] for script in scripts])
     finally:
         gc.enable()
         for connection in connections.values():
             connection.close()
 
 
-def _closed_loop(connections: dict[int, Connection]) -> Answered:
+def _closed_loop(connections: dict[int, Connection], first: list[Connection]) -> Answered:
     answered = Answered()
     took, statuses = answered.latencies.append, answered.statuses
     epoll = select.epoll()
     for number in connections:
         epoll.register(number, select.EPOLLIN)
     begun = perf_counter_ns()
-    open_ = sum([connection.send_next() for connection in connections.values()])
+    open_ = sum([connection.send_next() for connection in first])
     while open_:
         for number, _ in epoll.poll(TIMEOUT_S) or _nobody_answers():
             connection = connections[number]
@@ -177,7 +201,7 @@ def _closed_loop(connections: dict[int, Connection]) -> Answered:
             took(perf_counter_ns() - connection.sent_at)
             statuses[answer[9:12]] += 1
             answered.accepted += answer.count(ACCEPTED)
-            if not connection.send_next():
+            if not connection.then.send_next():
                 open_ -= 1
     answered.seconds = (perf_counter_ns() - begun) / 1e9
     epoll.close()

@@ -35,6 +35,7 @@ class Turns:
     """The members of the stream, which note in turn: every note is a mark."""
 
     members: int
+    stream: str = STREAM
     notes: int = 0
 
     def join(self) -> bytes:
@@ -51,7 +52,7 @@ class Turns:
             {"writer": f"writer-{n % self.members}", "time": n, "position": {str(n % 16): n}}
             for n in numbers
         ]
-        return post(f"/v1/streams/{STREAM}/notes", json.dumps({"notes": notes}).encode())
+        return post(f"/v1/streams/{self.stream}/notes", json.dumps({"notes": notes}).encode())
 
 
 @dataclass(slots=True)
@@ -59,11 +60,12 @@ class Reader:
     """A reader that waits for the next mark on a connection of its own."""
 
     connection: Connection
+    stream: str = STREAM
     seq: int = 0
 
     def wait(self) -> None:
         """Ask for the next mark, without its answer."""
-        path = f"/v1/streams/{STREAM}/marks?after={self.seq}&wait_ms=30000"
+        path = f"/v1/streams/{self.stream}/marks?after={self.seq}&wait_ms=30000"
         self.connection.socket.sendall(get(path))
 
     def take(self) -> None:
@@ -93,15 +95,15 @@ def measure(run: Run, members: int = MEMBERS) -> list[Figure]:
         round_trips_and_commit(floor.port, run.directory / "commits.db") as least,
     ):
         create_stream(server, STREAM, b'{"mark_interval_ms": 0}')
-        turns, writer = Turns(members), Connection(server.port)
-        writer.ask(turns.join())
-        reader = Reader(Connection(server.port))
-        reader.wait()
-        reader.take()
         taken = []
-        for repeat in range(repeats):
-            run.say(f"note to visible mark, repeat {repeat + 1}")
-            taken.append(_sample(samples, lambda: note_and_see(turns, writer, reader), least))
+        with closing(Connection(server.port)) as writer, closing(Connection(server.port)) as waits:
+            turns, reader = Turns(members), Reader(waits)
+            writer.ask(turns.join())
+            reader.wait()
+            reader.take()
+            for repeat in range(repeats):
+                run.say(f"note to visible mark, repeat {repeat + 1}")
+                taken.append(_sample(samples, lambda: note_and_see(turns, writer, reader), least))
     return [_figure("p50", 50, taken, MEDIAN), _figure("p99", 99, taken, SLOWEST)]
 
 

@@ -51,14 +51,15 @@ class Writers:
     def check(self, answered: Answered, database: str, *, marks: bool = True) -> None:
         """Raise `WrongResult` unless each note was accepted and is stored, and marks follow."""
         self._accepted += answered.accepted
-        if set(answered.statuses) != {OK}:
-            raise WrongResult(f"unexpected statuses: {dict(answered.statuses)}")
-        stored = offsets_stored(database, self.stream)
-        if not self.posted == self._accepted == stored:
-            found = f"{self._accepted} accepted, {stored} stored"
-            raise WrongResult(f"{self.posted} notes posted, but {found}")
-        if marks and min(self._noted) and not marks_stored(database, self.stream):
+        check_statuses(answered)
+        check_stored(self.posted, self._accepted, offsets_stored(database, self.stream))
+        if marks and self.all_noted and not marks_stored(database, self.stream):
             raise WrongResult("all writers noted, yet there is no mark")
+
+    @property
+    def all_noted(self) -> bool:
+        """Whether each writer has noted."""
+        return min(self._noted) > 0
 
     def _script(self, writers: range, requests: int, notes: int) -> list[bytes]:
         order: list[int] = []
@@ -84,3 +85,49 @@ class Writers:
             count,
             time,
         )
+
+
+class Crowd:
+    """Writers of several streams, each with as many, over as many connections."""
+
+    def __init__(self, name: str, streams: int, count: int) -> None:
+        """Begin before the first note."""
+        self._accepted = 0
+        self._writers = [Writers(f"{name}-{n}", count // streams) for n in range(streams)]
+
+    def __len__(self) -> int:
+        return sum(map(len, self._writers))
+
+    @property
+    def streams(self) -> list[str]:
+        """The names of the streams."""
+        return [writers.stream for writers in self._writers]
+
+    def scripts(self, connections: int, requests: int) -> list[list[bytes]]:
+        """Return for each connection its next requests, each of a single note of one stream."""
+        each = connections // len(self._writers)
+        return [
+            script for writers in self._writers for script in writers.scripts(each, requests, 1)
+        ]
+
+    def check(self, answered: Answered, database: str) -> None:
+        """Raise `WrongResult` unless each note was accepted and is stored, and marks follow."""
+        self._accepted += answered.accepted
+        check_statuses(answered)
+        posted = sum(writers.posted for writers in self._writers)
+        check_stored(posted, self._accepted, sum(offsets_stored(database, s) for s in self.streams))
+        for writers in self._writers:
+            if writers.all_noted and not marks_stored(database, writers.stream):
+                raise WrongResult(f"all writers of {writers.stream} noted, yet there is no mark")
+
+
+def check_statuses(answered: Answered) -> None:
+    """Raise `WrongResult` where a status came that is not 200."""
+    if set(answered.statuses) != {OK}:
+        raise WrongResult(f"unexpected statuses: {dict(answered.statuses)}")
+
+
+def check_stored(posted: int, accepted: int, stored: int) -> None:
+    """Raise `WrongResult` unless all that was posted was accepted and is stored."""
+    if not posted == accepted == stored:
+        raise WrongResult(f"{posted} notes posted, but {accepted} accepted, {stored} stored")

@@ -132,6 +132,13 @@ def test_every_note_in_turn_is_a_mark_that_the_reader_sees() -> None:
     ]
 
 
+def test_marks_are_measured_from_a_note_to_a_waiting_reader(run: Run) -> None:
+    """By their median and their slowest."""
+    figures = visible_marks.measure(run, members=8)
+
+    assert [len(figure.ours.values) for figure in figures] == [3, 3]
+
+
 def test_aggregation_is_measured_at_every_size(run: Run) -> None:
     """Three figures for each size but the least, which is the floor."""
     figures = aggregation.measure(run, sizes=(4, 16), notes=64)

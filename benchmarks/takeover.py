@@ -1,0 +1,127 @@
+"""How long time stands when the replica that has a stream is lost: until the next mark after it.
+
+Two replicas serve; the one that has the stream is lost with a note on its way to it. The writer
+tries the other replica with that note and goes on there, where a reader looks for the mark of the
+first note that was sent after the loss. Then the lost one is replaced.
+
+A replica is lost in two ways. One that is killed is known to be gone at once, as the system closes
+its connections; one that is stopped only shows by its silence, like one whose machine is gone.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from signal import SIGKILL, SIGSTOP, Signals
+from typing import TYPE_CHECKING
+
+from benchmarks.figures import Figure, Run, Samples, Target, WrongResult
+from benchmarks.load import ACCEPTED, Connection, get
+from benchmarks.processes import controller
+from benchmarks.replica_servers import owner_of, settle
+from benchmarks.single_notes import create_stream
+from benchmarks.visible_marks import Turns
+
+if TYPE_CHECKING:
+    from benchmarks.postgres_server import Postgres
+    from benchmarks.processes import Server
+
+STREAM = "survivor"
+MEMBERS = 1000
+LONGEST = Target("value", "at most", 6)
+PATIENCE_S = 60.0
+PAUSE_S = 0.02
+INVALID = b'"invalid_'
+WARM = 20
+"""Notes before each death, so that the stream is under way."""
+
+
+@dataclass(slots=True)
+class Pair:
+    """Two replicas of a database, of which a dead one is replaced."""
+
+    database: str
+    stack: ExitStack
+    servers: list[Server] = field(default_factory=list)
+
+    def fill(self) -> None:
+        """Start what is missing, and wait until the streams are shared."""
+        while len(self.servers) < 2:  # noqa: PLR2004 - a pair
+            self.servers.append(self.stack.enter_context(controller(self.database)))
+        settle(self.servers)
+
+    def owner(self) -> Server:
+        """Return the replica that has the stream, which no longer counts as one of the pair."""
+        return self.servers.pop(owner_of(self.servers, STREAM))
+
+
+def measure(run: Run, postgres: Postgres, members: int = MEMBERS) -> list[Figure]:
+    """Kill the replica that has the stream several times over."""
+    with ExitStack() as stack:
+        pair = Pair(postgres.make_database(), stack)
+        pair.fill()
+        create_stream(pair.servers[0], STREAM, b'{"mark_interval_ms": 0}')
+        turns = Turns(members, STREAM)
+        _accepted(pair.servers[0], turns.join())
+        killed, stopped = [], []
+        for loss in range(run.repeats(full=5, quick=1)):
+            run.say(f"loss of a replica, {loss + 1}")
+            killed.append(takeover(pair, turns, SIGKILL))
+            stopped.append(takeover(pair, turns, SIGSTOP))
+    return [*_figures("kill -9", killed), *_figures("kill -STOP", stopped)]
+
+
+def takeover(pair: Pair, turns: Turns, how: Signals) -> float:
+    """Lose the owner; returns the seconds until a note that was sent then is in a mark."""
+    pair.fill()
+    for _ in range(WARM):
+        _accepted(pair.servers[0], turns.next())
+    note, owner = turns.next(), pair.owner()
+    under_way = Connection(owner.port)
+    under_way.socket.sendall(note)
+    owner.process.send_signal(how)
+    lost = time.monotonic()
+    (survivor,) = pair.servers
+    _accepted(survivor, note)
+    _accepted(survivor, turns.next())
+    _wait_for_mark(survivor, turns.notes - turns.members)
+    stood = time.monotonic() - lost
+    under_way.close()
+    owner.process.kill()
+    return stood
+
+
+def _figures(how: str, stood: list[float]) -> list[Figure]:
+    remark = f"{MEMBERS:,} members; the lease is 3 s"
+    return [
+        Figure(f"time stands after {how} of a replica", "s", Samples(tuple(stood)), remark=remark),
+        Figure("the longest of these", "s", Samples((max(stood),)), target=LONGEST),
+    ]
+
+
+def _accepted(server: Server, note: bytes) -> None:
+    """Note until it is accepted: while nobody has the stream it may be refused as a whole."""
+    deadline = time.monotonic() + PATIENCE_S
+    while ACCEPTED not in (answer := _asked(server, note)):
+        if time.monotonic() > deadline or INVALID in answer:
+            raise WrongResult(answer.decode())
+        time.sleep(PAUSE_S)
+
+
+def _wait_for_mark(server: Server, lower: int) -> None:
+    """Wait until the server shows a mark at or above `lower`."""
+    request = get(f"/v1/streams/{STREAM}/cut?complete_to={lower}")
+    deadline = time.monotonic() + PATIENCE_S
+    while not _asked(server, request).startswith(b"HTTP/1.1 200 "):
+        if time.monotonic() > deadline:
+            raise WrongResult(f"no mark of {lower} within {PATIENCE_S:g} s")
+        time.sleep(PAUSE_S)
+
+
+def _asked(server: Server, request: bytes) -> bytes:
+    connection = Connection(server.port)
+    try:
+        return connection.ask(request)
+    finally:
+        connection.close()
