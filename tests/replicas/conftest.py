@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import signal
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -8,6 +9,7 @@ import pytest
 from controller.service.bell import Bell
 from controller.service.following import Following
 from controller.store.memory import MemoryStore
+from controller.store.migrate import migrate
 from controller.store.port import Batch, StreamRecord
 from noted_time import StreamSettings
 from tests.store.conftest import NO_SERVER, emptied, make_postgres
@@ -112,3 +114,18 @@ def server() -> Iterator[Server]:
         pytest.skip(NO_SERVER)
     with Server(directory) as running:
         yield running
+        running.stop(signal.SIGQUIT)  # nobody needs what it has not written yet
+
+
+@pytest.fixture(scope="session")
+def untouched(server: Server) -> str:
+    """A migrated database to be copied, with which nobody has a session."""
+    url = server.make_database()
+    migrate(url)
+    return url
+
+
+@pytest.fixture
+def url(server: Server, untouched: str) -> str:
+    """A migrated database of the test's own, with nothing in it."""
+    return server.make_database(untouched.rpartition("/")[2])

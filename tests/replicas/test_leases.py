@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     MakeReplica = Callable[[str], PostgresStore]
 
 ALL = frozenset(range(64))
-SHORT_MS = 400
+SHORT_MS = 300
 """A lease that a test can wait for."""
 
 # Takes all buckets and appends mark 1; then appends the next one for each line that it reads.
@@ -49,15 +49,6 @@ for n, _ in enumerate(sys.stdin, 2):
     except Exception as error:
         print(type(error).__name__, flush=True)
 """
-
-
-@pytest.fixture
-def url(server: Server, emptied: str) -> str:
-    """A migrated database with nothing in it."""
-    server.execute("DELETE FROM stream", emptied)
-    server.execute("DELETE FROM replica", emptied)
-    server.execute("UPDATE bucket SET service_ms = 0", emptied)
-    return emptied
 
 
 @pytest.fixture

@@ -1,0 +1,394 @@
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from controller.aggregation.world import NotHere
+from controller.service import controller as service
+from controller.store import leases
+from controller.store.port import StoreUnavailable
+from noted_time import Accepted, Hold, Note, ScaleEvent
+from tests.replicas.pair import (
+    BUCKETS,
+    end_session,
+    fills,
+    name_of,
+    replica,
+    serve,
+    shared,
+    two,
+)
+from tests.support.controllers import GivenTime, serve_for, until
+from tests.support.stored import kept
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from controller.service.controller import Controller
+    from tests.support.postgres import Server
+
+pytestmark = pytest.mark.anyio
+
+EVERY_ADVANCE = {"mark_interval_ms": 0}
+TIMEOUT_MS = 5000
+
+
+async def noted(controller: Controller, name: str, *notes: Note) -> list[Any]:
+    """Hand the notes to a stream in one request."""
+    return list(await controller.note(name, notes))
+
+
+async def lowers(controller: Controller, name: str) -> list[tuple[int, int]]:
+    """Return seq and lower of the marks that this controller shows, whoever made them."""
+    stream = await controller.stream_to_read(name)
+    return [(mark.seq, mark.lower) for mark in stream.history(None).after(0, 10_000)]
+
+
+def in_memory(controller: Controller, name: str) -> dict[str, Any]:
+    """Return what the owner of a stream remembers of its members."""
+    state = controller.stream(name)
+    writers = state.aggregator.writers()
+    return {writer: state.aggregator.record(writer) for writer in writers}
+
+
+def in_store(controller: Controller, name: str) -> dict[str, Any]:
+    """Return what is committed of the members of a stream."""
+    found = kept(controller._store, controller.stream(name).id)
+    return {member.writer: member for member in found.members}
+
+
+def left_out_in_ms(controller: Controller, name: str) -> int:
+    """Return in how many ms of the service clock the first holder is left out."""
+    decision = controller.explain(name, None).decision
+    assert isinstance(decision, Hold)
+    return decision.waiting_for[0].left_out_in_ms
+
+
+# Shares
+
+
+async def test_every_stream_is_with_one_of_two(url: str) -> None:
+    """Whoever made it: each has half of the buckets and the streams of those, and both list all."""
+    names = fills()
+    async with replica(url) as a:
+        for name in names:
+            await a.put_stream(name, {})
+        async with replica(url, "http://b") as b:
+            await shared(a, b)
+
+            here, there = a.world.names(), b.world.names()
+            assert (len(here), len(there), sorted(here + there)) == (32, 32, sorted(names))
+            assert await a.names() == await b.names() == sorted(names)
+
+
+async def test_each_knows_where_the_streams_of_the_other_are(url: str) -> None:
+    """By the URL at which that one says that it is called; its own are not elsewhere."""
+    async with two(url) as (a, b):
+        theirs = [name for name in fills() if b.has(name)]
+
+        assert {a.elsewhere(name) for name in theirs} == {"http://b"}
+        assert {b.elsewhere(name) for name in theirs} == {None}
+
+
+async def test_one_that_stops_hands_its_streams_back(url: str) -> None:
+    """The other goes on with all that was acknowledged, well before any lease is over."""
+    async with replica(url) as a:
+        async with replica(url, "http://b") as b:
+            await shared(a, b)
+            name = name_of(b)
+            await b.put_stream(name, EVERY_ADVANCE)
+            await noted(b, name, Note("w", 5, {0: 3}))
+        await until(lambda: a.has(name))
+        after = await noted(a, name, Note("w", 4), Note("w", 7))
+
+        refused, accepted = after
+        assert (refused.status, accepted, await lowers(a, name)) == (
+            "invalid_time",
+            Accepted(7),
+            [(1, 5), (2, 7)],
+        )
+
+
+async def test_a_bucket_goes_with_nothing_under_way(url: str) -> None:
+    """All that was acknowledged while buckets went is what their next owner goes on from."""
+    names = fills()[::2]
+    acknowledged = dict.fromkeys(names, 0)
+    moved: set[str] = set()
+
+    async def write(replicas: list[Controller], name: str) -> None:
+        while not (len(moved) > 8 and acknowledged[name] > 50):
+            number = acknowledged[name] + 1
+            for controller in replicas:
+                try:
+                    result = await noted(controller, name, Note("w", number, {0: number}))
+                except NotHere:
+                    moved.add(name)
+                    await asyncio.sleep(0.01)
+                else:
+                    assert result == [Accepted(number)]
+                    acknowledged[name] = number
+                    break
+
+    async with replica(url) as a:
+        for name in names:
+            await a.put_stream(name, EVERY_ADVANCE)
+        replicas = [a]
+        writing = [asyncio.create_task(write(replicas, name)) for name in names]
+        await until(lambda: min(acknowledged.values()) > 5)
+        async with replica(url, "http://b") as b:
+            replicas.append(b)
+            await asyncio.gather(*writing)
+            await shared(a, b)
+
+            found = {}
+            for name in names:
+                owner = a if a.has(name) else b
+                assert in_memory(owner, name) == in_store(owner, name)
+                chain = await lowers(owner, name)
+                assert chain == [(seq, seq) for seq in range(1, len(chain) + 1)]
+                found[name] = len(chain)
+            assert (found, len(moved) > 8) == (acknowledged, True)
+
+
+async def test_a_stream_that_is_not_here_takes_no_change(url: str) -> None:
+    """Whatever is asked of who does not have it, nothing is done; who has it does it."""
+    async with two(url) as (a, b):
+        name = name_of(b)
+        changes: list[Callable[[Controller], Awaitable[Any]]] = [
+            lambda each: each.put_stream(name, EVERY_ADVANCE),
+            lambda each: noted(each, name, Note("w", 5, {0: 3})),
+            lambda each: each.report(name, "g", "r", {0: 3}),
+            lambda each: each.offline(name, "g", "r", {0: 1}),
+            lambda each: each.scale(name, ScaleEvent({0: 9}, {1: (0,)})),
+            lambda each: each.truncate(name, {0: 3}),
+            lambda each: each.drop_stream(name),
+        ]
+        for change in changes:
+            with pytest.raises(NotHere):
+                await change(a)
+            await change(b)
+
+        assert await b.names() == []
+
+
+# Reading what another aggregates
+
+
+async def test_a_poll_is_woken_by_a_mark_of_another(url: str) -> None:
+    """Who waits at one replica hears of what the other made."""
+    async with two(url) as (a, b):
+        name = name_of(b)
+        await b.put_stream(name, EVERY_ADVANCE)
+        poll = asyncio.create_task(a.marks(name, None, after=0, limit=10, wait_ms=30_000))
+        await until(lambda: len(a._bell) == 1)
+        await noted(b, name, Note("w", 5))
+
+        async with asyncio.timeout(15):
+            found = await poll
+        assert [mark.lower for mark in found.marks] == [5]
+
+
+async def test_a_poll_goes_on_when_its_stream_goes(url: str) -> None:
+    """Who waits where a stream was gets the marks that its next owner makes."""
+    names = fills()
+    async with replica(url) as a:
+        for name in names:
+            await a.put_stream(name, EVERY_ADVANCE)
+        polls = {
+            name: asyncio.create_task(a.marks(name, None, after=0, limit=10, wait_ms=30_000))
+            for name in names
+        }
+        await until(lambda: len(a._bell) == BUCKETS)
+        async with replica(url, "http://b") as b:
+            await shared(a, b)
+            for name in names:
+                await noted(a if a.has(name) else b, name, Note("w", 5))
+
+            async with asyncio.timeout(20):
+                found = {name: (await poll).marks[0].lower for name, poll in polls.items()}
+            assert found == dict.fromkeys(names, 5)
+
+
+async def test_a_poll_goes_on_when_its_stream_comes(url: str) -> None:
+    """Who waits at one replica for the marks of another's stream gets those it makes itself."""
+    async with replica(url) as a:
+        async with replica(url, "http://b") as b:
+            await shared(a, b)
+            name = name_of(b)
+            await b.put_stream(name, EVERY_ADVANCE)
+            poll = asyncio.create_task(a.marks(name, None, after=0, limit=10, wait_ms=30_000))
+            await until(lambda: len(a._bell) == 1)
+        await until(lambda: a.has(name))
+        await noted(a, name, Note("w", 5))
+
+        async with asyncio.timeout(15):
+            found = await poll
+        assert [mark.lower for mark in found.marks] == [5]
+
+
+# Service clocks
+
+
+async def test_the_clock_of_a_bucket_goes_on_with_its_next_owner(url: str) -> None:
+    """However far apart the clocks of their machines are."""
+    here, there = GivenTime(steady=10_000), GivenTime(steady=77_000_000)
+    async with replica(url, time=here) as a:
+        await serve(a, here, 3000)
+    async with replica(url, "http://b", there) as b:
+        await serve(b, there, 2000)
+
+        assert b._store.clocks() == dict.fromkeys(range(BUCKETS), 5000)
+
+
+async def test_a_bucket_that_is_given_takes_its_clock_along(url: str) -> None:
+    """The one that comes later has served for less, but the streams that it gets have not."""
+    here, there = GivenTime(), GivenTime()
+    async with replica(url, time=here) as a:
+        await serve(a, here, 60_000)
+        async with replica(url, "http://b", there) as b:
+            await until(lambda: a._ownership._hurries)
+            serve_for(a, here, 100)
+            await until(lambda: len(a.world.clocks) == BUCKETS // 2)
+            await until(lambda: b._ownership._hurries)
+            serve_for(b, there, 100)
+            await until(lambda: len(b.world.clocks) == BUCKETS // 2)
+            await serve(b, there, 1000)
+
+            clocks = a._store.clocks()
+            assert {clocks[bucket] for bucket in b.world.clocks} == {61_100}
+
+
+async def test_time_without_an_owner_counts_for_nobody(
+    url: str, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody could have been heard between the last turn of one owner and the first of the next."""
+    monkeypatch.setattr(leases, "LEASE_MS", 60_000)
+    here, there = GivenTime(), GivenTime()
+    async with replica(url, time=here) as a:
+        await serve(a, here, 3000)
+        async with replica(url, "http://b", there) as b:
+            end_session(server, url, "http://a")  # and as its time stands, it does not notice
+            serve_for(b, there, 3_600_000)
+            await until(lambda: len(b.world.clocks) == BUCKETS)
+            await serve(b, there, 1000)
+
+            assert set(b._store.clocks().values()) == {4000}
+
+
+async def test_silence_is_measured_across_owners(url: str) -> None:
+    """Three seconds at one and two at the next are a timeout of five; not a moment less."""
+    here, there = GivenTime(), GivenTime(steady=1)
+    async with replica(url, time=here) as a:
+        await a.put_stream("s", {**EVERY_ADVANCE, "writer_timeout_ms": TIMEOUT_MS})
+        await noted(a, "s", Note("silent"), Note("w", 5))
+        await serve(a, here, 3000)
+    there.wall += 7_200_000  # the next owner comes much later
+    async with replica(url, "http://b", there) as b:
+        serve_for(b, there, 1999)
+        await asyncio.sleep(5 * service.TICK_S)
+        before = await lowers(b, "s"), left_out_in_ms(b, "s")
+        serve_for(b, there, 1)
+        await until(lambda: bool(b.stream("s").history(None).after(0, 1)))
+
+        (mark,) = b.stream("s").history(None).after(0, 10)
+        assert (before, mark.lower, mark.left_out) == (([], 1), 5, ("silent",))
+
+
+async def test_a_writer_that_was_heard_at_the_last_owner_is_not_silent(url: str) -> None:
+    """What it said there counts, though the next owner has never heard it."""
+    here, there = GivenTime(), GivenTime()
+    async with replica(url, time=here) as a:
+        await a.put_stream("s", {**EVERY_ADVANCE, "writer_timeout_ms": TIMEOUT_MS})
+        await noted(a, "s", Note("slow"), Note("w", 5))
+        await serve(a, here, 4000)
+        await noted(a, "s", Note("slow"))
+    async with replica(url, "http://b", there) as b:
+        serve_for(b, there, 4000)
+        await asyncio.sleep(5 * service.TICK_S)
+
+        assert (await lowers(b, "s"), left_out_in_ms(b, "s")) == (
+            [],
+            1000,
+        )
+
+
+# What fails
+
+
+async def test_after_a_failed_commit_memory_is_what_the_database_has(
+    url: str, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the session lives its buckets stay; nothing of the batch does, in memory or below."""
+    monkeypatch.setattr(leases, "PATIENCE_MS", 100)
+    async with replica(url) as a:
+        await a.put_stream("s", EVERY_ADVANCE)
+        await noted(a, "s", Note("w", 5, {0: 3}))
+        with server.session(url) as other, other.transaction():
+            other.execute("LOCK TABLE mark IN SHARE MODE")
+            with pytest.raises(StoreUnavailable):
+                await noted(a, "s", Note("w", 9, {0: 7}), Note("late"))
+        await until(lambda: a._committer.ready)
+
+        found = in_memory(a, "s"), await lowers(a, "s"), len(a.world.clocks)
+        assert found == (in_store(a, "s"), [(1, 5)], BUCKETS)
+        assert await noted(a, "s", Note("w", 6)) == [Accepted(6)]
+
+
+async def test_one_that_lost_its_session_begins_anew_with_its_share(
+    url: str, server: Server
+) -> None:
+    """What it was told while it did not know is refused; all that was acknowledged is kept."""
+    async with two(url) as (a, b):
+        name = name_of(a)
+        await a.put_stream(name, EVERY_ADVANCE)
+        await noted(a, name, Note("w", 5))
+        end_session(server, url, "http://a")
+        with pytest.raises((StoreUnavailable, NotHere)):
+            await noted(a, name, Note("w", 9))
+        await shared(a, b)
+        owner = a if a.has(name) else b
+
+        assert await noted(owner, name, Note("w", 6)) == [Accepted(6)]
+        assert (await lowers(owner, name), in_memory(owner, name)) == (
+            [(1, 5), (2, 6)],
+            in_store(owner, name),
+        )
+
+
+async def test_an_owner_that_does_not_know_yet_contradicts_nobody(
+    url: str, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It shows marks that are there, acknowledges nothing, and then has what the other made."""
+    monkeypatch.setattr(leases, "LEASE_MS", 60_000)
+    here = GivenTime()
+    async with replica(url, time=here) as a:
+        await a.put_stream("s", EVERY_ADVANCE)
+        await noted(a, "s", Note("w", 5))
+        async with replica(url, "http://b") as b:
+            end_session(server, url, "http://a")  # as its time stands, it does not notice
+            await until(lambda: b.has("s"))
+            await noted(b, "s", Note("w", 9))
+            stale = await lowers(a, "s")
+            with pytest.raises(StoreUnavailable):
+                await noted(a, "s", Note("w", 7))
+            await until(lambda: a._committer.ready)
+
+            assert (stale, await lowers(a, "s"), await lowers(b, "s")) == (
+                [(1, 5)],
+                [(1, 5), (2, 9)],
+                [(1, 5), (2, 9)],
+            )
+
+
+async def test_a_controller_closes_though_its_session_is_lost(url: str, server: Server) -> None:
+    """Nothing is to be given back then, and nobody is waited for."""
+    async with asyncio.timeout(20):
+        async with replica(url) as a:
+            await a.put_stream("s", {})
+            end_session(server, url, "http://a")
+        async with replica(url, "http://b") as b:
+            found = b.world.names()
+
+    assert found == ["s"]
