@@ -6,7 +6,7 @@ it had come by itself.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
@@ -32,6 +32,9 @@ MISDIRECTED = 421
 
 NOT_MINE: Answer = (MISDIRECTED, "", b"")
 
+MOST_ITEMS = 4096
+"""No frame has more: anybody may send one, and half a million tiny requests take seconds."""
+
 
 class Item(msgspec.Struct, frozen=True, array_like=True):
     """One request with notes: to which stream, what it shows to be let in, its body."""
@@ -42,7 +45,7 @@ class Item(msgspec.Struct, frozen=True, array_like=True):
 
 
 _encoder = msgspec.msgpack.Encoder()
-_items = msgspec.msgpack.Decoder(list[Item])
+_items = msgspec.msgpack.Decoder(Annotated[list[Item], msgspec.Meta(max_length=MOST_ITEMS)])
 _answers = msgspec.msgpack.Decoder(list[Answer])
 
 

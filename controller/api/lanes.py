@@ -10,7 +10,15 @@ import httpx
 import msgspec
 import structlog
 
-from controller.api.frames import MEDIA_TYPE, MISDIRECTED, PATH, Item, answers_of, frame_of
+from controller.api.frames import (
+    MEDIA_TYPE,
+    MISDIRECTED,
+    MOST_ITEMS,
+    PATH,
+    Item,
+    answers_of,
+    frame_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,7 +84,7 @@ class Lane:
 
     def _take(self) -> list[Pending]:
         size = end = 0
-        while end < len(self._waiting) and size < FRAME_BYTES:
+        while end < min(len(self._waiting), MOST_ITEMS) and size < FRAME_BYTES:
             size += len(self._waiting[end].body)
             end += 1
         frame, self._waiting = self._waiting[:end], self._waiting[end:]

@@ -1,0 +1,152 @@
+"""A replica in the test's own process; leases and the other replica are played by the test."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import msgspec
+
+from controller.aggregation.buckets import bucket_of
+from controller.api.access import Gate
+from controller.api.app import create_api
+from controller.api.frames import MEDIA_TYPE, Item
+from controller.api.front import Front
+from controller.api.relay import Relay
+from controller.service.controller import Controller
+from controller.store.memory import MemoryStore
+from controller.store.port import Leases
+from noted_time import StreamSettings
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+
+    from controller.api.notes import Answer
+    from controller.service.limits import Limits
+
+BUCKETS = 64
+OTHER = "http://other"
+MINE = frozenset(range(0, BUCKETS, 2))
+RESULTS: Answer = (200, "application/json", b'{"results":[{"status":"accepted","lower":5}]}')
+
+
+class Shared(MemoryStore):
+    """A database of which this replica has every second bucket, and another one the rest."""
+
+    local = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._clocks = dict.fromkeys(range(BUCKETS), 0)
+        self.leases = Leases(BUCKETS, MINE, dict.fromkeys(range(1, BUCKETS, 2), OTHER), 2)
+
+    def look(self) -> Leases:
+        """Return what the test says."""
+        return self.leases
+
+    def take(self, buckets: Iterable[int]) -> frozenset[int]:
+        """Take what is free."""
+        taken = self.leases.free & set(buckets)
+        mine = self.leases.mine | taken
+        self.leases = Leases(BUCKETS, mine, self.leases.others, self.leases.replicas)
+        return taken
+
+    def give(self, buckets: Iterable[int]) -> None:
+        """Let them go."""
+        mine = self.leases.mine - set(buckets)
+        self.leases = Leases(BUCKETS, mine, self.leases.others, self.leases.replicas)
+
+
+def stream_of(bucket: int) -> str:
+    """Return the name of a stream that falls into that bucket."""
+    return next(name for n in range(9999) if bucket_of(name := f"s{n}", BUCKETS) == bucket)
+
+
+HERE, THERE = stream_of(0), stream_of(1)
+"""A stream of this replica and one of the other."""
+
+
+@dataclass
+class Owner:
+    """The other replica, as a transport: what it was asked, and what it answers.
+
+    `frames` has the requests with notes as they came, `asked` all others. Each item is answered by
+    `answer`, any other request by `reply`; `trouble` is raised, one a request, before either.
+    """
+
+    frames: list[list[Item]] = field(default_factory=list)
+    asked: list[httpx.Request] = field(default_factory=list)
+    answer: Callable[[Item], Answer] = lambda _: RESULTS
+    reply: Callable[[httpx.Request], httpx.Response] = lambda _: httpx.Response(200, json={})
+    trouble: list[Exception] = field(default_factory=list)
+    before: Callable[[], Awaitable[None]] | None = None
+
+    async def __call__(self, request: httpx.Request) -> httpx.Response:
+        """Answer one request."""
+        if request.url.path != "/v1/relay":
+            self.asked.append(request)
+            self._raise()
+            return self.reply(request)
+        items = msgspec.msgpack.decode(request.content, type=list[Item])
+        self.frames.append(items)
+        if self.before is not None:
+            await self.before()
+        self._raise()
+        answers = [self.answer(item) for item in items]
+        return httpx.Response(
+            200, content=msgspec.msgpack.encode(answers), headers={"content-type": MEDIA_TYPE}
+        )
+
+    def _raise(self) -> None:
+        if self.trouble:
+            raise self.trouble.pop(0)
+
+
+@dataclass
+class Played:
+    """A client of the replica, the store that says who has what, and the other replica."""
+
+    client: httpx.AsyncClient
+    controller: Controller
+    store: Shared
+    owner: Owner
+
+    async def note(self, stream: str, *writers: str, **headers: str) -> httpx.Response:
+        """Note time 5 of these writers."""
+        notes = [{"writer": writer, "time": 5} for writer in writers or ["w"]]
+        body = {"notes": notes}
+        return await self.client.post(f"/v1/streams/{stream}/notes", json=body, headers=headers)
+
+    def now_has(self, owner: str | None, bucket: int = 1) -> None:
+        """Say that another has the bucket, or nobody."""
+        was = self.store.leases
+        others = {each: url for each, url in was.others.items() if each != bucket}
+        if owner is not None:
+            others[bucket] = owner
+        self.store.leases = Leases(BUCKETS, was.mine - {bucket}, others, was.replicas)
+        self.controller.look_again()
+
+
+@asynccontextmanager
+async def played(gate: Gate | None = None, limits: Limits | None = None) -> AsyncIterator[Played]:
+    """Serve by one replica, in which there is a stream `HERE`; `THERE` is the other's."""
+    store, owner = Shared(), Owner()
+    controller = Controller(store, limits=limits)
+    relay, gate = Relay(controller), gate or Gate()
+    await relay._client.aclose()
+    relay._client = httpx.AsyncClient(transport=httpx.MockTransport(owner))
+    api = create_api(controller, gate, relay)
+    front = httpx.ASGITransport(Front(api, controller, gate, relay), raise_app_exceptions=False)
+    async with (
+        api.router.lifespan_context(api),
+        httpx.AsyncClient(transport=front, base_url="http://this") as client,
+    ):
+        await controller.put_stream(HERE, {"mark_interval_ms": 0})
+        yield Played(client, controller, store, owner)
+
+
+def settings(**changed: Any) -> StreamSettings:  # noqa: ANN401 - any setting
+    """Return settings that mark every advance, and others as changed."""
+    return StreamSettings(**{"mark_interval_ms": 0, **changed})
