@@ -2,9 +2,10 @@
 
 Theory of operation. Callers submit *work*: a function that changes the streams in memory and notes
 in a draft what must be written. One task takes all work that is waiting, runs it in order, lets
-time advance, and commits the draft in one transaction; meanwhile the next batch gathers. A caller
-is answered after its commit, so an answer means durable, and there is no delay to tune: an idle
-controller commits at once, a busy one in larger batches.
+time advance, and commits the draft in one transaction; meanwhile the next batch gathers. Where much
+gathers it is run already, into a draft of its own, so that a large batch costs the longer of the
+two and not their sum. A caller is answered after its commit, so an answer means durable, and there
+is no delay to tune: an idle controller commits at once, a busy one in larger batches.
 
 Marks are committed in the transaction of the notes they follow from. So every note that was
 acknowledged before a mark is appended is either in that mark's transaction or in an earlier one,
@@ -13,9 +14,10 @@ and was fed to the aggregator before the mark was made.
 Memory holds the streams of this controller's buckets, which only it may change; see `ownership`.
 
 Memory is ahead of the database while a commit is under way. If the commit fails nothing of the
-batch was written: all of its callers are told so, and memory is read anew. The history that makes
-cuts tight is lost then, which loosens the next cut and never makes it unsound. The service clock is
-set back to where the batch began: writers that were told to try again could not have been heard.
+batch was written: all of its callers are told so, with those of the next, and memory is read anew.
+The history that makes cuts tight is lost then, which loosens the next cut and never makes it
+unsound. The service clock is set back to where the batch began: writers that were told to try again
+could not have been heard.
 
 A commit runs on a thread of its own, so that a slow disk or a locked file holds nobody else up. Yet
 under load the loop and that thread take the interpreter's lock from each other at every row: where
@@ -27,14 +29,13 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import structlog
 
 from controller.aggregation.draft import Draft
-from controller.aggregation.world import NotHere, World
+from controller.aggregation.world import World
+from controller.service.batches import Drafted, Job
 from controller.service.limits import Overloaded
 from controller.service.ownership import Ownership
 from controller.store.port import StoreUnavailable
@@ -59,38 +60,11 @@ QUICK_S = 0.010
 QUICK_ROWS = range(16, 257)
 """The sizes of a batch that may be: below there is no load, above no hurry."""
 
+AHEAD = 256
+"""So many notes that wait are run while the last batch is written; fewer wait for its end."""
+
 PATIENCE = Backoff(first_s=0.1, cap_s=4.0)
 """How long the database is left alone after failures in a row; by half, without chance."""
-
-
-@dataclass(slots=True)
-class Job:
-    """Work that waits for its commit; `last` work ends its batch (a stream may be made again).
-
-    `notes` is how many notes it brings.
-    """
-
-    work: Callable[[World, Draft], Any]
-    answer: asyncio.Future[Any]
-    last: bool = False
-    notes: int = 0
-    outcome: Any = None
-
-    def run(self, world: World, draft: Draft) -> None:
-        """Do the work; a refusal is its outcome, anything else is a fault of the batch."""
-        try:
-            self.outcome = self.work(world, draft)
-        except (NotedTimeError, NotHere) as refusal:
-            self.outcome = refusal
-
-    def resolve(self) -> None:
-        """Answer the caller, if it still waits."""
-        if self.answer.done():
-            return
-        if isinstance(self.outcome, Exception):
-            self.answer.set_exception(self.outcome)
-        else:
-            self.answer.set_result(self.outcome)
 
 
 class Committer:
@@ -113,6 +87,8 @@ class Committer:
         self._last_commit_s = QUICK_S
         self._queue: list[Job] = []
         self._notes_waiting = 0
+        self._next: Drafted | None = None
+        self._writing: Drafted | None = None
         self._work = asyncio.Event()
         self._waiting: dict[str, StreamState] = {}
         self._closing = False
@@ -146,7 +122,8 @@ class Committer:
         answer = asyncio.get_running_loop().create_future()
         self._queue.append(Job(work, answer, last, notes))
         self._notes_waiting += notes
-        self._work.set()
+        if self._writing is None or self._notes_waiting >= AHEAD:
+            self._work.set()
         return answer
 
     def check(self) -> None:
@@ -181,39 +158,93 @@ class Committer:
             await self._work.wait()
             await asyncio.sleep(0)  # let every request that is parsed already join this batch
             self._work.clear()
-            if self.ownership.is_due():
+            if self._writing is not None and self._writing.is_done:
+                await self._settle(self._writing)
+            if self._writing is None and self._next is None and self.ownership.is_due():
                 await self._turn_or_reload()
-            jobs = self._take()
-            await self._commit(jobs)
-            if self._queue:
-                self._work.set()
-            elif self._closing:
+            self._fill()
+            if self._writing is None:
+                await self._begin_to_write()
+            if self._closing and self._writing is None and not self._queue:
                 return
 
-    def _take(self) -> list[Job]:
+    def _fill(self) -> None:
+        """Run what waits, into the batch that is written next; not ahead of a turn that is due."""
         queue = self._queue
+        if not queue or (self._next is not None and self._next.is_closed):
+            return
+        if self._writing is not None and self.ownership.is_due():
+            return
         end = next((i + 1 for i, job in enumerate(queue) if job.last), len(queue))
         self._queue = queue[end:]
         self._notes_waiting = sum(job.notes for job in self._queue)
-        return queue[:end]
+        taken = self._open()
+        taken.run(queue[:end], self.world, self._clocks.read())
 
-    async def _commit(self, jobs: list[Job]) -> None:
-        draft = Draft.at(self._clocks.read())
+    def _open(self) -> Drafted:
+        """Return the batch that is written next."""
+        if self._next is None:
+            self._next = Drafted(Draft.at(self._clocks.read()))
+        return self._next
+
+    async def _begin_to_write(self) -> None:
+        """Let time advance and begin to write what is drafted, if it is anything."""
+        drafted, self._next = self._open(), None
+        draft = drafted.draft
+        draft.moment = self._clocks.read()
         if self._store.local:
             draft.batch.clocks = self.world.clocks_at(draft.moment)
-        try:
-            for job in jobs:
-                job.run(self.world, draft)
-            self._advance(draft)
-            if not draft.is_empty:
-                await self._write(draft.finished())
-        except Exception as fault:
-            expected = isinstance(fault, StoreUnavailable | NotedTimeError)
-            log.exception("commit_failed", error=str(fault), exc_info=not expected)
-            _answer(jobs, _told(fault))
-            await self._reload(draft.moment.service)
-        for job in jobs:
+        if drafted.fault is None:
+            try:
+                self._advance(draft)
+            except Exception as fault:  # noqa: BLE001 - memory is ahead of it, whatever it is
+                drafted.fault = fault
+        if drafted.fault is not None or draft.is_empty:
+            await self._settle(drafted)
+            return
+        self._writing = drafted
+        batch = draft.finished()
+        if self._is_quick(batch):
+            drafted.write(self._store, batch)
+            await self._settle(drafted)
+        else:
+            written = self._run_in_thread(drafted.write, self._store, batch)
+            written.add_done_callback(lambda _: self._work.set())
+
+    async def _settle(self, drafted: Drafted) -> None:
+        """Answer the callers of a batch that was written, or had nothing to write, or failed."""
+        self._writing = None
+        if self._queue or self._next is not None:
+            self._work.set()
+        if drafted.is_done and drafted.fault is None:
+            self._publish(drafted)
+        if drafted.fault is not None:
+            await self._give_up(drafted, drafted.fault)
+        for job in drafted.jobs:
             job.resolve()
+
+    async def _give_up(self, drafted: Drafted, fault: Exception) -> None:
+        """Tell everybody whose work is in memory alone that nothing of it was written."""
+        expected = isinstance(fault, StoreUnavailable | NotedTimeError)
+        self._metrics.failed_commits.inc()
+        log.error("commit_failed", error=str(fault), exc_info=None if expected else fault)
+        lost, self._next = [drafted, self._next], None
+        for each in lost:
+            _answer(each.jobs if each else [], _told(fault))
+        await self._reload(drafted.began_ms)
+
+    def _publish(self, drafted: Drafted) -> None:
+        batch = drafted.draft.batch
+        self._failures = 0
+        self._last_commit_s = drafted.took_s
+        self._metrics.committed(batch, drafted.took_s)
+        try:
+            self.world.publish(batch)
+        except Exception as fault:  # noqa: BLE001 - memory is not what was written, whatever it is
+            drafted.fault = fault
+            return
+        for stream_id in {appended.stream_id for appended in batch.marks} | set(batch.dropped):
+            self._bell.ring(stream_id)
 
     def _advance(self, draft: Draft) -> None:
         streams = {stream.id: stream for stream in draft.streams()} | self._waiting
@@ -229,17 +260,6 @@ class Committer:
         if waits:
             asyncio.get_running_loop().call_later(min(waits) / 1000, self._work.set)
 
-    async def _write(self, batch: Batch) -> None:
-        with self._metrics.commit(batch):
-            if self._is_quick(batch):
-                self._timed_commit(batch)
-            else:
-                await self._in_thread(self._timed_commit, batch)
-        self._failures = 0
-        self.world.publish(batch)
-        for stream_id in {appended.stream_id for appended in batch.marks} | set(batch.dropped):
-            self._bell.ring(stream_id)
-
     def _is_quick(self, batch: Batch) -> bool:
         """Whether the loop may wait for this commit; the store has one caller at a time."""
         return (
@@ -248,13 +268,6 @@ class Committer:
             and self._last_commit_s < QUICK_S
             and not self._in_use
         )
-
-    def _timed_commit(self, batch: Batch) -> None:
-        begun = perf_counter()
-        try:
-            self._store.commit(batch)
-        finally:
-            self._last_commit_s = perf_counter() - begun
 
     async def _turn(self, known: Mapping[int, int] | None = None) -> None:
         taken = await self.ownership.turn(self.world, known)
@@ -297,11 +310,20 @@ class Committer:
                 return
 
     async def _in_thread(self, call: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401 - passes on what it is given
+        return await self._run_in_thread(call, *arguments)
+
+    def _run_in_thread(
+        self,
+        call: Callable[..., Any],
+        *arguments: Any,  # noqa: ANN401 - as above
+    ) -> asyncio.Future[Any]:
         self._in_use += 1
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self._thread, call, *arguments)
-        finally:
-            self._in_use -= 1
+        done = asyncio.get_running_loop().run_in_executor(self._thread, call, *arguments)
+        done.add_done_callback(self._count_down)
+        return done
+
+    def _count_down(self, _: object) -> None:
+        self._in_use -= 1
 
 
 def _answer(jobs: list[Job], outcome: Exception) -> None:

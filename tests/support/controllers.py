@@ -127,6 +127,8 @@ async def running(store: Store, time: GivenTime | None = None) -> AsyncIterator[
     try:
         yield controller
     finally:
+        if isinstance(store, Watched):
+            store.watch.open.set()  # or a test that fails would never end
         await controller.close()
 
 
