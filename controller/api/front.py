@@ -31,6 +31,7 @@ MAX_BODY = 1024 * 1024
 MAX_FRAME = 3 * MAX_BODY
 PREFIX, SUFFIX = "/v1/streams/", "/notes"
 SLASHES = 4
+NO_CONTENT = 204
 
 
 class Front:
@@ -204,6 +205,8 @@ async def _send(answer: Answer, send: Send) -> None:
 async def _send_parts(
     status: int, headers: list[tuple[bytes, bytes]], body: bytes, send: Send
 ) -> None:
-    whole = [*headers, (b"content-length", str(len(body)).encode())]
+    whole = list(headers)
+    if status != NO_CONTENT:  # which must not name a length
+        whole.append((b"content-length", str(len(body)).encode()))
     await send({"type": "http.response.start", "status": status, "headers": whole})
     await send({"type": "http.response.body", "body": body})

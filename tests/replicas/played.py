@@ -110,6 +110,7 @@ class Played:
 
     client: httpx.AsyncClient
     controller: Controller
+    relay: Relay
     store: Shared
     owner: Owner
 
@@ -119,13 +120,13 @@ class Played:
         body = {"notes": notes}
         return await self.client.post(f"/v1/streams/{stream}/notes", json=body, headers=headers)
 
-    def now_has(self, owner: str | None, bucket: int = 1) -> None:
-        """Say that another has the bucket, or nobody."""
+    def now_has(self, owner: str | None, *, replicas: int = 2, bucket: int = 1) -> None:
+        """Say that another has the bucket, or nobody, and how many live."""
         was = self.store.leases
         others = {each: url for each, url in was.others.items() if each != bucket}
         if owner is not None:
             others[bucket] = owner
-        self.store.leases = Leases(BUCKETS, was.mine - {bucket}, others, was.replicas)
+        self.store.leases = Leases(BUCKETS, was.mine, others, replicas)
         self.controller.look_again()
 
 
@@ -144,7 +145,7 @@ async def played(gate: Gate | None = None, limits: Limits | None = None) -> Asyn
         httpx.AsyncClient(transport=front, base_url="http://this") as client,
     ):
         await controller.put_stream(HERE, {"mark_interval_ms": 0})
-        yield Played(client, controller, store, owner)
+        yield Played(client, controller, relay, store, owner)
 
 
 def settings(**changed: Any) -> StreamSettings:  # noqa: ANN401 - any setting
