@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import httpx
 
@@ -24,8 +24,16 @@ PATIENCE_S = 90.0
 ROAMS = 0.05
 """How often a caller leaves a replica that answers well, so that each replica has callers."""
 
-DOCUMENTED = range(502, 505)
+DOCUMENTED = (502, 503, 504)
 """What of 5xx may be answered; 500 is an error that nobody thought of."""
+
+
+class Try(NamedTuple):
+    """A call that was not answered: when that was clear, by whom, and what came instead."""
+
+    at: float
+    url: str
+    what: str
 
 
 class NobodyAnswersError(Exception):
@@ -51,21 +59,25 @@ class Caller:
         self._history = history
         self._chance = chance
         self._at = chance.randrange(len(urls))
-        self.tries = 0
+        self.tries: list[Try] = []
+
+    @property
+    def url(self) -> str:
+        """The replica that is asked next."""
+        return self._urls[self._at]
 
     async def call(
         self, method: str, path: str, *, wait_s: float = 0.0, **arguments: object
     ) -> Json:
-        """Return the body of the first answer that is one; `tries` says how many calls it took.
+        """Return the body of the first answer that is one; `tries` says what came before.
 
         Raises `NobodyAnswersError`.
         """
         if self._chance.random() < ROAMS:
             self._at = self._chance.randrange(len(self._urls))
         until = now() + PATIENCE_S
-        self.tries = 0
+        self.tries = []
         while now() < until:
-            self.tries += 1
             body = await self._try(method, path, wait_s + ANSWER_S, arguments)
             if body is not None:
                 return body
@@ -75,20 +87,24 @@ class Caller:
 
     async def _try(self, method: str, path: str, wait_s: float, arguments: Any) -> Json | None:  # noqa: ANN401 - whatever httpx takes
         """Ask the replica at hand once; `None` where it gives no answer to go on with."""
-        url = f"{self._urls[self._at]}{path}"
+        url = f"{self.url}{path}"
         try:
             answer = await self._http.request(method, url, timeout=wait_s, **arguments)
         except httpx.TransportError as error:
-            self._history.counts[f"no answer: {type(error).__name__}"] += 1
+            self._failed(type(error).__name__)
             return None
         if answer.is_success:
             body: Json = answer.json()
             return body
-        told = answer.text[:300]
-        self._history.counts[f"no answer: {answer.status_code} {_code(answer)}"] += 1
         if answer.status_code != httpx.codes.CONFLICT and answer.status_code not in DOCUMENTED:
-            self._history.broke("answers", path, f"{method} {answer.status_code} {told}")
+            told = f"{method} {answer.status_code} {answer.text[:300]}"
+            self._history.broke("answers", path, told)
+        self._failed(f"{answer.status_code} {_code(answer)}")
         return None
+
+    def _failed(self, what: str) -> None:
+        self._history.counts[f"no answer: {what}"] += 1
+        self.tries.append(Try(now(), self.url, what))
 
 
 def _code(answer: httpx.Response) -> str:

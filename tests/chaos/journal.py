@@ -18,7 +18,7 @@ _encode = msgspec.json.Encoder().encode
 class Journal:
     """Writes the notes while they are made, as there are too many to remember them.
 
-    Each is told twice: when it is first sent, and when it is answered.
+    Each is told twice: when it is first sent, and when it is answered, with all tries before.
     """
 
     def __init__(self, directory: Path) -> None:

@@ -69,8 +69,9 @@ class Writing:
             "POST", f"/v1/streams/{stream.name}/notes", json={"notes": notes}
         )
         results = answer["results"]
-        self._journal.note(answered=now(), stream=stream.name, tries=caller.tries, results=results)
-        self._history.counts["notes retried"] += len(notes) if caller.tries > 1 else 0
+        by = {"by": caller.url, "tries": caller.tries}
+        self._journal.note(answered=now(), stream=stream.name, results=results, **by)
+        self._history.counts["notes retried"] += len(notes) if caller.tries else 0
         for (writer, note), result in zip(asked, results, strict=True):
             self._heard(stream, writer, note, result, lowers[note["key"]])
 
