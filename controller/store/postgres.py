@@ -167,9 +167,9 @@ class PostgresStore(SqlStore):
             asking.execute(_LAST_SEQS, [list(column) for column in zip(*chains, strict=True)])
             return {(stream_id, key): seq or 0 for stream_id, key, seq in asking}
 
-    def _rows(self, query: Executable) -> Iterator[Any]:
+    def _many_rows(self, query: Executable) -> Iterator[Any]:
         """Yield the rows, telling the server now and then that the controller lives."""
-        for number, row in enumerate(super()._rows(query)):
+        for number, row in enumerate(super()._many_rows(query)):
             if number % ROWS_AT_A_TIME == 0:
                 with self._border():
                     self._session.renew()
@@ -227,7 +227,7 @@ def postgres_engine(url: str) -> Engine:
         url_of(url),
         paramstyle="format",
         connect_args=CONNECT,
-        pool_size=1,
+        pool_size=2,
         pool_pre_ping=True,
         hide_parameters=True,
     )

@@ -14,7 +14,7 @@ from controller.store.schema import mark, member, reader, scale, stream
 from noted_time import Conflict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from sqlalchemy import Engine, Executable, Select, Table
 
@@ -38,7 +38,7 @@ class SqlReading:
 
     def stream(self, name: str) -> StreamRecord | None:
         """Return the stream of that name, `None` where there is none."""
-        found = list(self._rows(select(stream).where(stream.c.name == name)))
+        found = self._rows(select(stream).where(stream.c.name == name))
         return rows.stream_of(found[0]) if found else None
 
     def scales(self, stream_id: str) -> list[ScaleEvent]:
@@ -49,18 +49,18 @@ class SqlReading:
     def members(self, stream_id: str) -> Iterator[MemberRecord]:
         """Yield the members of a stream in the order of their names."""
         columns = select(*member.c[1:]).order_by(member.c.writer)
-        return map(rows.member_of, self._rows(_of(columns, member, stream_id)))
+        return map(rows.member_of, self._many_rows(_of(columns, member, stream_id)))
 
     def marks(self, stream_id: str, key: str, after: int = 0) -> Iterator[AppendedMark]:
         """Yield the marks of (stream, key) with a seq above `after` in the order of their seq."""
         later = mark.c.key == key, mark.c.seq > after
         chain = select(mark).where(*later).order_by(mark.c.seq)
-        return map(rows.mark_of, self._rows(_of(chain, mark, stream_id)))
+        return map(rows.mark_of, self._many_rows(_of(chain, mark, stream_id)))
 
     def last_mark(self, stream_id: str, key: str) -> AppendedMark | None:
         """Return the last mark of (stream, key), `None` where there is none."""
         last = select(mark).where(mark.c.key == key).order_by(mark.c.seq.desc()).limit(1)
-        found = list(self._rows(_of(last, mark, stream_id)))
+        found = self._rows(_of(last, mark, stream_id))
         return rows.mark_of(found[0]) if found else None
 
     def readers(self, stream_id: str) -> list[ReaderRecord]:
@@ -73,13 +73,16 @@ class SqlReading:
         self._closed = True
         self._reading.dispose()
 
-    def _rows(self, query: Executable) -> Iterator[Any]:
+    def _rows(self, query: Executable) -> Sequence[Any]:
+        """Return few rows: to stream them would take a turn with the server more."""
+        with self._border(), self._reading.connect() as connection:
+            return connection.execute(query).fetchall()
+
+    def _many_rows(self, query: Executable) -> Iterator[Any]:
+        """Yield the rows as they come, however many there are."""
         with self._border(), self._reading.connect() as connection:
             streamed = connection.execution_options(yield_per=ROWS_AT_A_TIME)
-            with streamed.execute(
-                query
-            ) as found:  # closed with who reads no further
-                yield from found
+            yield from streamed.execute(query)
 
     @contextmanager
     def _border(self) -> Iterator[None]:
