@@ -7,12 +7,15 @@ import shutil
 import signal
 import sqlite3
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from controller.store.port import Batch, StoreUnavailable
-from controller.store.sqlite import SqliteStore
+from controller.store.sqlite import MANY, SqliteStore
+from noted_time import Conflict
+from noted_time.cut import MAX_INT64, MIN_INT64
 from noted_time.errors import MarkConflict
 from tests.support.stored import mark, member, of_one_stream, seqs, stream
 
@@ -26,6 +29,38 @@ def store(database: Path) -> Iterator[SqliteStore]:
     """A store in a file, which waits for a lock but a moment."""
     with closing(SqliteStore(database, busy_ms=20)) as made:
         yield made
+
+
+@pytest.mark.parametrize("count", [MANY - 1, MANY], ids=["each", "at once"])
+def test_a_batch_of_any_size_is_given_back(store: SqliteStore, count: int) -> None:
+    """Whatever characters and numbers its members have, new ones and ones that are there."""
+    odd = [member("tab\t"), member('quo"te'), member("back\\slash"), member("✈")]
+    ends = {0: MAX_INT64}, {"default": MIN_INT64, "a.b": MAX_INT64}
+    odd.append(member("ends")._replace(left_out=True, position=ends[0], times=ends[1]))
+    odd.append(member("late")._replace(noted_at=MAX_INT64, since=0, max_times=ends[1]))
+    members = [*odd, *(member(f"writer-{n:05}") for n in range(count - len(odd)))]
+    store.commit(replace(of_one_stream(), members=[("id-1", each) for each in members]))
+    later = [each._replace(state="left") for each in members]
+
+    store.commit(Batch({0: 2}, members=[("id-1", each) for each in later], marks=[mark(1)]))
+
+    by_name = sorted(later, key=lambda each: each.writer)
+    assert (list(store.members("id-1")), seqs(store)) == (by_name, [1])
+
+
+@pytest.mark.parametrize("count", [MANY - 1, MANY], ids=["each", "at once"])
+def test_of_many_members_with_one_of_no_stream_none_is_written(
+    store: SqliteStore, count: int
+) -> None:
+    """The batch is a conflict as a whole, and the next one is taken."""
+    store.commit(of_one_stream())
+    members = [("id-1", member(f"writer-{n}")) for n in range(count - 1)]
+    with pytest.raises(Conflict):
+        store.commit(Batch({0: 2}, members=[*members, ("id-9", member())]))
+
+    store.commit(Batch({0: 3}, members=[("id-1", member())]))
+
+    assert (store.clocks()[0], list(store.members("id-1"))) == (3, [member()])
 
 
 @contextmanager
