@@ -1,0 +1,103 @@
+"""Replicas in processes of their own: which of them has a stream, and how they are asked."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import httpx
+
+from controller.aggregation.buckets import bucket_of
+from tests.support.scrapes import samples
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.support.processes import ServeProcess
+
+BUCKETS = 64
+PATIENCE_S = 30.0
+ONLY_HERE = {"noted-time-relayed": "1"}
+"""A request with this header is answered by who has the stream, and refused by anybody else."""
+
+HTTP = httpx.Client(timeout=20, limits=httpx.Limits(max_keepalive_connections=0))
+"""A client of all replicas, which are ended now and then: it keeps no connection."""
+
+Json = dict[str, Any]
+
+
+def shared(*replicas: ServeProcess, patience_s: float = PATIENCE_S) -> None:
+    """Wait until these, and nobody else, have all buckets, evenly, and know it of each other."""
+    fair = -(-BUCKETS // len(replicas))
+
+    def are_even() -> bool:
+        counts = [buckets(each) for each in replicas]
+        mine = [each.get("this", 0) for each in counts]
+        known = all(each.get("this", 0) + each.get("other", 0) == BUCKETS for each in counts)
+        return known and sum(mine) == BUCKETS and max(mine) <= fair
+
+    seconds_until(are_even, patience_s)
+
+
+def buckets(replica: ServeProcess) -> dict[str, float]:
+    """Return how many buckets are its own, another's, nobody's, as it sees them."""
+    text = HTTP.get(f"{replica.url}/metrics").text
+    return {owner: count for (owner,), count in samples(text, "noted_time_buckets").items()}
+
+
+def seconds_until(holds: Callable[[], bool], patience_s: float = PATIENCE_S) -> float:
+    """Wait until it holds; returns how long that took."""
+    begun = time.monotonic()
+    while not holds():
+        assert time.monotonic() - begun < patience_s
+        time.sleep(0.02)
+    return time.monotonic() - begun
+
+
+def has(replica: ServeProcess, stream: str) -> bool:
+    """Whether the replica has the bucket of that stream, whether there is one or not."""
+    answer = HTTP.get(f"{replica.url}/v1/streams/{stream}/explain", headers=ONLY_HERE)
+    return answer.status_code in {200, 404}
+
+
+def stream_of(replica: ServeProcess, prefix: str = "s") -> str:
+    """Return the name of a stream that falls into a bucket of the replica."""
+    seen: set[int] = set()
+    for number in range(10 * BUCKETS):
+        name = f"{prefix}-{number}"
+        if bucket_of(name, BUCKETS) not in seen and has(replica, name):
+            return name
+        seen.add(bucket_of(name, BUCKETS))
+    message = "the replica has no bucket"
+    raise AssertionError(message)
+
+
+def make(replica: ServeProcess, stream: str, **settings: Any) -> str:  # noqa: ANN401 - any setting
+    """Make a stream that marks every advance, unless the settings say otherwise."""
+    body = {"mark_interval_ms": 0, **settings}
+    answer = HTTP.put(f"{replica.url}/v1/streams/{stream}", json=body)
+    assert answer.status_code in {200, 201}, answer.text
+    return str(answer.json()["id"])
+
+
+def note(replica: ServeProcess, stream: str, noted: int | None, writer: str = "w") -> int:
+    """Note a time at ten times its offset, or join; returns the status of the answer."""
+    said: Json = {"writer": writer}
+    if noted is not None:
+        said |= {"time": noted, "position": {"0": 10 * noted}}
+    url = f"{replica.url}/v1/streams/{stream}/notes"
+    return HTTP.post(url, json={"notes": [said]}).status_code
+
+
+def lowers(replica: ServeProcess, stream: str) -> list[tuple[int, int]]:
+    """Return seq and lower of the marks that the replica shows."""
+    answer = HTTP.get(f"{replica.url}/v1/streams/{stream}/marks").raise_for_status()
+    return [(mark["seq"], mark["lower"]) for mark in answer.json()["marks"]]
+
+
+def status(replica: ServeProcess, path: str) -> int:
+    """Return the status of a GET, 0 where nobody answers."""
+    with suppress(httpx.TransportError):
+        return HTTP.get(f"{replica.url}{path}").status_code
+    return 0
