@@ -6,7 +6,6 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import httpx
 import msgspec
 import structlog
 
@@ -22,6 +21,8 @@ from controller.api.frames import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    import httpx
 
     from controller.api.access import Call
     from controller.api.notes import Answer
@@ -93,7 +94,7 @@ class Lane:
     async def _carry(self, frame: list[Pending]) -> None:
         try:
             answers = await self._ask(frame)
-        except (httpx.HTTPError, msgspec.DecodeError) as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, nobody may wait for ever
             self._complain(error)
             self._back(frame)
             return

@@ -167,7 +167,7 @@ class Relay:
                 content=body,
                 headers=[*headers, (HEADER, b"1")],
             )
-        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.InvalidURL) as error:
             log.warning("relay_failed", url=url, error=repr(error))
             self._controller.look_again()
             return None

@@ -10,6 +10,7 @@ from signal import SIGTERM, signal
 from socket import AF_INET, AF_INET6, SO_REUSEADDR, SOL_SOCKET, getfqdn, socket
 from typing import TYPE_CHECKING, NoReturn
 
+import httpx
 import structlog
 import uvicorn
 
@@ -83,7 +84,9 @@ def serve(controller: Controller, gate: Gate, place: Place, advertise: str | Non
     """Serve until SIGTERM or SIGINT; every request that was taken is answered.
 
     Other controllers on the database find this one at `advertise`, by default where it listens.
+    Raises `Rejected`.
     """
+    called = None if advertise is None else to_call(advertise)
     relay = Relay(controller)
     # What is loaded stays: without this a full collection over 100,000 members stops
     # everything for 160 ms.
@@ -109,9 +112,25 @@ def serve(controller: Controller, gate: Gate, place: Place, advertise: str | Non
     # uvicorn hands the signal on once it has shut down: to us, so that this was no death by signal.
     signal(SIGTERM, _leave)
     listening = _bound(place)
-    controller.called_at(advertise or _advertised(config, listening))
+    controller.called_at(called or _advertised(config, listening))
     with suppress(KeyboardInterrupt):
         Server(config, controller).run([listening])
+
+
+def to_call(url: str) -> str:
+    """Return a URL to which paths can be added, by which others call; raises `Rejected`.
+
+    >>> to_call("https://replica-1.internal:7464/")
+    'https://replica-1.internal:7464'
+    """
+    try:
+        parts = httpx.URL(url)
+    except httpx.InvalidURL as error:
+        raise Rejected(f"--advertise {url!r} is no URL: {error}") from error
+    whole = parts.scheme in {"http", "https"} and parts.host
+    if not whole or parts.query or parts.fragment or parts.userinfo:
+        raise Rejected(f"--advertise {url!r} is not like http://host:port")
+    return url.rstrip("/")
 
 
 def _bound(place: Place) -> socket:

@@ -10,8 +10,10 @@ import pytest
 from controller.api import relay
 from controller.api.frames import MOST_ITEMS, NOT_MINE
 from controller.api.lanes import FRAME_BYTES, FRAMES_AT_ONCE
+from controller.api.server import to_call
 from controller.service.limits import Limits
 from controller.store.port import Batch, StreamRecord
+from noted_time import Rejected
 from tests.replicas.played import HERE, OTHER, RESULTS, THERE, Played, played, settings
 from tests.support.controllers import until
 from tests.support.gates import Guarded
@@ -413,6 +415,55 @@ async def test_a_request_for_an_owner_that_is_away_is_told_in_the_end(this: Play
     answer = await this.client.get(f"/v1/streams/{THERE}/writers")
 
     assert (problem(answer)[:2], answer.headers["retry-after"]) == ((503, "no_owner"), "1")
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("url", ["http://[::1", "http://other:x", "http://other:99999"])
+async def test_an_owner_whose_url_cannot_be_read_is_as_good_as_none(this: Played, url: str) -> None:
+    """Whoever let it in: callers are told in the end, and none hangs for ever."""
+    this.owner.trouble = [OverflowError("port must be 0-65535")] * 1000
+    this.now_has(url)
+    await until(lambda: this.controller.elsewhere(THERE) == url)
+    answer = await this.note(THERE)
+
+    assert problem(answer)[:2] == (503, "no_owner")
+
+
+@pytest.mark.parametrize(
+    ("url", "called"),
+    [
+        ("http://replica-1:7464", "http://replica-1:7464"),
+        ("https://replica-1/", "https://replica-1"),
+        ("http://[::1]:7464", "http://[::1]:7464"),
+        ("http://gateway/replica-1/", "http://gateway/replica-1"),
+    ],
+)
+def test_others_call_by_the_url_that_is_advertised(url: str, called: str) -> None:
+    """A slash at its end is left out, where paths are added."""
+    assert to_call(url) == called
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "replica-1",
+        "replica-1:7464",
+        "ftp://replica-1",
+        "http://",
+        "http:///v1",
+        "http://[::1",
+        "http://replica-1:port",
+        "http://replica-1?x=1",
+        "http://replica-1#x",
+        "http://user:secret@replica-1",
+        "http://replica-1\n:7464",
+    ],
+)
+def test_what_nobody_could_call_is_not_advertised(url: str) -> None:
+    """It is refused with a sentence, before anything is served."""
+    with pytest.raises(Rejected, match="--advertise"):
+        to_call(url)
 
 
 @pytest.mark.parametrize(
