@@ -69,6 +69,10 @@ class World:
             raise UnknownStream(name)
         return found
 
+    def shows(self, stream: StreamState) -> bool:
+        """Whether this very stream is here still: not removed, nor made again, nor given away."""
+        return self._by_id.get(stream.id) is stream
+
     def add(self, stream: StreamState) -> None:
         """Take a stream in, of a bucket that is here."""
         stream.clock_ahead = self.clocks[self.bucket_of(stream.record.name)]

@@ -251,7 +251,7 @@ class Committer:
         self._waiting = {}
         waits = []
         for stream in streams.values():
-            if self.world.find(stream.record.name) is not stream:
+            if not self.world.shows(stream):
                 continue
             wait = stream.advance_due(draft)
             if wait is not None:
