@@ -68,7 +68,7 @@ async def crash_database(arena: Arena) -> None:
 
 async def lose_database(arena: Arena) -> None:
     """Kill PostgreSQL, and leave it away for longer than the writer timeout."""
-    away_s = WRITER_TIMEOUT_S + arena.chance.uniform(1.0, 3.0)
+    away_s = WRITER_TIMEOUT_S + arena.chance.uniform(0.5, 2.0)
     await _restart_database(arena, signal.SIGKILL, away_s)
 
 

@@ -24,8 +24,8 @@ READY_S = 0.5
 class Replica:
     """A `serve` process that may be started any number of times; callers keep its `url`.
 
-    It reaches the database, and its callers reach it, through a link each. Who makes it fail holds
-    `busy`.
+    It reaches the database, and callers and other replicas reach it, through a link each. Who makes
+    it fail holds `busy`.
     """
 
     def __init__(self, name: str, directory: Path, server: Server, database: str) -> None:
@@ -71,7 +71,7 @@ class Replica:
         through = self._server.url(self._database_name, port=self.database.port)
         self._process = process = ServeProcess(
             self._directory,
-            *("--database", through),
+            *("--database", through, "--advertise", self.url),
             module="tests.chaos.shifted",
             WALL_CLOCK_AHEAD_MS=str(ahead_ms),
         )

@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.acceptance, pytest.mark.anyio]
         ("half-open",),
         ("stall",),
         ("lost-answers",),
-        ("clocks", "kill-owner"),
+        ("clocks",),
         ("empty-start",),
     ],
     ids=" and ".join,
