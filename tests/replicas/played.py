@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -19,12 +21,14 @@ from controller.service.controller import Controller
 from controller.store.memory import MemoryStore
 from controller.store.port import Leases
 from noted_time import StreamSettings
+from tests.support.controllers import until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 
     from controller.api.notes import Answer
     from controller.service.limits import Limits
+    from controller.store.port import Batch
 
 BUCKETS = 64
 OTHER = "http://other"
@@ -41,6 +45,15 @@ class Shared(MemoryStore):
         super().__init__()
         self._clocks = dict.fromkeys(range(BUCKETS), 0)
         self.leases = Leases(BUCKETS, MINE, dict.fromkeys(range(1, BUCKETS, 2), OTHER), 2)
+        self.open = threading.Event()
+        self.open.set()
+        self.commits = 0
+
+    def commit(self, batch: Batch) -> None:
+        """Wait while the test holds the database up."""
+        self.commits += 1
+        assert self.open.wait(20)
+        super().commit(batch)
 
     def look(self) -> Leases:
         """Return what the test says."""
@@ -128,6 +141,22 @@ class Played:
             others[bucket] = owner
         self.store.leases = Leases(BUCKETS, was.mine, others, replicas)
         self.controller.look_again()
+
+    async def lose(self, *asked: Callable[[], Coroutine[Any, Any, httpx.Response]]) -> list[Any]:
+        """Lose bucket 0 to the other while these requests wait for a commit; return answers."""
+        self.store.open.clear()
+        before = self.store.commits
+        held_up = asyncio.create_task(self.controller.put_stream(HERE, {}))
+        await until(lambda: self.store.commits > before)
+        waiting = [asyncio.create_task(each()) for each in asked]
+        await until(lambda: self.controller._committer.depth >= len(asked))
+        was = self.store.leases
+        self.store.leases = Leases(BUCKETS, was.mine - {0}, {**was.others, 0: OTHER}, was.replicas)
+        self.controller.look_again()
+        await until(self.controller._ownership.is_due)  # so that the next batch begins with a turn
+        self.store.open.set()
+        await asyncio.wait([held_up])
+        return list(await asyncio.gather(*waiting))
 
 
 @asynccontextmanager

@@ -7,6 +7,7 @@ import json
 import re
 import socket
 import subprocess
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,6 +17,7 @@ import pytest
 
 from controller.api.frames import MEDIA_TYPE, NOT_MINE, Item, answers_of, frame_of
 from controller.api.front import MAX_FRAME
+from controller.store.leases import LEASE_MS
 from reader_client import ReaderClient
 from tests.replicas.served import (
     HTTP,
@@ -384,16 +386,16 @@ def test_unusual_requests_are_relayed_alike(
 
 
 def test_who_hangs_up_takes_nobody_along(other: ServeProcess, name: str) -> None:
-    """Notes of callers that are gone before the answer are taken, and others are answered."""
+    """Of callers that are gone before the answer the notes may be taken; all others' are."""
     for n in range(20):
         with socket.create_connection(("127.0.0.1", other.port), timeout=20) as connection:
             body = b'{"notes":[{"writer":"gone-%d"}]}' % n
             connection.sendall(posted(name, body=body))
-    answered = note(other, name, 5)
-    url = f"{other.url}/v1/streams/{name}/writers"
-    seconds_until(lambda: len(HTTP.get(url).json()["writers"]) == 21)
+            answered = note(other, name, 5, f"stays-{n}")
+            assert answered == 200
+    rows = HTTP.get(f"{other.url}/v1/streams/{name}/writers").json()["writers"]
 
-    assert answered == 200
+    assert {f"stays-{n}" for n in range(20)} <= {row["writer"] for row in rows}
 
 
 def test_frames_are_taken_at_the_door(owner: ServeProcess, other: ServeProcess, name: str) -> None:
@@ -424,6 +426,27 @@ def test_who_says_that_it_was_relayed_is_not_relayed(other: ServeProcess, name: 
     answer = HTTP.delete(f"{other.url}/v1/streams/{name}", headers=headers)
 
     assert (answer.status_code, lowers(other, name)) == (421, [])
+
+
+def test_two_that_start_at_once_on_an_empty_database_both_serve(two: Two) -> None:
+    """One makes the tables, both are ready."""
+    assert [HTTP.get(f"{each.url}/readyz").status_code for each in two] == [200, 200]
+
+
+def test_once_all_is_shared_no_bucket_moves(two: Two) -> None:
+    """Without a note from anybody leases are renewed, beyond the time after which they end."""
+    before = moves(two)
+    time.sleep(1.1 * LEASE_MS / 1000)
+
+    assert moves(two) == before
+
+
+def moves(two: Two) -> list[list[str]]:
+    """Return what each has logged of buckets that came and went."""
+    return [
+        [line["event"] for line in each.log() if line["event"].startswith("buckets_")]
+        for each in two
+    ]
 
 
 def test_each_shows_whose_the_buckets_are(two: Two) -> None:

@@ -1,0 +1,10 @@
+"""`python -m controller` that holds requests without an owner for a second, not for eight."""
+
+from __future__ import annotations
+
+from controller.api import relay
+from controller.cli import main
+
+if __name__ == "__main__":
+    relay.HOLD_S = 1.0
+    main()
