@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from controller.api.rights import Need
     from controller.service.controller import Controller
     from controller.service.keyring import Holder
+
+PASSED_OVER_S = 0.1
+"""How long it takes at most to find out that a sender hung up."""
 
 MAX_BODY = 1024 * 1024
 MAX_FRAME = 3 * MAX_BODY
@@ -65,6 +69,20 @@ class Front:
             send = _audited(send, need, asked, holder)
         await self._serve(scope, receive, send, Call("", holder, asked.remote))
 
+    async def _is_passed_over(self, receive: Receive) -> bool:
+        """Whether the request is old: this process was paused, and the sender hung up meanwhile.
+
+        It may have sent the same elsewhere since, and then something newer.
+        """
+        if not self._controller.is_waking():
+            return False
+        try:
+            async with asyncio.timeout(PASSED_OVER_S):
+                message = await receive()
+        except TimeoutError:
+            return False
+        return bool(message["type"] == "http.disconnect")
+
     async def _serve(self, scope: Scope, receive: Receive, send: Send, call: Call) -> None:
         if scope["path"] == frames.PATH:
             await self._take_frame(scope, receive, send)
@@ -77,6 +95,8 @@ class Front:
                 return
             if whole is None:
                 await _send(too_large(), send)
+                return
+            if await self._is_passed_over(receive):
                 return
             body, receive = whole, _replaying(whole, receive)
         stream = goes_elsewhere(scope["method"], scope["path"])
@@ -117,6 +137,8 @@ class Front:
         try:
             frame = await read_body(receive, MAX_FRAME)
         except ClientDisconnect:
+            return
+        if await self._is_passed_over(receive):
             return
         if frame is None:
             await _send(too_large(MAX_FRAME), send)

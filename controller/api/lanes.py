@@ -79,11 +79,15 @@ class Lane:
             task.add_done_callback(self.tasks.discard)
 
     async def _run(self) -> None:
-        await asyncio.sleep(0)  # let every request that is parsed already join this frame
         while self._waiting:
-            await self._carry(self._take())
+            await asyncio.sleep(0)  # let who is here already join the frame, or hang up
+            frame = self._take()
+            if frame:
+                await self._carry(frame)
 
     def _take(self) -> list[Pending]:
+        """Return the next frame, without the requests of callers that went away."""
+        self._waiting = [each for each in self._waiting if not each.answer.cancelled()]
         size = end = 0
         while end < min(len(self._waiting), MOST_ITEMS) and size < FRAME_BYTES:
             size += len(self._waiting[end].body)

@@ -16,7 +16,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from controller.aggregation.world import NotHere
 from controller.api.access import ANYBODY, NOBODY, Asked, Call, Gate, NotLetIn
-from controller.api.front import MAX_BODY, PREFIX, SUFFIX, too_large
+from controller.api.front import MAX_BODY, PASSED_OVER_S, PREFIX, SUFFIX, too_large
 from controller.api.notes import Answer, answer_of, plain, refusal, submit_notes
 from controller.api.problems import HEADERS, MEDIA_TYPE
 from controller.api.relay import Relay
@@ -56,6 +56,7 @@ class NotesCycle:
         "keep_alive",
         "more_body",
         "response_complete",
+        "under_way",
     )
 
     def __init__(self, call: Call, *, keep_alive: bool) -> None:
@@ -67,6 +68,7 @@ class NotesCycle:
         self.more_body = True
         self.disconnected = False
         self.response_complete = False
+        self.under_way: asyncio.Future[Any] | None = None
 
     @property
     def message_event(self) -> NotesCycle:
@@ -74,7 +76,13 @@ class NotesCycle:
         return self
 
     def set(self) -> None:
-        """Ring for nobody."""
+        """Give up what did not begin yet, where the caller hung up.
+
+        Who hung up may have sent the same elsewhere, and then other notes: a process that was
+        paused must not come later with the older ones.
+        """
+        if self.disconnected and self.under_way is not None:
+            self.under_way.cancel()
 
 
 class NotesProtocol(HttpToolsProtocol):
@@ -109,7 +117,10 @@ class NotesProtocol(HttpToolsProtocol):
             super().on_message_complete()
         elif not cycle.response_complete:
             cycle.more_body = False
-            self._take(cycle)
+            if self.controller.is_waking():
+                self.loop.call_later(PASSED_OVER_S, self._take_if_wanted, cycle)
+            else:
+                self._take(cycle)
 
     def _enter(self, stream: str) -> None:
         """Ask the gate before the body; one that comes after a refusal is passed over."""
@@ -128,6 +139,11 @@ class NotesProtocol(HttpToolsProtocol):
                 shown = (value for name, value in self.headers if name == b"authorization")
                 cycle.authorization = next(shown, b"")
 
+    def _take_if_wanted(self, cycle: NotesCycle) -> None:
+        """Take notes that may be old, unless their sender hung up, which is known by now."""
+        if not cycle.disconnected:
+            self._take(cycle)
+
     def _take(self, cycle: NotesCycle) -> None:
         """Submit the notes here, or have them relayed to the controller that has the stream."""
         stream = cycle.call.stream
@@ -139,6 +155,7 @@ class NotesProtocol(HttpToolsProtocol):
         except Exception as failure:  # noqa: BLE001 - told to the caller, whatever it is
             self._refuse(cycle, failure)
         else:
+            cycle.under_way = results
             results.add_done_callback(lambda done: self._done(cycle, done))
 
     def _have_relayed(self, cycle: NotesCycle) -> None:
@@ -147,6 +164,7 @@ class NotesProtocol(HttpToolsProtocol):
         except (StoreUnavailable, Overloaded) as failure:
             self._refuse(cycle, failure)
         else:
+            cycle.under_way = answer
             answer.add_done_callback(lambda done: self._relayed(cycle, done))
 
     def _relayed(self, cycle: NotesCycle, answer: asyncio.Future[Answer]) -> None:

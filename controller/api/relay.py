@@ -148,6 +148,8 @@ class Relay:
         """Wait for other leases, or a moment; then answer here, or pass the request on."""
         stream = pending.call.stream
         await self._controller.change(LOOK_AGAIN_S)
+        if pending.answer.done():
+            return
         if self._controller.has(stream):
             pending.settle(await answer_notes(self._controller, pending.call, pending.body))
         elif asyncio.get_running_loop().time() >= pending.deadline:

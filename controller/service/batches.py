@@ -32,7 +32,12 @@ class Job:
     outcome: Any = None
 
     def run(self, world: World, draft: Draft) -> None:
-        """Do the work; a refusal is its outcome, anything else is a fault of the batch."""
+        """Do the work, unless its caller went away meanwhile.
+
+        A refusal is its outcome, anything else is a fault of the batch.
+        """
+        if self.answer.cancelled():
+            return
         try:
             self.outcome = self.work(world, draft)
         except (NotedTimeError, NotHere) as refusal:

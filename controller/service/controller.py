@@ -125,6 +125,10 @@ class Controller:
         """Read a stream of another controller anew before it is shown: its caller changed it."""
         self._following.doubt(name)
 
+    def is_waking(self) -> bool:
+        """Whether requests may be old, because this process was paused until a moment ago."""
+        return self._clocks.is_waking()
+
     def check_serving(self) -> None:
         """Raise `StoreUnavailable` where this controller knows of no stream."""
         self._committer.check()
