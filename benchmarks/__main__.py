@@ -26,6 +26,8 @@ BENCHMARKS = {
 }
 AT_REQUEST = {
     "replicas": "replicas",
+    "growth": "growth",
+    "soak": "soak",
 }
 """What takes long, or more than a machine of two cores has to give."""
 
@@ -45,6 +47,7 @@ def bench(
     ] = None,
     *,
     quick: Annotated[bool, typer.Option("--quick", help="Few repeats: a minute or two.")] = False,
+    minutes: Annotated[float, typer.Option(min=0.1, help="How long `soak` takes.")] = 10.0,
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Write all samples to this file as well.")
     ] = None,
@@ -54,13 +57,13 @@ def bench(
     unknown = [name for name in chosen if name not in ALL]
     if unknown:
         raise typer.BadParameter(f"no benchmark is called {', '.join(unknown)}")
-    figures = measured(chosen, quick=quick)
+    figures = measured(chosen, quick=quick, minutes=minutes)
     Console().print(table(figures))
     if json_file is not None:
         json_file.write_text(json.dumps(as_json(figures), indent=2) + "\n")
 
 
-def measured(names: list[str], *, quick: bool) -> list[Figure]:
+def measured(names: list[str], *, quick: bool, minutes: float = 10.0) -> list[Figure]:
     """Run the benchmarks in order, telling on standard error how far they are.
 
     Files go to ``build/``, which is on a real disk where ``/tmp`` may be memory.
@@ -77,7 +80,7 @@ def measured(names: list[str], *, quick: bool) -> list[Figure]:
                     console.print(f"{place} of {len(names)}: {what}")
 
             module: Any = import_module(f"benchmarks.{ALL[name]}")
-            figures += module.measure(Run(quick, Path(directory), say))
+            figures += module.measure(Run(quick, Path(directory), say, minutes))
     return figures
 
 

@@ -22,6 +22,8 @@ class Run:
     quick: bool
     directory: Path
     say: Callable[[str], None]
+    minutes: float = 10.0
+    """How long what is measured over minutes takes."""
 
     def repeats(self, full: int, quick: int) -> int:
         """Return how many samples to take."""

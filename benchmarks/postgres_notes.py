@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from benchmarks.processes import Server
 
 STREAM = "single"
+PATIENT = b'{"writer_timeout_ms":3600000}'
+"""Nobody is left out while others have their turn."""
+
 WRITERS = 10_000
 REQUESTS = 40_960
 ALONE = 8
@@ -121,7 +124,7 @@ def few(in_turn: InTurn, database: Postgres) -> list[Figure]:
 def serving(database: str, writers: int, program: str = "controller") -> Iterator[Noted]:
     """Serve a controller whose writers have begun."""
     with controller(database, program) as server:
-        create_stream(server, STREAM)
+        create_stream(server, STREAM, PATIENT)
         noted = Noted(server, database, Writers(STREAM, writers))
         noted.begin()
         yield noted

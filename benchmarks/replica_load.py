@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.figures import Figure, Run, Samples, Target
 from benchmarks.load import Answered, alternating, drive_all, split
+from benchmarks.postgres_notes import PATIENT
 from benchmarks.replica_servers import replicas
 from benchmarks.single_notes import create_stream
 from benchmarks.writers import Crowd
@@ -45,7 +46,7 @@ class Shared:
     def begin(self) -> None:
         """Make the streams; all writers note."""
         for stream in self.crowd.streams:
-            create_stream(self.servers[0], stream)
+            create_stream(self.servers[0], stream, PATIENT)
         self.rate(split, STREAMS, len(self.crowd))
 
     def rate(self, connect: Connect, connections: int, requests: int) -> float:

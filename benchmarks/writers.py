@@ -20,16 +20,17 @@ AT_FIRST = 100
 
 
 class Writers:
-    """Writers of one stream; the n-th note of each is at offset n of its segment.
+    """Writers of one stream; the n-th note of each is at offset n of each segment it names.
 
     So the offsets that are stored add up to the notes that were posted, whatever was coalesced. A
     writer keeps to one connection, or a later note could overtake an earlier one and be refused.
     """
 
-    def __init__(self, stream: str, count: int) -> None:
-        """Begin before the first note."""
+    def __init__(self, stream: str, count: int, segments: int = 1) -> None:
+        """Begin before the first note, each of which names so many segments."""
         self.stream = stream
         self.posted = 0
+        self.segments = segments
         self._accepted = 0
         self._noted = [0] * count
         self._random = random.Random(count)  # noqa: S311 - the same order in every run
@@ -45,14 +46,16 @@ class Writers:
         ]
 
     def first_notes(self) -> list[list[bytes]]:
-        """Return the script of one connection by which all note once, a hundred a request."""
-        return self.scripts(1, -(-len(self) // AT_FIRST), min(AT_FIRST, len(self)))
+        """Return the script of one connection by which all note at least once, many a request."""
+        each = min(AT_FIRST, len(self))
+        return self.scripts(1, -(-len(self) // each), each)
 
     def check(self, answered: Answered, database: str, *, marks: bool = True) -> None:
         """Raise `WrongResult` unless each note was accepted and is stored, and marks follow."""
         self._accepted += answered.accepted
         check_statuses(answered)
-        check_stored(self.posted, self._accepted, offsets_stored(database, self.stream))
+        stored = offsets_stored(database, self.stream) // self.segments
+        check_stored(self.posted, self._accepted, stored)
         if marks and self.all_noted and not marks_stored(database, self.stream):
             raise WrongResult("all writers noted, yet there is no mark")
 
@@ -78,11 +81,11 @@ class Writers:
         self.posted += 1
         count = self._noted[writer] = self._noted[writer] + 1
         time = BASE_MS + count * STEP_MS + writer % STEP_MS
-        return b'{"writer":"writer-%06d","time":%d,"position":{"%d":%d},"max_time":%d}' % (
+        named = [b'"%d":%d' % (writer % SEGMENTS + n, count) for n in range(self.segments)]
+        return b'{"writer":"writer-%06d","time":%d,"position":{%b},"max_time":%d}' % (
             writer,
             time,
-            writer % SEGMENTS,
-            count,
+            b",".join(named),
             time,
         )
 
