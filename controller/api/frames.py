@@ -12,7 +12,15 @@ import msgspec
 
 from controller.aggregation.world import NotHere
 from controller.api.access import Asked, Call, Gate, NotLetIn
-from controller.api.notes import FAILURES, Answer, answer_of, plain, refusal, submit_notes
+from controller.api.notes import (
+    FAILURES,
+    NOT_MINE,
+    Answer,
+    answer_of,
+    plain,
+    refusal,
+    submit_notes,
+)
 from controller.api.rights import Need
 
 if TYPE_CHECKING:
@@ -26,11 +34,6 @@ if TYPE_CHECKING:
 
 PATH = "/v1/relay"
 MEDIA_TYPE = "application/msgpack"
-
-MISDIRECTED = 421
-"""The status by which a controller says that a stream is not its own, or not any more."""
-
-NOT_MINE: Answer = (MISDIRECTED, "", b"")
 
 MOST_ITEMS = 4096
 """No frame has more: anybody may send one, and half a million tiny requests take seconds."""

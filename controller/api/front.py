@@ -11,9 +11,8 @@ from starlette.requests import ClientDisconnect
 from controller.aggregation.world import NotHere
 from controller.api import audit, frames
 from controller.api.access import Asked, Call, Gate, NotLetIn, attempt
-from controller.api.frames import NOT_MINE
-from controller.api.notes import Answer, answer_notes, plain
-from controller.api.problems import HEADERS, problem, problem_of
+from controller.api.notes import NOT_MINE, Answer, answer_notes, plain
+from controller.api.problems import HEADERS, MISDIRECTED, problem, problem_of
 from controller.api.relay import is_relayed
 from controller.api.rights import goes_elsewhere, needed
 from controller.service.limits import Overloaded
@@ -100,13 +99,31 @@ class Front:
                 return
             body, receive = whole, _replaying(whole, receive)
         stream = goes_elsewhere(scope["method"], scope["path"])
-        if stream is not None and self._is_elsewhere(stream):
-            await self._relay_to_its_own(scope, receive, send, call._replace(stream=stream), body)
-        elif _is_of_notes(scope) and stream is not None:
-            call = call._replace(stream=stream)
-            await _send(await answer_notes(self._controller, call, body), send)
-        else:
+        if stream is None:
             await self._app(scope, receive, send)
+            return
+        call = call._replace(stream=stream)
+        if self._is_elsewhere(stream):
+            await self._relay_to_its_own(scope, receive, send, call, body)
+        else:
+            await self._answer_here(scope, receive, send, call, body)
+
+    async def _answer_here(
+        self, scope: Scope, receive: Receive, send: Send, call: Call, body: bytes
+    ) -> None:
+        """Answer the request; where its stream goes meanwhile, have it relayed."""
+        if _is_of_notes(scope):
+            answer = await answer_notes(self._controller, call, body)
+            went = answer[0] == MISDIRECTED
+            if not went:
+                await _send(answer, send)
+        else:
+            answering = _Answering(send)
+            await self._app(dict(scope), receive, answering)
+            went = answering.is_misdirected
+        if went:
+            replay = _replaying(body, receive)
+            await self._relay_to_its_own(scope, replay, send, call, body)
 
     def _is_elsewhere(self, stream: str) -> bool:
         return not self._controller.has(stream) and NAME.fullmatch(stream) is not None
@@ -128,7 +145,7 @@ class Front:
             await _send(plain(problem_of(failure)), send)
             return
         if passed is None:
-            await self._app(scope, receive, send)
+            await self._answer_here(scope, receive, send, call, body)
         else:
             await _send_parts(*passed, send)
 
@@ -149,6 +166,21 @@ class Front:
             await _send(plain(problem(400, "malformed_frame", f"body: {error}")), send)
         else:
             await _send((200, frames.MEDIA_TYPE, reply), send)
+
+
+class _Answering:
+    """A send that keeps back the answer that the stream is another controller's."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.is_misdirected = False
+
+    async def __call__(self, message: Message) -> None:
+        """Send it, unless it belongs to such an answer."""
+        if message["type"] == "http.response.start":
+            self.is_misdirected = message["status"] == MISDIRECTED
+        if not self.is_misdirected:
+            await self._send(message)
 
 
 def _asked(scope: Scope) -> Asked:

@@ -9,15 +9,8 @@ from typing import TYPE_CHECKING
 import msgspec
 import structlog
 
-from controller.api.frames import (
-    MEDIA_TYPE,
-    MISDIRECTED,
-    MOST_ITEMS,
-    PATH,
-    Item,
-    answers_of,
-    frame_of,
-)
+from controller.api.frames import MEDIA_TYPE, MOST_ITEMS, PATH, Item, answers_of, frame_of
+from controller.api.problems import MISDIRECTED
 
 if TYPE_CHECKING:
     from collections.abc import Callable

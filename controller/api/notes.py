@@ -14,7 +14,7 @@ from msgspec import Meta
 
 from controller.aggregation.world import NotHere
 from controller.api.access import check_writers
-from controller.api.problems import MEDIA_TYPE, problem, problem_of, unfit
+from controller.api.problems import MEDIA_TYPE, MISDIRECTED, problem, problem_of, unfit
 from controller.api.unfit import MUST_BE_A_NAME, SEGMENTS, unfit_notes
 from controller.store.port import StoreUnavailable
 from noted_time import Accepted, NotedTimeError
@@ -86,14 +86,18 @@ _encoder = msgspec.json.Encoder()
 Answer = tuple[int, str, bytes]
 """Status, media type and body."""
 
+NOT_MINE: Answer = (MISDIRECTED, "", b"")
+
 FAILURES = (msgspec.DecodeError, UnicodeDecodeError, NotedTimeError, NotHere, StoreUnavailable)
 """What refuses a request as a whole; a body that does not validate is a `DecodeError` too."""
 
 
 async def answer_notes(controller: Controller, call: Call, body: bytes) -> Answer:
-    """Take the notes of one request and say what became of each."""
+    """Take the notes of one request and say what became of each, or that the stream went."""
     try:
         results = await submit_notes(controller, call, body)
+    except NotHere as gone:
+        return NOT_MINE if NAME.fullmatch(call.stream) else refusal(gone, call.stream, body)
     except FAILURES as failure:
         return refusal(failure, call.stream, body)
     return answer_of(controller, results)

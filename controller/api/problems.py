@@ -45,6 +45,9 @@ HEADERS: Mapping[int, tuple[str, str]] = {
 
 METHOD_NOT_ALLOWED = 405
 
+MISDIRECTED = 421
+"""The status by which a controller says that a stream is not its own, or not any more."""
+
 KINDS: tuple[tuple[type[Exception], int, str], ...] = (
     (ForeignWriter, 403, "foreign_writer"),
     (UnknownStream, 404, "unknown_stream"),
@@ -114,9 +117,12 @@ def install(app: FastAPI) -> None:
     async def refused(_: Request, error: Exception) -> Response:
         return problem_of(error)
 
+    async def misdirected(_: Request, __: Exception) -> Response:
+        return Response(status_code=MISDIRECTED)
+
     app.add_exception_handler(NotedTimeError, refused)
     app.add_exception_handler(StoreUnavailable, refused)
-    app.add_exception_handler(NotHere, refused)
+    app.add_exception_handler(NotHere, misdirected)
     app.add_exception_handler(RequestValidationError, _unfit)  # type: ignore[arg-type]
     app.add_exception_handler(HTTPException, http)  # type: ignore[arg-type]
 

@@ -7,7 +7,8 @@ marks alone is answered on the spot, from the database; see `controller.service.
 
 While a bucket has no owner, or the one it had does not answer, requests are held until there is one
 that does, for at most `HOLD_S`. To pass notes on twice is harmless: a note that was taken is taken
-again as the replay it is. Any other request is only passed on again where it reached nobody.
+again as the replay it is. So are a `GET` and a `PUT`, which done twice are done once. Any other
+request is only passed on again where it reached nobody.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ import httpx
 import structlog
 
 from controller.aggregation.world import NotHere
-from controller.api.frames import MISDIRECTED
 from controller.api.lanes import Lane, Pending
 from controller.api.notes import Answer, answer_notes, refusal
+from controller.api.problems import MISDIRECTED
 from controller.service.limits import Overloaded
 from controller.store.port import StoreUnavailable
 
@@ -43,6 +44,9 @@ HOLD_S = 8.0
 
 ANSWER_S = 4.0
 """How long an owner may take: one that is silent for longer has been replaced."""
+
+AGAIN = frozenset(("GET", "PUT"))
+UNREACHED = (httpx.ConnectError, httpx.ConnectTimeout, httpx.InvalidURL)
 
 CONNECT_S = 1.0
 LOOK_AGAIN_S = 0.1
@@ -151,14 +155,18 @@ class Relay:
         if pending.answer.done():
             return
         if self._controller.has(stream):
-            pending.settle(await answer_notes(self._controller, pending.call, pending.body))
+            answer = await answer_notes(self._controller, pending.call, pending.body)
+            if answer[0] == MISDIRECTED:
+                self._pass_on(pending)
+            else:
+                pending.settle(answer)
         elif asyncio.get_running_loop().time() >= pending.deadline:
             pending.settle(refusal(NotHere(stream), stream, pending.body))
         else:
             self._pass_on(pending)
 
     async def _sent(self, url: str, scope: Scope, body: bytes) -> Passed | None:
-        """Return the answer of the controller at `url`, `None` where it was not reached."""
+        """Return the answer of the controller at `url`, `None` where to ask again is harmless."""
         query = scope["query_string"]
         path = scope["raw_path"].partition(b"?")[0] + (b"?" + query if query else b"")
         headers = [(name, value) for name, value in scope["headers"] if name in THERE]
@@ -169,11 +177,11 @@ class Relay:
                 content=body,
                 headers=[*headers, (HEADER, b"1")],
             )
-        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.InvalidURL) as error:
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
             log.warning("relay_failed", url=url, error=repr(error))
             self._controller.look_again()
-            return None
-        except httpx.HTTPError as error:
+            if scope["method"] in AGAIN or isinstance(error, UNREACHED):
+                return None
             message = f"the controller that has the stream gave no answer: {error!r}; ask again"
             raise StoreUnavailable(message) from error
         back = [(name.lower(), value) for name, value in reply.headers.raw]

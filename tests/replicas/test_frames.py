@@ -8,8 +8,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from controller.api import frames
-from controller.api.frames import MOST_ITEMS, NOT_MINE, Item, answers_of, frame_of
+from controller.api.frames import MOST_ITEMS, Item, answers_of, frame_of
 from controller.api.front import MAX_FRAME
+from controller.api.notes import NOT_MINE
 from controller.store.port import StoreUnavailable
 from tests.replicas.played import HERE, THERE, Played, played
 from tests.support.gates import Guarded

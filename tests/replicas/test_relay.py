@@ -8,8 +8,9 @@ import msgspec
 import pytest
 
 from controller.api import relay
-from controller.api.frames import MOST_ITEMS, NOT_MINE
+from controller.api.frames import MOST_ITEMS, Item, answers_of, frame_of
 from controller.api.lanes import FRAME_BYTES, FRAMES_AT_ONCE
+from controller.api.notes import NOT_MINE
 from controller.api.server import to_call
 from controller.service.limits import Limits
 from controller.store.port import Batch, StreamRecord
@@ -23,7 +24,6 @@ from tests.support.stored import mark
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from controller.api.frames import Item
     from controller.api.notes import Answer
 
 pytestmark = pytest.mark.anyio
@@ -381,6 +381,19 @@ async def test_a_request_that_may_have_been_taken_is_not_passed_on_again(
     )
 
 
+@pytest.mark.parametrize("method", ["GET", "PUT"])
+@pytest.mark.parametrize("trouble", TROUBLES[2:], ids=lambda each: type(each).__name__)
+async def test_what_done_twice_is_done_once_is_passed_on_again(
+    this: Played, trouble: Exception, method: str
+) -> None:
+    """Reads, settings and reports need not fail because a replica that stops hangs up."""
+    path = f"/v1/streams/{THERE}/reader-groups/g" + ("/readers/r" if method == "PUT" else "")
+    this.owner.trouble = [trouble] * 2
+    answer = await this.client.request(method, path, json={"position": {}})
+
+    assert (answer.status_code, len(this.owner.asked)) == (200, 3)
+
+
 async def test_a_misdirected_request_follows_the_stream(this: Played) -> None:
     """Whoever it was sent to has not done it: it is sent to who has the stream by then."""
 
@@ -406,6 +419,39 @@ async def test_a_request_is_answered_here_where_the_stream_comes_here(this: Play
     answer = await asked
 
     assert (answer.status_code, answer.json()["mark_interval_ms"]) == (201, 7)
+
+
+async def test_a_request_that_waits_for_a_commit_follows_its_stream(this: Played) -> None:
+    """The stream goes to the other before its turn comes: so does the request, as it came."""
+    path, body = f"/v1/streams/{HERE}", {"mark_interval_ms": 7}
+    this.owner.reply = lambda request: httpx.Response(200, content=request.content)
+    put, noted, report = await this.lose(
+        lambda: this.client.put(path, json=body),
+        lambda: this.note(HERE),
+        lambda: this.client.put(f"{path}/reader-groups/g/readers/r", json={"position": {}}),
+    )
+
+    assert (put.json(), noted.content, report.json()) == (body, RESULTS[2], {"position": {}})
+    assert [request.method for request in this.owner.asked] == ["PUT", "PUT"]
+
+
+async def test_a_relayed_request_that_waits_for_a_commit_is_misdirected(this: Played) -> None:
+    """Whoever passed it on finds out himself where the stream went."""
+    relayed = {"noted-time-relayed": "1"}
+    path = f"/v1/streams/{HERE}"
+    item = Item(HERE, b"", b'{"notes":[{"writer":"w"}]}')
+    put, noted, frame = await this.lose(
+        lambda: this.client.put(path, json={}, headers=relayed),
+        lambda: this.note(HERE, **relayed),
+        lambda: this.client.post("/v1/relay", content=frame_of([item])),
+    )
+
+    assert (put.status_code, noted.status_code, answers_of(frame.content)) == (
+        421,
+        421,
+        [NOT_MINE],
+    )
+    assert (this.owner.asked, this.owner.frames) == ([], [])
 
 
 @pytest.mark.usefixtures("impatient")

@@ -15,8 +15,9 @@ import httpx
 import msgspec
 import pytest
 
-from controller.api.frames import MEDIA_TYPE, NOT_MINE, Item, answers_of, frame_of
+from controller.api.frames import MEDIA_TYPE, Item, answers_of, frame_of
 from controller.api.front import MAX_FRAME
+from controller.api.notes import NOT_MINE
 from controller.store.leases import LEASE_MS
 from reader_client import ReaderClient
 from tests.replicas.served import (
