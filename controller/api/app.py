@@ -13,6 +13,7 @@ from controller.api.front import Front
 from controller.api.problems import MEDIA_TYPE
 from controller.api.relay import Relay
 from controller.api.rights import OPEN
+from controller.service import traces
 from noted_time.cut import MAX_INT64
 
 if TYPE_CHECKING:
@@ -110,6 +111,8 @@ def create_api(
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
+        # metrics are Prometheus' to fetch, and the log is on standard error
+        telemetry={"auto_configure": traces.can_be_sent(), "metrics": False, "logs": False},
     )
     api.gate = gate or Gate()
     api.state.controller = controller

@@ -7,6 +7,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from controller.aggregation.world import NotHere
+from controller.service import traces
 from noted_time import NotedTimeError
 
 if TYPE_CHECKING:
@@ -87,7 +88,8 @@ class Drafted:
         """Commit it, on whichever thread."""
         begun = perf_counter()
         try:
-            store.commit(batch)
+            with traces.commit(batch):
+                store.commit(batch)
         except Exception as fault:  # noqa: BLE001 - told to all whose work it was
             self.fault = fault
         self.took_s = perf_counter() - begun
