@@ -23,7 +23,6 @@ from controller.aggregation.world import NotHere
 from controller.api.lanes import Lane, Pending
 from controller.api.notes import Answer, answer_notes, refusal
 from controller.api.problems import MISDIRECTED
-from controller.service.limits import Overloaded
 from controller.store.port import StoreUnavailable
 
 if TYPE_CHECKING:
@@ -87,7 +86,9 @@ class Relay:
         self._controller.check_serving()
         most = self._controller.limits.waiting_requests
         if self._passing >= most:
-            raise Overloaded(f"{self._passing} requests wait for another controller; try again")
+            raise self._controller.metrics.overload(
+                f"{self._passing} requests wait for another controller; try again"
+            )
         self._passing += 1
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Answer] = loop.create_future()

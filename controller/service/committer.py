@@ -36,7 +36,6 @@ import structlog
 from controller.aggregation.draft import Draft
 from controller.aggregation.world import World
 from controller.service.batches import Drafted, Job
-from controller.service.limits import Overloaded
 from controller.service.ownership import Ownership
 from controller.store.port import StoreUnavailable
 from noted_time import NotedTimeError
@@ -140,9 +139,9 @@ class Committer:
     def _check_room(self, notes: int) -> None:
         limits = self._limits
         if len(self._queue) >= limits.waiting_requests:
-            raise Overloaded(f"{len(self._queue)} requests wait already; try again")
+            raise self._metrics.overload(f"{len(self._queue)} requests wait already; try again")
         if notes and self._queue and self._notes_waiting + notes > limits.waiting_notes:
-            raise Overloaded(f"{self._notes_waiting} notes wait already; try again")
+            raise self._metrics.overload(f"{self._notes_waiting} notes wait already; try again")
 
     async def ping(self) -> None:
         """Raise `StoreUnavailable` where the database does not answer."""

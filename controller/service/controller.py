@@ -17,7 +17,7 @@ from controller.service.clocks import Clocks
 from controller.service.committer import Committer
 from controller.service.exposition import Exposition
 from controller.service.following import Following
-from controller.service.limits import Limits, Overloaded
+from controller.service.limits import Limits
 from controller.service.metrics import Metrics
 from controller.store.notices import Lost, StreamsChanged
 from controller.store.port import StoreUnavailable, StreamRecord
@@ -290,7 +290,8 @@ class Controller:
             if found or left <= 0:
                 return NewMarks(stream, found)
             if len(self._bell) >= self._limits.long_polls:
-                raise Overloaded(f"{len(self._bell)} long polls wait already; try again")
+                message = f"{len(self._bell)} long polls wait already; try again"
+                raise self.metrics.overload(message)
             if not await self._bell.wait(stream.id, left):
                 return NewMarks(stream, found)
 

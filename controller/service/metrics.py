@@ -14,6 +14,8 @@ from prometheus_client import (
     disable_created_metrics,
 )
 
+from controller.service.limits import Overloaded
+
 if TYPE_CHECKING:
     from controller.store.port import Batch, Leases
 
@@ -51,6 +53,11 @@ class Metrics:
         self.failed_commits = Counter(
             "noted_time_failed_commits", "Group commits that failed", registry=self.registry
         )
+        self._overloaded = Counter(
+            "noted_time_overloaded",
+            "Requests refused because too much waited already",
+            registry=self.registry,
+        )
         self.streams = self._gauge("noted_time_streams", "Streams")
         self.long_polls = self._gauge("noted_time_long_polls", "Readers waiting for marks")
         self.intake = self._gauge(
@@ -78,6 +85,11 @@ class Metrics:
             ("nobody", leases.free),
         ):
             self._buckets.labels(owner).set(len(buckets))
+
+    def overload(self, message: str) -> Overloaded:
+        """Count a request that is refused; returns what to raise."""
+        self._overloaded.inc()
+        return Overloaded(message)
 
     def count_notes(self) -> None:
         """Add the notes answered since the last time to what is shown."""
