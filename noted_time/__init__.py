@@ -7,7 +7,8 @@ Nothing here reads a clock, a file or a socket: time and chance are arguments. T
 * *time window*: what a reader at some position may conclude from the marks.
 """
 
-from noted_time.aggregator import Accepted, Aggregator, Refused
+from noted_time.aggregator import Aggregator
+from noted_time.answer import Accepted, Refused
 from noted_time.cut import StreamCut
 from noted_time.decision import Advance, Decision, Hold, Quiet, Waiting
 from noted_time.errors import (

@@ -18,9 +18,9 @@ Hold(waiting_for=(Waiting(writer='UA', time=5, since_ms=0, left_out_in_ms=60000)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
+from noted_time.answer import Accepted, Refused
 from noted_time.cut import join_into
 from noted_time.departures import Departures
 from noted_time.domain import Domain
@@ -39,34 +39,6 @@ if TYPE_CHECKING:
     from noted_time.record import MemberRecord
     from noted_time.settings import StreamSettings
     from noted_time.succession import ScaleEvent
-
-
-@dataclass(frozen=True, slots=True)
-class Accepted:
-    """The note counts; `lower` is that of its key's last mark, `None` before the first."""
-
-    lower: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """The note fell behind what its writer said before, or goes beyond a bound.
-
-    `last` is what it fell behind: an int for `invalid_time`, the offsets of the offending segments
-    for `invalid_position`, the declared keys for `unknown_key`. Or the bound: the largest time
-    allowed now for `too_far_ahead`, the number of them for `too_many_segments` (of one writer) and
-    `too_many_writers`.
-    """
-
-    status: Literal[
-        "invalid_time",
-        "invalid_position",
-        "unknown_key",
-        "too_far_ahead",
-        "too_many_segments",
-        "too_many_writers",
-    ]
-    last: int | Mapping[int, int] | tuple[str, ...]
 
 
 class Aggregator:
@@ -105,12 +77,16 @@ class Aggregator:
         """Accept the note, or say what it fell behind; a refused note changes nothing.
 
         Neither its time nor its `max_time` may be above `largest_time`, where that is given: one
-        bad clock would make every other writer late.
+        bad clock would make every other writer late. Nor may its `sequence` be below one that was
+        accepted of its writer, which went on from there, whatever the note says.
         """
         key = self.key_of(note) if note.key is None else note.key
         domain = self._domains.get(key)
         if domain is None:
             return Refused("unknown_key", self.settings.keys)
+        member, sequence = self._members.get(note.writer), note.sequence
+        if sequence is not None and member is not None and sequence < member.sequence:
+            return Refused("superseded", member.sequence)
         if largest_time is not None and is_above(note, largest_time):
             return Refused("too_far_ahead", largest_time)
         position = note.position
@@ -119,7 +95,7 @@ class Aggregator:
             if beyond:
                 return Refused("invalid_position", beyond)
             position = self.succession.normalise(position)
-        member, most = self._members.get(note.writer), SEGMENTS_PER_POSITION
+        most = SEGMENTS_PER_POSITION
         if member is None:
             if len(position) > most:
                 return Refused("too_many_segments", most)
@@ -158,6 +134,8 @@ class Aggregator:
         if member.left_out or member.state != note.state:
             returns = self._change_state(member, note.state, now)
         member.noted_at = now
+        if note.sequence is not None:
+            member.sequence = note.sequence
         if gained:
             member.position.update(gained)
             for track in member.tracks.values():
@@ -304,6 +282,7 @@ class Aggregator:
             member.state = record.state
             member.left_out = record.left_out
             member.since = record.since
+            member.sequence = record.sequence
             member.position.update(record.position)
             for key, track in member.tracks.items():
                 self._restore_track(self._domains[key], track, record)

@@ -46,9 +46,9 @@ class InvalidName(Rejected):
 class InvalidNote(Rejected):
     """A note was refused.
 
-    `status` is the wire word: ``invalid_time``, ``invalid_position`` and ``unknown_key``, where
-    `last` is the stored value the note fell behind; ``too_far_ahead``, ``too_many_segments`` and
-    ``too_many_writers``, where it is the bound that the note goes beyond.
+    `status` is the wire word: ``invalid_time``, ``invalid_position``, ``unknown_key`` and
+    ``superseded``, where `last` is the stored value the note fell behind; ``too_far_ahead``,
+    ``too_many_segments`` and ``too_many_writers``, where it is the bound that the note goes beyond.
     """
 
     def __init__(self, writer: str, status: str, last: int | Mapping[int, int] | None) -> None:

@@ -29,7 +29,8 @@ class Member:
     """A writer that has noted; membership is per writer, for all keys at once.
 
     `noted_at`, its last accepted note, and `since`, the last change of its membership, are on the
-    service clock.
+    service clock. `sequence` is the largest that it gave a request of which a note was accepted, 0
+    where it gave none.
     """
 
     writer: str
@@ -37,6 +38,7 @@ class Member:
     left_out: bool = False
     noted_at: int = 0
     since: int = 0
+    sequence: int = 0
     position: dict[int, int] = field(default_factory=dict)
     tracks: dict[str, Track] = field(default_factory=dict)
     is_queued_as_gone: bool = False

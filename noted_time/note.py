@@ -49,13 +49,22 @@ class NoteLike(Protocol):
     def state(self) -> State:
         """Whether to wait for this writer from now on."""
 
+    @property
+    def sequence(self) -> int | None:
+        """The place of its request among all that the writer makes, from 1 on.
+
+        It rises with each, also with one that says the same again, so that one which is delivered
+        late is known as such. `None`: they have no order but that of their arrival.
+        """
+
 
 @dataclass(frozen=True, slots=True)
 class Note:
     """One writer's claim, as a value; see `NoteLike` for the meaning of each field.
 
-    >>> Note("UA", time=1357034220000, position={0: 10})
-    Note(writer='UA', time=1357034220000, position={0: 10}, key=None, max_time=None, state='live')
+    >>> Note("UA", 1357034220000, {0: 10})  # doctest: +NORMALIZE_WHITESPACE
+    Note(writer='UA', time=1357034220000, position={0: 10}, key=None, max_time=None, state='live',
+         sequence=None)
     """
 
     writer: str
@@ -64,6 +73,7 @@ class Note:
     key: str | None = None
     max_time: int | None = None
     state: State = "live"
+    sequence: int | None = None
 
 
 def is_above(note: NoteLike, largest_time: int) -> bool:

@@ -19,7 +19,8 @@ class MemberRecord(NamedTuple):
     A tuple, because one is made for every note: a frozen dataclass took four times as long.
 
     `times` and `max_times` map keys to int64; `noted_at` (its last accepted
-    note) and `since` (when its membership last changed) are on the service clock.
+    note) and `since` (when its membership last changed) are on the service clock. `sequence` is the
+    largest of its accepted notes, 0 where none had one.
     """
 
     writer: str
@@ -30,6 +31,7 @@ class MemberRecord(NamedTuple):
     max_times: Mapping[str, int]
     noted_at: int
     since: int
+    sequence: int = 0
 
 
 def record_of(member: Member) -> MemberRecord:
@@ -50,4 +52,5 @@ def record_of(member: Member) -> MemberRecord:
         max_times,
         member.noted_at,
         member.since,
+        member.sequence,
     )

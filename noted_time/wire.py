@@ -43,7 +43,7 @@ def note_to_wire(note: NoteLike) -> Json:
     wire: Json = {"writer": note.writer, "state": note.state}
     if note.position:
         wire["position"] = position_to_wire(note.position)
-    for name in ("time", "key", "max_time"):
+    for name in ("time", "key", "max_time", "sequence"):
         value = getattr(note, name)
         if value is not None:
             wire[name] = value

@@ -83,7 +83,7 @@ def test_what_is_beyond_int64_is_rejected(segment: str, offset: int) -> None:
 def test_a_note_travels_without_the_fields_that_say_nothing() -> None:
     """A time of 0 says something."""
     bare = note_to_wire(Note("UA"))
-    full = note_to_wire(Note("UA", 0, {3: 1}, "ship", 0, "left"))
+    full = note_to_wire(Note("UA", 0, {3: 1}, "ship", 0, "left", 1))
 
     assert (bare, full) == (
         {"writer": "UA", "state": "live"},
@@ -94,6 +94,7 @@ def test_a_note_travels_without_the_fields_that_say_nothing() -> None:
             "time": 0,
             "key": "ship",
             "max_time": 0,
+            "sequence": 1,
         },
     )
 

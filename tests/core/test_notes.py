@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noted_time import Accepted, Note, Quiet, Refused
-from tests.support.streams import lowers, marks_of, stream_of, tell, told, waiting
+from tests.support.streams import lowers, marks_of, restarted, stream_of, tell, told, waiting
 
 
 def test_a_time_below_the_writers_last_is_refused_with_the_stored_value() -> None:
@@ -220,3 +220,97 @@ def test_the_largest_event_time_never_falls() -> None:
     tell(stream, Note("UA", -9, max_time=0), Note("UA", -8, max_time=-3))
 
     assert stream.record("UA").max_times == {"default": 0}
+
+
+def test_a_note_of_an_older_request_is_refused_with_the_largest_sequence() -> None:
+    """Whatever it says: its writer went on from there."""
+    stream = stream_of()
+    tell(stream, Note("UA", 5, {0: 1}, sequence=7))
+
+    answers = tell(stream, Note("UA", 9, {0: 2}, sequence=6), Note("UA", state="idle", sequence=1))
+
+    assert answers == [Refused("superseded", 7)] * 2
+
+
+def test_a_late_request_changes_nothing() -> None:
+    """Not the state, not the sign of life: a writer that left stays away."""
+    stream = stream_of()
+    tell(stream, Note("UA", 5, {0: 1}, sequence=2), Note("UA", state="left", sequence=3))
+    before = stream.record("UA")
+
+    tell(stream, Note("UA", 6, {0: 2}, sequence=2), now=50)
+
+    assert stream.record("UA") == before
+
+
+def test_all_notes_of_a_request_may_share_a_sequence() -> None:
+    """An equal one is judged as always, and a replay is a replay."""
+    stream = stream_of(keys=("order", "ship"))
+    notes = [Note("UA", 5, key="order", sequence=7), Note("UA", 3, key="ship", sequence=7)]
+
+    assert tell(stream, *notes, *notes) == [Accepted(None)] * 4
+
+
+def test_a_refused_note_does_not_supersede_an_older_one() -> None:
+    """Nothing that its writer said since was taken."""
+    stream = stream_of()
+
+    answers = tell(
+        stream,
+        Note("UA", 5, sequence=1),
+        Note("UA", 4, sequence=9),
+        Note("UA", 6, sequence=2),
+    )
+
+    assert answers == [Accepted(None), Refused("invalid_time", 5), Accepted(None)]
+
+
+def test_a_note_without_a_sequence_is_judged_as_always() -> None:
+    """It is not late, and makes no other late: the sequence accepted stays what it was."""
+    stream = stream_of()
+
+    answers = tell(
+        stream,
+        Note("UA", 5, sequence=7),
+        Note("UA", state="idle"),
+        Note("UA", 6, sequence=6),
+    )
+
+    assert (answers, stream.record("UA").sequence) == (
+        [Accepted(None), Accepted(None), Refused("superseded", 7)],
+        7,
+    )
+
+
+def test_each_writer_has_an_order_of_its_own() -> None:
+    """Numbers of two writers are not compared."""
+    stream = stream_of()
+
+    answers = tell(stream, Note("UA", sequence=7), Note("DL", sequence=1))
+
+    assert answers == [Accepted(None)] * 2
+
+
+def test_an_undeclared_key_is_told_before_the_order_and_the_order_before_all_else() -> None:
+    """A late note that is wrong in other ways too is late."""
+    stream = stream_of()
+    tell(stream, Note("UA", 5, {0: 5}, sequence=7))
+    late = [Note("UA", 4, {0: 4}, sequence=6), Note("UA", 99, sequence=6)]
+
+    answers = [stream.note(note, 0, 9) for note in (Note("UA", key="no", sequence=6), *late)]
+
+    assert answers == [
+        Refused("unknown_key", ("default",)),
+        Refused("superseded", 7),
+        Refused("superseded", 7),
+    ]
+
+
+def test_the_order_outlives_the_process() -> None:
+    """Who takes a stream over knows which requests are old."""
+    stream = stream_of()
+    tell(stream, Note("UA", 5, sequence=7))
+
+    answers = tell(restarted(stream), Note("UA", 6, sequence=6))
+
+    assert answers == [Refused("superseded", 7)]

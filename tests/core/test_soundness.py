@@ -9,13 +9,22 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from noted_time import MarkHistory, StreamCut
-from tests.support.acts import KEYS, WRITERS, Act, histories, lived, perform, streams
+from tests.support.acts import (
+    KEYS,
+    WRITERS,
+    Act,
+    histories,
+    late_histories,
+    lived,
+    perform,
+    streams,
+)
 from tests.support.world import World
 
 if TYPE_CHECKING:
     from noted_time import StreamSettings
 
-ALL_TROUBLE = histories("waits", "scales", "restarts")
+ALL_TROUBLE = histories("waits", "scales", "restarts", "late")
 READINGS = st.lists(st.dictionaries(st.integers(0, 8), st.integers(0, 12)), max_size=4)
 
 
@@ -23,9 +32,19 @@ READINGS = st.lists(st.dictionaries(st.integers(0, 8), st.integers(0, 12)), max_
 def test_no_vouched_event_below_the_lower_lies_beyond_the_cut(
     settings: StreamSettings, history: list[Act]
 ) -> None:
-    """Soundness: through idling, leaving, timeouts, returns, scaling and restarts."""
+    """Soundness: through idling, leaving, timeouts, returns, scaling, restarts, late requests."""
     world = lived(settings, history)
     event(f"marks: {min(len(world.made), 5)}")
+
+    assert [made for made in world.made if made.lost] == []
+
+
+@given(settings=streams, history=late_histories())
+def test_no_request_that_comes_late_makes_a_mark_unsound(
+    settings: StreamSettings, history: list[Act]
+) -> None:
+    """Soundness: every request was made twice, and the first may be delivered at any time."""
+    world = lived(replace(settings, keys=KEYS[:1]), history)
 
     assert [made for made in world.made if made.lost] == []
 
@@ -51,7 +70,7 @@ def test_a_reader_has_read_every_vouched_event_below_its_lower(
     assert lost == []
 
 
-@given(settings=streams, history=histories("waits", "scales"))
+@given(settings=streams, history=histories("waits", "scales", "late"))
 def test_no_cut_smaller_in_any_segment_would_be_sound(
     settings: StreamSettings, history: list[Act]
 ) -> None:
@@ -94,7 +113,7 @@ def test_marks_of_a_key_form_a_chain(settings: StreamSettings, history: list[Act
     ] == [made for made in world.made if made.before is None and made.mark.seq != 1]
 
 
-@given(settings=streams, history=histories("waits", "restarts"))
+@given(settings=streams, history=histories("waits", "restarts", "late"))
 def test_no_event_below_the_cut_is_above_the_upper_when_segments_are_unshared(
     settings: StreamSettings, history: list[Act]
 ) -> None:

@@ -22,6 +22,8 @@ KEYS = ("order", "ship")
 _writers = st.sampled_from(WRITERS)
 _keys = st.sampled_from(KEYS)
 _live: tuple[State, ...] = ("live", "live", "live", "idle", "left")
+_live_or_idle: st.SearchStrategy[State] = st.sampled_from(("live", "idle"))
+_states = st.sampled_from(_live)
 _returning: tuple[ReturningWriter, ...] = ("hold", "exclude")
 
 
@@ -41,25 +43,45 @@ _note = _act(
     _keys,
     st.none() | st.integers(0, 6),
     st.booleans(),
-    st.sampled_from(_live),
+    _states,
 )
 _advance = _act("advance", _keys)
 _wait = _act("wait", st.integers(0, 6))
 _scale = _act("scale", st.sets(st.integers(0, 5), min_size=1, max_size=2), st.integers(1, 2))
 _tell = _act("tell")
 _restart = _act("restart")
+_deliver = _act("deliver", _writers, st.integers(0, 5))
 
-Kind = Literal["restarts", "scales", "waits"]
+Kind = Literal["late", "restarts", "scales", "waits"]
 
 
 def histories(*kinds: Kind, length: int = 50) -> st.SearchStrategy[list[Act]]:
     """Return histories of writing, noting and advancing, with the given kinds of trouble."""
-    trouble = {"restarts": (_restart,), "scales": (_scale, _tell), "waits": (_wait,)}
+    trouble = {
+        "late": (_deliver,),
+        "restarts": (_restart,),
+        "scales": (_scale, _tell),
+        "waits": (_wait,),
+    }
     extra = [act for kind in kinds for act in trouble[kind]]
     return st.lists(
         st.one_of(_write, _write, _note, _note, _note, _advance, _advance, *extra),
         max_size=length,
     )
+
+
+def late_histories() -> st.SearchStrategy[list[Act]]:
+    """Return histories of two writers, live at first, of whose requests many come late."""
+    key, two = st.just(KEYS[0]), st.sampled_from(WRITERS[:2])
+    begun: list[Act] = [("note", (writer, KEYS[0], 1, True, "live")) for writer in WRITERS[:2]]
+    later = st.fixed_dictionaries({KEYS[0]: st.integers(0, 1)})
+    acts = (
+        _act("write", two, st.integers(0, 1), later),
+        _act("note", two, key, st.none() | st.just(3), st.just(value=True), _live_or_idle),
+        _act("deliver", two, st.integers(1, 3)),
+        _act("advance", key),
+    )
+    return st.lists(st.one_of(*acts), min_size=30, max_size=50).map(lambda acts: begun + acts)
 
 
 streams = st.builds(
@@ -86,7 +108,7 @@ def lived(settings: StreamSettings, history: list[Act], *, segments: int = 3) ->
     world = World(settings, WRITERS, segments)
     for act in history:
         perform(world, act)
-    for key in KEYS:
+    for key in world.keys:
         while world.advance(key):
             pass
     return world

@@ -37,6 +37,7 @@ class Writer:
     state: State = "left"
     left_out: bool = False
     noted_at: int = 0
+    sequence: int = 0
     log: list[Noted] = field(default_factory=list)
     excluded: set[str] = field(default_factory=set)
     began: dict[str, int] = field(default_factory=dict)
@@ -130,6 +131,7 @@ class Model:
         position = join(writer.position, dict(note.position))
         writer.log.append(Noted(key, note.time, note.max_time, position))
         writer.state, writer.left_out, writer.noted_at = note.state, False, now
+        writer.sequence = max(writer.sequence, note.sequence or 0)
         if returns and self.settings.returning_writer == "exclude":
             out = {k for k, marks in self.marks.items() if marks and self._behind(writer, k)}
             writer.excluded |= out
@@ -140,11 +142,13 @@ class Model:
     def _refusal(self, note: Note, key: str) -> tuple[str, object] | None:
         if key not in self.marks:
             return "unknown_key", self.settings.keys
+        writer = self.writers.get(note.writer, Writer(note.writer))
+        if note.sequence is not None and note.sequence < writer.sequence:
+            return "superseded", writer.sequence
         final = self.final()
         beyond = {s: final[s] for s, o in note.position.items() if s in final and o > final[s]}
         if beyond:
             return "invalid_position", beyond
-        writer = self.writers.get(note.writer, Writer(note.writer))
         if note.time is not None and note.time < writer.time(key):
             return "invalid_time", writer.time(key)
         stored, said = self.complete(writer.position), self.complete(dict(note.position))

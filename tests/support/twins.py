@@ -32,7 +32,7 @@ SEGMENTS = 9
 
 @dataclass(frozen=True)
 class Says:
-    """A note relative to what went before: times and offsets are steps, not values."""
+    """A note relative to what went before: times, offsets and the order are steps, not values."""
 
     writer: str
     key: str
@@ -41,6 +41,7 @@ class Says:
     gains: dict[int, int]
     state: State
     max_time: int | None
+    order: int | None
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,7 @@ says = st.builds(
     gains=st.dictionaries(_segments, st.integers(-1, 4), max_size=3),
     state=_states,
     max_time=st.none() | st.integers(-3, 3),
+    order=st.sampled_from((None, -3, -1, 0, 1, 4)),
 )
 waits = st.builds(Waits, ms=st.integers(0, 7), expire=st.booleans())
 advances = st.builds(Advances, key=_keys)
@@ -165,7 +167,7 @@ class Twins:
         if step.from_lower and known:
             base = self.model.lower(step.key)
         base = max(base, 0)
-        said = writer.position if writer else {}
+        said, sequence = (writer.position, writer.sequence) if writer else ({}, 0)
         return Note(
             step.writer,
             time=None if step.step is None else base + step.step,
@@ -173,6 +175,7 @@ class Twins:
             key=step.key,
             max_time=None if step.max_time is None else base + step.max_time,
             state=step.state,
+            sequence=None if step.order is None else max(1, sequence + step.order),
         )
 
     def expires(self) -> None:

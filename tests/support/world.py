@@ -6,7 +6,7 @@ soundness law, so that a mark can be judged against everything that was ever wri
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from noted_time import Accepted, Aggregator, InvalidScale, Mark, Note, ScaleEvent
@@ -32,7 +32,10 @@ class Event:
 
 @dataclass
 class Author:
-    """A writer that keeps its word: per key it writes nothing below `floor`."""
+    """A writer that keeps its word: per key it writes nothing below `floor`.
+
+    `requests` is how many it made so far; `answered` the last of them that was accepted.
+    """
 
     name: str
     floor: dict[str, int]
@@ -41,6 +44,8 @@ class Author:
     state: State = "left"
     left_out: bool = False
     excluded: set[str] = field(default_factory=set)
+    requests: int = 0
+    answered: int = 0
 
     def vouches(self, key: str) -> bool:
         """Whether it is a live member whose time counts."""
@@ -80,6 +85,7 @@ class World:
         self.untold: list[ScaleEvent] = []
         self.made: list[Made] = []
         self.notes: list[Note] = []
+        self.sent: list[Note] = []
         self.appended_at: dict[str, int] = {}
 
     # What writers do
@@ -101,7 +107,29 @@ class World:
         position = dict(author.position if whole else author.noted)
         time = None if step is None else self.honest(author, key, step, position)
         largest = max((e.times[key] for e in self.events if e.writer == writer), default=None)
-        self.hear(author, Note(writer, time, position, key, largest, state))
+        self.send(author, Note(writer, time, position, key, largest, state))
+
+    def send(self, author: Author, note: Note) -> None:
+        """Post the note twice, numbered: the first request gets no answer, the second one does."""
+        first, second = author.requests + 1, author.requests + 2
+        author.requests = second
+        self.sent += (replace(note, sequence=first), replace(note, sequence=second))
+        self.hear(author, self.sent[-1])
+
+    def deliver(self, writer: str, back: int) -> None:
+        """Have one of a writer's last requests delivered, at last or again; it does not know of it.
+
+        But for the last that was answered: that one says what is so, and counts as a sign of life.
+        """
+        author = self.authors[writer]
+        sent = [note for note in self.sent if note.writer == writer]
+        if not sent:
+            return
+        note = sent[-1 - back % len(sent)]
+        if note.sequence == author.answered:
+            self.hear(author, note)
+        else:
+            self.stream.note(note, self.now)
 
     def honest(self, author: Author, key: str, step: int, position: dict[int, int]) -> int:
         """Return a time such that no event at or beyond the position has a lower one."""
@@ -118,6 +146,8 @@ class World:
         assert isinstance(answer, Accepted), (note, answer)
         self.notes.append(note)
         assert note.key is not None
+        assert note.sequence is not None
+        author.answered = note.sequence
         returns = note.state == "live" and (author.state != "live" or author.left_out)
         author.state, author.left_out = note.state, False
         author.noted |= note.position
