@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,249}\Z")]
 Int64 = Annotated[int, Meta(ge=MIN_INT64, le=MAX_INT64)]
+Number = Annotated[int, Meta(ge=1, le=MAX_INT64)]
 Offset = Annotated[int, Meta(ge=0, le=MAX_INT64)]
 Segment = Annotated[int, Meta(ge=0, lt=SEGMENTS)]
 
@@ -51,6 +52,7 @@ class WireNote(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     key: Name | None = None
     max_time: Int64 | None = None
     state: Literal["live", "idle", "left"] = "live"
+    sequence: Number | None = None
 
 
 class NotesRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

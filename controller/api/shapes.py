@@ -215,6 +215,13 @@ class UnknownKeyShape(BaseModel):
     last: list[str]
 
 
+class SupersededShape(BaseModel):
+    """The note's request is older than one with the sequence `last`, which was accepted."""
+
+    status: Literal["superseded"]
+    last: int
+
+
 class BeyondShape(BaseModel):
     """The note goes beyond a bound of the stream.
 
@@ -229,7 +236,12 @@ class NotesAnswer(BaseModel):
     """What became of each note, in order."""
 
     results: list[
-        AcceptedShape | InvalidTimeShape | InvalidPositionShape | UnknownKeyShape | BeyondShape
+        AcceptedShape
+        | InvalidTimeShape
+        | InvalidPositionShape
+        | UnknownKeyShape
+        | SupersededShape
+        | BeyondShape
     ]
 
 

@@ -117,5 +117,6 @@ CHECKS: dict[str, tuple[Callable[[object], bool], str]] = {
     "key": (lambda value: value is None or _name(value), MUST_BE_A_NAME),
     "max_time": (_time, _within(MIN_INT64)),
     "state": (lambda value: value in STATES, "must be live, idle or left"),
+    "sequence": (lambda value: value is None or _integer(value, 1), _within(1)),
 }
 """What each field but the position must be."""

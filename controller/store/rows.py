@@ -75,6 +75,7 @@ def member_rows(members: Iterable[tuple[str, MemberRecord]]) -> list[Row]:
             encode(member.max_times).decode(),
             member.noted_at,
             member.since,
+            member.sequence,
         )
         for stream_id, member in members
     ]
@@ -82,7 +83,7 @@ def member_rows(members: Iterable[tuple[str, MemberRecord]]) -> list[Row]:
 
 def member_of(row: Sequence[Any]) -> MemberRecord:
     """Return the member of a row without its stream."""
-    writer, state, left_out, position, times, max_times, noted_at, since = row
+    writer, state, left_out, position, times, max_times, *numbers = row
     return MemberRecord(
         writer,
         state,
@@ -90,8 +91,7 @@ def member_of(row: Sequence[Any]) -> MemberRecord:
         _offsets(position),
         _times(times),
         _times(max_times),
-        noted_at,
-        since,
+        *numbers,
     )
 
 

@@ -20,7 +20,7 @@ from sqlalchemy import (
     text,
 )
 
-REVISION = "0004"
+REVISION = "0005"
 """The migration that these tables are at; revisions are numbered, so that their order shows."""
 
 # SQLite alters a table by copying it, which only keeps constraints that have names.
@@ -97,6 +97,7 @@ member = Table(
     Column("max_times", Text, nullable=False),
     Column("noted_at", BigInteger, nullable=False),
     Column("since", BigInteger, nullable=False),
+    Column("sequence", BigInteger, nullable=False, server_default=text("0")),
     sqlite_with_rowid=False,
     postgresql_with={"fillfactor": 50},  # a member is written again and again: on its page
 )

@@ -155,6 +155,7 @@ def test_numbers_are_int64(store: Store) -> None:
         max_times=ends,
         noted_at=MAX_INT64,
         since=MAX_INT64,
+        sequence=MAX_INT64,
     )
     wide = replace(mark(1), mark=replace(mark(1).mark, lower=MIN_INT64, upper=MAX_INT64))
 

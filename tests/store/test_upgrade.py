@@ -14,7 +14,7 @@ from controller.store.migrate import check_models, engine_to_migrate, migrate
 from controller.store.open import open_store
 from controller.store.port import StreamRecord
 from controller.store.postgres import is_postgres
-from noted_time import StreamSettings
+from noted_time import MemberRecord, StreamSettings
 from tests.store.conftest import DURABLE
 
 if TYPE_CHECKING:
@@ -66,6 +66,21 @@ def test_every_bucket_goes_on_at_the_service_clock_of_all(url: str) -> None:
     with closing(open_store(url)) as store:
         buckets = 64 if is_postgres(url) else 1
         assert store.clocks() == dict.fromkeys(range(buckets), 86_400_123)
+
+
+def test_a_writer_of_before_the_order_has_made_no_request_with_a_number(url: str) -> None:
+    """It goes on as it was, and its first number, whatever it is, is none too low."""
+    stream = """INSERT INTO stream VALUES ('id-1', 'flights', 1, 2, 'hold', '{}', 3, null, 4)"""
+    member = """INSERT INTO member VALUES
+        ('id-1', 'UA', 'idle', true, '{"0":1}', '{"default":5}', '{"default":9}', 7, 6)"""
+    at(url, "0004", stream, member)
+    migrate(url)
+    check_models(url)
+
+    with closing(open_store(url)) as store:
+        assert list(store.members("id-1")) == [
+            MemberRecord("UA", "idle", True, {0: 1}, {"default": 5}, {"default": 9}, 7, 6, 0)  # noqa: FBT003 - a row
+        ]
 
 
 def test_a_database_that_is_made_today_has_the_same_buckets(url: str) -> None:

@@ -38,6 +38,7 @@ def member(writer: str = "UA", time: int = 5) -> MemberRecord:
         max_times={},
         noted_at=100 + time,
         since=100,
+        sequence=1000 + time,
     )
 
 

@@ -14,6 +14,7 @@ pytestmark = pytest.mark.anyio
 S = "/v1/streams/s"
 OVER = 2**63
 INT64 = "must be an integer from -9223372036854775808 to 9223372036854775807"
+NUMBER = "must be an integer from 1 to 9223372036854775807"
 OFFSET = "must be an integer from 0 to 9223372036854775807"
 NAME = "must be 1 to 249 characters of A-Z a-z 0-9 . _ -"
 SEGMENT = "must name a segment: a decimal integer below 10^18"
@@ -45,9 +46,12 @@ BAD_NOTES = {
     '{"time": 5}': "writer: is missing",
     '{"writer": "a", "key": "a b"}': f'key: {NAME}, not "a b"',
     '{"writer": "a", "state": "dead"}': 'state: must be live, idle or left, not "dead"',
+    '{"writer": "a", "sequence": 0}': f"sequence: {NUMBER}, not 0",
+    f'{{"writer": "a", "sequence": {OVER}}}': f"sequence: {NUMBER}, not {OVER}",
+    '{"writer": "a", "sequence": "1"}': f'sequence: {NUMBER}, not "1"',
     '{"writer": "a", "state": ["live"]}': 'state: must be live, idle or left, not ["live"]',
     '{"writer": "a", "tiem": 5}': (
-        "tiem: is not a field; there are writer, time, key, max_time, state, position"
+        "tiem: is not a field; there are writer, time, key, max_time, state, sequence, position"
     ),
 }
 

@@ -112,6 +112,22 @@ async def test_notes_are_answered_in_order(call: Caller) -> None:
     ]
 
 
+async def test_a_request_that_comes_late_is_told_which_came_before_it(call: Caller) -> None:
+    """Whatever it says, nothing of it is taken; one without a number has no order."""
+    await call.note({"writer": "UA", "time": 5, "sequence": 7})
+    results = await call.note(
+        {"writer": "UA", "state": "idle", "sequence": 6},
+        {"writer": "UA", "time": 6, "sequence": 7},
+        {"writer": "UA", "time": 7, "sequence": None},
+    )
+
+    assert results == [
+        {"status": "superseded", "last": 7},
+        {"status": "accepted", "lower": 6},
+        {"status": "accepted", "lower": 7},
+    ]
+
+
 async def test_a_note_before_the_first_mark_has_no_lower(call: Caller) -> None:
     """`null`: nothing is late yet."""
     results = await call.note({"writer": "UA"})

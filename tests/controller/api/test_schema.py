@@ -51,7 +51,7 @@ async def test_the_document_knows_the_body_of_the_hot_route(call: Caller) -> Non
 
     note: dict[str, Any] = notes["items"]
     bounds = (notes["minItems"], notes["maxItems"], note["required"], note["additionalProperties"])
-    fields = {"writer", "time", "position", "key", "max_time", "state"}
+    fields = {"writer", "time", "position", "key", "max_time", "state", "sequence"}
     assert (bounds, set(note["properties"])) == ((1, 1000, ["writer"], False), fields)
 
 
