@@ -16,8 +16,8 @@ class Controllers:
     """The controllers of one database, each of which answers for every stream.
 
     A client stays with the one that answered last, and goes round once when that one cannot be
-    reached or cannot answer. Asking another what one may have done already is safe, because the same
-    note, report or question again changes nothing.
+    reached or cannot answer. Asking another what one may have done already is safe, because the
+    same note, report or question again changes nothing.
 
     >>> controllers = Controllers("http://a:7464, http://b:7464/")
     >>> def ask(url: str) -> str:
