@@ -9,6 +9,7 @@
     │   ├── InvalidScale    a scale event names an unknown or sealed segment
     │   ├── LimitReached    the controller takes on no more of these
     │   ├── NotAllowed      the token is missing, counts no more, or lacks the right
+    │   ├── SharedName      another process notes under the writer's name
     │   ├── UnknownStream   there is no stream of that name
     │   ├── UnknownKey      the stream does not declare that key
     │   └── UnknownReader   the group or its reader never reported
@@ -78,6 +79,17 @@ class LimitReached(Rejected):
 
 class NotAllowed(Rejected):
     """No token was shown that counts, or it has not the right; another one may be let in."""
+
+
+class SharedName(Rejected):
+    """Another process notes under the writer's name: each calls the other's requests old."""
+
+    def __init__(self, writer: str) -> None:
+        super().__init__(
+            f"requests of writer {writer!r} are overtaken again and again: "
+            "another process notes under its name"
+        )
+        self.writer = writer
 
 
 class UnknownStream(Rejected):

@@ -169,9 +169,8 @@ class WriterClient:
         """Wait until all noted so far is durable, at most `timeout` seconds.
 
         Raises the oldest refusal not yet raised (`InvalidNote` with the stored value;
-        `UnknownStream` and `NotAllowed`, whose notes are kept and tried again; `Rejected`), or
-        `Unreachable` when
-        time is up; the notes are kept and tried on then.
+        `UnknownStream`, `NotAllowed` and `SharedName`, whose notes are kept and tried again;
+        `Rejected`), or `Unreachable` when time is up; the notes are kept and tried on then.
         """
         self._check_open()
         self._sender.flush(timeout)

@@ -10,9 +10,10 @@ import httpx
 
 from noted_time.bearer import authorization
 from noted_time.controllers import Controllers
-from noted_time.errors import Unreachable
+from noted_time.errors import SharedName, Unreachable
 from noted_time.problems import error_of
 from noted_time.wire import note_to_wire
+from writer_client.numbering import Numbers
 
 if TYPE_CHECKING:
     import ssl
@@ -20,9 +21,16 @@ if TYPE_CHECKING:
 
     from noted_time.note import Note
 
+SHARED = 3
+"""So many posts in a row that were overtaken are not those of a former self."""
+
 
 class Connection:
-    """One keep-alive connection to `/v1/streams/{stream}/notes`."""
+    """One keep-alive connection of one writer to `/v1/streams/{stream}/notes`.
+
+    Each request has a number above those before it, also one that says the same to another
+    controller: one that was given up may still be taken, and is known to be old then.
+    """
 
     def __init__(
         self,
@@ -34,6 +42,8 @@ class Connection:
         token: str | None = None,
     ) -> None:
         """Connect with the first post; `transport` takes the place of the network."""
+        self._numbers = Numbers()
+        self._overtaken = 0
         self._stream = stream
         self._path = f"/v1/streams/{stream}/notes"
         self._controllers = Controllers(url)
@@ -49,16 +59,40 @@ class Connection:
         """Return the results in the order of the notes, which are durable then.
 
         Raises `Unreachable` where the outcome is unknown, `Rejected` where the whole request was
-        refused.
+        refused, `SharedName` where another process seems to note under the writer's name.
         """
-        body = {"notes": [note_to_wire(note) for note in notes]}
-        return _results(self._controllers.ask(lambda url: self._post(url, body)), len(notes))
+        results = self._send(notes)
+        if not self._is_overtaken(results):
+            self._overtaken = 0
+            return results
+        self._overtaken += 1
+        if self._overtaken < SHARED:
+            results = self._send(notes)
+            if not self._is_overtaken(results):
+                return results
+        raise SharedName(notes[0].writer)
 
     def close(self) -> None:
         """Give the connection back."""
         self._http.close()
 
-    def _post(self, url: str, body: dict[str, Any]) -> dict[str, Any]:
+    def _send(self, notes: Sequence[Note]) -> list[dict[str, Any]]:
+        wire = [note_to_wire(note) for note in notes]
+        return _results(self._controllers.ask(lambda url: self._post(url, wire)), len(notes))
+
+    def _is_overtaken(self, results: Sequence[dict[str, Any]]) -> bool:
+        """Whether a request with a higher number was taken before; the next one is above it.
+
+        By a former self, on a clock that was ahead, or by another process of the same name.
+        """
+        last = [result["last"] for result in results if result["status"] == "superseded"]
+        for number in last:
+            self._numbers.go_above(number)
+        return bool(last)
+
+    def _post(self, url: str, notes: list[dict[str, Any]]) -> dict[str, Any]:
+        sequence = self._numbers.take()
+        body = {"notes": [note | {"sequence": sequence} for note in notes]}
         try:
             answer = self._http.post(url + self._path, json=body)
         except httpx.HTTPError as error:

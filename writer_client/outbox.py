@@ -13,9 +13,9 @@ rules make that sound:
   a tail of what was noted, never a reordering.
 
 A batch whose outcome is unknown is put back in front and coalesced with what came meanwhile. It may
-be applied twice, which is no harm: notes that go nowhere are accepted, and an `idle` repeats the
-last time of its key, so that one that arrives late, after the writer returned and noted on, is
-refused.
+be applied twice, which is no harm: notes that go nowhere are accepted. Nor is it any when the first
+one arrives last, since each post has a higher number (see `connection`), and an `idle` repeats the
+last time of its key besides.
 """
 
 from __future__ import annotations

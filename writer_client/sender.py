@@ -7,7 +7,14 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from noted_time.errors import NotAllowed, NotedTimeError, Rejected, UnknownStream, Unreachable
+from noted_time.errors import (
+    NotAllowed,
+    NotedTimeError,
+    Rejected,
+    SharedName,
+    UnknownStream,
+    Unreachable,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -17,8 +24,10 @@ if TYPE_CHECKING:
     from writer_client.outbox import Batch, Outbox
 
 
-MENDABLE = (UnknownStream, NotAllowed)
-"""What somebody may mend while the writer goes on: a stream is made, a token becomes known.
+MENDABLE = (UnknownStream, NotAllowed, SharedName)
+"""What somebody may mend while the writer goes on.
+
+A stream is made, a token becomes known, the other process of the same name is ended.
 
 Its notes wait for that.
 """
