@@ -1,0 +1,208 @@
+"""Replicas that ask for tokens and speak TLS, to their callers and to each other."""
+
+from __future__ import annotations
+
+import ssl
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import httpx
+import pytest
+
+from controller.api.frames import Item, answers_of, frame_of
+from controller.service.access import Grant
+from controller.service.tokens import mint
+from controller.store.migrate import migrate
+from controller.store.open import open_tokens
+from tests.replicas.served import BUCKETS, seconds_until
+from tests.support.processes import ServeProcess
+from tests.support.scrapes import samples
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from controller.store.tokens import Tokens
+    from tests.support.postgres import Server
+
+pytestmark = pytest.mark.acceptance
+
+ACCESS = Path(__file__).resolve().parents[1] / "access" / "certificate"
+CERTIFICATE, KEY = ACCESS / "certificate.pem", ACCESS / "key.pem"
+JOINING = {"notes": [{"writer": "UA"}]}
+
+
+class Guarded(NamedTuple):
+    """Clients of the replica that has the stream `name` and of another, and their tokens.
+
+    `tokens` has the headers that show them; each counts.
+    """
+
+    owner: httpx.Client
+    other: httpx.Client
+    name: str
+    tokens: Mapping[str, dict[str, str]]
+    database: str
+    directory: Path
+
+    def codes(self, token: str, body: object = JOINING) -> list[tuple[int, str]]:
+        """Return status and code of the answers to notes with that token, by owner and other."""
+        path, shown = f"/v1/streams/{self.name}/notes", self.tokens[token]
+        answers = [
+            client.post(path, json=body, headers=shown) for client in (self.owner, self.other)
+        ]
+        return [(each.status_code, each.json().get("code", "")) for each in answers]
+
+    def statuses(self, method: str, below: str, token: str) -> list[int]:
+        """Return the statuses of a call about the stream with that token, by owner and other."""
+        path, shown = f"/v1/streams/{self.name}{below}", self.tokens[token]
+        return [
+            client.request(method, path, headers=shown).status_code
+            for client in (self.owner, self.other)
+        ]
+
+
+GRANTS: Mapping[str, tuple[tuple[str, ...], dict[str, list[str]]]] = {
+    "admin": (("admin",), {}),
+    "writes": (("write",), {"streams": ["s*"]}),
+    "writes elsewhere": (("write",), {"streams": ["another"]}),
+    "writes for UA": (("write",), {"writers": ["UA"]}),
+    "reads": (("read",), {}),
+    "to be revoked": (("write", "read"), {}),
+}
+
+
+def minted(kept: Tokens) -> dict[str, dict[str, str]]:
+    """Make the tokens; returns the headers that show them."""
+    shown = {"none": {}, "unknown": bearer(f"nt_0123456789ab_{43 * 's'}")}
+    for name, (scopes, bounds) in GRANTS.items():
+        token, record = mint(Grant.of(scopes, **bounds), label=name, now_ms=1, lifetime_ms=None)
+        kept.add(record)
+        shown[name] = bearer(token)
+    return shown
+
+
+def bearer(token: str) -> dict[str, str]:
+    """Return the header that shows it."""
+    return {"authorization": f"Bearer {token}"}
+
+
+@pytest.fixture(scope="module")
+def guarded(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+    """Two replicas with a certificate that they trust because their operator says so."""
+    database, directory = server.make_database(), tmp_path_factory.mktemp("guarded")
+    migrate(database)
+    with closing(open_tokens(database)) as kept:
+        tokens = minted(kept)
+    admin = tokens["admin"]
+    options = ("--database", database, "--tls-cert", str(CERTIFICATE), "--tls-key", str(KEY))
+    trusted = ssl.create_default_context(cafile=str(CERTIFICATE))
+    with (
+        ServeProcess(directory, *options, SSL_CERT_FILE=str(CERTIFICATE)) as a,
+        ServeProcess(directory, *options, SSL_CERT_FILE=str(CERTIFICATE)) as b,
+        httpx.Client(base_url=a.ready().url, verify=trusted, timeout=20) as to_a,
+        httpx.Client(base_url=b.ready().url, verify=trusted, timeout=20) as to_b,
+    ):
+        seconds_until(lambda: all(has_half(each, admin) for each in (to_a, to_b)))
+        name = next(f"s{n}" for n in range(BUCKETS) if answers_for(to_a, f"s{n}", admin))
+        to_b.put(f"/v1/streams/{name}", headers=admin).raise_for_status()
+        yield Guarded(to_a, to_b, name, tokens, database, directory)
+
+
+def has_half(client: httpx.Client, admin: dict[str, str]) -> bool:
+    """Whether a replica has its share of the buckets."""
+    shown = client.get("/metrics", headers=admin).text
+    return samples(shown, "noted_time_buckets").get(("this",)) == BUCKETS // 2
+
+
+def answers_for(client: httpx.Client, name: str, admin: dict[str, str]) -> bool:
+    """Whether a replica has the stream, made or not."""
+    only_here = admin | {"noted-time-relayed": "1"}
+    return client.get(f"/v1/streams/{name}/explain", headers=only_here).status_code == 404
+
+
+def test_a_token_counts_at_either_replica(guarded: Guarded) -> None:
+    """For notes, which travel in frames, and for all else, over TLS on both ways."""
+    reads = [guarded.statuses("GET", below, "reads") for below in ("/explain", "/marks")]
+
+    assert (guarded.codes("writes"), reads, guarded.statuses("PUT", "", "admin")) == (
+        [(200, "")] * 2,
+        [[200, 200]] * 2,
+        [200, 200],
+    )
+
+
+def test_without_the_right_nothing_is_done_at_either_replica(guarded: Guarded) -> None:
+    """No token, an unknown one, one for reading, one for another stream."""
+    tokens = ("none", "unknown", "reads", "writes elsewhere")
+
+    assert [guarded.codes(token) for token in tokens] == [
+        [(401, "unauthenticated")] * 2,
+        [(401, "unauthenticated")] * 2,
+        [(403, "forbidden")] * 2,
+        [(403, "forbidden")] * 2,
+    ]
+    assert [guarded.statuses("DELETE", "", token) for token in tokens] == [
+        [401, 401],
+        [401, 401],
+        [403, 403],
+        [403, 403],
+    ]
+
+
+def test_a_writer_is_held_apart_at_either_replica(guarded: Guarded) -> None:
+    """A token for one writer notes for no other, whoever is asked; nothing of it is taken."""
+    mixed = {"notes": [{"writer": "UA"}, {"writer": "DL"}]}
+    found = [guarded.codes("writes for UA", mixed), guarded.codes("writes for UA")]
+    path, shown = f"/v1/streams/{guarded.name}/writers", guarded.tokens["reads"]
+    rows = guarded.other.get(path, headers=shown).json()["writers"]
+
+    assert (found, [row["writer"] for row in rows]) == (
+        [[(403, "foreign_writer")] * 2, [(200, "")] * 2],
+        ["UA"],
+    )
+
+
+def test_a_token_that_is_revoked_is_refused_by_both_within_seconds(guarded: Guarded) -> None:
+    """For notes and for reads alike."""
+    named = "to be revoked"
+    before = guarded.codes(named)
+    with closing(open_tokens(guarded.database)) as kept:
+        kept.revoke(guarded.tokens[named]["authorization"].split("_")[1], 2)
+    took_s = seconds_until(lambda: guarded.codes(named) == [(401, "unauthenticated")] * 2)
+
+    assert (before, took_s < 10, guarded.statuses("GET", "/explain", named)) == (
+        [(200, "")] * 2,
+        True,
+        [401, 401],
+    )
+
+
+def test_a_frame_needs_the_token_of_each_request_in_it(guarded: Guarded) -> None:
+    """Who speaks to a replica as another one would comes no further for that."""
+    shown = guarded.tokens["writes for UA"]["authorization"].encode()
+    bodies = [b'{"notes":[{"writer":"UA"}]}', b'{"notes":[{"writer":"DL"}]}']
+    items = [
+        Item(guarded.name, b"", bodies[0]),
+        Item(guarded.name, shown, bodies[0]),
+        Item(guarded.name, shown, bodies[1]),
+    ]
+    reply = guarded.owner.post("/v1/relay", content=frame_of(items))
+
+    assert [status for status, _, _ in answers_of(reply.content)] == [401, 200, 403]
+
+
+def test_no_log_tells_a_token(guarded: Guarded) -> None:
+    """Neither that of who relayed a request nor that of who answered it."""
+    guarded.codes("admin")
+    guarded.statuses("PUT", "", "admin")
+    guarded.statuses("PUT", "", "unknown")
+    texts = [file.read_text() for file in guarded.directory.glob("*.log")]
+    secrets = [
+        header.split("_", 2)[2]
+        for shown in guarded.tokens.values()
+        for header in shown.values()
+        if any(header.split("_", 2)[2] in text for text in texts)
+    ]
+
+    assert (secrets, ["audit" in text for text in texts]) == ([], [True, True])

@@ -1,0 +1,138 @@
+"""Replicas that come and go under load: streams move, and no caller notices."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+from tests.replicas.served import BUCKETS, buckets, shared
+from tests.support.judge import all_marks, all_writers, broken_links
+from tests.support.processes import ServeProcess
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.postgres import Server
+
+pytestmark = [pytest.mark.acceptance, pytest.mark.anyio]
+
+STREAMS = 24
+REPORTS_EVERY = 3
+"""One of so many requests is a reader's report, one asks why time stands, one polls."""
+
+SETTINGS: list[dict[str, Any]] = [{"mark_interval_ms": 0}, {}]
+"""Streams that mark every advance, and such that wait for an interval, by turns."""
+
+
+@dataclass
+class Callers:
+    """Tasks that call one replica, one for each stream, and never ask for the same twice.
+
+    `answers` counts the statuses of all answers; `noted` is the last time that was acknowledged.
+    """
+
+    url: str
+    streams: list[str]
+    answers: Counter[tuple[str, int]] = field(default_factory=Counter)
+    refusals: list[str] = field(default_factory=list)
+    noted: dict[str, int] = field(default_factory=dict)
+    stopping: bool = False
+    tasks: list[asyncio.Task[None]] = field(default_factory=list)
+
+    def start(self, client: httpx.AsyncClient) -> None:
+        """Begin."""
+        self.tasks = [asyncio.create_task(self._call(client, stream)) for stream in self.streams]
+
+    async def stop(self) -> None:
+        """End when what was asked is answered; raises what went wrong in any task."""
+        self.stopping = True
+        await asyncio.gather(*self.tasks)
+
+    async def _call(self, client: httpx.AsyncClient, stream: str) -> None:
+        """Note rising times to a stream, and now and then ask for something else."""
+        count = 0
+        while not self.stopping:
+            count += 1
+            body = {"notes": [{"writer": "w", "time": count, "position": {"0": count}}]}
+            taken = await self._ask(client, "POST", f"{stream}/notes", body)
+            if taken.status_code == 200:
+                assert taken.json()["results"][0]["status"] == "accepted", taken.text
+                self.noted[stream] = count
+            if count % REPORTS_EVERY == 0:
+                position = {"position": {"0": count}}
+                await self._ask(client, "PUT", f"{stream}/reader-groups/g/readers/r", position)
+                await self._ask(client, "GET", f"{stream}/explain")
+                query = f"after={count}&wait_ms=50&limit=1"
+                await self._ask(client, "GET", f"{stream}/marks?{query}")
+                await self._ask(client, "PUT", stream, {"writer_timeout_ms": 60_000 + count})
+
+    async def worked(self) -> None:
+        """Wait until every stream has taken more notes."""
+        seen, deadline = dict(self.noted), time.monotonic() + 60
+        while any(self.noted.get(each, 0) <= seen.get(each, 0) for each in self.streams):
+            failed = [task.exception() for task in self.tasks if task.done()]
+            assert (failed, self.refusals) == ([], [])
+            assert time.monotonic() < deadline, self.noted
+            await asyncio.sleep(0.02)
+
+    async def _ask(
+        self, client: httpx.AsyncClient, method: str, path: str, body: object = None
+    ) -> httpx.Response:
+        answer = await client.request(method, f"{self.url}/v1/streams/{path}", json=body)
+        self.answers[method, answer.status_code] += 1
+        if answer.status_code != 200:
+            self.refusals.append(f"{method} {path}: {answer.status_code} {answer.text[:200]}")
+        return answer
+
+
+async def in_thread(replica: ServeProcess) -> ServeProcess:
+    """Wait beside the loop until the replica listens."""
+    return await asyncio.to_thread(replica.ready)
+
+
+async def test_replicas_come_and_go_without_one_failed_request(
+    server: Server, url: str, tmp_path: Path
+) -> None:
+    """Two become three and then two others: each has its share, and every answer is 200.
+
+    The clients call the one that stays, try nothing twice, and find all that they noted.
+    """
+    assert server.port
+    streams = [f"s{number}" for number in range(STREAMS)]
+    options = ("--database", url)
+    with (
+        ServeProcess(tmp_path, *options) as stays,
+        ServeProcess(tmp_path, *options) as goes,
+    ):
+        await asyncio.to_thread(shared, stays.ready(), goes.ready())
+        async with httpx.AsyncClient(timeout=30) as client:
+            for number, stream in enumerate(streams):
+                made = f"{stays.url}/v1/streams/{stream}"
+                await client.put(made, json=SETTINGS[number % len(SETTINGS)])
+            callers = Callers(stays.url, streams)
+            callers.start(client)
+            await callers.worked()
+            with ServeProcess(tmp_path, *options) as comes:
+                await in_thread(comes)
+                await asyncio.to_thread(shared, stays, goes, comes)
+                spread = [buckets(each)["this"] for each in (stays, goes, comes)]
+                await callers.worked()
+                stopped, _ = await asyncio.to_thread(goes.stop)
+                await asyncio.to_thread(shared, stays, comes)
+                await callers.worked()
+                await callers.stop()
+                left = [buckets(each)["this"] for each in (stays, comes)]
+                chains = [await all_marks(client, comes.url, each, "default") for each in streams]
+                rows = {each: await all_writers(client, comes.url, each) for each in streams}
+
+    assert callers.refusals == []
+    assert (sorted(spread), sum(spread), left, stopped) == ([20, 22, 22], BUCKETS, [32, 32], 0)
+    found = {each: rows[each]["w"]["times"]["default"] for each in streams}
+    assert (found, [broken_links(chain) for chain in chains]) == (callers.noted, [[]] * STREAMS)
+    assert {method for method, _ in callers.answers} == {"GET", "POST", "PUT"}
