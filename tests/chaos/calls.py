@@ -71,7 +71,7 @@ class Caller:
     ) -> Json:
         """Return the body of the first answer that is one; `tries` says what came before.
 
-        Raises `NobodyAnswersError`.
+        Where `json` is a function, it makes the body of each try. Raises `NobodyAnswersError`.
         """
         if self._chance.random() < ROAMS:
             self._at = self._chance.randrange(len(self._urls))
@@ -87,18 +87,20 @@ class Caller:
 
     async def _try(self, method: str, path: str, wait_s: float, arguments: Any) -> Json | None:  # noqa: ANN401 - whatever httpx takes
         """Ask the replica at hand once; `None` where it gives no answer to go on with."""
-        url = f"{self.url}{path}"
+        url, body = f"{self.url}{path}", arguments.get("json")
+        if callable(body):
+            arguments = arguments | {"json": body()}
         try:
             answer = await self._http.request(method, url, timeout=wait_s, **arguments)
         except httpx.TransportError as error:
             self._failed(type(error).__name__)
             return None
         if answer.is_success:
-            body: Json = answer.json()
-            return body
+            told: Json = answer.json()
+            return told
         if answer.status_code != httpx.codes.CONFLICT and answer.status_code not in DOCUMENTED:
-            told = f"{method} {answer.status_code} {answer.text[:300]}"
-            self._history.broke("answers", path, told)
+            account = f"{method} {answer.status_code} {answer.text[:300]}"
+            self._history.broke("answers", path, account)
         self._failed(f"{answer.status_code} {_code(answer)}")
         return None
 

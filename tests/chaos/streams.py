@@ -17,6 +17,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 CONTROL = "control"
 """The stream of a writer that does fall silent; time stands there until it is left out."""
+UNNUMBERED = "trams"
+"""The stream whose writers do not number their requests, as other clients may not either."""
 
 
 def streams() -> dict[str, LoadedStream]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from tests.chaos.calls import Caller, NobodyAnswersError
 from tests.chaos.history import History
 from tests.chaos.journal import Journal
 from tests.chaos.reading import Reading
+from tests.chaos.streams import UNNUMBERED
 from tests.chaos.writing import Writing
 from tests.support.load import LoadedStream
 
@@ -76,6 +78,43 @@ async def test_nobody_who_answers_for_long_is_told(monkeypatch: pytest.MonkeyPat
 
     with pytest.raises(NobodyAnswersError):
         await caller(lambda _: httpx.Response(503, text=""), history).call("GET", "/x")
+
+
+async def tries(name: str, tmp_path: Path) -> list[object]:
+    """Have a writer of the stream note once, by the second try; returns the numbers of both."""
+    written = LoadedStream(name)
+    written.writer(random.Random(1)).state = "live"
+    asked: list[object] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(json.loads(request.content)["notes"][0].get("sequence"))
+        return httpx.Response(200, json=ACCEPTED) if len(asked) == 2 else httpx.Response(503)
+
+    history = History({name: written})
+    with Journal(tmp_path) as journal:
+        writing = Writing(history, journal, asyncio.Event())
+        await writing.finish(caller(answer, history), written, 5)
+    return asked
+
+
+async def test_each_try_has_a_number_of_its_own(tmp_path: Path) -> None:
+    """But in the stream whose writers give none."""
+    assert (await tries("s", tmp_path), await tries(UNNUMBERED, tmp_path)) == (
+        [1, 2],
+        [None, None],
+    )
+
+
+@pytest.mark.parametrize(("state", "says"), [("live", ["live"]), ("idle", [])])
+def test_a_writer_stays_what_it_is_while_an_older_request_is_under_way(
+    state: str, says: list[str]
+) -> None:
+    """However much it would rest, or come back: what it gave up could undo that."""
+    written = LoadedStream("s", rests=1.0)
+    writer = written.writer(random.Random(1))
+    writer.state, writer.is_settled = state, False
+
+    assert [note["state"] for note in writer.next_notes()] == says
 
 
 async def finished(told: dict[str, Any], tmp_path: Path, seen: int | None = None) -> list[str]:

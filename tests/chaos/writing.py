@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import count
 from typing import TYPE_CHECKING
 
 from tests.chaos.history import now
+from tests.chaos.streams import UNNUMBERED
 
 if TYPE_CHECKING:
     import random
@@ -21,14 +23,23 @@ PAUSE_S = (0.2, 0.7)
 SILENT_AFTER = 3
 """How often the silent writer notes."""
 
+SETTLED_S = 30.0
+"""Longer than a request that was given up can lie in a replica, stopped or waiting."""
+
 
 class Writing:
-    """The notes of one trial: makes them, and has the history know what became of them."""
+    """The notes of one trial: makes them, and has the history know what became of them.
+
+    Writers number their requests, each try anew. Those that do not, of one stream, stay what they
+    are, live or idle, while a request that they gave up may still be under way.
+    """
 
     def __init__(self, history: History, journal: Journal, stopping: asyncio.Event) -> None:
         self._history = history
         self._journal = journal
         self._stopping = stopping
+        self._requests = count(1)
+        self._given_up: dict[str, float] = {}
 
     async def write(
         self, caller: Caller, stream: LoadedStream, count: int, chance: random.Random
@@ -39,6 +50,7 @@ class Writing:
             for index, writer in enumerate(writers):
                 if writer.state == "left":
                     writers[index] = stream.writer(chance)
+                writer.is_settled = self._is_settled(stream, writer)
             await self._note(
                 caller, stream, [(each, note) for each in writers for note in each.next_notes()]
             )
@@ -55,25 +67,39 @@ class Writing:
         silent = self._history.silent.get(stream.name)
         live = [each for each in stream.writers if each.state == "live" and each.name != silent]
         asked = [(writer, note) for writer in live for note in writer.last_notes(noted)]
-        if asked:
-            await self._note(caller, stream, asked)
+        await self._note(caller, stream, asked)
 
     async def _note(
         self, caller: Caller, stream: LoadedStream, asked: list[tuple[LoadWriter, Json]]
     ) -> None:
         """Send the same notes until they are answered, as a writer does that does not know."""
+        if not asked:
+            return
         notes = [note for _, note in asked]
         lowers = {key: self._history.chains[stream.name, key].lower for key in stream.keys}
         self._journal.note(sent=now(), stream=stream.name, notes=notes)
-        answer = await caller.call(
-            "POST", f"/v1/streams/{stream.name}/notes", json={"notes": notes}
-        )
+        path = f"/v1/streams/{stream.name}/notes"
+        answer = await caller.call("POST", path, json=lambda: self._request(stream, notes))
+        if caller.tries and stream.name == UNNUMBERED:
+            self._given_up |= {writer.name: caller.tries[-1].at for writer, _ in asked}
         results = answer["results"]
         by = {"by": caller.url, "tries": caller.tries}
         self._journal.note(answered=now(), stream=stream.name, results=results, **by)
         self._history.counts["notes retried"] += len(notes) if caller.tries else 0
         for (writer, note), result in zip(asked, results, strict=True):
             self._heard(stream, writer, note, result, lowers[note["key"]])
+
+    def _request(self, stream: LoadedStream, notes: list[Json]) -> Json:
+        """Return the body of a try, which has a number above those of all before it."""
+        if stream.name == UNNUMBERED:
+            return {"notes": notes}
+        sequence = next(self._requests)
+        return {"notes": [note | {"sequence": sequence} for note in notes]}
+
+    def _is_settled(self, stream: LoadedStream, writer: LoadWriter) -> bool:
+        """Whether nothing that the writer says now can be undone by what it said before."""
+        given_up = self._given_up.get(writer.name) if stream.name == UNNUMBERED else None
+        return given_up is None or now() - given_up > SETTLED_S
 
     def _heard(
         self,

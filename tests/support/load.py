@@ -65,6 +65,7 @@ class LoadWriter:
 
     `promised` is what it said last of each key, acknowledged or not; `acknowledged` what a 200
     confirmed. It writes while a live note of it is acknowledged and none that ends that is sent.
+    While it is not `is_settled`, it stays what it is, live or idle.
     """
 
     stream: LoadedStream
@@ -78,12 +79,15 @@ class LoadWriter:
     acknowledged_position: dict[int, int] = field(default_factory=dict)
     lowers: dict[str, int] = field(default_factory=dict)
     state: str = "new"
+    is_settled: bool = True
 
     def next_notes(self) -> list[Json]:
         """Write some events where that is allowed, then return what to note of them."""
+        if self.state == "idle" and not self.is_settled:
+            return []
         if self.state != "live":  # the answers say from when on it may write, for each key
             return [self._note(key, None) for key in self.stream.keys]
-        if self.chance.random() < self.stream.rests:
+        if self.chance.random() < self.stream.rests and self.is_settled:
             return [self._rest()]
         for _ in range(self.chance.randrange(4)):
             self._write()
