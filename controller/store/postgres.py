@@ -20,7 +20,7 @@ from controller.store.sql import SqlStore
 from noted_time import Rejected
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterable, Iterator
+    from collections.abc import AsyncGenerator, Generator, Iterable, Iterator
 
     from sqlalchemy import URL, Dialect, Engine, Executable, Table
     from sqlalchemy.engine.interfaces import DBAPICursor
@@ -167,13 +167,14 @@ class PostgresStore(SqlStore):
             asking.execute(_LAST_SEQS, [list(column) for column in zip(*chains, strict=True)])
             return {(stream_id, key): seq or 0 for stream_id, key, seq in asking}
 
-    def _many_rows(self, query: Executable) -> Iterator[Any]:
+    def _many_rows(self, query: Executable) -> Generator[Any]:
         """Yield the rows, telling the server now and then that the controller lives."""
-        for number, row in enumerate(super()._many_rows(query)):
-            if number % ROWS_AT_A_TIME == 0:
-                with self._border():
-                    self._session.renew()
-            yield row
+        with closing(super()._many_rows(query)) as rows:
+            for number, row in enumerate(rows):
+                if number % ROWS_AT_A_TIME == 0:
+                    with self._border():
+                        self._session.renew()
+                yield row
 
 
 def is_postgres(url: str) -> bool:

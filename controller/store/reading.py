@@ -14,7 +14,7 @@ from controller.store.schema import mark, member, reader, scale, stream
 from noted_time import Conflict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Generator, Iterator, Sequence
 
     from sqlalchemy import Engine, Executable, Select, Table
 
@@ -78,11 +78,12 @@ class SqlReading:
         with self._border(), self._reading.connect() as connection:
             return connection.execute(query).fetchall()
 
-    def _many_rows(self, query: Executable) -> Iterator[Any]:
+    def _many_rows(self, query: Executable) -> Generator[Any]:
         """Yield the rows as they come, however many there are."""
         with self._border(), self._reading.connect() as connection:
             streamed = connection.execution_options(yield_per=ROWS_AT_A_TIME)
-            yield from streamed.execute(query)
+            with streamed.execute(query) as found:  # closed with who reads no further
+                yield from found
 
     @contextmanager
     def _border(self) -> Iterator[None]:
