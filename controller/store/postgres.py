@@ -20,7 +20,7 @@ from controller.store.sql import SqlStore
 from noted_time import Rejected
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Generator, Iterable, Iterator
+    from collections.abc import AsyncGenerator, Generator, Iterable, Iterator, Sequence
 
     from sqlalchemy import URL, Dialect, Engine, Executable, Table
     from sqlalchemy.engine.interfaces import DBAPICursor
@@ -167,14 +167,23 @@ class PostgresStore(SqlStore):
             asking.execute(_LAST_SEQS, [list(column) for column in zip(*chains, strict=True)])
             return {(stream_id, key): seq or 0 for stream_id, key, seq in asking}
 
+    def _rows(self, query: Executable) -> Sequence[Any]:
+        """Return few rows; who loads many streams without members reads nothing else."""
+        self._renew()
+        return super()._rows(query)
+
     def _many_rows(self, query: Executable) -> Generator[Any]:
         """Yield the rows, telling the server now and then that the controller lives."""
+        self._renew()
         with closing(super()._many_rows(query)) as rows:
-            for number, row in enumerate(rows):
+            for number, row in enumerate(rows, start=1):
                 if number % ROWS_AT_A_TIME == 0:
-                    with self._border():
-                        self._session.renew()
+                    self._renew()
                 yield row
+
+    def _renew(self) -> None:
+        with self._border():
+            self._session.renew()
 
 
 def is_postgres(url: str) -> bool:

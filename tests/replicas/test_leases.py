@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from controller.aggregation.world import load
 from controller.store import leases
 from controller.store.migrate import migrate
 from controller.store.notices import notice_of
 from controller.store.port import Batch, StoreUnavailable
 from controller.store.postgres import PostgresStore
 from tests.support.postgres import PASSWORD
-from tests.support.stored import mark, of_one_stream, seqs
+from tests.support.stored import mark, of_one_stream, seqs, stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -328,6 +329,22 @@ def test_who_reads_for_long_is_not_silent(
         b.look()
 
     assert a.look().mine == ALL
+
+
+@pytest.mark.usefixtures("short")
+def test_who_loads_streams_without_anything_in_them_is_not_silent(
+    a: PostgresStore, b: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Thousands of streams that were made and never noted to are as much work as others."""
+    monkeypatch.setattr(leases, "RENEW_S", SHORT_MS / 4000)
+    streams = [stream(f"id-{number}", f"s{number}") for number in range(50)]
+    a.commit(Batch(streams=streams))
+    begun, loaded = time.monotonic(), []
+    while time.monotonic() - begun < 3 * SHORT_MS / 1000:
+        loaded.append(len(load(a, ALL, len(ALL))))
+        b.look()
+
+    assert (set(loaded), a.look().mine) == ({50}, ALL)
 
 
 @pytest.mark.usefixtures("short")
