@@ -118,14 +118,17 @@ def server() -> Iterator[Server]:
 
 
 @pytest.fixture(scope="session")
-def untouched(server: Server) -> str:
-    """A migrated database to be copied, with which nobody has a session."""
+def of_many_tests(server: Server) -> str:
+    """A migrated database that one test after the other empties: to make one takes its time."""
     url = server.make_database()
     migrate(url)
     return url
 
 
 @pytest.fixture
-def url(server: Server, untouched: str) -> str:
-    """A migrated database of the test's own, with nothing in it."""
-    return server.make_database(untouched.rpartition("/")[2])
+def url(server: Server, of_many_tests: str) -> str:
+    """A migrated database with nothing in it, and nobody at it."""
+    server.cut(of_many_tests)
+    server.execute("TRUNCATE stream, replica, token CASCADE", of_many_tests)
+    server.execute("UPDATE bucket SET service_ms = 0", of_many_tests)
+    return of_many_tests
