@@ -69,9 +69,11 @@ class Relay:
     def __init__(self, controller: Controller) -> None:
         """Begin without connections."""
         self._controller = controller
+        # by a transport of its own, so that no proxy of the environment stands between replicas
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
         self._client = httpx.AsyncClient(
             timeout=httpx.Timeout(ANSWER_S, connect=CONNECT_S),
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=64),
+            transport=httpx.AsyncHTTPTransport(limits=limits),
         )
         self._lanes: dict[str, Lane] = {}
         self._held: set[asyncio.Task[None]] = set()

@@ -43,6 +43,8 @@ pytestmark = pytest.mark.acceptance
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "api.md"
 BINDING = "http://127.0.0.1:7464"
+PROXIES = dict.fromkeys(("HTTP_PROXY", "http_proxy", "ALL_PROXY"), "http://127.0.0.1:1")
+"""Of the environment in which the replicas run, and that lead nowhere."""
 
 
 class Two(NamedTuple):
@@ -61,8 +63,8 @@ def two(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tw
     """Two replicas that were started at once on a database with nothing in it, not even tables."""
     url, directory = server.make_database(), tmp_path_factory.mktemp("two")
     with (
-        ServeProcess(directory, "--database", url) as a,
-        ServeProcess(directory, "--database", url) as b,
+        ServeProcess(directory, "--database", url, **PROXIES) as a,
+        ServeProcess(directory, "--database", url, **PROXIES) as b,
     ):
         for each in (a, b):
             each.ready()
@@ -270,6 +272,13 @@ def listed(replica: ServeProcess, limit: int) -> set[str]:
         after = page["next"]
     assert found == sorted(set(found))
     return set(found)
+
+
+def test_no_proxy_stands_between_replicas(other: ServeProcess, name: str) -> None:
+    """Whatever their environment says of proxies: that is for calls that leave the site."""
+    path = f"{other.url}/v1/streams/{name}/explain"
+
+    assert (note(other, name, 5), HTTP.get(path).status_code) == (200, 200)
 
 
 def test_a_stream_made_again_is_another_to_both(
