@@ -9,7 +9,7 @@ import socket
 import subprocess
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import httpx
 import msgspec
@@ -43,8 +43,11 @@ pytestmark = pytest.mark.acceptance
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "api.md"
 BINDING = "http://127.0.0.1:7464"
-PROXIES = dict.fromkeys(("HTTP_PROXY", "http_proxy", "ALL_PROXY"), "http://127.0.0.1:1")
-"""Of the environment in which the replicas run, and that lead nowhere."""
+PROXIES: dict[str, Any] = {
+    **dict.fromkeys(("HTTP_PROXY", "http_proxy", "ALL_PROXY"), "http://127.0.0.1:1"),
+    **dict.fromkeys(("NO_PROXY", "no_proxy"), ""),
+}
+"""Of the environment in which the replicas run: for everything, and they lead nowhere."""
 
 
 class Two(NamedTuple):
