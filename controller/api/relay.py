@@ -47,6 +47,9 @@ ANSWER_S = 4.0
 AGAIN = frozenset(("GET", "PUT"))
 UNREACHED = (httpx.ConnectError, httpx.ConnectTimeout, httpx.InvalidURL)
 
+MOST_BYTES = 64 * 1024 * 1024
+"""So much of requests with notes may wait: a million notes, in large requests."""
+
 CONNECT_S = 1.0
 LOOK_AGAIN_S = 0.1
 
@@ -77,7 +80,7 @@ class Relay:
         )
         self._lanes: dict[str, Lane] = {}
         self._held: set[asyncio.Task[None]] = set()
-        self._passing = 0
+        self._passing = self._bytes = 0
 
     def notes(self, call: Call, authorization: bytes, body: bytes) -> asyncio.Future[Answer]:
         """Pass a request with notes on.
@@ -86,15 +89,12 @@ class Relay:
         where too many requests wait.
         """
         self._controller.check_serving()
-        most = self._controller.limits.waiting_requests
-        if self._passing >= most:
-            raise self._controller.metrics.overload(
-                f"{self._passing} requests wait for another controller; try again"
-            )
+        self._check_room(len(body))
         self._passing += 1
+        self._bytes += len(body)
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Answer] = loop.create_future()
-        answer.add_done_callback(lambda _: self._answered(call.stream))
+        answer.add_done_callback(lambda _: self._answered(call.stream, len(body)))
         self._pass_on(Pending(call, authorization, body, answer, loop.time() + HOLD_S))
         return answer
 
@@ -124,8 +124,17 @@ class Relay:
             task.cancel()
         await self._client.aclose()
 
-    def _answered(self, stream: str) -> None:
+    def _check_room(self, more: int) -> None:
+        most = self._controller.limits.waiting_requests
+        full = self._passing >= most or (self._passing and self._bytes + more > MOST_BYTES)
+        if full:
+            raise self._controller.metrics.overload(
+                f"{self._passing} requests wait for another controller; try again"
+            )
+
+    def _answered(self, stream: str, size: int) -> None:
         self._passing -= 1
+        self._bytes -= size
         self._controller.doubt(stream)
 
     def _pass_on(self, pending: Pending) -> None:

@@ -246,6 +246,28 @@ async def test_no_more_wait_than_may() -> None:
     )
 
 
+async def test_no_more_bytes_wait_than_may(this: Played, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few large requests fill the memory as many small ones do; one alone always has room."""
+    opened = asyncio.Event()
+
+    async def wait() -> None:
+        await opened.wait()
+
+    this.owner.before = wait
+    monkeypatch.setattr(relay, "MOST_BYTES", 100)
+    writers = [f"writer-{n}" for n in range(100)]
+    asked = [asyncio.create_task(this.note(THERE, *writers))]
+    await until(lambda: bool(this.owner.frames))
+    over = await this.note(THERE)
+    opened.set()
+    answers = [await asked[0], await this.note(THERE)]
+
+    assert (problem(over)[:2], [each.status_code for each in answers]) == (
+        (503, "overloaded"),
+        [200, 200],
+    )
+
+
 async def test_the_token_goes_along() -> None:
     """The one that was shown here, which the owner judges by itself."""
     guard = Guarded()
