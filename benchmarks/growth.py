@@ -17,8 +17,8 @@ from benchmarks.single_notes import create_stream
 from benchmarks.writers import Writers
 
 if TYPE_CHECKING:
-    from benchmarks.postgres_server import Postgres
     from benchmarks.processes import Server
+    from tests.support.postgres import Server as Postgres
 
 SIZES = tuple((writers, segments) for segments in (16, 256) for writers in (1000, 10_000, 100_000))
 CONNECTIONS = 64

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from psycopg import Connection
     from psycopg.sql import Composed
 
-    from benchmarks.postgres_server import Postgres
+    from tests.support.postgres import Server as Postgres
 
 TRANSACTION = 5000
 ROWS = (

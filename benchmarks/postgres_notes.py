@@ -22,8 +22,8 @@ from benchmarks.writers import Writers
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from benchmarks.postgres_server import Postgres
     from benchmarks.processes import Server
+    from tests.support.postgres import Server as Postgres
 
 STREAM = "single"
 PATIENT = b'{"writer_timeout_ms":3600000}'

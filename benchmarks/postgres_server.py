@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from benchmarks.figures import Run
 
-    __all__ = ["Postgres"]
 
 ON_A_DISK = Path("/var/tmp")  # noqa: S108 - the server makes a directory of its own there
 COMMITS = 200

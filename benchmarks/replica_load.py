@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from benchmarks.load import Connection
-    from benchmarks.postgres_server import Postgres
     from benchmarks.processes import Server
+    from tests.support.postgres import Server as Postgres
 
     Connect = Callable[[Sequence[int], Sequence[Sequence[bytes]]], list[list[Connection]]]
 

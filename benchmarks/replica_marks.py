@@ -22,8 +22,8 @@ from benchmarks.visible_marks import PARKED_S, Reader, Turns, note_and_see
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from benchmarks.postgres_server import Postgres
     from benchmarks.processes import Server
+    from tests.support.postgres import Server as Postgres
 
 MEMBERS = 1000
 STREAMS = 12

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from psycopg import Connection
 
     from benchmarks.load import Answered
-    from benchmarks.postgres_server import Postgres
     from benchmarks.processes import Server
+    from tests.support.postgres import Server as Postgres
 
 STREAMS = 100
 WRITERS = 10_000

@@ -24,8 +24,8 @@ from benchmarks.single_notes import create_stream
 from benchmarks.visible_marks import Turns
 
 if TYPE_CHECKING:
-    from benchmarks.postgres_server import Postgres
     from benchmarks.processes import Server
+    from tests.support.postgres import Server as Postgres
 
 STREAM = "survivor"
 MEMBERS = 1000
