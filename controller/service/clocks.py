@@ -24,26 +24,37 @@ WAKING_MS = 250
 class Clocks:
     """The wall clock, a steady one, and the service clock that steps with it.
 
-    A controller reads them several times a second while it serves, so a gap between two readings
-    beyond the service clock's step cap was a pause of the process or the machine, in which no
-    writer could have been heard.
+    The service clock goes on by `serve` alone, which the task calls that takes in notes, whenever
+    it is about to: several times a second, but not while it waits for the database. Each step is
+    capped. So neither a pause of the process nor a commit that hangs counts as silence of the
+    writers, whose notes could not be taken meanwhile.
     """
 
     service: ServiceClock = field(default_factory=ServiceClock)
     wall_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
     steady_ms: Callable[[], int] = lambda: time.monotonic_ns() // 1_000_000
-    _last_steady: int | None = None
+    _served_at: int | None = None
+    _read_at: int | None = None
     _woke_at: int | None = None
 
     def read(self) -> Moment:
         """Read all three at once."""
         steady = self.steady_ms()
-        if self._last_steady is not None:
-            self.service.serve(steady - self._last_steady)
-            if steady - self._last_steady > PAUSE_MS:
-                self._woke_at = steady
-        self._last_steady = steady
+        if self._read_at is not None and steady - self._read_at > PAUSE_MS:
+            self._woke_at = steady
+        self._read_at = steady
         return Moment(service=self.service.now, wall=self.wall_ms(), steady=steady)
+
+    def serve(self) -> None:
+        """Count the time since the last call as served, at most a step."""
+        steady = self.steady_ms()
+        if self._served_at is not None:
+            self.service.serve(steady - self._served_at)
+        self._served_at = steady
+
+    def pass_over(self) -> None:
+        """Count the time since then for nobody."""
+        self._served_at = self.steady_ms()
 
     def is_waking(self) -> bool:
         """Whether this process was paused until a moment ago.
@@ -52,6 +63,6 @@ class Clocks:
         process learns only when it reads on.
         """
         steady = self.steady_ms()
-        if self._last_steady is not None and steady - self._last_steady > PAUSE_MS:
+        if self._read_at is not None and steady - self._read_at > PAUSE_MS:
             self.read()
         return self._woke_at is not None and steady - self._woke_at < WAKING_MS

@@ -132,9 +132,8 @@ class Committer:
             raise StoreUnavailable(message)
 
     def wake(self) -> None:
-        """Look whether it is time for a turn, also where there is no work."""
-        if self.ownership.is_due():
-            self._work.set()
+        """Look whether there is anything to do, a turn to take say, and let time be served."""
+        self._work.set()
 
     def _check_room(self, notes: int) -> None:
         limits = self._limits
@@ -159,6 +158,8 @@ class Committer:
             self._work.clear()
             if self._writing is not None and self._writing.is_done:
                 await self._settle(self._writing)
+            if self._writing is None:
+                self._clocks.serve()
             if self._writing is None and self._next is None and self.ownership.is_due():
                 await self._turn_or_reload()
             self._fill()
@@ -168,11 +169,15 @@ class Committer:
                 return
 
     def _fill(self) -> None:
-        """Run what waits, into the batch that is written next; not ahead of a turn that is due."""
+        """Run what waits, into the batch that is written next.
+
+        While one is written that is worth while for many notes only, and not ahead of a turn.
+        """
         queue = self._queue
         if not queue or (self._next is not None and self._next.is_closed):
             return
-        if self._writing is not None and self.ownership.is_due():
+        runs_ahead = self._notes_waiting >= AHEAD and not self.ownership.is_due()
+        if self._writing is not None and not runs_ahead:
             return
         end = next((i + 1 for i, job in enumerate(queue) if job.last), len(queue))
         self._queue = queue[end:]
@@ -270,6 +275,7 @@ class Committer:
 
     async def _turn(self, known: Mapping[int, int] | None = None) -> None:
         taken = await self.ownership.turn(self.world, known)
+        self._clocks.pass_over()  # whoever noted meanwhile waits
         self._waiting |= {stream.id: stream for stream in taken}
         if taken:
             self._work.set()

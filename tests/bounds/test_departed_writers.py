@@ -212,7 +212,7 @@ async def test_downtime_forgets_nobody(store: Watched, time: GivenTime) -> None:
         await tell(controller, Note("gone", state="left"))
     time.passes(604_800_000)
     async with running(store.reopened(), time) as controller:
-        controller._clocks.read()
+        controller._clocks.serve()
         time.passes(service.FORGET_EVERY_MS)
         await tell(controller, Note("a", state="idle"))
 

@@ -67,6 +67,27 @@ async def test_a_paused_machine_is_not_a_silent_writer(memory: Watched, time: Gi
         assert (marks_of(controller), left_out(controller)) == ([], [])
 
 
+async def test_a_commit_that_hangs_times_nobody_out(memory: WatchedMemory, time: GivenTime) -> None:
+    """Who notes meanwhile cannot be heard, and may give up; later it is heard in time."""
+    async with serving(memory, time, writer_timeout_ms=5000) as controller:
+        await tell(controller, Note("slow"), Note("a", 5))
+        memory.watch.open.clear()
+        hanging = asyncio.create_task(tell(controller, Note("a", 6)))
+        await until(lambda: memory.watch.attempts == 3)
+        given_up = asyncio.create_task(tell(controller, Note("slow", 6)))
+        for _ in range(10):
+            time.passes(1000)
+            await asyncio.sleep(SOON / 5)
+        given_up.cancel()
+        memory.watch.open.set()
+        await hanging
+        await asyncio.sleep(SOON)
+        early = left_out(controller), marks_of(controller)
+        await tell(controller, Note("slow", 6))
+
+        assert (early, [mark.lower for mark in marks_of(controller)]) == (([], []), [6])
+
+
 async def test_downtime_times_nobody_out(store: Watched, time: GivenTime) -> None:
     """After a day without a controller a holder has as much of its timeout left as before."""
     async with serving(store, time, writer_timeout_ms=5000) as controller:

@@ -166,5 +166,5 @@ def serve_for(controller: Controller, time: GivenTime, ms: int) -> None:
     while ms > 0:
         step = min(ms, 100)
         time.passes(step)
-        controller._clocks.read()
+        controller._clocks.serve()
         ms -= step
