@@ -80,6 +80,7 @@ class Relay:
         )
         self._lanes: dict[str, Lane] = {}
         self._held: set[asyncio.Task[None]] = set()
+        self._failing: set[str] = set()
         self._passing = self._bytes = 0
 
     def notes(self, call: Call, authorization: bytes, body: bytes) -> asyncio.Future[Answer]:
@@ -190,12 +191,15 @@ class Relay:
                 headers=[*headers, (HEADER, b"1")],
             )
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            log.warning("relay_failed", url=url, error=repr(error))
+            if url not in self._failing:  # said once until it answers
+                log.warning("relay_failed", url=url, error=repr(error))
+                self._failing.add(url)
             self._controller.look_again()
             if scope["method"] in AGAIN or isinstance(error, UNREACHED):
                 return None
             message = f"the controller that has the stream gave no answer: {error!r}; ask again"
             raise StoreUnavailable(message) from error
+        self._failing.discard(url)
         back = [(name.lower(), value) for name, value in reply.headers.raw]
         return Passed(reply.status_code, [each for each in back if each[0] in BACK], reply.content)
 
