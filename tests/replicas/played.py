@@ -148,12 +148,12 @@ class Played:
         before = self.store.commits
         held_up = asyncio.create_task(self.controller.put_stream(HERE, {}))
         await until(lambda: self.store.commits > before)
+        self.controller.look_again()
+        await until(self.controller._ownership.is_due)  # so that a turn comes before the next batch
         waiting = [asyncio.create_task(each()) for each in asked]
         await until(lambda: self.controller._committer.depth >= len(asked))
         was = self.store.leases
         self.store.leases = Leases(BUCKETS, was.mine - {0}, {**was.others, 0: OTHER}, was.replicas)
-        self.controller.look_again()
-        await until(self.controller._ownership.is_due)  # so that the next batch begins with a turn
         self.store.open.set()
         await asyncio.wait([held_up])
         return list(await asyncio.gather(*waiting))
