@@ -21,11 +21,11 @@ from noted_time.cut import MAX_INT64
 from noted_time.errors import UnknownKey
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from controller.aggregation.draft import Draft, Moment
     from controller.store.port import AppendedMark, Reading, Store, StreamRecord
-    from noted_time import Mark, TimeWindow
+    from noted_time import Mark, MemberRecord, TimeWindow
     from noted_time.note import NoteLike
 
 FORGOTTEN_AT_ONCE = 5000
@@ -37,7 +37,8 @@ class StreamState:
 
     The aggregator is ahead of the histories while a commit is under way: marks are made with the
     notes they follow from and shown when both are durable. `clock_ahead` is how far the service
-    clock of the stream's bucket is ahead of this process's own, in ms.
+    clock of the stream's bucket is ahead of this process's own, in ms, and `latest_ms` the latest
+    moment on it that was stored with the stream.
     """
 
     def __init__(self, record: StreamRecord) -> None:
@@ -49,6 +50,7 @@ class StreamState:
         self.scale_events: list[ScaleEvent] = []
         self.census = Census()
         self.clock_ahead = 0
+        self.latest_ms = 0
         self._next_mark_at: dict[str, int] = {}
 
     @classmethod
@@ -62,7 +64,8 @@ class StreamState:
                 history.append(appended.mark)
                 last[key] = (appended.mark, appended.appended_at)
         stream.aggregator = Aggregator(record.settings, succession, last, record.declared_at)
-        stream.aggregator.restore(stream.census.loading(store.members(record.id)))
+        stream.latest_ms = max((at for _, at in last.values()), default=0)
+        stream.aggregator.restore(stream.census.loading(stream._dating(store.members(record.id))))
         for reader in store.readers(record.id):
             group = stream.groups.setdefault(reader.group, ReaderGroup())
             group.report(reader.reader, reader.position)
@@ -107,6 +110,12 @@ class StreamState:
                     raise Conflict(f"mark {last.seq} of key {key!r} is not there any more")
             later.extend(found)
         return later
+
+    def _dating(self, members: Iterable[MemberRecord]) -> Iterator[MemberRecord]:
+        """Pass the members on, minding the latest moment stored with them."""
+        for record in members:
+            self.latest_ms = max(self.latest_ms, record.noted_at, record.since)
+            yield record
 
     def _load_scales(self, store: Reading) -> Succession:
         succession = Succession()

@@ -120,6 +120,9 @@ class Ownership:
             return []
         streams = await self._in_thread(load, self._store, buckets, world.buckets)
         kept = await self._in_thread(self._store.clocks)
+        for stream in streams:  # what was stored with it may be later than the clock, which is kept
+            bucket = bucket_of(stream.record.name, world.buckets)  # once a second only
+            kept[bucket] = max(kept[bucket], stream.latest_ms)
         service = self._clocks.read().service
         ahead = {bucket: known.get(bucket, kept[bucket] - service) for bucket in buckets}
         world.enter(ahead, streams)

@@ -129,6 +129,22 @@ async def test_the_service_clock_is_kept_while_somebody_holds(
         assert memory.clocks()[0] - before == service.KEEP_CLOCK_EVERY_MS
 
 
+async def test_the_service_clock_never_goes_back_behind_what_was_stored_by_it(
+    memory: WatchedMemory, time: GivenTime
+) -> None:
+    """Though its last reading was lost: a second owner would record a leaving-out again."""
+    async with serving(memory, time, writer_timeout_ms=1000) as controller:
+        await tell(controller, Note("silent"), Note("a", 5))
+        serve_for(controller, time, 1100)
+        await until(lambda: bool(marks_of(controller)))
+        before = controller.stream("s").service_ms(controller._clocks.read())
+    memory._clocks[0] = 0
+    async with running(memory.reopened(), time) as controller:
+        after = controller.stream("s").service_ms(controller._clocks.read())
+
+        assert 1000 <= before == after
+
+
 async def test_a_writer_left_out_stays_so_over_a_restart(store: Watched, time: GivenTime) -> None:
     """Time does not wait again for a writer only because the controller is new."""
     async with serving(store, time, writer_timeout_ms=1000) as controller:
