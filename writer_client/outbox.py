@@ -14,8 +14,7 @@ rules make that sound:
 
 A batch whose outcome is unknown is put back in front and coalesced with what came meanwhile. It may
 be applied twice, which is no harm: notes that go nowhere are accepted. Nor is it any when the first
-one arrives last, since each post has a higher number (see `connection`), and an `idle` repeats the
-last time of its key besides.
+one arrives last, since each post has a higher number (see `connection`).
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ class Outbox:
     3
     >>> batch = outbox.take()
     >>> [(p.note.time, dict(p.note.position), p.note.state) for p in batch]
-    [(7, {0: 14}, 'live'), (7, {0: 14}, 'idle')]
+    [(7, {0: 14}, 'live'), (None, {0: 14}, 'idle')]
     >>> outbox.answered(batch, [{"status": "accepted", "lower": 4}] * 2)
     >>> outbox.lower(None), outbox.durable_through
     (4, 3)
@@ -78,7 +77,6 @@ class Outbox:
         self._timed: dict[str | None, Pending] = {}
         self._change: Pending | None = None
         self._in_flight: Batch = ()
-        self._behind: set[str | None] = set()
         self._some_key: str | None = None
         self._calls = 0
         self._refused: dict[object, Rejected] = {}
@@ -255,9 +253,7 @@ class Outbox:
         return [k for k, time in largest.items() if time > declared.get(k, MIN_INT64 - 1)]
 
     def _of_key(self, note: Note, key: str | None) -> Note:
-        repeats = note.state == "idle" and key not in self._behind
-        time = self._times.get(key) if repeats else None
-        return replace(note, key=key, time=time, max_time=self._largest.get(key))
+        return replace(note, key=key, max_time=self._largest.get(key))
 
     def _put_back(self, pending: Pending, later: dict[str | None, Pending]) -> None:
         note = pending.note
@@ -278,20 +274,17 @@ class Outbox:
             since = min(self._change.since, pending.since)
             self._change = replace(self._change, since=since)
         else:
-            note = replace(pending.note, time=None, key=None, max_time=None)
+            note = replace(pending.note, key=None, max_time=None)
             self._change = replace(pending, note=note)
 
     def _accepted(self, note: Note, result: Mapping[str, Any]) -> None:
-        self._behind.discard(note.key)
         if note.max_time is not None:
             self._declared[note.key] = note.max_time
         self._lowers[note.key] = result.get("lower")
 
     def _refuse(self, pending: Pending, result: Mapping[str, Any]) -> None:
         note, status, last = pending.note, result["status"], result.get("last")
-        if status == "invalid_time":
-            self._behind.add(note.key)
-        elif status == "too_far_ahead" and isinstance(last, int):
+        if status == "too_far_ahead" and isinstance(last, int):
             self._take_back(note.key, last)
         elif status == "unknown_key" and last and note.key not in last:
             self._forget_key(note.key, instead=last[0])
@@ -305,21 +298,17 @@ class Outbox:
     def _can_be_said_otherwise(self, note: Note, status: str) -> bool:
         """Whether a change of state was refused for what was only added to it here.
 
-        That is a time repeated by `idle`, a largest event time, or the key, which a change of state
-        does not have.
+        That is a largest event time, or the key, which a change of state does not have.
         """
-        if status == "too_far_ahead":
-            return True
         if status == "unknown_key":
             return self._some_key != note.key
-        return status == "invalid_time" and note.time is not None
+        return status == "too_far_ahead"
 
     def _take_back(self, key: str | None, largest: int) -> None:
         """Forget times of `key` above the largest allowed, which were refused or will be.
 
         What is said next goes on from before them, so that one wrong time spoils no later note.
         """
-        self._behind.add(key)
         if self._times.get(key, largest) > largest:
             del self._times[key]
         if self._largest.get(key, largest) > largest:
@@ -371,7 +360,7 @@ def _is_too_far(pending: Pending, result: Mapping[str, Any]) -> bool:
 
 
 def _is_change(note: Note) -> bool:
-    return note.time is None or note.state != "live"
+    return note.time is None
 
 
 def _check_int64(what: str, value: int) -> None:
