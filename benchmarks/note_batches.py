@@ -26,12 +26,12 @@ RATE = Target("ratio", "at least", 0.6)
 
 UPSERT = """
 INSERT INTO member
-(stream_id, writer, state, left_out, position, times, max_times, noted_at, since)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+(stream_id, writer, state, left_out, position, times, max_times, noted_at, since, sequence)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (stream_id, writer) DO UPDATE SET
 state = excluded.state, left_out = excluded.left_out, position = excluded.position,
 times = excluded.times, max_times = excluded.max_times, noted_at = excluded.noted_at,
-since = excluded.since
+since = excluded.since, sequence = excluded.sequence
 """
 
 Rows = list[tuple[object, ...]]
@@ -78,8 +78,8 @@ def floor_rows(file: Path) -> Rows:
     """Return the rows that the notes left, as another stream's, in a random order."""
     with closing(sqlite3.connect(file)) as connection:
         rows: Rows = connection.execute(
-            "SELECT floor.id, writer, state, left_out, position, times, max_times, noted_at, since"
-            " FROM member, stream AS floor "
+            "SELECT floor.id, writer, state, left_out, position, times, max_times, noted_at, since,"
+            " sequence FROM member, stream AS floor "
             "WHERE floor.name = 'floor' AND member.stream_id <> floor.id"
         ).fetchall()
     random.shuffle(rows)

@@ -9,5 +9,5 @@ from controller.service.committer import Committer
 
 if __name__ == "__main__":
     # work that is the last of its batch, so every piece of work is a batch
-    Committer.submit = partialmethod(Committer.submit, last=True)  # type: ignore[assignment,method-assign]
+    Committer.queue = partialmethod(Committer.queue, last=True)  # type: ignore[assignment,method-assign]
     main()

@@ -28,12 +28,12 @@ SESSIONS = 16
 STREAM_ID = "SELECT id FROM stream WHERE name = %s"
 UPSERT = """
 INSERT INTO member
-(stream_id, writer, state, left_out, position, times, max_times, noted_at, since)
-VALUES (%s, %s, 'live', false, %s, %s, %s, 0, 0)
+(stream_id, writer, state, left_out, position, times, max_times, noted_at, since, sequence)
+VALUES (%s, %s, 'live', false, %s, %s, %s, 0, 0, 0)
 ON CONFLICT (stream_id, writer) DO UPDATE SET
 state = excluded.state, left_out = excluded.left_out, position = excluded.position,
 times = excluded.times, max_times = excluded.max_times, noted_at = excluded.noted_at,
-since = excluded.since
+since = excluded.since, sequence = excluded.sequence
 """
 ACCEPTED = b'{"status":"accepted","lower":null}'
 JSON = (b"content-type", b"application/json")

@@ -7,7 +7,7 @@ from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path  # noqa: TC003 - typer reads it
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import structlog
 import typer
@@ -233,9 +233,20 @@ def revoke(
 )
 def flights(context: typer.Context) -> None:
     """Replay a month of real flights: rows lost and latency, noted time against guessed delays."""
-    # By name: the examples lie above the controller.
-    command = import_module("examples.flights.cli").app
+    with _told_plainly():
+        command = _example("examples.flights.cli").app
     command(context.args, prog_name="noted-time demo flights")
+
+
+def _example(name: str) -> Any:  # noqa: ANN401 - a module
+    """Return a module of the examples, by name as they lie above the controller."""
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as missing:
+        raise Rejected(
+            f"the examples are not installed ({missing.name} is missing): "
+            "clone the repository and run `./run demo` in it"
+        ) from missing
 
 
 @contextmanager

@@ -25,7 +25,7 @@ from noted_time.cut import join_into
 from noted_time.departures import Departures
 from noted_time.domain import Domain
 from noted_time.errors import InvalidScale, Rejected, UnknownKey
-from noted_time.member import Member, Track, joined
+from noted_time.member import NOTHING, Member, Track, joined
 from noted_time.note import SEGMENTS_PER_POSITION, is_above
 from noted_time.record import record_of
 from noted_time.succession import Succession
@@ -68,6 +68,7 @@ class Aggregator:
             key: Domain(key, *last.get(key, (None, declared.get(key, 0)))) for key in settings.keys
         }
         self._accepted = {key: _accepted(domain) for key, domain in self._domains.items()}
+        self._default_key = settings.key_or_default(None)
 
     # Notes
 
@@ -80,7 +81,9 @@ class Aggregator:
         bad clock would make every other writer late. Nor may its `sequence` be below one that was
         accepted of its writer, which went on from there, whatever the note says.
         """
-        key = self.key_of(note) if note.key is None else note.key
+        key = note.key
+        if key is None:
+            key = self.key_of(note) if note.time is None else self._default_key
         domain = self._domains.get(key)
         if domain is None:
             return Refused("unknown_key", self.settings.keys)
@@ -103,11 +106,9 @@ class Aggregator:
         elif note.time is not None and note.time < member.tracks[key].time:
             return Refused("invalid_time", member.tracks[key].time)
         known = member.position
-        gained = {s: offset for s, offset in position.items() if offset > known.get(s, -1)}
-        if len(gained) < len(position):
-            behind = {s: known[s] for s, offset in position.items() if offset < known.get(s, 0)}
-            if behind:
-                return Refused("invalid_position", behind)
+        gained, behind = _gained(position, known)
+        if behind:
+            return Refused("invalid_position", behind)
         if len(known) + len(gained) > most and len(known.keys() | gained.keys()) > most:
             return Refused("too_many_segments", most)
         self._accept(member, domain, note, gained, now)
@@ -115,7 +116,7 @@ class Aggregator:
 
     def key_of(self, note: NoteLike) -> str:
         """Return the key that a note speaks of, which may be one that is not declared."""
-        key = self.settings.key_or_default(note.key)
+        key = self._default_key if note.key is None else note.key
         if note.key is None and note.time is None and note.max_time is None:
             # it speaks of no key: joining, idle and left apply to all
             return key if key in self._domains else self.settings.keys[0]
@@ -340,6 +341,7 @@ class Aggregator:
             message = f"keys can be added, not taken away: {', '.join(missing)} missing"
             raise Rejected(message)
         self.settings = settings
+        self._default_key = settings.key_or_default(None)
         for key in settings.keys:
             if key not in self._domains:
                 self._declare_key(key, now)
@@ -371,6 +373,19 @@ class Aggregator:
             return self._domains[key]
         except KeyError:
             raise UnknownKey(key, self._domains) from None
+
+
+def _gained(
+    position: Mapping[int, int], known: Mapping[int, int]
+) -> tuple[dict[int, int], Mapping[int, int]]:
+    """Return what the position gains, and what is known where it falls behind that."""
+    for segment, offset in position.items():
+        if offset <= known.get(segment, -1):
+            break
+    else:
+        return dict(position), NOTHING  # as nearly always
+    gained = {s: offset for s, offset in position.items() if offset > known.get(s, -1)}
+    return gained, {s: known[s] for s, offset in position.items() if offset < known.get(s, 0)}
 
 
 def _accepted(domain: Domain) -> Accepted:

@@ -121,7 +121,9 @@ class Track:
         """
         passed = 0
         for time, delta in self.notes:
-            join_into(cut, delta)
+            for segment, offset in delta.items():  # `join_into` without a call for each note
+                if offset > cut.get(segment, -1):
+                    cut[segment] = offset
             if time >= lower:
                 break
             passed += 1
@@ -129,7 +131,8 @@ class Track:
             if self.role == "rests":
                 join_into(cut, self.pending)
                 self.pending = NOTHING
-        del self.notes[:passed]
+        if passed:
+            del self.notes[:passed]
 
     def raise_positions(self, floor: Mapping[int, int], segments: frozenset[int]) -> None:
         """Add `floor` wherever a delta names one of `segments` (a scale event came to be known)."""

@@ -34,6 +34,10 @@ class MemberRecord(NamedTuple):
     sequence: int = 0
 
 
+_made = MemberRecord._make
+"""A tuple as a record: its own constructor takes as long again."""
+
+
 def record_of(member: Member) -> MemberRecord:
     """Return what must outlive the process of a member."""
     times: dict[str, int] = {}
@@ -43,14 +47,16 @@ def record_of(member: Member) -> MemberRecord:
             times[key] = track.time
         if track.max_time is not None:
             max_times[key] = track.max_time
-    return MemberRecord(
-        member.writer,
-        member.state,
-        member.left_out,
-        dict(member.position),
-        times,
-        max_times,
-        member.noted_at,
-        member.since,
-        member.sequence,
+    return _made(
+        (
+            member.writer,
+            member.state,
+            member.left_out,
+            member.position.copy(),
+            times,
+            max_times,
+            member.noted_at,
+            member.since,
+            member.sequence,
+        )
     )

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from controller.aggregation.draft import Draft, Moment
-    from controller.store.port import AppendedMark, Reading, Store, StreamRecord
+    from controller.store.port import AppendedMark, Glance, Reading, Store, StreamRecord
     from noted_time import Mark, MemberRecord, TimeWindow
     from noted_time.note import NoteLike
 
@@ -57,7 +57,7 @@ class StreamState:
     def load(cls, record: StreamRecord, store: Store) -> StreamState:
         """Return the stream as the store knows it."""
         stream = cls(record)
-        succession = stream._load_scales(store)
+        succession = stream._scaled(store.scales(record.id))
         last: dict[str, tuple[Mark, int]] = {}
         for key, history in stream.histories.items():
             for appended in store.marks(record.id, key):
@@ -74,23 +74,28 @@ class StreamState:
         return stream
 
     @classmethod
-    def to_read(cls, record: StreamRecord, store: Reading, *, only_last: bool = False) -> Self:
+    def to_read(cls, record: StreamRecord, store: Reading) -> Self:
         """Return the stream without members or readers, for who reads the marks of another's.
 
-        With `only_last` no mark but the last of each key is read. Scale events are read after the
-        marks: one that a mark follows from must be known with it, or a position on a successor
-        would seem to lie before its predecessors' end, and get an upper that is too low.
+        Scale events are read after the marks: one that a mark follows from must be known with it,
+        or a position on a successor would seem to lie before its predecessors' end, and get an
+        upper that is too low.
         """
         stream = cls(record)
         for key, history in stream.histories.items():
-            if only_last:
-                last = store.last_mark(record.id, key)
-                chain = iter([last] if last else [])
-            else:
-                chain = store.marks(record.id, key)
-            for appended in chain:
+            for appended in store.marks(record.id, key):
                 history.append(appended.mark)
-        stream.aggregator = Aggregator(record.settings, stream._load_scales(store))
+        stream.aggregator = Aggregator(record.settings, stream._scaled(store.scales(record.id)))
+        return stream
+
+    @classmethod
+    def glanced(cls, glance: Glance) -> Self:
+        """Return the same with the last mark of each key only."""
+        stream = cls(glance.record)
+        for appended in glance.last_marks:
+            stream.publish(appended)
+        if glance.scales:
+            stream.aggregator = Aggregator(stream.settings, stream._scaled(glance.scales))
         return stream
 
     def catch_up(self, store: Reading) -> list[AppendedMark]:
@@ -117,9 +122,9 @@ class StreamState:
             self.latest_ms = max(self.latest_ms, record.noted_at, record.since)
             yield record
 
-    def _load_scales(self, store: Reading) -> Succession:
+    def _scaled(self, events: Iterable[ScaleEvent]) -> Succession:
         succession = Succession()
-        self.scale_events = store.scales(self.id)
+        self.scale_events = list(events)
         for event in self.scale_events:
             succession.scale(event, known=event.sealed.keys())
         return succession

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI
 
-from controller.api import health, problems, readers, streams
+from controller.api import audit, health, problems, readers, streams
 from controller.api.access import Gate
 from controller.api.front import Front
 from controller.api.problems import MEDIA_TYPE
@@ -95,7 +95,7 @@ def create_api(
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         await controller.start()
         try:
-            async with keyring.watching() if keyring else nullcontext():
+            async with keyring.watching() if keyring else nullcontext(), audit.watching():
                 yield
         finally:
             if relay:

@@ -19,7 +19,7 @@ from controller.api.notes import (
     answer_of,
     plain,
     refusal,
-    submit_notes,
+    submitted,
 )
 from controller.api.rights import Need
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Iterable
 
+    from controller.api.notes import Results
     from controller.service.controller import Controller
-    from noted_time import Accepted, Refused
 
-    Taken = asyncio.Future[list[Accepted | Refused]]
+    Taken = asyncio.Future[Results]
 
 PATH = "/v1/relay"
 MEDIA_TYPE = "application/msgpack"
@@ -80,7 +80,7 @@ def _submit(controller: Controller, gate: Gate, item: Item, remote: str) -> Take
         holder = gate.admit(Need("write", item.stream), asked)
         if not controller.has(item.stream):
             return NOT_MINE
-        return submit_notes(controller, Call(item.stream, holder, remote), item.body)
+        return submitted(controller, Call(item.stream, holder, remote), item.body)
     except NotLetIn as refused:
         return plain(refused.problem)
     except FAILURES as failure:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from starlette.requests import ClientDisconnect
@@ -20,9 +20,11 @@ from controller.store.port import StoreUnavailable
 from noted_time.settings import NAME
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from controller.api.relay import Relay
+    from controller.api.relay import Passed, Relay
     from controller.api.rights import Need
     from controller.service.controller import Controller
     from controller.service.keyring import Holder
@@ -140,12 +142,16 @@ class Front:
                 shown = next((v for name, v in scope["headers"] if name == b"authorization"), b"")
                 await _send(await self._relay.notes(call, shown, body), send)
                 return
-            passed = await self._relay.request(call.stream, scope, body)
+            relayed = self._relay.request(call.stream, scope, body)
+            passed = await _while_asked_for(receive, relayed)
+        except ClientDisconnect:
+            return
         except (NotHere, StoreUnavailable, Overloaded) as failure:
             await _send(plain(problem_of(failure)), send)
             return
         if passed is None:
-            await self._answer_here(scope, receive, send, call, body)
+            replay = _replaying(body, receive)  # what listened for the caller took the body
+            await self._answer_here(scope, replay, send, call, body)
         else:
             await _send_parts(*passed, send)
 
@@ -245,6 +251,31 @@ def _replaying(body: bytes, receive: Receive) -> Receive:
         return {"type": "http.request", "body": body, "more_body": False}
 
     return replay
+
+
+async def _while_asked_for(
+    receive: Receive, relayed: Coroutine[Any, Any, Passed | None]
+) -> Passed | None:
+    """Return what comes of a request that is relayed, as long as its sender waits for it.
+
+    One that hung up may have sent something newer elsewhere, which the old request would undo if it
+    were passed on again. Raises `ClientDisconnect`.
+    """
+    answer, gone = asyncio.create_task(relayed), asyncio.create_task(_hung_up(receive))
+    try:
+        await asyncio.wait((answer, gone), return_when=asyncio.FIRST_COMPLETED)
+        if not answer.done():
+            raise ClientDisconnect
+        return answer.result()
+    finally:
+        answer.cancel()
+        gone.cancel()
+
+
+async def _hung_up(receive: Receive) -> None:
+    """Wait until the sender of a request hangs up."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 async def _send(answer: Answer, send: Send) -> None:

@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING
 import msgspec
 import structlog
 
-from controller.api.frames import MEDIA_TYPE, MOST_ITEMS, PATH, Item, answers_of, frame_of
+from controller.api.frames import MOST_ITEMS, PATH, Item, answers_of, frame_of
 from controller.api.problems import MISDIRECTED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import httpx
-
     from controller.api.access import Call
+    from controller.api.carrier import Carrier
     from controller.api.notes import Answer
 
 log = structlog.get_logger()
@@ -25,8 +24,6 @@ log = structlog.get_logger()
 FRAMES_AT_ONCE = 4
 FRAME_BYTES = 1024 * 1024
 """No request is added to a frame that has so many, so none has much more than twice as many."""
-
-OK = 200
 
 
 @dataclass(slots=True)
@@ -52,12 +49,10 @@ class Lane:
     answered there, which may or may not have been taken.
     """
 
-    def __init__(
-        self, url: str, client: httpx.AsyncClient, back: Callable[[list[Pending]], None]
-    ) -> None:
+    def __init__(self, url: str, carrier: Carrier, back: Callable[[list[Pending]], None]) -> None:
         """Begin with nothing under way."""
         self._url = f"{url}{PATH}"
-        self._client = client
+        self._carrier = carrier
         self._back = back
         self._waiting: list[Pending] = []
         self._fails = False
@@ -70,6 +65,12 @@ class Lane:
             task = asyncio.create_task(self._run(), name="lane")
             self.tasks.add(task)
             task.add_done_callback(self.tasks.discard)
+
+    def close(self) -> None:
+        """Give up what is under way."""
+        for task in self.tasks:
+            task.cancel()
+        self._carrier.close()
 
     async def _run(self) -> None:
         while self._waiting:
@@ -110,10 +111,7 @@ class Lane:
 
     async def _ask(self, frame: list[Pending]) -> list[Answer]:
         items = [Item(each.call.stream, each.authorization, each.body) for each in frame]
-        headers = {"Content-Type": MEDIA_TYPE}
-        reply = await self._client.post(self._url, content=frame_of(items), headers=headers)
-        reply.raise_for_status()
-        answers = answers_of(reply.content)
+        answers = answers_of(await self._carrier.carry(frame_of(items)))
         if len(answers) != len(frame):
             raise msgspec.DecodeError(f"{len(answers)} answers to {len(frame)} requests")
         return answers

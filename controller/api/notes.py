@@ -7,6 +7,7 @@ The same function serves the documented route, so that `/openapi.json` tells of 
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
@@ -25,12 +26,12 @@ from noted_time.settings import NAME
 from noted_time.wire import position_to_wire
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Mapping, Sequence
 
     from starlette.responses import Response
 
     from controller.api.access import Call
+    from controller.service.batches import Answering
     from controller.service.controller import Controller
     from noted_time import Refused
 
@@ -97,7 +98,7 @@ FAILURES = (msgspec.DecodeError, UnicodeDecodeError, NotedTimeError, NotHere, St
 async def answer_notes(controller: Controller, call: Call, body: bytes) -> Answer:
     """Take the notes of one request and say what became of each, or that the stream went."""
     try:
-        results = await submit_notes(controller, call, body)
+        results = await submitted(controller, call, body)
     except NotHere as gone:
         return NOT_MINE if NAME.fullmatch(call.stream) else refusal(gone, call.stream, body)
     except FAILURES as failure:
@@ -105,13 +106,21 @@ async def answer_notes(controller: Controller, call: Call, body: bytes) -> Answe
     return answer_of(controller, results)
 
 
-def submit_notes(
-    controller: Controller, call: Call, body: bytes
-) -> asyncio.Future[list[Accepted | Refused]]:
-    """Take the notes of one request; the future has what became of them, or raises `FAILURES`."""
+def submit_notes(controller: Controller, call: Call, body: bytes, answer: Answering) -> None:
+    """Take the notes of one request; `answer` is told what became of them.
+
+    Raises some of `FAILURES`, and is told the others.
+    """
     notes = _decoder.decode(body).notes
     check_writers(call, notes)
-    return controller.submit_notes(call.stream, notes)
+    controller.submit_notes(call.stream, notes, answer)
+
+
+def submitted(controller: Controller, call: Call, body: bytes) -> asyncio.Future[Results]:
+    """Do the same; the future has what became of them, or raises `FAILURES`."""
+    answer: asyncio.Future[Results] = asyncio.get_running_loop().create_future()
+    submit_notes(controller, call, body, answer)
+    return answer
 
 
 def answer_of(controller: Controller, results: Results) -> Answer:

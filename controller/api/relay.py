@@ -6,9 +6,10 @@ controller acknowledged went through the one task that makes the stream's marks.
 marks alone is answered on the spot, from the database; see `controller.service.following`.
 
 While a bucket has no owner, or the one it had does not answer, requests are held until there is one
-that does, for at most `HOLD_S`. To pass notes on twice is harmless: a note that was taken is taken
-again as the replay it is. So are a `GET` and a `PUT`, which done twice are done once. Any other
-request is only passed on again where it reached nobody.
+that does, for at most `HOLD_S`; not where this controller stops and was the last. To pass notes on
+twice is harmless: a note that was taken is taken again as the replay it is. So are a `GET` and a
+`PUT`, which done twice are done once. Any other request is only passed on again where it reached
+nobody.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import httpx
 import structlog
 
 from controller.aggregation.world import NotHere
+from controller.api.carrier import ANSWER_S, CONNECT_S, Carrier
 from controller.api.lanes import Lane, Pending
 from controller.api.notes import Answer, answer_notes, refusal
 from controller.api.problems import MISDIRECTED
@@ -41,8 +43,8 @@ HEADER = b"noted-time-relayed"
 HOLD_S = 8.0
 """For how long a request waits for an owner that answers: two leases and a little."""
 
-ANSWER_S = 4.0
-"""How long an owner may take: one that is silent for longer has been replaced."""
+TRIMS = "/truncate"
+"""The end of the path of what drops marks, which nobody reads again for every other change."""
 
 AGAIN = frozenset(("GET", "PUT"))
 UNREACHED = (httpx.ConnectError, httpx.ConnectTimeout, httpx.InvalidURL)
@@ -50,7 +52,6 @@ UNREACHED = (httpx.ConnectError, httpx.ConnectTimeout, httpx.InvalidURL)
 MOST_BYTES = 64 * 1024 * 1024
 """So much of requests with notes may wait: a million notes, in large requests."""
 
-CONNECT_S = 1.0
 LOOK_AGAIN_S = 0.1
 
 THERE = (b"authorization", b"content-type", b"accept")
@@ -112,17 +113,19 @@ class Relay:
             url = self._controller.elsewhere(stream)
             passed = await self._sent(url, scope, body) if url else None
             if passed is not None and passed.status != MISDIRECTED:
-                self._controller.doubt(stream)
+                self._controller.doubt(stream, trimmed=scope["path"].endswith(TRIMS))
                 return passed
-            if loop.time() >= deadline:
+            if loop.time() >= deadline or self._controller.is_last():
                 raise NotHere(stream)
             await self._controller.change(LOOK_AGAIN_S)
         return None
 
     async def close(self) -> None:
         """Hang up on everybody."""
-        for task in (*self._held, *(task for lane in self._lanes.values() for task in lane.tasks)):
+        for task in self._held:
             task.cancel()
+        for lane in self._lanes.values():
+            lane.close()
         await self._client.aclose()
 
     def _check_room(self, more: int) -> None:
@@ -148,8 +151,11 @@ class Relay:
     def _lane(self, url: str) -> Lane:
         lane = self._lanes.get(url)
         if lane is None:
-            lane = self._lanes[url] = Lane(url, self._client, self._back)
+            lane = self._lanes[url] = Lane(url, self._carrier(url), self._back)
         return lane
+
+    def _carrier(self, url: str) -> Carrier:
+        return Carrier(url)
 
     def _back(self, back: Iterable[Pending]) -> None:
         self._controller.look_again()
@@ -173,7 +179,7 @@ class Relay:
                 self._pass_on(pending)
             else:
                 pending.settle(answer)
-        elif asyncio.get_running_loop().time() >= pending.deadline:
+        elif self._controller.is_last() or asyncio.get_running_loop().time() >= pending.deadline:
             pending.settle(refusal(NotHere(stream), stream, pending.body))
         else:
             self._pass_on(pending)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import ssl
+from asyncio import get_running_loop
 from contextlib import suppress
 from dataclasses import dataclass
 from signal import SIGTERM, signal
@@ -20,6 +21,7 @@ from controller.api.relay import Relay
 from noted_time import Rejected
 
 if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
     from pathlib import Path
     from types import FrameType
 
@@ -56,27 +58,30 @@ class Place:
 
 
 class Server(uvicorn.Server):
-    """A server that lets long polls go when it is told to stop.
+    """A server that lets long polls, and its streams, go when it is told to stop.
 
-    uvicorn waits for open requests before it ends the app's lifespan, so a long poll would keep a
-    stopping controller up for its whole wait.
+    uvicorn waits for open requests before it ends the app's lifespan: a long poll would keep a
+    stopping controller up for its whole wait, and one slow request all of its streams.
     """
 
     def __init__(self, config: uvicorn.Config, controller: Controller) -> None:
         """Serve as configured."""
         super().__init__(config)
         self._controller = controller
+        self._loop: AbstractEventLoop | None = None
 
     async def startup(self, sockets: list[socket] | None = None) -> None:
         """Listen, and say where: the port may have been left to the system."""
+        self._loop = get_running_loop()
         await super().startup(sockets)
         for server in self.servers:
             for listening in server.sockets:
                 log.info("serving", url=_url(self.config, listening))
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Begin the shutdown on a signal."""
-        self._controller.let_go()
+        """Begin the shutdown on a signal, which may come amid anything."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._controller.let_go)
         super().handle_exit(sig, frame)
 
 

@@ -34,9 +34,8 @@ async def list_streams(
     names = [name for name in await controller.names() if after is None or name > after]
     names = [name for name in names if may_read(name)]
     page = names[:limit]
-    found = [await controller.glance(name) for name in page]
     body = {
-        "streams": [stream_to_wire(stream) for stream in found if stream is not None],
+        "streams": [stream_to_wire(stream) for stream in await controller.glances(page)],
         "next": page[-1] if len(names) > limit else None,
     }
     return reply(body)

@@ -4,19 +4,40 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
+
+from opentelemetry.trace import INVALID_SPAN
 
 from controller.aggregation.world import NotHere
 from controller.service import traces
 from noted_time import NotedTimeError
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable
+
+    from opentelemetry.trace import Span
 
     from controller.aggregation.draft import Draft, Moment
     from controller.aggregation.world import World
-    from controller.store.port import Batch, Store
+    from controller.store.port import Batch
+
+    Work = Callable[[World, Draft], Any]
+
+
+class Answering(Protocol):
+    """Who is told of an outcome, once: a future, or the request itself. It must not raise."""
+
+    def cancelled(self) -> bool:
+        """Whether it went away, and nothing is to be done for it any more."""
+
+    def done(self) -> bool:
+        """Whether it was told already, or went away."""
+
+    def set_result(self, result: Any, /) -> None:  # noqa: ANN401 - as many kinds as of work
+        """Be told what came of it."""
+
+    def set_exception(self, failure: Exception, /) -> None:
+        """Be told why nothing did."""
 
 
 @dataclass(slots=True)
@@ -26,8 +47,8 @@ class Job:
     `notes` is how many notes it brings.
     """
 
-    work: Callable[[World, Draft], Any]
-    answer: asyncio.Future[Any]
+    work: Work
+    answer: Answering
     last: bool = False
     notes: int = 0
     outcome: Any = None
@@ -64,6 +85,8 @@ class Drafted:
     is_done: bool = False
     took_s: float = 0.0
     began_ms: int = 0
+    _begun: float = 0.0
+    _span: Span = INVALID_SPAN
 
     def __post_init__(self) -> None:
         """Remember the service clock at which it began."""
@@ -84,13 +107,21 @@ class Drafted:
         except Exception as fault:  # noqa: BLE001 - memory is ahead of it, whatever it is
             self.fault = fault
 
-    def write(self, store: Store, batch: Batch) -> None:
-        """Commit it, on whichever thread."""
-        begun = perf_counter()
+    def start(self, batch: Batch) -> None:
+        """Say that it is written from now on."""
+        self._span = traces.commit(batch)
+        self._begun = perf_counter()
+
+    def attempt(self, call: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401 - passes on what it is given
+        """Make a call for it; what that raises is its fault, told to all whose work it was."""
         try:
-            with traces.commit(batch):
-                store.commit(batch)
-        except Exception as fault:  # noqa: BLE001 - told to all whose work it was
+            return call(*arguments)
+        except Exception as fault:  # noqa: BLE001 - whatever it is
             self.fault = fault
-        self.took_s = perf_counter() - begun
+            return None
+
+    def end(self) -> None:
+        """Say that it is written, or failed to be."""
+        self.took_s = perf_counter() - self._begun
+        traces.end(self._span, self.fault)
         self.is_done = True

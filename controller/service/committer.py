@@ -18,17 +18,11 @@ batch was written: all of its callers are told so, with those of the next, and m
 The history that makes cuts tight is lost then, which loosens the next cut and never makes it
 unsound. The service clock is set back to where the batch began: writers that were told to try again
 could not have been heard.
-
-A commit runs on a thread of its own, so that a slow disk or a locked file holds nobody else up. Yet
-under load the loop and that thread take the interpreter's lock from each other at every row: where
-the last commit was quick, a batch of many small requests is committed in the loop itself, which
-saves an eighth of the CPU time of a note. A commit that turns out slow holds the loop up once.
 """
 
 from __future__ import annotations
 
 import asyncio
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -36,28 +30,25 @@ import structlog
 from controller.aggregation.draft import Draft
 from controller.aggregation.world import World
 from controller.service.batches import Drafted, Job
+from controller.service.calls import StoreCalls
+from controller.service.intervals import Intervals
 from controller.service.ownership import Ownership
 from controller.store.port import StoreUnavailable
 from noted_time import NotedTimeError
 from noted_time.backoff import Backoff
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
-    from controller.aggregation.stream import StreamState
+    from controller.aggregation.draft import Moment
+    from controller.service.batches import Answering, Work
     from controller.service.bell import Bell
     from controller.service.clocks import Clocks
     from controller.service.limits import Limits
     from controller.service.metrics import Metrics
-    from controller.store.port import Batch, Store
+    from controller.store.port import Store
 
 log = structlog.get_logger()
-
-QUICK_S = 0.010
-"""A commit within this time lets the next one be made in the loop."""
-
-QUICK_ROWS = range(16, 257)
-"""The sizes of a batch that may be: below there is no load, above no hurry."""
 
 AHEAD = 256
 """So many notes that wait are run while the last batch is written; fewer wait for its end."""
@@ -76,20 +67,19 @@ class Committer:
         self._limits = limits
         self.world = World()
         self.ready = False
-        self.ownership = Ownership(store, clocks, bell, self._in_thread)
+        self._calls = StoreCalls(store, self.wake)
+        self.ownership = Ownership(store, clocks, bell, self._calls.in_thread)
         self._store = store
         self._clocks = clocks
         self._bell = bell
         self._metrics = metrics
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="store")
-        self._in_use = 0
-        self._last_commit_s = QUICK_S
         self._queue: list[Job] = []
         self._notes_waiting = 0
         self._next: Drafted | None = None
         self._writing: Drafted | None = None
+        self._settled: list[Job] = []
         self._work = asyncio.Event()
-        self._waiting: dict[str, StreamState] = {}
+        self._intervals = Intervals(self.wake)
         self._closing = False
         self._failures = 0
         self._task: asyncio.Task[None] | None = None
@@ -107,23 +97,28 @@ class Committer:
         if self._task is not None:
             await self._task
         self.ready = False
-        self._thread.shutdown()
+        self._calls.close()
 
-    def submit(
-        self, work: Callable[[World, Draft], Any], *, last: bool = False, notes: int = 0
-    ) -> Any:  # noqa: ANN401 - as many kinds of answer as of work
+    def submit(self, work: Work, *, last: bool = False) -> asyncio.Future[Any]:
         """Queue work; returns a future of its outcome, durable when it is there.
 
-        Raises `Overloaded` where as much waits as is taken on.
+        Raises as `queue` does.
+        """
+        answer = asyncio.get_running_loop().create_future()
+        self.queue(work, answer, last=last)
+        return answer
+
+    def queue(self, work: Work, answer: Answering, *, last: bool = False, notes: int = 0) -> None:
+        """Queue work, whose outcome `answer` is told when it is durable.
+
+        Raises `StoreUnavailable`, and `Overloaded` where as much waits as is taken on.
         """
         self.check()
         self._check_room(notes)
-        answer = asyncio.get_running_loop().create_future()
         self._queue.append(Job(work, answer, last, notes))
         self._notes_waiting += notes
         if self._writing is None or self._notes_waiting >= AHEAD:
             self._work.set()
-        return answer
 
     def check(self) -> None:
         """Raise `StoreUnavailable` where no work can be taken."""
@@ -144,7 +139,7 @@ class Committer:
 
     async def ping(self) -> None:
         """Raise `StoreUnavailable` where the database does not answer."""
-        await self._in_thread(self._store.ping)
+        await self._calls.in_thread(self._store.ping)
 
     @property
     def depth(self) -> int:
@@ -154,21 +149,26 @@ class Committer:
     async def _run(self) -> None:
         while True:
             await self._work.wait()
-            await asyncio.sleep(0)  # let every request that is parsed already join this batch
+            if self._writing is None:
+                await asyncio.sleep(0)  # let every request that is parsed already join this batch
             self._work.clear()
             if self._writing is not None and self._writing.is_done:
                 await self._settle(self._writing)
             if self._writing is None:
                 self._clocks.serve()
-            if self._writing is None and self._next is None and self.ownership.is_due():
+            now = self._clocks.read()
+            if self._writing is None and self._next is None and self.ownership.is_due(now):
+                self._answer_settled()
                 await self._turn_or_reload()
-            self._fill()
-            if self._writing is None:
-                await self._begin_to_write()
+                now = self._clocks.read()
+            self._fill(now)
+            if self._writing is None and (self._next is not None or self._intervals.are_over(now)):
+                await self._begin_to_write(now)
+            self._answer_settled()
             if self._closing and self._writing is None and not self._queue:
                 return
 
-    def _fill(self) -> None:
+    def _fill(self, now: Moment) -> None:
         """Run what waits, into the batch that is written next.
 
         While one is written that is worth while for many notes only, and not ahead of a turn.
@@ -176,47 +176,45 @@ class Committer:
         queue = self._queue
         if not queue or (self._next is not None and self._next.is_closed):
             return
-        runs_ahead = self._notes_waiting >= AHEAD and not self.ownership.is_due()
+        runs_ahead = self._notes_waiting >= AHEAD and not self.ownership.is_due(now)
         if self._writing is not None and not runs_ahead:
             return
         end = next((i + 1 for i, job in enumerate(queue) if job.last), len(queue))
         self._queue = queue[end:]
         self._notes_waiting = sum(job.notes for job in self._queue)
-        taken = self._open()
-        taken.run(queue[:end], self.world, self._clocks.read())
+        self._open(now).run(queue[:end], self.world, now)
 
-    def _open(self) -> Drafted:
+    def _open(self, now: Moment) -> Drafted:
         """Return the batch that is written next."""
         if self._next is None:
-            self._next = Drafted(Draft.at(self._clocks.read()))
+            self._next = Drafted(Draft.at(now))
         return self._next
 
-    async def _begin_to_write(self) -> None:
+    async def _begin_to_write(self, now: Moment) -> None:
         """Let time advance and begin to write what is drafted, if it is anything."""
-        drafted, self._next = self._open(), None
+        drafted, self._next = self._open(now), None
         draft = drafted.draft
-        draft.moment = self._clocks.read()
+        draft.moment = now
         if self._store.local:
             draft.batch.clocks = self.world.clocks_at(draft.moment)
         if drafted.fault is None:
             try:
-                self._advance(draft)
+                self._intervals.advance(draft, self.world)
             except Exception as fault:  # noqa: BLE001 - memory is ahead of it, whatever it is
                 drafted.fault = fault
         if drafted.fault is not None or draft.is_empty:
             await self._settle(drafted)
             return
         self._writing = drafted
-        batch = draft.finished()
-        if self._is_quick(batch):
-            drafted.write(self._store, batch)
+        self._calls.write(drafted, draft.finished())
+        if drafted.is_done:
             await self._settle(drafted)
-        else:
-            written = self._run_in_thread(drafted.write, self._store, batch)
-            written.add_done_callback(lambda _: self._work.set())
 
     async def _settle(self, drafted: Drafted) -> None:
-        """Answer the callers of a batch that was written, or had nothing to write, or failed."""
+        """Take in that a batch was written, or had nothing to write, or failed.
+
+        Its callers are answered once the next one is on its way.
+        """
         self._writing = None
         if self._queue or self._next is not None:
             self._work.set()
@@ -224,11 +222,16 @@ class Committer:
             self._publish(drafted)
         if drafted.fault is not None:
             await self._give_up(drafted, drafted.fault)
-        for job in drafted.jobs:
+        self._settled += drafted.jobs
+
+    def _answer_settled(self) -> None:
+        settled, self._settled = self._settled, []
+        for job in settled:
             job.resolve()
 
     async def _give_up(self, drafted: Drafted, fault: Exception) -> None:
         """Tell everybody whose work is in memory alone that nothing of it was written."""
+        self._answer_settled()
         expected = isinstance(fault, StoreUnavailable | NotedTimeError)
         self._metrics.failed_commits.inc()
         log.error("commit_failed", error=str(fault), exc_info=None if expected else fault)
@@ -240,7 +243,6 @@ class Committer:
     def _publish(self, drafted: Drafted) -> None:
         batch = drafted.draft.batch
         self._failures = 0
-        self._last_commit_s = drafted.took_s
         self._metrics.committed(batch, drafted.took_s)
         try:
             self.world.publish(batch)
@@ -250,33 +252,10 @@ class Committer:
         for stream_id in {appended.stream_id for appended in batch.marks} | set(batch.dropped):
             self._bell.ring(stream_id)
 
-    def _advance(self, draft: Draft) -> None:
-        streams = {stream.id: stream for stream in draft.streams()} | self._waiting
-        self._waiting = {}
-        waits = []
-        for stream in streams.values():
-            if not self.world.shows(stream):
-                continue
-            wait = stream.advance_due(draft)
-            if wait is not None:
-                self._waiting[stream.id] = stream
-                waits.append(wait)
-        if waits:
-            asyncio.get_running_loop().call_later(min(waits) / 1000, self._work.set)
-
-    def _is_quick(self, batch: Batch) -> bool:
-        """Whether the loop may wait for this commit; the store has one caller at a time."""
-        return (
-            self._store.local
-            and len(batch.members) in QUICK_ROWS
-            and self._last_commit_s < QUICK_S
-            and not self._in_use
-        )
-
     async def _turn(self, known: Mapping[int, int] | None = None) -> None:
         taken = await self.ownership.turn(self.world, known)
         self._clocks.pass_over()  # whoever noted meanwhile waits
-        self._waiting |= {stream.id: stream for stream in taken}
+        self._intervals.begin(taken)
         if taken:
             self._work.set()
 
@@ -304,7 +283,8 @@ class Committer:
             self._failures += 1
             if self._failures > 1:
                 await asyncio.sleep(PATIENCE.delay_s(self._failures - 1, chance=0.0))
-            self.world, self._waiting = World(), {}
+            self.world = World()
+            self._intervals.clear()
             try:
                 await self._turn(known)
             except Exception as away:  # noqa: BLE001 - without this task nothing would go on
@@ -313,22 +293,6 @@ class Committer:
                 self.ready = True
                 self._bell.ring_all()  # whether the failed batch was written is not known
                 return
-
-    async def _in_thread(self, call: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401 - passes on what it is given
-        return await self._run_in_thread(call, *arguments)
-
-    def _run_in_thread(
-        self,
-        call: Callable[..., Any],
-        *arguments: Any,  # noqa: ANN401 - as above
-    ) -> asyncio.Future[Any]:
-        self._in_use += 1
-        done = asyncio.get_running_loop().run_in_executor(self._thread, call, *arguments)
-        done.add_done_callback(self._count_down)
-        return done
-
-    def _count_down(self, _: object) -> None:
-        self._in_use -= 1
 
 
 def _answer(jobs: list[Job], outcome: Exception) -> None:

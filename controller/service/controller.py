@@ -12,14 +12,15 @@ import structlog
 
 from controller.aggregation.answers import Explanation, WriterRow, explain, writers
 from controller.aggregation.stream import StreamState
+from controller.service import upkeep
 from controller.service.bell import Bell
 from controller.service.clocks import Clocks
 from controller.service.committer import Committer
 from controller.service.exposition import Exposition
 from controller.service.following import Following
-from controller.service.limits import Limits
+from controller.service.hearing import hear
+from controller.service.limits import Limits, Overloaded
 from controller.service.metrics import Metrics
-from controller.store.notices import Lost, StreamsChanged
 from controller.store.port import StoreUnavailable, StreamRecord
 from noted_time import Accepted, NotedTimeError, StreamSettings
 from noted_time.errors import LimitReached, UnknownReader
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from controller.aggregation.draft import Draft
     from controller.aggregation.world import World
+    from controller.service.batches import Answering
     from controller.store.port import Store
     from noted_time import Mark, ReaderGroup, Refused, ScaleEvent
     from noted_time.note import NoteLike
@@ -75,12 +77,24 @@ class Controller:
         await self._committer.start()
         self._tasks.append(asyncio.create_task(self._tick(), name="ticker"))
         if not self._store.local:
-            self._tasks.append(asyncio.create_task(self._listen(), name="listener"))
+            hearing = hear(self._store, self._ownership, self._following)
+            self._tasks.append(asyncio.create_task(hearing, name="listener"))
         log.info("started", streams=len(self._committer.world))
 
     def let_go(self) -> None:
-        """Answer the long polls, so that a shutdown need not wait for them."""
+        """Answer the long polls, and let other controllers have the streams; before `close`.
+
+        What waits is committed first. What comes later is theirs, and can be passed on to them.
+        """
         self._bell.silence()
+        if self._store.local:
+            return
+        try:
+            waited_for = self._committer.submit(lambda _world, _draft: None)
+        except (StoreUnavailable, Overloaded):
+            self._ownership.leave()
+        else:
+            waited_for.add_done_callback(self._leave)
 
     async def close(self) -> None:
         """Commit what is in flight and give the store back."""
@@ -117,13 +131,20 @@ class Controller:
         """Wait until other controllers have other streams, at most so long."""
         await self._ownership.change(seconds)
 
+    def is_last(self) -> bool:
+        """Whether this controller gave its streams back and there is no other to have them."""
+        return self._ownership.is_last
+
     def look_again(self) -> None:
         """Find out soon who has which streams: the one that had some is not reached."""
         self._ownership.hurry()
 
-    def doubt(self, name: str) -> None:
-        """Read a stream of another controller anew before it is shown: its caller changed it."""
-        self._following.doubt(name)
+    def doubt(self, name: str, *, trimmed: bool = False) -> None:
+        """Read a stream of another controller anew before it is shown: its caller changed it.
+
+        Where the stream was `trimmed`, also where its marks begin.
+        """
+        self._following.doubt(name, trimmed=trimmed)
 
     def is_waking(self) -> bool:
         """Whether requests may be old, because this process was paused until a moment ago."""
@@ -147,11 +168,13 @@ class Controller:
             return self.stream(name)
         return await self._following.stream(name)
 
-    async def glance(self, name: str) -> StreamState | None:
-        """Return a stream for its settings and last marks, `None` where there is none."""
-        if self._store.local or self.has(name):
-            return self._committer.world.find(name)
-        return await self._following.glance(name)
+    async def glances(self, names: Sequence[str]) -> list[StreamState]:
+        """Return those of the streams that are there, for their settings and last marks."""
+        own = (name for name in names if self._store.local or self.has(name))
+        here = {name: self.world.find(name) for name in own}
+        there = await self._following.glances(name for name in names if name not in here)
+        found = (here.get(name) or there.get(name) for name in names)
+        return [stream for stream in found if stream is not None]
 
     async def names(self) -> list[str]:
         """Return the names of all streams in order; raises `StoreUnavailable`."""
@@ -162,18 +185,19 @@ class Controller:
 
     async def note(self, name: str, notes: Sequence[NoteLike]) -> list[Accepted | Refused]:
         """Take the notes, in order; raises `UnknownStream`, `StoreUnavailable`, `Overloaded`."""
-        return await self.submit_notes(name, notes)
+        answer: asyncio.Future[list[Accepted | Refused]]
+        answer = asyncio.get_running_loop().create_future()
+        self.submit_notes(name, notes, answer)
+        return await answer
 
-    def submit_notes(
-        self, name: str, notes: Sequence[NoteLike]
-    ) -> asyncio.Future[list[Accepted | Refused]]:
-        """Queue the notes; returns the future of what `note` returns or raises."""
+    def submit_notes(self, name: str, notes: Sequence[NoteLike], answer: Answering) -> None:
+        """Queue the notes; `answer` is told what `note` returns or raises."""
         most_writers = self._limits.writers
-        answer: asyncio.Future[list[Accepted | Refused]] = self._committer.submit(
+        self._committer.queue(
             lambda world, draft: world.stream(name).take_notes(notes, draft, most_writers),
+            answer,
             notes=len(notes),
         )
-        return answer
 
     def count_notes(self, results: Sequence[Accepted | Refused]) -> None:
         """Count what became of the notes of one request."""
@@ -329,15 +353,12 @@ class Controller:
 
     # Other controllers, and time
 
-    async def _listen(self) -> None:
-        async with contextlib.aclosing(self._store.listen()) as heard:
-            async for notice in heard:
-                if isinstance(notice, StreamsChanged):
-                    self._following.noticed(notice.stream_ids)
-                    continue
-                self._ownership.hurry()
-                if isinstance(notice, Lost):
-                    self._following.lost()
+    def _leave(self, waited_for: asyncio.Future[None]) -> None:
+        """Give all streams back, whether what waited was written or not."""
+        if not waited_for.cancelled():
+            waited_for.exception()
+        self._ownership.leave()
+        self._committer.wake()
 
     async def _tick(self) -> None:
         kept_at = forgot_at = self._clocks.read().steady
@@ -346,28 +367,19 @@ class Controller:
             now = self._clocks.read()
             self._committer.wake()
             if any(stream.is_silence_over(now) for stream in self._committer.world):
-                await self._try(self._leave_out_the_silent)
+                await self._try(upkeep.leave_out_the_silent)
             # in a shared database the clocks are kept at every turn
             if self._store.local and now.steady - kept_at >= KEEP_CLOCK_EVERY_MS:
                 kept_at = now.steady
-                await self._try(self._keep_clock)
+                await self._try(upkeep.keep_clock)
             if now.steady - forgot_at >= FORGET_EVERY_MS:
                 forgot_at = now.steady
-                await self._try(_forget_old_marks)
-                await self._try(_forget_departed)
+                await self._try(upkeep.forget_old_marks)
+                await self._try(upkeep.forget_departed)
 
     async def _try(self, work: Any) -> None:  # noqa: ANN401 - any work
         with contextlib.suppress(StoreUnavailable, NotedTimeError):  # the next tick tries again
             await self._committer.submit(work)
-
-    def _leave_out_the_silent(self, world: World, draft: Draft) -> None:
-        for stream in world:
-            for writer in stream.leave_out_the_silent(draft):
-                log.warning("left_out", stream=stream.record.name, writer=writer)
-
-    @staticmethod
-    def _keep_clock(world: World, draft: Draft) -> None:
-        draft.keep_clock = any(stream.aggregator.next_timeout() is not None for stream in world)
 
     @staticmethod
     def _group(stream: StreamState, group: str) -> ReaderGroup:
@@ -375,15 +387,3 @@ class Controller:
             return stream.groups[group]
         except KeyError:
             raise UnknownReader(group) from None
-
-
-def _forget_old_marks(world: World, draft: Draft) -> None:
-    for stream in world:
-        stream.forget_old_marks(draft)
-
-
-def _forget_departed(world: World, draft: Draft) -> None:
-    for stream in world:
-        forgotten = stream.forget_departed(draft)
-        if forgotten:
-            log.info("writers_forgotten", stream=stream.record.name, count=len(forgotten))

@@ -30,7 +30,7 @@ from noted_time import Conflict
 from noted_time.errors import UnknownStream
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable
+    from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 
     from controller.service.bell import Bell
     from controller.store.port import AppendedMark, Reading
@@ -42,7 +42,7 @@ FORGET_S = 60.0
 """After how long a stream that nobody asked for is followed no more; longer than any poll."""
 
 TRIM_S = 60.0
-"""How often it is read which old marks are gone."""
+"""How often it is read which old marks are gone where no notice says so, in seconds."""
 
 PATIENCE_S = 5.0
 """How long a caller waits for the database before it is told that it does not answer."""
@@ -70,7 +70,8 @@ class Followed:
     """A stream as it is shown (`None` before the first look ends) and how old that is.
 
     `read_at` and `turn` are those in which the look began that read it, `changed` is the turn of
-    the last notice about it.
+    the last notice about it. `trimmed_at` is when the look began that read last where its history
+    begins, or minus infinity where that is to be read again.
     """
 
     name: str
@@ -82,6 +83,12 @@ class Followed:
     changed: int = 0
     look: asyncio.Task[None] | None = None
     look_began_at: float = -inf
+
+    def changes(self, turn: int, *, trimmed: bool) -> None:
+        """Have it read in that turn or later, with where its history begins if it was `trimmed`."""
+        self.changed = turn
+        if trimmed:
+            self.trimmed_at = -inf
 
     def shown(self, changed: int, since: float) -> StreamState | None:
         """Return the stream if it was read in the turn `changed` or later, and after `since`."""
@@ -123,42 +130,45 @@ class Following:
         stream = followed.shown(followed.changed, asked_at - FRESH_S)
         return stream or await self._looked_at(followed, asked_at)
 
-    async def glance(self, name: str) -> StreamState | None:
-        """Return the stream with the last marks at least, `None` where there is none of that name.
+    async def glances(self, names: Iterable[str]) -> dict[str, StreamState]:
+        """Return those of these streams that are there, with the last marks at least.
 
-        It is not followed for that; raises `StoreUnavailable`.
+        They are not followed for that. Those that are not shown as it is are read together, as each
+        query costs a turn with the server. Raises `StoreUnavailable`.
         """
-        followed = self._followed.get(name)
-        if followed is not None:
-            stream = followed.shown(followed.changed, self._now() - FRESH_S)
-            if stream is not None:
-                return stream
-        async with _patience():
-            glanced: StreamState | None = await self._in_thread(_glance, self._reading, name)
-            return glanced
+        known = {name: self._fresh(name) for name in names}
+        found = {name: stream for name, stream in known.items() if stream is not None}
+        if len(found) < len(known):
+            async with _patience():
+                others = [name for name in known if name not in found]
+                found |= await self._in_thread(_glances, self._reading, others)
+        return found
 
     async def names(self) -> list[str]:
         """Return the names of all streams in order; raises `StoreUnavailable`."""
         async with _patience():
-            records = await self._in_thread(self._reading.streams)
-            return [record.name for record in records]
+            names: list[str] = await self._in_thread(self._reading.names)
+            return names
 
-    def noticed(self, stream_ids: Iterable[str]) -> None:
-        """Look at those of these streams that are followed, and ring where there are new marks."""
+    def noticed(self, stream_ids: Iterable[str], *, trimmed: bool = False) -> None:
+        """Look at those of these streams that are followed, and ring where there are new marks.
+
+        Where they were `trimmed`, it is read too which of their old marks are gone.
+        """
         self._turn += 1
         for stream_id in stream_ids:
             followed = self._by_id.get(stream_id)
             if followed is not None:
-                followed.changed = self._turn
+                followed.changes(self._turn, trimmed=trimmed)
                 if followed.look is None:
                     self._begin_look(followed)
 
-    def doubt(self, name: str) -> None:
+    def doubt(self, name: str, *, trimmed: bool = False) -> None:
         """Look before the stream is shown again, as this controller's caller changed it."""
         followed = self._followed.get(name)
         if followed is not None:
             self._turn += 1
-            followed.changed = self._turn
+            followed.changes(self._turn, trimmed=trimmed)
 
     def lost(self) -> None:
         """Let nothing count as fresh, as notices may have been missed.
@@ -167,7 +177,7 @@ class Following:
         """
         self._turn += 1
         for followed in self._followed.values():
-            followed.changed = self._turn
+            followed.changes(self._turn, trimmed=True)
             self._ring(followed)
 
     def drop(self, name: str) -> None:
@@ -191,6 +201,13 @@ class Following:
         await asyncio.to_thread(self._threads.shutdown, cancel_futures=True)
 
     # What is followed
+
+    def _fresh(self, name: str) -> StreamState | None:
+        """Return the stream where it is followed and fresh."""
+        followed = self._followed.get(name)
+        if followed is None:
+            return None
+        return followed.shown(followed.changed, self._now() - FRESH_S)
 
     def _asked_for(self, name: str, now: float) -> Followed:
         followed = self._followed.get(name)
@@ -273,22 +290,27 @@ class Following:
         """Read what is new of the stream, show it, and ring where that is anything."""
         began_at, known = followed.look_began_at, followed.stream
         trims = began_at - followed.trimmed_at >= TRIM_S
-        found = await self._in_thread(_read, self._reading, followed.name, known, trims=trims)
-        if trims:
+        if trims:  # said before it is read: a notice that comes meanwhile is not passed over
             followed.trimmed_at = began_at
+        try:
+            found = await self._in_thread(_read, self._reading, followed.name, known, trims=trims)
+        except BaseException:
+            followed.trimmed_at = -inf
+            raise
         if known is not None and isinstance(found, News):
             await _show(found, known)
         else:
-            self._replace(followed, found)
+            self._replace(followed, found, turn)
         followed.turn, followed.read_at = turn, began_at
         if isinstance(found, StreamState) or found.marks:
             self._ring(followed)
 
-    def _replace(self, followed: Followed, stream: StreamState) -> None:
+    def _replace(self, followed: Followed, stream: StreamState, turn: int) -> None:
         known = followed.stream
-        if known is None or known.id != stream.id:
-            # a notice that came meanwhile may have been about this id, which nobody knew
-            followed.changed = self._turn
+        is_new = known is None or known.id != stream.id
+        if is_new and self._turn > turn:
+            # a notice that came since `turn` may have been about this id, which nobody knew
+            followed.changes(self._turn, trimmed=True)
         if known is not None:
             del self._by_id[known.id]
             self._bell.ring(known.id)
@@ -360,9 +382,8 @@ def _first_seqs(reading: Reading, stream: StreamState) -> dict[str, int]:
     return {key: first.mark.seq for key, first in firsts.items() if first is not None}
 
 
-def _glance(reading: Reading, name: str) -> StreamState | None:
-    record = reading.stream(name)
-    return None if record is None else StreamState.to_read(record, reading, only_last=True)
+def _glances(reading: Reading, names: Sequence[str]) -> dict[str, StreamState]:
+    return {each.record.name: StreamState.glanced(each) for each in reading.glances(names)}
 
 
 async def _show(news: News, stream: StreamState) -> None:

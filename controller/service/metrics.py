@@ -76,15 +76,16 @@ class Metrics:
         self._replicas = self._gauge("noted_time_replicas", "Controllers that share the database")
 
     def show_state(self, leases: Leases, *, ready: bool) -> None:
-        """Show whether the controller serves, and who has which buckets."""
+        """Show whether the controller serves, and who has which buckets.
+
+        What a session has locked that is no controller's is nobody's: no stream in it is served.
+        """
         self._ready.set(ready)
         self._replicas.set(leases.replicas)
-        for owner, buckets in (
-            ("this", leases.mine),
-            ("other", leases.others),
-            ("nobody", leases.free),
-        ):
-            self._buckets.labels(owner).set(len(buckets))
+        this, other = len(leases.mine), sum(map(bool, leases.others.values()))
+        counts = {"this": this, "other": other, "nobody": leases.buckets - this - other}
+        for owner, count in counts.items():
+            self._buckets.labels(owner).set(count)
 
     def overload(self, message: str) -> Overloaded:
         """Count a request that is refused; returns what to raise."""

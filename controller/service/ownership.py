@@ -4,6 +4,9 @@ Once a second, and whenever another controller says that leases changed, it take
 the service clocks of its buckets, looks who has what, gives what is beyond its share, takes what is
 free up to it, and reads the streams of what it took. Turns are taken between commits, by the same
 task, so a bucket goes with nothing under way: its next owner reads all that was acknowledged.
+
+A controller that stops *leaves*: it gives all and takes none, and its further turns only look who
+has what, for as long as it has requests to pass on.
 """
 
 from __future__ import annotations
@@ -16,12 +19,13 @@ import structlog
 
 from controller.aggregation.buckets import bucket_of
 from controller.aggregation.world import load
-from controller.service.sharing import share
+from controller.service.sharing import Share, share
 from controller.store.port import Batch, Leases
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
+    from controller.aggregation.draft import Moment
     from controller.aggregation.stream import StreamState
     from controller.aggregation.world import World
     from controller.service.bell import Bell
@@ -45,6 +49,7 @@ class Ownership:
     def __init__(self, store: Store, clocks: Clocks, bell: Bell, in_thread: InThread) -> None:
         """Begin with nothing."""
         self.leases = Leases(1, frozenset())
+        self._some_are_free = True
         self._store = store
         self._clocks = clocks
         self._bell = bell
@@ -53,17 +58,29 @@ class Ownership:
         self._changed = asyncio.Event()
         self._turned_at = 0
         self._hurries = False
+        self._leaves = self._left = False
 
-    def is_due(self) -> bool:
+    def is_due(self, now: Moment) -> bool:
         """Whether to take a turn; never again where the database is this process's own."""
         if self._store.local:
             return False
-        every = HURRY_MS if self._hurries or self.leases.free else TURN_MS
-        return self._clocks.read().steady - self._turned_at >= every
+        if self._leaves and not self._left:
+            return True
+        every = HURRY_MS if self._hurries or self._some_are_free else TURN_MS
+        return now.steady - self._turned_at >= every
 
     def hurry(self) -> None:
         """Take the next turn soon: something may have changed."""
         self._hurries = True
+
+    def leave(self) -> None:
+        """Give all buckets back at the next turn, which is due now, and take none again."""
+        self._leaves = True
+
+    @property
+    def is_last(self) -> bool:
+        """Whether what nobody has stays nobody's: this controller left, and no other lives."""
+        return self._left and self.leases.replicas == 0
 
     def elsewhere(self, name: str) -> str | None:
         """Return where the controller is called that has the stream, `None` where nobody is known.
@@ -92,10 +109,12 @@ class Ownership:
         if world.clocks and not self._store.local:
             clocks = world.clocks_at(self._clocks.read())
             await self._in_thread(self._store.commit, Batch(clocks))
+        if self._leaves and not self._left:
+            await self._leave(world)
         leases = await self._in_thread(self._store.look)
         world.buckets = leases.buckets
         self._let_go(world, leases.mine)
-        todo = share(leases, self._chance)
+        todo = Share() if self._left else share(leases, self._chance)
         mine = leases.mine - todo.give
         if todo.give:
             self._let_go(world, mine)
@@ -105,6 +124,11 @@ class Ownership:
         taken = await self._take_in(world, mine - world.clocks.keys(), known or {})
         self._tell(Leases(leases.buckets, mine, leases.others, leases.replicas))
         return taken
+
+    async def _leave(self, world: World) -> None:
+        self._let_go(world, frozenset())
+        await self._in_thread(self._store.leave)
+        self._left = True
 
     def _let_go(self, world: World, mine: frozenset[int]) -> None:
         gone = world.clocks.keys() - mine
@@ -133,6 +157,6 @@ class Ownership:
     def _tell(self, leases: Leases) -> None:
         if leases == self.leases:
             return
-        self.leases = leases
+        self.leases, self._some_are_free = leases, bool(leases.free)
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()

@@ -14,9 +14,16 @@ from psycopg.postgres import types
 from psycopg.pq import Format
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from psycopg import Connection
+
+_HEAD = Struct(">iiiii").pack
+_LENGTH = Struct(">i").pack
+_BIGINT = Struct(">iq").pack
+_BOOLEAN = {each: Struct(">i?").pack(1, each) for each in (False, True)}
+
+_TEXT, _INT8, _BOOL = types["text"], types["int8"], types["bool"]
 
 
 class Texts(tuple[str, ...]):
@@ -24,11 +31,19 @@ class Texts(tuple[str, ...]):
 
     __slots__ = ()
 
+    def dumped(self) -> bytes:
+        """Return it in PostgreSQL's binary form."""
+        return _array(_TEXT.oid, [_LENGTH(len(each)) + each for each in map(str.encode, self)])
+
 
 class Bigints(tuple[int, ...]):
     """A column of int64."""
 
     __slots__ = ()
+
+    def dumped(self) -> bytes:
+        """Return it in PostgreSQL's binary form; raises `struct.error` for what is no int64."""
+        return _array(_INT8.oid, [_BIGINT(8, each) for each in self])
 
 
 class Booleans(tuple[bool, ...]):
@@ -36,52 +51,35 @@ class Booleans(tuple[bool, ...]):
 
     __slots__ = ()
 
+    def dumped(self) -> bytes:
+        """Return it in PostgreSQL's binary form."""
+        return _array(_BOOL.oid, [_BOOLEAN[each] for each in self])
 
-_HEAD = Struct(">iiiii").pack
-_LENGTH = Struct(">i").pack
-_BIGINT = Struct(">iq").pack
-_BOOLEAN = {each: Struct(">i?").pack(1, each) for each in (False, True)}
+
+def _array(element: int, values: Sequence[bytes]) -> bytes:
+    """Return an array: one dimension from 1 on, no nulls, and each value after its length."""
+    return b"".join((_HEAD(1, 0, element, len(values), 1), *values))
 
 
 class _ArrayDumper(Dumper):
-    """Of one type of elements; raises `struct.error` for what is no int64."""
-
     format = Format.BINARY
-    element = ""
-
-    def __init__(self, cls: type, context: Any = None) -> None:  # noqa: ANN401 - psycopg's
-        super().__init__(cls, context)
-        found = types[self.element]
-        self.oid, self._element = found.array_oid, found.oid
 
     def dump(self, obj: Any) -> bytes:  # noqa: ANN401 - psycopg's
-        """Return the array: one dimension from 1 on, no nulls, and each value after its length."""
-        return b"".join((_HEAD(1, 0, self._element, len(obj), 1), *self.values(obj)))
-
-    def values(self, column: Any) -> Iterable[bytes]:  # noqa: ANN401 - as `dump`
-        """Return the elements."""
-        raise NotImplementedError
+        """Return a column's binary form."""
+        dumped: bytes = obj.dumped()
+        return dumped
 
 
 class _TextsDumper(_ArrayDumper):
-    element = "text"
-
-    def values(self, column: Texts) -> Iterable[bytes]:
-        return [_LENGTH(len(each)) + each for each in map(str.encode, column)]
+    oid = _TEXT.array_oid
 
 
 class _BigintsDumper(_ArrayDumper):
-    element = "int8"
-
-    def values(self, column: Bigints) -> Iterable[bytes]:
-        return [_BIGINT(8, each) for each in column]
+    oid = _INT8.array_oid
 
 
 class _BooleansDumper(_ArrayDumper):
-    element = "bool"
-
-    def values(self, column: Booleans) -> Iterable[bytes]:
-        return [_BOOLEAN[each] for each in column]
+    oid = _BOOL.array_oid
 
 
 def register(session: Connection[Any]) -> None:

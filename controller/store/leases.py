@@ -89,6 +89,7 @@ class LeaseSession:
         self._session: Connection[Any] | None = None
         self._url = ""
         self._said_at = 0.0
+        self._left = False
 
     def enter(self, url: str) -> None:
         """Say where other controllers find this one, from the next session on."""
@@ -128,6 +129,13 @@ class LeaseSession:
         session.execute(_GIVE, _named(buckets))
         tell(session, LeasesChanged())
 
+    def leave(self) -> None:
+        """Let others take all buckets, and live no more; a session that is lost has done so."""
+        self._left = True
+        if self._session is not None and not self._session.closed:
+            self._session.execute(_LEAVE)
+            tell(self._session, LeasesChanged())
+
     def session(self) -> Connection[Any]:
         """Return the session; raises `StoreUnavailable` where it was lost."""
         if self._session is None or self._session.closed:
@@ -144,9 +152,8 @@ class LeaseSession:
         """End the session, which hands all buckets to whoever looks next."""
         if self._session is None:
             return
-        with suppress(Error):  # a session that is lost has given all back
-            self._session.execute(_LEAVE)
-            tell(self._session, LeasesChanged())
+        with suppress(Error):  # lost meanwhile
+            self.leave()
         self._session.close()
 
     def _begin(self) -> Connection[Any]:
@@ -156,7 +163,8 @@ class LeaseSession:
         _set(session, "lock_timeout", PATIENCE_MS)
         session.execute(_TIDY)
         session.execute(_ENTER, (self._url,))
-        session.execute(_LIVE, _NUMBERS)
+        if not self._left:
+            session.execute(_LIVE, _NUMBERS)
         tell(session, LeasesChanged())
         return session
 

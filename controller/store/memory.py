@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from controller.store.law import check_marks, without_dropped
-from controller.store.port import StoreUnavailable
+from controller.store.port import Glance, StoreUnavailable
 from controller.store.sole import Sole
 from noted_time import Conflict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from collections.abc import Set as AbstractSet
 
     from controller.store.port import AppendedMark, Batch, ReaderRecord, StreamRecord
@@ -44,6 +44,15 @@ class MemoryStore(Sole):
         """Return the stream of that name, `None` where there is none."""
         return next((record for record in self.streams() if record.name == name), None)
 
+    def names(self) -> list[str]:
+        """Return the names of all streams in order."""
+        return [record.name for record in self.streams()]
+
+    def glances(self, names: Sequence[str]) -> list[Glance]:
+        """Return what lists show of those of these streams that are there, in the names' order."""
+        wanted = [record for record in self.streams() if record.name in names]
+        return [Glance(each, self._last_marks(each), self.scales(each.id)) for each in wanted]
+
     def scales(self, stream_id: str) -> list[ScaleEvent]:
         """Return the scale events of a stream in the order of their seq."""
         self.ping()
@@ -60,11 +69,6 @@ class MemoryStore(Sole):
         self.ping()
         chain = self._marks.get((stream_id, key), {}).values()
         return iter([appended for appended in chain if appended.mark.seq > after])
-
-    def last_mark(self, stream_id: str, key: str) -> AppendedMark | None:
-        """Return the last mark of (stream, key), `None` where there is none."""
-        self.ping()
-        return next(reversed(self._marks.get((stream_id, key), {}).values()), None)
 
     def readers(self, stream_id: str) -> list[ReaderRecord]:
         """Return the readers of all groups of a stream in the order of their names."""
@@ -94,6 +98,10 @@ class MemoryStore(Sole):
     def close(self) -> None:
         """Answer no call any more."""
         self._closed = True
+
+    def _last_marks(self, record: StreamRecord) -> list[AppendedMark]:
+        chains = (self._marks.get((record.id, key), {}) for key in record.settings.keys)
+        return [next(reversed(chain.values())) for chain in chains if chain]
 
     def _last_seqs(self, batch: Batch) -> dict[tuple[str, str], int]:
         chains = {(appended.stream_id, appended.key) for appended in batch.marks}

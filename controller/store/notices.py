@@ -37,12 +37,19 @@ _CHANNEL = "'noted_time_' || hashtext(current_schema())"
 
 _NOTIFY = f"SELECT pg_notify({_CHANNEL}, %s)"
 
-_STREAMS, _LEASES = "streams", "leases"
+_STREAMS, _TRIMMED, _LEASES = "streams", "trimmed", "leases"
 
 
 @dataclass(frozen=True, slots=True)
 class StreamsChanged:
     """The streams of these ids have new marks, or other news."""
+
+    stream_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamsTrimmed:
+    """The streams of these ids have lost their oldest marks: their histories begin later."""
 
     stream_ids: tuple[str, ...]
 
@@ -57,37 +64,46 @@ class Lost:
     """Notices may have been missed: anything may have changed."""
 
 
-Notice = StreamsChanged | LeasesChanged | Lost
+Said = StreamsChanged | StreamsTrimmed | LeasesChanged
+"""What one controller says to the others."""
+
+Notice = Said | Lost
+"""What one hears: that it was away it knows by itself."""
 
 
-def tell(cursor: Any, notice: StreamsChanged | LeasesChanged) -> None:  # noqa: ANN401 - psycopg's
+def tell(cursor: Any, notice: Said) -> None:  # noqa: ANN401 - psycopg's
     """Send the notice when the transaction of the cursor commits."""
     for text in texts(notice):
         cursor.execute(_NOTIFY, (text,))
 
 
-def texts(notice: StreamsChanged | LeasesChanged) -> list[str]:
+def texts(notice: Said) -> list[str]:
     """Return what is sent of a notice, in as many pieces as it takes.
 
-    >>> texts(StreamsChanged(("a1", "b2"))), texts(LeasesChanged())
-    (['streams a1 b2'], ['leases'])
+    >>> texts(StreamsChanged(("a1", "b2"))), texts(StreamsTrimmed(("a1",))), texts(LeasesChanged())
+    (['streams a1 b2'], ['trimmed a1'], ['leases'])
     >>> [len(text) for text in texts(StreamsChanged(("a" * 32,) * 300))]
     [7993, 1921]
     """
     if isinstance(notice, LeasesChanged):
         return [_LEASES]
-    return [" ".join((_STREAMS, *ids)) for ids in _packed(notice.stream_ids)]
+    kind = _STREAMS if isinstance(notice, StreamsChanged) else _TRIMMED
+    return [" ".join((kind, *ids)) for ids in _packed(kind, notice.stream_ids)]
 
 
 def notice_of(text: str) -> Notice:
     """Return the notice that a text is; what another version may say could mean anything.
 
-    >>> notice_of("streams a1 b2"), notice_of("leases"), notice_of("tea is ready")
-    (StreamsChanged(stream_ids=('a1', 'b2')), LeasesChanged(), Lost())
+    >>> notice_of("streams a1 b2"), notice_of("trimmed a1")
+    (StreamsChanged(stream_ids=('a1', 'b2')), StreamsTrimmed(stream_ids=('a1',)))
+    >>> notice_of("leases"), notice_of("tea is ready")
+    (LeasesChanged(), Lost())
     """
     kind, *stream_ids = text.split(" ")
     if kind == _STREAMS:
         return StreamsChanged(tuple(stream_ids))
+    if kind == _TRIMMED:
+        return StreamsTrimmed(tuple(stream_ids))
     return LeasesChanged() if text == _LEASES else Lost()
 
 
@@ -120,15 +136,15 @@ async def _listening(session: AsyncConnection[Any]) -> Query:
     return SQL("LISTEN {}").format(Identifier(found[0]))
 
 
-def _packed(stream_ids: Iterable[str]) -> Iterator[list[str]]:
-    """Yield the ids in runs that fit into one notice each."""
+def _packed(kind: str, stream_ids: Iterable[str]) -> Iterator[list[str]]:
+    """Yield the ids in runs that fit into one notice of that kind each."""
     packed: list[str] = []
-    room = MOST_BYTES - len(_STREAMS)
+    room = MOST_BYTES - len(kind)
     for stream_id in stream_ids:
         size = 1 + len(stream_id.encode())
         if size > room:
             yield packed
-            packed, room = [], MOST_BYTES - len(_STREAMS)
+            packed, room = [], MOST_BYTES - len(kind)
         packed.append(stream_id)
         room -= size
     if packed:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
+    from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 
     from controller.store.notices import Notice
     from noted_time import Mark, MemberRecord, ScaleEvent, StreamSettings
@@ -60,6 +60,15 @@ class ReaderRecord:
     position: Mapping[int, int]
 
 
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """What lists show of a stream: the last mark of each key that has one, the scale events."""
+
+    record: StreamRecord
+    last_marks: Sequence[AppendedMark]
+    scales: Sequence[ScaleEvent]
+
+
 @dataclass(slots=True)
 class Batch:
     """Everything that one transaction writes; lists, because the hot path fills them.
@@ -94,7 +103,8 @@ class Leases:
     """Who has which of the buckets, into which streams fall by their names.
 
     `mine` are those of the store that was asked, `others` says where the controller that has a
-    bucket is called, the rest are free. `replicas` is how many controllers live, with this one.
+    bucket is called, the rest are free. `replicas` is how many controllers live, with this one
+    until it leaves.
     """
 
     buckets: int
@@ -117,6 +127,12 @@ class Reading(Protocol):
     def stream(self, name: str) -> StreamRecord | None:
         """Return the stream of that name, `None` where there is none."""
 
+    def names(self) -> list[str]:
+        """Return the names of all streams in order."""
+
+    def glances(self, names: Sequence[str]) -> list[Glance]:
+        """Return what lists show of those of these streams that are there, in the names' order."""
+
     def scales(self, stream_id: str) -> list[ScaleEvent]:
         """Return the scale events of a stream in the order in which they happened."""
 
@@ -126,15 +142,29 @@ class Reading(Protocol):
     def marks(self, stream_id: str, key: str, after: int = 0) -> Iterator[AppendedMark]:
         """Yield the marks that are kept of (stream, key) after a seq, in the order of their seq."""
 
-    def last_mark(self, stream_id: str, key: str) -> AppendedMark | None:
-        """Return the last mark of (stream, key), `None` where there is none."""
-
     def readers(self, stream_id: str) -> list[ReaderRecord]:
         """Return the readers of all groups of a stream."""
 
 
+class Sent(Protocol):
+    """A commit on its way, whose answer is read when its socket has one."""
+
+    def fileno(self) -> int:
+        """Return the socket's file descriptor."""
+
+    @property
+    def is_flushed(self) -> bool:
+        """Whether all of it was sent, so that nothing but the answer is waited for."""
+
+    def go_on(self) -> bool:
+        """Send and read what can be without waiting; returns whether it is committed.
+
+        Raises as `Store.commit` does.
+        """
+
+
 class Store(Reading, Protocol):
-    """A database behind the controller; every call blocks and is made by one thread at a time.
+    """A database behind the controller; but for `begin` a call blocks. One is made at a time.
 
     `local` says that the database is this process's own: a commit may be quick enough to be waited
     for in the event loop, and nobody else ever writes. Where it is not, controllers share the
@@ -166,6 +196,9 @@ class Store(Reading, Protocol):
     def give(self, buckets: Iterable[int]) -> None:
         """Let others take the buckets, all of them this store's own."""
 
+    def leave(self) -> None:
+        """Let others take all buckets, and count as living no more; `look` goes on telling."""
+
     def clocks(self) -> dict[int, int]:
         """Return the service clock of each bucket as of the last commit of it, 0 at first."""
 
@@ -175,6 +208,12 @@ class Store(Reading, Protocol):
         Raises `MarkConflict` when another owner appended first, another `Conflict` when the batch
         contradicts what is stored, `StoreUnavailable` when the database does not answer; nothing
         was written then.
+        """
+
+    def begin(self, batch: Batch) -> Sent | None:
+        """Begin to commit the batch without waiting, `None` where only `commit` can.
+
+        Until it is done no other call may be made. Raises as `commit` does.
         """
 
     def ping(self) -> None:

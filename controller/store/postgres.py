@@ -12,10 +12,12 @@ from sqlalchemy.exc import ArgumentError
 
 from controller.store.arrays import Bigints, Booleans, Texts, register
 from controller.store.leases import LeaseSession
-from controller.store.notices import StreamsChanged, listen, tell
+from controller.store.notices import StreamsChanged, StreamsTrimmed, listen, tell
 from controller.store.port import StoreUnavailable
 from controller.store.reading import ROWS_AT_A_TIME, SqlReading
+from controller.store.rows import member_rows
 from controller.store.schema import member
+from controller.store.sent import SentStatement
 from controller.store.sql import SqlStore
 from noted_time import Rejected
 
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from sqlalchemy.engine.interfaces import DBAPICursor
 
     from controller.store.notices import Notice
-    from controller.store.port import Batch, Leases
+    from controller.store.port import Batch, Leases, Sent
     from controller.store.rows import Row
     from controller.store.sql import Chains
 
@@ -35,6 +37,7 @@ SAY = "say postgresql://user@host:5432/database"
 # A network that swallows what is sent is noticed within seconds; a lost one at once.
 CONNECT: dict[str, Any] = {
     "application_name": "noted-time",
+    "client_encoding": "UTF8",  # whatever the database has: Debian's is SQL_ASCII without a locale
     "connect_timeout": 5,
     "keepalives_idle": 2,
     "keepalives_interval": 1,
@@ -51,6 +54,8 @@ Below, one statement with its rows saves the turns.
 """
 
 _INCOMING = "CREATE TEMPORARY TABLE IF NOT EXISTS incoming (LIKE member) ON COMMIT DELETE ROWS"
+
+_PUT = "put_members"
 
 _ARRAYS = {Boolean: Booleans, BigInteger: Bigints, Text: Texts}
 _COLUMNS = [_ARRAYS[type(column.type)] for column in member.columns]
@@ -73,13 +78,18 @@ class PostgresStore(SqlStore):
         self._url = url
         engine = postgres_engine(url)
         super().__init__(engine, engine, insert)
-        self._session = LeaseSession(lambda: connect(url))
+        self._session = LeaseSession(self._connect)
         self._cursor: psycopg.Cursor[Any] | None = None
         self._buckets = 0
         self._shared = False
         self.reading = SqlReading(engine)
         values = _values(self._put_member)
-        self._put_members = self._put_member.replace(values, _unnested(member, engine.dialect))
+        types = _types_of(member, engine.dialect)
+        self._put_members = self._put_member.replace(values, _unnested(["%b"] * len(types), types))
+        numbered = [f"${number}" for number, _ in enumerate(types, start=1)]
+        self._prepare = (
+            f"PREPARE {_PUT} AS {self._put_member.replace(values, _unnested(numbered, types))}"
+        )
         self._merge = self._put_member.replace(values, "SELECT * FROM incoming")
 
     def enter(self, url: str) -> None:
@@ -108,6 +118,21 @@ class PostgresStore(SqlStore):
         with self._border():
             self._session.give(buckets)
 
+    def leave(self) -> None:
+        """Let others take all buckets, and count as living no more; `look` goes on telling."""
+        with self._border():
+            self._session.leave()
+
+    def begin(self, batch: Batch) -> Sent | None:
+        """Send a batch of nothing but members, which is one statement; `None` for any other."""
+        if len(batch.members) >= COPIED or not batch.is_of_members:
+            return None
+        members = member_rows(batch.members)
+        members.sort()
+        columns = [column.dumped() for column in _columns_of(members)]
+        with self._border():
+            return SentStatement(self._session.session(), _PUT.encode(), columns, self._border)
+
     def ping(self) -> None:
         """Raise `StoreUnavailable` where the session that holds the leases was lost."""
         with self._border():
@@ -134,6 +159,11 @@ class PostgresStore(SqlStore):
         with ahead, session.transaction(), session.cursor() as cursor:
             yield cursor
 
+    def _connect(self) -> psycopg.Connection[Any]:
+        session = connect(self._url)
+        session.execute(self._prepare)
+        return session
+
     def _cursor_of(self, session: psycopg.Connection[Any]) -> psycopg.Cursor[Any]:
         """Return a cursor to be used again: to make one costs as much as to send a statement."""
         if self._cursor is None or self._cursor.connection is not session:
@@ -150,14 +180,18 @@ class PostgresStore(SqlStore):
                     copy.write_row(row)
             cursor.execute(self._merge)
         elif members:
-            columns = zip(_COLUMNS, zip(*members, strict=True), strict=True)
-            cursor.execute(self._put_members, [array(values) for array, values in columns])
+            cursor.execute(self._put_members, _columns_of(members))
 
     def _tell(self, connection: DBAPICursor, batch: Batch) -> None:
+        if not self._shared:
+            return
         changed = {mark.stream_id for mark in batch.marks} | {each.id for each in batch.streams}
         changed |= {stream_id for stream_id, *_ in batch.scales} | set(batch.dropped)
-        if changed and self._shared:
+        if changed:
             tell(connection, StreamsChanged(tuple(sorted(changed))))
+        trimmed = {stream_id for stream_id, *_ in batch.forgotten}
+        if trimmed:
+            tell(connection, StreamsTrimmed(tuple(sorted(trimmed))))
 
     def _last_seqs(self, cursor: DBAPICursor, chains: Chains) -> dict[tuple[str, str], int]:
         """Ask for all chains at once, in a cursor that has no other results to give."""
@@ -262,14 +296,22 @@ def _conninfo(url: str) -> str:
     return url_of(url).set(drivername="postgresql").render_as_string(hide_password=False)
 
 
-def _unnested(table: Table, dialect: Dialect) -> str:
+def _types_of(table: Table, dialect: Dialect) -> list[str]:
+    return [str(column.type.compile(dialect)).partition(" ")[0] for column in table.columns]
+
+
+def _unnested(parameters: Iterable[str], types: Iterable[str]) -> str:
     """Return the query of rows from a list for each column.
 
     In binary: as text a row costs this process five times as much.
     """
-    types = [str(column.type.compile(dialect)).partition(" ")[0] for column in table.columns]
-    lists = ", ".join(f"%b::{type_}[]" for type_ in types)
-    return f"SELECT * FROM unnest({lists})"  # noqa: S608 - only the types of our own columns
+    lists = (f"{name}::{type_}[]" for name, type_ in zip(parameters, types, strict=True))
+    return f"SELECT * FROM unnest({', '.join(lists)})"  # noqa: S608 - the types of our columns
+
+
+def _columns_of(members: Sequence[Row]) -> list[Texts | Bigints | Booleans]:
+    columns = zip(_COLUMNS, zip(*members, strict=True), strict=True)
+    return [array(values) for array, values in columns]
 
 
 def _values(insert_of_one: str) -> str:

@@ -9,6 +9,7 @@ from sqlalchemy import select
 from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
 from controller.store import rows
+from controller.store.glances import glances
 from controller.store.port import StoreUnavailable
 from controller.store.schema import mark, member, reader, scale, stream
 from noted_time import Conflict
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Engine, Executable, Select, Table
 
-    from controller.store.port import AppendedMark, ReaderRecord, StreamRecord
+    from controller.store.port import AppendedMark, Glance, ReaderRecord, StreamRecord
     from noted_time import MemberRecord, ScaleEvent
 
 ROWS_AT_A_TIME = 1000
@@ -41,6 +42,15 @@ class SqlReading:
         found = self._rows(select(stream).where(stream.c.name == name))
         return rows.stream_of(found[0]) if found else None
 
+    def names(self) -> list[str]:
+        """Return the names of all streams in order."""
+        return [name for (name,) in self._rows(select(stream.c.name).order_by(stream.c.name))]
+
+    def glances(self, names: Sequence[str]) -> list[Glance]:
+        """Return what lists show of those of these streams that are there, by a few queries."""
+        with self._border(), self._reading.connect() as connection:
+            return glances(connection, names)
+
     def scales(self, stream_id: str) -> list[ScaleEvent]:
         """Return the scale events of a stream in the order of their seq."""
         events = select(scale.c.sealed, scale.c.created).order_by(scale.c.seq)
@@ -56,12 +66,6 @@ class SqlReading:
         later = mark.c.key == key, mark.c.seq > after
         chain = select(mark).where(*later).order_by(mark.c.seq)
         return map(rows.mark_of, self._many_rows(_of(chain, mark, stream_id)))
-
-    def last_mark(self, stream_id: str, key: str) -> AppendedMark | None:
-        """Return the last mark of (stream, key), `None` where there is none."""
-        last = select(mark).where(mark.c.key == key).order_by(mark.c.seq.desc()).limit(1)
-        found = self._rows(_of(last, mark, stream_id))
-        return rows.mark_of(found[0]) if found else None
 
     def readers(self, stream_id: str) -> list[ReaderRecord]:
         """Return the readers of all groups of a stream in the order of their names."""

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable
 
     from controller.store.notices import Notice
-    from controller.store.port import Reading
+    from controller.store.port import Batch, Reading, Sent
 
 ALONE = Leases(buckets=1, mine=frozenset((0,)))
 """All streams fall into one bucket, which is always its own."""
@@ -34,6 +34,13 @@ class Sole:
 
     def give(self, buckets: Iterable[int]) -> None:
         """Keep the bucket."""
+
+    def leave(self) -> None:
+        """Keep the bucket: nobody else wants it."""
+
+    def begin(self, batch: Batch) -> Sent | None:  # noqa: ARG002 - the port's
+        """Return that only `commit` can: a file is written by whoever waits for it."""
+        return None
 
     @property
     def reading(self) -> Reading:

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import sqlite3
+import sys
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
+from typer.testing import CliRunner
 
+from controller.cli import app
 from controller.store.migrate import migrate
 from controller.store.schema import REVISION
 from tests.support.processes import ServeProcess, command
@@ -196,3 +199,15 @@ def test_the_log_can_be_for_people(tmp_path: Path) -> None:
 
         silent = quiet.text()
     assert ("[info     ] starting" in people.stderr, silent) == (True, "")
+
+
+def test_a_demo_whose_data_are_not_installed_says_where_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A wheel carries no examples; the flights are a package of the developers' own."""
+    for name in [each for each in sys.modules if each.startswith("examples")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "examples", None)
+    told = CliRunner().invoke(app, ["demo", "flights"])
+
+    assert (told.exit_code, "clone the repository and run `./run demo`" in told.output) == (1, True)

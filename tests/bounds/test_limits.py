@@ -162,11 +162,12 @@ async def test_what_was_refused_is_taken_after_the_commit() -> None:
     store = WatchedMemory()
     async with limited(Limits(waiting_requests=1), store) as call:
         store.watch.open.clear()
-        committing = call.controller.submit_notes("s", [Note("a")])
+        committing = asyncio.create_task(tell(call.controller, Note("a")))
         await until(lambda: store.watch.attempts == 2)
-        waiting = call.controller.submit_notes("s", [Note("b")])
+        waiting = asyncio.create_task(tell(call.controller, Note("b")))
+        await until(lambda: call.controller._committer.depth == 1)
         with pytest.raises(Overloaded, match="1 requests wait already"):
-            call.controller.submit_notes("s", [Note("c")])
+            await tell(call.controller, Note("c"))
         store.watch.open.set()
         before = [await committing, await waiting]
         after = await tell(call.controller, Note("c"))

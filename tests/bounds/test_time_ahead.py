@@ -143,7 +143,7 @@ def test_a_writer_whose_first_note_is_too_far_ahead_has_joined(served: Served) -
 
 @pytest.mark.parametrize("state", ["idle", "left"])
 def test_what_a_writer_is_now_is_told_without_what_was_refused(state: str) -> None:
-    """Neither the time that `idle` repeats nor the largest event time of a wrong clock."""
+    """A change of state has no time, and not the largest event time of a wrong clock again."""
     outbox = Outbox("UA")
     outbox.note(5, {0: 10}, max_time=FAR)
     getattr(outbox, state)({})

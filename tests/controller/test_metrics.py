@@ -6,7 +6,8 @@ import pytest
 
 from controller.aggregation import readings
 from controller.service import exposition
-from controller.store.port import StoreUnavailable
+from controller.service.metrics import Metrics
+from controller.store.port import Leases, StoreUnavailable
 from noted_time import Note
 from tests.support.controllers import running, serve_for, serving, tell, until
 from tests.support.scrapes import scraped
@@ -202,6 +203,19 @@ async def test_who_has_which_buckets_is_shown(memory: Watched) -> None:
 
         owners = {("this",): 1.0, ("other",): 0.0, ("nobody",): 0.0}
         assert shown == [owners, {(): 1.0}, {(): 1.0}]
+
+
+async def test_buckets_that_no_controller_has_are_shown_as_such() -> None:
+    """Free ones, and those that a session locks which says nowhere how to call it."""
+    metrics = Metrics()
+    metrics.show_state(Leases(8, frozenset({0, 1, 2}), {3: "http://b", 4: "", 5: ""}), ready=True)
+
+    owners = ("this", "other", "nobody")
+    shown = [
+        metrics.registry.get_sample_value("noted_time_buckets", {"owner": owner})
+        for owner in owners
+    ]
+    assert shown == [3.0, 1.0, 4.0]
 
 
 async def test_a_scrape_looks_at_few_holders(

@@ -12,12 +12,17 @@ from controller.store.memory import MemoryStore
 from controller.store.migrate import migrate
 from controller.store.port import Batch, StreamRecord
 from noted_time import StreamSettings
+from tests.replicas.played import Played, played
+from tests.replicas.served import lowers, note, seconds_until, shared, stream_of
+from tests.replicas.served import make as make_through
 from tests.store.conftest import NO_SERVER, emptied, make_postgres
 from tests.support.postgres import Server, binaries
+from tests.support.processes import ServeProcess
 from tests.support.stored import mark
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
+    from pathlib import Path
 
     from controller.store.port import Store
     from noted_time import ScaleEvent
@@ -132,3 +137,35 @@ def url(server: Server, of_many_tests: str) -> str:
     server.execute("TRUNCATE stream, replica, token CASCADE", of_many_tests)
     server.execute("UPDATE bucket SET service_ms = 0", of_many_tests)
     return of_many_tests
+
+
+@pytest.fixture
+def a(tmp_path: Path, url: str) -> Iterator[ServeProcess]:
+    """A replica."""
+    with ServeProcess(tmp_path, "--database", url) as process:
+        yield process
+
+
+@pytest.fixture
+def b(tmp_path: Path, url: str, a: ServeProcess) -> Iterator[ServeProcess]:
+    """Another one; they have come to their shares."""
+    with ServeProcess(tmp_path, "--database", url) as process:
+        shared(a.ready(), process.ready())
+        yield process
+
+
+@pytest.fixture
+def name(a: ServeProcess, b: ServeProcess) -> str:
+    """A stream of `a` in which `w` noted 5, which both have shown."""
+    made = stream_of(a)
+    make_through(a, made)
+    note(a, made, 5)
+    seconds_until(lambda: lowers(b, made) == [(1, 5)])
+    return made
+
+
+@pytest.fixture
+async def this() -> AsyncIterator[Played]:
+    """A replica that asks for no tokens."""
+    async with played() as made:
+        yield made

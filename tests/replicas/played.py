@@ -14,7 +14,7 @@ import msgspec
 from controller.aggregation.buckets import bucket_of
 from controller.api.access import Gate
 from controller.api.app import create_api
-from controller.api.frames import MEDIA_TYPE, Item
+from controller.api.frames import MEDIA_TYPE, PATH, Item
 from controller.api.front import Front
 from controller.api.relay import Relay
 from controller.service.controller import Controller
@@ -71,6 +71,11 @@ class Shared(MemoryStore):
         mine = self.leases.mine - set(buckets)
         self.leases = Leases(BUCKETS, mine, self.leases.others, self.leases.replicas)
 
+    def leave(self) -> None:
+        """Let all go, to nobody."""
+        others, replicas = self.leases.others, self.leases.replicas - 1
+        self.leases = Leases(BUCKETS, frozenset(), others, replicas)
+
 
 def stream_of(bucket: int) -> str:
     """Return the name of a stream that falls into that bucket."""
@@ -79,6 +84,18 @@ def stream_of(bucket: int) -> str:
 
 HERE, THERE = stream_of(0), stream_of(1)
 """A stream of this replica and one of the other."""
+
+ELSEWHERE = "http://third"
+"""Where a third replica is called."""
+
+TROUBLES = [
+    httpx.ConnectError("nobody listens"),
+    httpx.ConnectTimeout("no way there"),
+    httpx.ReadTimeout("no answer"),
+    httpx.RemoteProtocolError("hung up"),
+    httpx.ReadError("broken off"),
+]
+"""What may come of a request to another replica: the first two did not reach it."""
 
 
 @dataclass
@@ -149,7 +166,8 @@ class Played:
         held_up = asyncio.create_task(self.controller.put_stream(HERE, {}))
         await until(lambda: self.store.commits > before)
         self.controller.look_again()
-        await until(self.controller._ownership.is_due)  # so that a turn comes before the next batch
+        ownership, clocks = self.controller._ownership, self.controller._clocks
+        await until(lambda: ownership.is_due(clocks.read()))  # a turn comes before the next batch
         waiting = [asyncio.create_task(each()) for each in asked]
         await until(lambda: self.controller._committer.depth >= len(asked))
         was = self.store.leases
@@ -157,6 +175,23 @@ class Played:
         self.store.open.set()
         await asyncio.wait([held_up])
         return list(await asyncio.gather(*waiting))
+
+
+class PlayedCarrier:
+    """Carries frames by the client of a relay, whose other end a test plays."""
+
+    def __init__(self, url: str, relay: Relay) -> None:
+        self._url = url
+        self._relay = relay
+
+    async def carry(self, frame: bytes) -> bytes:
+        """Post the frame."""
+        reply = await self._relay._client.post(f"{self._url}{PATH}", content=frame)
+        reply.raise_for_status()
+        return reply.content
+
+    def close(self) -> None:
+        """Leave the client to the relay."""
 
 
 @asynccontextmanager
@@ -167,6 +202,7 @@ async def played(gate: Gate | None = None, limits: Limits | None = None) -> Asyn
     relay, gate = Relay(controller), gate or Gate()
     await relay._client.aclose()
     relay._client = httpx.AsyncClient(transport=httpx.MockTransport(owner))
+    relay._carrier = lambda url: PlayedCarrier(url, relay)  # type: ignore[method-assign,assignment,return-value]
     api = create_api(controller, gate, relay)
     front = httpx.ASGITransport(Front(api, controller, gate, relay), raise_app_exceptions=False)
     async with (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import httpx
 
@@ -101,3 +101,14 @@ def status(replica: ServeProcess, path: str) -> int:
     with suppress(httpx.TransportError):
         return HTTP.get(f"{replica.url}{path}").status_code
     return 0
+
+
+class Two(NamedTuple):
+    """Two replicas of one database."""
+
+    a: ServeProcess
+    b: ServeProcess
+
+    def by_owner(self, stream: str) -> tuple[ServeProcess, ServeProcess]:
+        """Return the one that has the stream, then the other."""
+        return (self.a, self.b) if has(self.a, stream) else (self.b, self.a)

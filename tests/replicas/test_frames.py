@@ -26,13 +26,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-async def this() -> AsyncIterator[Played]:
-    """A replica that asks for no tokens."""
-    async with played() as made:
-        yield made
-
-
 def noting(*notes: dict[str, Any]) -> bytes:
     """Return the body of a request with these notes."""
     return msgspec.json.encode({"notes": notes})

@@ -15,7 +15,9 @@ from controller.store.notices import (
     LeasesChanged,
     Lost,
     Notice,
+    Said,
     StreamsChanged,
+    StreamsTrimmed,
     listen,
     notice_of,
     tell,
@@ -64,7 +66,7 @@ def heard(url: str) -> AsyncGenerator[Notice]:
     return listen(lambda: connect_async(url), SOON)
 
 
-def say(server: Server, url: str, *notices: StreamsChanged | LeasesChanged) -> None:
+def say(server: Server, url: str, *notices: Said) -> None:
     """Say all that in one transaction, as a commit does."""
     with server.session(url) as session, session.transaction(), session.cursor() as cursor:
         for notice in notices:
@@ -101,6 +103,8 @@ async def hear(url: str, following: Following, hears: asyncio.Event) -> None:
             hears.set()
             if isinstance(notice, StreamsChanged):
                 following.noticed(notice.stream_ids)
+            elif isinstance(notice, StreamsTrimmed):
+                following.noticed(notice.stream_ids, trimmed=True)
             else:
                 following.lost()
 
@@ -125,13 +129,19 @@ async def until_it(following: Following, holds: Callable[[StreamState], bool]) -
 # What is sent
 
 
-@given(st.lists(st.text("0123456789abcdef", min_size=1, max_size=300), max_size=200))
-def test_every_id_is_sent_in_a_notice_that_the_server_takes(stream_ids: list[str]) -> None:
+@given(
+    st.sampled_from([StreamsChanged, StreamsTrimmed]),
+    st.lists(st.text("0123456789abcdef", min_size=1, max_size=300), max_size=200),
+)
+def test_every_id_is_sent_in_a_notice_that_the_server_takes(
+    kind: type[StreamsChanged | StreamsTrimmed], stream_ids: list[str]
+) -> None:
     """However many there are, and in their order."""
-    sent = texts(StreamsChanged(tuple(stream_ids)))
+    sent = texts(kind(tuple(stream_ids)))
     read = [notice_of(text) for text in sent]
 
     assert [len(text) for text in sent if len(text) > MOST_BYTES] == []
+    assert {type(part) for part in read} <= {kind}
     assert [each for part in read for each in getattr(part, "stream_ids", ("?",))] == stream_ids
 
 
@@ -142,7 +152,7 @@ async def test_whoever_begins_to_listen_is_told_that_notices_were_missed(
     server: Server, emptied: str
 ) -> None:
     """Then each notice comes, in the order in which it was said."""
-    said = StreamsChanged(("a", "b")), LeasesChanged(), StreamsChanged(("c",))
+    said = StreamsChanged(("a", "b")), LeasesChanged(), StreamsTrimmed(("c",))
     async with aclosing(heard(emptied)) as notices:
         first = await next_of(notices, 1)
         say(server, emptied, *said)
@@ -281,7 +291,7 @@ async def test_a_mark_committed_while_nobody_heard_reaches_who_waits(
 async def test_what_becomes_of_a_stream_is_shown(
     store: Store, server: Server, emptied: str
 ) -> None:
-    """Its scale events, settings, marks that went, and that it was made again."""
+    """Its scale events, settings, and that it was made again."""
     async with replica(emptied) as (following, _):
         await following.stream("s")
         store.commit(
@@ -300,6 +310,17 @@ async def test_what_becomes_of_a_stream_is_shown(
         await until_it(following, lambda stream: stream.id == "id-2")
 
         assert (scaled, (await following.stream("s")).history(None).last_seq) == (2, 1)
+
+
+async def test_marks_that_went_are_not_shown(store: Store, server: Server, emptied: str) -> None:
+    """As soon as it is said, though the stream was read a moment before."""
+    async with replica(emptied) as (following, _):
+        await following.stream("s")
+        store.commit(Batch(forgotten=[("id-1", "default", 2)]))
+        say(server, emptied, StreamsTrimmed(("id-1",)))
+        await until_it(following, lambda stream: stream.history(None).first_seq == 3)
+
+        assert (await following.stream("s")).history(None).last_seq == 3
 
 
 async def test_while_the_server_is_away_who_asks_is_told_so(

@@ -27,7 +27,6 @@ from tests.support.processes import ServeProcess
 from writer_client import WriterClient
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.support.postgres import Server
@@ -35,31 +34,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.acceptance
 
 TAKEOVER_S = 2 * LEASE_MS / 1000
-
-
-@pytest.fixture
-def a(tmp_path: Path, url: str) -> Iterator[ServeProcess]:
-    """A replica."""
-    with ServeProcess(tmp_path, "--database", url) as process:
-        yield process
-
-
-@pytest.fixture
-def b(tmp_path: Path, url: str, a: ServeProcess) -> Iterator[ServeProcess]:
-    """Another one; they have come to their shares."""
-    with ServeProcess(tmp_path, "--database", url) as process:
-        shared(a.ready(), process.ready())
-        yield process
-
-
-@pytest.fixture
-def name(a: ServeProcess, b: ServeProcess) -> str:
-    """A stream of `a` in which `w` noted 5, which both have shown."""
-    made = stream_of(a)
-    make(a, made)
-    note(a, made, 5)
-    seconds_until(lambda: lowers(b, made) == [(1, 5)])
-    return made
 
 
 def test_notes_for_a_replica_that_was_killed_wait_and_are_taken(

@@ -49,6 +49,15 @@ def emptied(server: Server) -> str:
 
 
 @pytest.fixture
+def url(server: Server, emptied: str) -> str:
+    """A migrated database with nothing in it."""
+    server.execute("DELETE FROM stream", emptied)
+    server.execute("DELETE FROM token", emptied)
+    server.execute("UPDATE bucket SET service_ms = 0", emptied)
+    return emptied
+
+
+@pytest.fixture
 def make_postgres(server: Server, emptied: str) -> MakeStore:
     """Makes a PostgreSQL store at each call, which has nothing in it."""
 

@@ -59,7 +59,7 @@ def test_streams_come_in_the_order_of_their_names(store: Store) -> None:
     """The order is that of code points, whatever the order of making."""
     store.commit(Batch({0: 1}, streams=[stream("1", "b"), stream("2", "B"), stream("3", "a")]))
 
-    assert [record.name for record in store.streams()] == ["B", "a", "b"]
+    assert [record.name for record in store.streams()] == store.names() == ["B", "a", "b"]
 
 
 def test_one_stream_one_mark_and_the_marks_after_one_can_be_asked_for(store: Store) -> None:
@@ -71,11 +71,37 @@ def test_one_stream_one_mark_and_the_marks_after_one_can_be_asked_for(store: Sto
         store.stream(name),
         store.stream(f"{name}2"),
         [appended.mark.seq for appended in store.marks("id-1", "default", 1)],
-        store.last_mark("id-1", "default"),
-        store.last_mark("id-1", "ship_time"),
     )
 
-    assert found == (stream(), None, [2, 3], mark(3), None)
+    assert found == (stream(), None, [2, 3])
+
+
+def test_many_streams_are_glanced_at_together(store: Store) -> None:
+    """Of each its record, the last mark of each key that has one, and all scale events."""
+    events = [ScaleEvent({0: 500}, {2: (0,)}), ScaleEvent({2: 600}, {3: (2,)})]
+    marks = [mark(1), mark(2), mark(1, key="ship_time"), mark(1, "id-3"), mark(2, "id-3")]
+    streams = [stream(), stream("id-2", "trains"), stream("id-3", "buses"), stream("id-4", "ships")]
+    scales = [("id-3", seq, event) for seq, event in enumerate(events)]
+    store.commit(Batch({0: 1}, streams=streams, scales=scales, marks=marks))
+
+    found = store.glances(["trains", "nothing", "flights", "buses"])
+
+    told = [
+        (each.record, sorted(each.last_marks, key=lambda last: last.key), [*each.scales])
+        for each in found
+    ]
+    assert told == [
+        (streams[2], [mark(2, "id-3")], events),
+        (streams[0], [mark(2), mark(1, key="ship_time")], []),
+        (streams[1], [], []),
+    ]
+
+
+def test_no_stream_is_glanced_at_where_none_is_named(store: Store) -> None:
+    """Whatever there is."""
+    store.commit(of_one_stream(upto=1))
+
+    assert store.glances([]) == []
 
 
 def test_a_stream_written_again_has_its_new_settings_and_all_it_had(store: Store) -> None:
@@ -287,81 +313,6 @@ def test_after_a_conflict_the_store_goes_on(store: Store) -> None:
     store.commit(Batch({0: 3}, marks=[mark(2)]))
 
     assert seqs(store) == [1, 2]
-
-
-def test_forgotten_marks_are_gone_and_the_others_stay(store: Store) -> None:
-    """To forget goes up to and with the seq, in one chain only."""
-    store.commit(of_one_stream(upto=4))
-    store.commit(Batch({0: 2}, marks=[mark(seq, key="ship_time") for seq in (1, 2, 3)]))
-
-    store.commit(Batch({0: 3}, forgotten=[("id-1", "default", 2)]))
-
-    assert (seqs(store), seqs(store, key="ship_time")) == ([3, 4], [1, 2, 3])
-
-
-def test_the_last_mark_is_never_forgotten(store: Store) -> None:
-    """The next one is compared with it, so the chain goes on where it was."""
-    store.commit(of_one_stream(upto=3))
-    store.commit(Batch({0: 2}, forgotten=[("id-1", "default", 9)]))
-
-    store.commit(Batch({0: 3}, marks=[mark(4)]))
-
-    assert seqs(store) == [3, 4]
-
-
-def test_a_mark_and_its_forgetting_may_share_a_batch(store: Store) -> None:
-    """Marks are appended before others are forgotten, so the last one is the new one."""
-    store.commit(of_one_stream(upto=2))
-
-    store.commit(Batch({0: 2}, marks=[mark(3)], forgotten=[("id-1", "default", 2)]))
-
-    assert seqs(store) == [3]
-
-
-def test_a_dropped_stream_takes_all_it_has_with_it(store: Store) -> None:
-    """Nothing of it is left; what belongs to another stays."""
-    full = replace(
-        of_one_stream(upto=2),
-        streams=[stream(), stream("id-2", "ships")],
-        scales=[("id-1", 1, ScaleEvent({0: 5}, {}))],
-        members=[("id-1", member()), ("id-2", member())],
-        readers=[ReaderRecord("id-1", "g", "a", online=True, position={})],
-    )
-    store.commit(full)
-
-    store.commit(Batch({0: 2}, dropped=["id-1"]))
-
-    assert (store.streams(), kept(store), kept(store, "id-2")) == (
-        [stream("id-2", "ships")],
-        Kept([], [], {"default": []}, []),
-        Kept([], [member()], {"default": []}, []),
-    )
-
-
-def test_a_stream_made_again_begins_empty(store: Store) -> None:
-    """It has the old name and a new id, even when one batch drops the one and makes the other."""
-    store.commit(replace(of_one_stream(upto=2), members=[("id-1", member())]))
-    again = stream("id-2")
-
-    store.commit(Batch({0: 2}, streams=[again], marks=[mark(1, "id-2")], dropped=["id-1"]))
-
-    assert (store.streams(), seqs(store), seqs(store, "id-2")) == ([again], [], [1])
-
-
-def test_what_a_batch_writes_to_a_stream_that_it_drops_is_dropped(store: Store) -> None:
-    """One transaction may take notes of a stream and its deletion, in this order."""
-    store.commit(of_one_stream(upto=2))
-
-    store.commit(Batch({0: 2}, members=[("id-1", member())], marks=[mark(3)], dropped=["id-1"]))
-
-    assert (store.streams(), kept(store)) == ([], Kept([], [], {"default": []}, []))
-
-
-def test_a_stream_that_is_not_there_can_be_dropped(store: Store) -> None:
-    """Whoever drops wants it gone, and it is."""
-    store.commit(Batch({0: 2}, dropped=["id-1"]))
-
-    assert store.clocks()[0] == 2
 
 
 def test_an_iterator_gives_what_was_there_when_it_began(store: Store) -> None:

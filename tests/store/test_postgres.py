@@ -36,15 +36,6 @@ def by_name(record: MemberRecord) -> str:
 
 
 @pytest.fixture
-def url(server: Server, emptied: str) -> str:
-    """A migrated database with nothing in it."""
-    server.execute("DELETE FROM stream", emptied)
-    server.execute("DELETE FROM token", emptied)
-    server.execute("UPDATE bucket SET service_ms = 0", emptied)
-    return emptied
-
-
-@pytest.fixture
 def store(url: str) -> Iterator[PostgresStore]:
     """A store that has all buckets of its database."""
     with closing(PostgresStore(url)) as made:
@@ -242,6 +233,20 @@ def test_tables_are_made_only_where_there_are_none(server: Server) -> None:
     make_where_new(url)
 
     assert revision(url) is None
+
+
+@pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
+def test_the_encoding_of_a_database_does_not_matter(server: Server, encoding: str) -> None:
+    """A cluster that is made without a locale has one of which text would come as bytes."""
+    url = server.make_database(f"template0 ENCODING {encoding} LOCALE 'C'")
+    migrate(url)
+    record = TokenRecord("0123456789ab", 64 * "f", {}, "Zoë", created_at=5)
+    with closing(open_tokens(url)) as tokens, closing(PostgresStore(url)) as store:
+        tokens.add(record)
+        store.take(store.look().free)
+        store.commit(replace(of_one_stream(), members=[("id-1", member("Zoë"))]))
+
+        assert (tokens.all(), list(store.members("id-1"))) == ([record], [member("Zoë")])
 
 
 @pytest.mark.parametrize(

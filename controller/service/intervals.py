@@ -1,0 +1,71 @@
+"""When marks are due: the streams whose time may go on once their mark interval is over."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from controller.aggregation.draft import Draft, Moment
+    from controller.aggregation.stream import StreamState
+    from controller.aggregation.world import World
+
+
+class Intervals:
+    """The streams that wait for their interval, and one timer for all of them."""
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        """Begin without any; `wake` is called when the first interval is over, or before."""
+        self._wake = wake
+        self._waiting: dict[str, StreamState] = {}
+        self._due = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def begin(self, streams: Iterable[StreamState]) -> None:
+        """Have streams looked at that were just read, whose time may go on at once."""
+        for stream in streams:
+            self._waiting[stream.id] = stream
+            self._due = 0
+
+    def clear(self) -> None:
+        """Wait for none: the streams are read anew."""
+        self._waiting = {}
+
+    def are_over(self, now: Moment) -> bool:
+        """Whether the interval of any is over; where that comes later, see to being woken."""
+        if not self._waiting:
+            return False
+        if now.steady < self._due:
+            self._wake_in((self._due - now.steady) / 1000)
+            return False
+        return True
+
+    def advance(self, draft: Draft, world: World) -> None:
+        """Mark what may be of those that wait and those that were touched; the rest wait."""
+        streams = {stream.id: stream for stream in draft.streams()} | self._waiting
+        self._waiting = {}
+        waits = []
+        for stream in streams.values():
+            if not world.shows(stream):
+                continue
+            wait = stream.advance_due(draft)
+            if wait is not None:
+                self._waiting[stream.id] = stream
+                waits.append(wait)
+        if waits:
+            self._due = draft.moment.steady + min(waits)
+            self._wake_in(min(waits) / 1000)
+
+    def _wake_in(self, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        if self._timer is not None:
+            if self._timer.when() <= loop.time() + seconds:
+                return
+            self._timer.cancel()
+        self._timer = loop.call_later(seconds, self._end)
+
+    def _end(self) -> None:
+        self._timer = None
+        self._wake()

@@ -1,0 +1,213 @@
+"""The protocol on a connection that a test plays, so that each piece comes as it was cut."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import uvicorn
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from uvicorn.server import ServerState
+
+from controller.api.app import create_app
+from controller.api.protocol import NotesProtocol, protocol_for
+from controller.service.controller import Controller
+from controller.store.memory import MemoryStore
+from tests.support.controllers import until
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+pytestmark = pytest.mark.anyio
+
+STATUS = re.compile(rb"HTTP/1.1 (\d+) ")
+LENGTH = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
+
+
+class PlayedTransport(asyncio.Transport):
+    """A connection whose other end is a test: what is written is kept."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = b""
+        self.is_closed = False
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:  # noqa: ANN401 - asyncio's
+        """Tell where the other end is."""
+        return ("127.0.0.1", 1) if name in ("peername", "sockname") else default
+
+    def write(self, data: Any) -> None:  # noqa: ANN401 - asyncio's
+        """Keep it."""
+        self.written += bytes(data)
+
+    def close(self) -> None:
+        """Know that it was closed."""
+        self.is_closed = True
+
+    def is_closing(self) -> bool:
+        """Whether it was closed."""
+        return self.is_closed
+
+    def pause_reading(self) -> None:
+        """Let the test send on: what it sends ahead is kept by the protocol."""
+
+    def resume_reading(self) -> None:
+        """Go on."""
+
+    @property
+    def statuses(self) -> list[int]:
+        """The statuses of all answers so far that are whole."""
+        found, rest = [], self.written
+        while (head := rest.partition(b"\r\n\r\n"))[1]:
+            status, length = STATUS.match(head[0]), LENGTH.search(head[0])
+            assert status
+            if len(head[2]) < (size := int(length[1]) if length else 0):
+                break
+            found.append(int(status[1]))
+            rest = head[2][size:]
+        return found
+
+
+def post(body: bytes, path: str = "/v1/streams/s/notes") -> bytes:
+    """Return a request with a body of known length."""
+    return b"POST %b HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n%b" % (
+        path.encode(),
+        len(body),
+        body,
+    )
+
+
+def chunked(body: bytes) -> bytes:
+    """Return the same in chunks."""
+    head = b"POST /v1/streams/s/notes HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
+    return head + b"".join(b"1\r\n%b\r\n" % bytes([each]) for each in body) + b"0\r\n\r\n"
+
+
+NOTE = b'{"notes":[{"writer":"a","time":5}]}'
+REQUESTS = {
+    post(NOTE): 200,
+    post(NOTE.replace(b"a", b"b")): 200,
+    post(NOTE + b" "): 200,
+    chunked(NOTE): 200,
+    post(b"{" * len(NOTE)): 400,
+    post(b"{}"): 422,
+    post(NOTE, "/v1/streams/absent/notes"): 404,
+    b"GET /v1/streams/s HTTP/1.1\r\nHost: h\r\n\r\n": 200,
+    post(NOTE, "/v1/streams/s/absent"): 404,
+}
+
+
+async def served(controller: Controller, keep_alive_s: float = 5) -> NotesProtocol:
+    """Return one end of a connection to the controller, which has a stream `s`."""
+    await controller.start()
+    await controller.put_stream("s", {})
+    config = uvicorn.Config(create_app(controller), lifespan="off", log_config=None)
+    config.load()
+    config.timeout_keep_alive = keep_alive_s  # type: ignore[assignment]
+    made = protocol_for(controller)(config=config, server_state=ServerState(), app_state={})
+    made.connection_made(PlayedTransport())
+    return made
+
+
+def cut(data: bytes, places: Sequence[int]) -> list[bytes]:
+    """Return the pieces between the places."""
+    at = sorted({0, len(data), *(place % (len(data) + 1) for place in places)})
+    return [data[begin:end] for begin, end in pairwise(at)]
+
+
+async def answered(transport: PlayedTransport, count: int) -> list[int]:
+    """Wait until so many requests were answered; returns how."""
+    await until(lambda: len(transport.statuses) >= count)
+    return transport.statuses
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    sent=st.lists(st.sampled_from(list(REQUESTS)), min_size=1, max_size=8),
+    places=st.lists(st.integers(0, 4000), max_size=6),
+    waits=st.sampled_from(["waits", "sends ahead"]),
+)
+def test_however_requests_are_cut_each_is_answered_in_its_turn(
+    sent: list[bytes], places: list[int], waits: str
+) -> None:
+    """One after the other or all ahead, whole or in pieces, known heads and others mixed."""
+
+    async def play() -> list[int]:
+        controller = Controller(MemoryStore())
+        connection = await served(controller)
+        transport: Any = connection.transport
+        try:
+            batches = (
+                [[each] for each in sent] if waits == "waits" else [cut(b"".join(sent), places)]
+            )
+            for count, pieces in enumerate(batches, start=1):
+                for piece in pieces:
+                    connection.data_received(piece)
+                await answered(transport, count)
+            return await answered(transport, len(sent))
+        finally:
+            await controller.close()
+
+    assert asyncio.run(play()) == [REQUESTS[each] for each in sent]
+
+
+async def test_a_connection_that_stays_silent_is_closed_and_one_in_use_is_not() -> None:
+    """One timer serves all requests of a connection; it counts from the last answer."""
+    controller = Controller(MemoryStore())
+    connection = await served(controller, keep_alive_s=0.2)
+    transport: Any = connection.transport
+    try:
+        for count in range(1, 11):
+            connection.data_received(post(NOTE))
+            await answered(transport, count)
+            await asyncio.sleep(0.05)
+        in_use = transport.is_closed
+        await until(lambda: transport.is_closed)
+    finally:
+        await controller.close()
+
+    assert (in_use, transport.statuses) == (False, [200] * 10)
+
+
+async def test_a_connection_whose_request_is_not_whole_is_not_closed() -> None:
+    """Its sender may be slow: the time between requests alone is limited."""
+    controller = Controller(MemoryStore())
+    connection = await served(controller, keep_alive_s=0.1)
+    transport: Any = connection.transport
+    try:
+        connection.data_received(post(NOTE))
+        await answered(transport, 1)
+        connection.data_received(post(NOTE)[:30])
+        await asyncio.sleep(0.3)
+        was_closed = transport.is_closed
+        connection.data_received(post(NOTE)[30:])
+        await answered(transport, 2)
+    finally:
+        await controller.close()
+
+    assert not was_closed
+
+
+@pytest.mark.parametrize(
+    ("more", "status"), [(b"", 400), (b"Origin: http://elsewhere.example\r\n", 403)]
+)
+async def test_a_body_that_looks_like_a_known_request_is_a_body(more: bytes, status: int) -> None:
+    """A head is looked for between requests alone; one may be refused before its body is here."""
+    controller = Controller(MemoryStore())
+    connection = await served(controller)
+    transport: Any = connection.transport
+    try:
+        connection.data_received(post(NOTE))
+        await answered(transport, 1)
+        head = post(post(NOTE))[: -len(post(NOTE))]
+        for piece in (head.replace(b"Host", more + b"Host"), post(NOTE), post(NOTE)):
+            connection.data_received(piece)
+        statuses = await answered(transport, 3)
+    finally:
+        await controller.close()
+
+    assert statuses == [200, status, 200]

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from controller.aggregation.draft import Draft, Moment
+from controller.aggregation.stream import StreamState
+from controller.aggregation.world import World
+from controller.service.intervals import Intervals
+from controller.store.port import StreamRecord
+from noted_time import Note, StreamSettings
+
+pytestmark = pytest.mark.anyio
+
+INTERVAL_MS = 50
+
+
+def streams(*names: str) -> World:
+    """Return streams that were marked at 0 on the steady clock, whose time may go on since."""
+    world = World()
+    world.clocks = {0: 0}
+    for name in names:
+        stream = StreamState(StreamRecord(name, name, StreamSettings(mark_interval_ms=INTERVAL_MS)))
+        world.add(stream)
+        for time in (1, 2):
+            draft = Draft.at(at(0))
+            stream.take_notes([Note("a", time)], draft, 10)
+            stream.advance_due(draft)
+    return world
+
+
+def at(steady: int) -> Moment:
+    """Return a moment."""
+    return Moment(service=steady, wall=steady, steady=steady)
+
+
+async def test_however_often_streams_wait_one_timer_wakes_for_all() -> None:
+    """A busy controller asks hundreds of times within an interval."""
+    woken: list[int] = []
+    intervals, world = Intervals(lambda: woken.append(1)), streams("s", "t")
+    intervals.begin(world)
+    for _ in range(100):
+        intervals.advance(Draft.at(at(0)), world)
+        assert not intervals.are_over(at(1))
+    await asyncio.sleep(3 * INTERVAL_MS / 1000)
+
+    assert len(woken) == 1
+
+
+async def test_marks_are_due_when_the_interval_is_over() -> None:
+    """Then each stream is marked, and none waits."""
+    intervals, world = Intervals(lambda: None), streams("s", "t")
+    intervals.begin(world)
+    intervals.advance(Draft.at(at(0)), world)
+    early, late = intervals.are_over(at(INTERVAL_MS - 1)), intervals.are_over(at(INTERVAL_MS))
+    draft = Draft.at(at(INTERVAL_MS))
+    intervals.advance(draft, world)
+
+    assert (early, late, len(draft.batch.marks)) == (False, True, 2)
+    assert not intervals.are_over(at(10 * INTERVAL_MS))
+
+
+async def test_a_stream_that_went_is_not_marked() -> None:
+    """Another controller has it now, or it was removed."""
+    intervals, world = Intervals(lambda: None), streams("s")
+    intervals.begin(world)
+    world.remove(world.stream("s"))
+    draft = Draft.at(at(INTERVAL_MS))
+    intervals.advance(draft, world)
+
+    assert draft.batch.marks == []

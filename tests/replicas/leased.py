@@ -1,0 +1,92 @@
+"""Stores of replicas that share leases, and how their sessions come to an end."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from controller.store.port import StoreUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from controller.store.postgres import PostgresStore
+    from tests.support.postgres import Server
+
+    MakeReplica = Callable[[str], PostgresStore]
+    Lease = Callable[[int], None]
+
+ALL = frozenset(range(64))
+
+SHORT_MS = 300
+"""A lease that a test can wait for."""
+
+FAIR_MS = 800
+"""A lease that nobody loses who says something all the time, on whatever machine."""
+
+LONG_MS = 60_000
+
+# Takes all buckets and appends mark 1; then appends the next one for each line that it reads.
+OWNER = """
+import sys
+from controller.store.port import Batch
+from controller.store.postgres import PostgresStore
+from tests.support.stored import mark, of_one_stream
+
+store = PostgresStore(sys.argv[1])
+store.take(store.look().free)
+store.commit(of_one_stream(upto=1))
+print("mark 1", flush=True)
+for n, _ in enumerate(sys.stdin, 2):
+    try:
+        store.commit(Batch({0: n}, marks=[mark(n)]))
+        print("mark", n, flush=True)
+    except Exception as error:
+        print(type(error).__name__, flush=True)
+"""
+
+
+def silent(lease: Lease) -> None:
+    """Let nobody say anything for longer than a lease."""
+    time.sleep(1.2 * SHORT_MS / 1000)
+    lease(SHORT_MS)
+
+
+def while_leases_end() -> Iterator[None]:
+    """Go on for longer than a fair lease."""
+    deadline = time.monotonic() + 1.5 * FAIR_MS / 1000
+    while time.monotonic() < deadline:
+        yield
+
+
+def at_work(server: Server, url: str, wait_event: str) -> None:
+    """Wait until the server works for a session and waits for that meanwhile."""
+    database = url.rpartition("/")[2]
+    query = f"""SELECT 1 FROM pg_stat_activity WHERE datname = '{database}' AND state = 'active'
+    AND wait_event = '{wait_event}'"""  # noqa: S608 - our own names
+    deadline = time.monotonic() + 20
+    while not server.execute(query):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def became_free(store: PostgresStore) -> None:
+    """Look until all buckets are free."""
+    deadline = time.monotonic() + 20
+    while store.look().free != ALL:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def lost(act: Callable[[], object]) -> bool:
+    """Whether the store says that its session was lost."""
+    with pytest.raises(StoreUnavailable):
+        act()
+    return True
+
+
+def end_session_of(called: str, server: Server, url: str) -> None:
+    """End the session of the replica that is called so."""
+    server.execute(f"SELECT pg_terminate_backend(pid) FROM replica WHERE url = '{called}'", url)  # noqa: S608 - our own name

@@ -1,0 +1,58 @@
+"""What becomes of the buckets of a replica that leaves, or closes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.replicas.leased import ALL, end_session_of, lost
+
+if TYPE_CHECKING:
+    from controller.store.postgres import PostgresStore
+    from tests.support.postgres import Server
+
+
+def test_who_leaves_gives_all_and_goes_on_looking(a: PostgresStore, b: PostgresStore) -> None:
+    """It counts no more, so the others take more; and it sees where they are."""
+    a.leave()
+    free = b.look()
+    b.take(ALL)
+
+    seen = a.look()
+    assert (free.free, free.replicas) == (ALL, 1)
+    assert (seen.mine, set(seen.others.values()), seen.replicas) == (frozenset(), {"http://b"}, 1)
+
+
+def test_who_left_does_not_come_back_with_another_session(
+    a: PostgresStore, b: PostgresStore, server: Server, url: str
+) -> None:
+    """It goes on looking, whatever becomes of its session."""
+    a.leave()
+    end_session_of("http://a", server, url)
+    lost(a.look)
+
+    assert (a.look().replicas, b.look().replicas) == (1, 1)
+
+
+def test_who_lost_its_session_has_left(a: PostgresStore, b: PostgresStore, server: Server) -> None:
+    """There is nothing to give back."""
+    server.cut(b._url)
+    lost(a.ping)
+    a.leave()
+
+    assert a.look().replicas == 0
+
+
+def test_an_owner_that_closes_hands_over_at_once(a: PostgresStore, b: PostgresStore) -> None:
+    """Nobody waits for the end of a lease that was given back."""
+    a.close()
+
+    after = b.look()
+    assert (after.free, after.replicas) == (ALL, 1)
+
+
+def test_a_closed_store_begins_no_session_again(a: PostgresStore, b: PostgresStore) -> None:
+    """Whoever looks by it all the same is told, and does not come to life."""
+    a.close()
+
+    assert lost(a.look)
+    assert b.look().replicas == 1

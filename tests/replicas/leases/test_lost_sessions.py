@@ -1,0 +1,109 @@
+"""What follows from a lost session."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from controller.store.port import Batch, StoreUnavailable
+from tests.replicas.leased import ALL, LONG_MS, SHORT_MS, became_free, end_session_of, lost, silent
+from tests.support.stored import mark, of_one_stream, seqs
+
+if TYPE_CHECKING:
+    import subprocess
+
+    from controller.store.postgres import PostgresStore
+    from tests.replicas.leased import Lease
+    from tests.support.postgres import Server
+
+
+def test_who_lost_its_session_owns_nothing(
+    a: PostgresStore, b: PostgresStore, lease: Lease
+) -> None:
+    """It says so until it looks again, and then begins with nothing, called as before."""
+    silent(lease)
+    b.take(b.look().free)
+    lease(LONG_MS)
+    told = [lost(act) for act in (a.ping, a.ping, lambda: a.commit(of_one_stream()))]
+    leases_of_a = a.look()
+
+    assert (told, leases_of_a.mine, set(leases_of_a.others.values())) == (
+        [True] * 3,
+        frozenset(),
+        {"http://b"},
+    )
+    b.give([3])
+    assert (a.take([3]), b.look().others) == (frozenset([3]), {3: "http://a"})
+
+
+def test_a_commit_in_a_session_that_was_ended_appends_nothing(
+    a: PostgresStore, b: PostgresStore, lease: Lease
+) -> None:
+    """Neither while its buckets are free nor when the next owner has gone on."""
+    a.commit(of_one_stream(upto=1))
+    silent(lease)
+    b.look()
+    lease(LONG_MS)
+    told = [lost(lambda: a.commit(Batch(marks=[mark(2)])))]
+    free = seqs(b)
+    b.take(ALL)
+    b.commit(Batch(marks=[mark(2)]))
+    told.append(lost(lambda: a.commit(Batch(marks=[mark(3)]))))
+
+    assert (told, free, seqs(b)) == ([True, True], [1], [1, 2])
+
+
+def test_a_commit_that_was_under_way_is_undone(
+    a: PostgresStore, b: PostgresStore, server: Server, url: str
+) -> None:
+    """Its session is ended between two statements: all of the batch is gone, its caller told."""
+    a.commit(of_one_stream(upto=1))
+    outcome: list[str] = []
+
+    def commit() -> None:
+        try:
+            a.commit(Batch({0: 7}, marks=[mark(2)]))
+        except StoreUnavailable as error:
+            outcome.append(type(error).__name__)
+
+    with server.session(url) as other, other.transaction():
+        other.execute("SELECT * FROM bucket FOR UPDATE")  # holds the last statement up
+        under_way = threading.Thread(target=commit)
+        under_way.start()
+        time.sleep(0.2)
+        end_session_of("http://a", server, url)
+        under_way.join()
+
+    assert (outcome, seqs(b), b.clocks()[0]) == (["StoreUnavailable"], [1], 1)
+
+
+def test_the_buckets_of_a_process_that_was_killed_are_free(
+    b_alone: PostgresStore, other_process: subprocess.Popen[str]
+) -> None:
+    """The server notices the end of the process, not only that of the lease."""
+    had = len(b_alone.look().others)
+    other_process.kill()
+    became_free(b_alone)
+
+    assert (had, seqs(b_alone)) == (64, [1])
+
+
+def test_a_process_that_was_paused_beyond_its_lease_appends_nothing(
+    b_alone: PostgresStore, other_process: subprocess.Popen[str], lease: Lease
+) -> None:
+    """Its buckets are free after its lease, and when it wakes up it has no session left."""
+    assert other_process.stdin
+    assert other_process.stdout
+    other_process.send_signal(signal.SIGSTOP)
+    lease(SHORT_MS)
+    became_free(b_alone)
+    lease(LONG_MS)
+    other_process.send_signal(signal.SIGCONT)
+    other_process.stdin.write("go on\n")
+    said = other_process.stdout.readline()
+    b_alone.take(ALL)
+    b_alone.commit(Batch({0: 2}, marks=[mark(2)]))
+
+    assert (said, seqs(b_alone)) == ("StoreUnavailable\n", [1, 2])

@@ -1,0 +1,122 @@
+"""Who has which bucket."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from controller.store.migrate import migrate
+from controller.store.postgres import PostgresStore
+from tests.replicas.leased import ALL, silent
+from tests.support.postgres import PASSWORD
+
+if TYPE_CHECKING:
+    import pytest
+
+    from tests.replicas.leased import Lease, MakeReplica
+    from tests.support.postgres import Server
+
+
+def test_a_look_shows_who_has_what(a: PostgresStore, b: PostgresStore) -> None:
+    """One's own, where the others are called, what is free, and how many live."""
+    a.give(range(10))
+    taken = b.take(range(5))
+
+    seen_by_a, seen_by_b = a.look(), b.look()
+    assert (taken, seen_by_a.free, seen_by_b.free) == (
+        frozenset(range(5)),
+        frozenset(range(5, 10)),
+        frozenset(range(5, 10)),
+    )
+    assert (seen_by_a.mine, seen_by_a.others, seen_by_a.replicas) == (
+        frozenset(range(10, 64)),
+        dict.fromkeys(range(5), "http://b"),
+        2,
+    )
+    assert (seen_by_b.mine, set(seen_by_b.others.values()), seen_by_b.replicas) == (
+        frozenset(range(5)),
+        {"http://a"},
+        2,
+    )
+
+
+def test_what_another_has_is_not_taken(a: PostgresStore, b: PostgresStore) -> None:
+    """To try is no error: it is simply not among what was taken."""
+    a.give([7])
+
+    assert (b.take(ALL), b.look().mine) == (frozenset([7]), frozenset([7]))
+
+
+def test_what_one_has_already_is_given_as_a_whole(a: PostgresStore, b: PostgresStore) -> None:
+    """Nobody takes what it has twice, or one unlock would not be enough."""
+    a.take(a.look().free)
+    a.give([7])
+
+    assert b.take([7]) == frozenset([7])
+
+
+def test_no_bucket_is_ever_had_by_two(make: MakeReplica) -> None:
+    """Four replicas take and give as fast as they can, and each bucket has one owner at a time."""
+    owners: dict[int, str] = {}
+    broken: list[tuple[int, str, str]] = []
+    taken = dict.fromkeys(("http://1", "http://2", "http://3", "http://4"), 0)
+
+    def work(name: str, store: PostgresStore) -> None:
+        for turn in range(60):
+            got = store.take(range(turn % 3, 64, 3))
+            taken[name] += len(got)
+            broken.extend((each, name, owners[each]) for each in got if each in owners)
+            owners.update(dict.fromkeys(got, name))
+            for each in got:
+                del owners[each]
+            store.give(got)
+
+    threads = [threading.Thread(target=work, args=(name, make(name))) for name in taken]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+
+    assert (broken, all(taken.values())) == ([], True)
+
+
+def test_schemas_of_one_database_are_apart(url: str, server: Server) -> None:
+    """Each may hold the tables of a controller, whose replicas know nothing of the others'."""
+    server.execute("CREATE SCHEMA IF NOT EXISTS apart", url)
+    elsewhere = f"{url}?options=-csearch_path%3Dapart"
+    migrate(elsewhere)
+    with closing(PostgresStore(url)) as one, closing(PostgresStore(elsewhere)) as other:
+        taken = [each.take(each.look().free) for each in (one, other)]
+
+        assert (taken, one.look().replicas, other.look().others) == ([ALL, ALL], 1, {})
+
+
+def test_databases_of_one_server_are_apart(a: PostgresStore, server: Server) -> None:
+    """A replica of another database neither takes nor hides a bucket."""
+    url = server.make_database()
+    migrate(url)
+    with closing(PostgresStore(url)) as other:
+        taken = other.take(other.look().free)
+
+        assert (taken, a.look().replicas, other.look().others) == (ALL, 1, {})
+
+
+def test_an_ordinary_user_of_the_server_can_do_all_this(
+    server: Server, lease: Lease, request: pytest.FixtureRequest
+) -> None:
+    """Nobody but the owner of the database is needed, not even to end a silent session."""
+    url = server.make_database()
+    database = url.rpartition("/")[2]
+    server.execute(f"CREATE ROLE plain LOGIN PASSWORD '{PASSWORD}'")
+    request.addfinalizer(lambda: server.execute("ALTER ROLE plain NOLOGIN"))
+    server.execute(f"ALTER DATABASE {database} OWNER TO plain")
+    plain = url.replace("//noted:", "//plain:")
+    migrate(plain)
+    with closing(PostgresStore(plain)) as one, closing(PostgresStore(plain)) as other:
+        one.enter("http://a")
+        one.take(one.look().free)
+        before = set(other.look().others.values())
+        silent(lease)
+
+        assert (before, other.look().free) == ({"http://a"}, ALL)

@@ -1,0 +1,141 @@
+"""Who is silent, and so loses its buckets."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from controller.aggregation.world import load
+from controller.store import leases
+from controller.store.port import Batch
+from tests.replicas.leased import ALL, FAIR_MS, LONG_MS, at_work, lost, silent, while_leases_end
+from tests.support.stored import of_one_stream, seqs, stream
+
+if TYPE_CHECKING:
+    from controller.store.postgres import PostgresStore
+    from tests.replicas.leased import Lease
+    from tests.support.postgres import Server
+
+
+def test_a_silent_session_is_ended_after_its_lease(
+    a: PostgresStore, b: PostgresStore, lease: Lease
+) -> None:
+    """One look of another frees all its buckets; what it had was lost with the session."""
+    before = b.look().free
+    silent(lease)
+    after = b.look()
+
+    assert (before, after.free, after.replicas) == (frozenset(), ALL, 1)
+    assert all(lost(act) for act in (a.look, a.ping, lambda: a.take([1]), lambda: a.give([1])))
+
+
+def test_who_looks_often_enough_keeps_what_it_has(
+    a: PostgresStore, b: PostgresStore, lease: Lease
+) -> None:
+    """The lease counts from the last word to the server."""
+    a.look()
+    lease(FAIR_MS)
+    for _ in while_leases_end():
+        a.look()
+        b.look()
+
+    assert (a.look().mine, b.look().replicas) == (ALL, 2)
+
+
+def test_a_session_at_work_is_left_alone(
+    a: PostgresStore, b: PostgresStore, lease: Lease, server: Server, url: str
+) -> None:
+    """However long the server takes: it is not the controller that is silent."""
+    working = threading.Thread(target=a._session.session().execute, args=("SELECT pg_sleep(1.5)",))
+    working.start()
+    at_work(server, url, "PgSleep")
+    silent(lease)
+    seen = len(b.look().others)
+    lease(LONG_MS)
+    working.join()
+
+    assert (seen, a.look().mine) == (64, ALL)
+
+
+def test_a_session_that_waits_for_a_lock_is_left_alone(
+    a: PostgresStore, b: PostgresStore, lease: Lease, server: Server, url: str
+) -> None:
+    """Another program's lock holds its commit up; it is not silent, and the commit goes through."""
+    with server.session(url) as other, other.transaction():
+        other.execute("LOCK TABLE stream")
+        held_up = threading.Thread(target=a.commit, args=(of_one_stream(upto=1),))
+        held_up.start()
+        at_work(server, url, "relation")
+        silent(lease)
+        seen = len(b.look().others)
+        lease(LONG_MS)
+    held_up.join()
+
+    assert (seen, seqs(a)) == (64, [1])
+
+
+@pytest.mark.parametrize(
+    "begins",
+    [
+        ["BEGIN", "UPDATE bucket SET service_ms = 9"],
+        ["BEGIN", "UPDATE bucket SET service_ms = 9", "COPY scale FROM STDIN"],
+    ],
+    ids=["in a transaction", "in the middle of a statement"],
+)
+def test_one_that_falls_silent_half_way_is_ended(
+    a: PostgresStore, b: PostgresStore, begins: list[str], lease: Lease
+) -> None:
+    """It holds its locks no longer than its lease, and nothing of its transaction is kept."""
+    session = a._session.session()
+    for statement in begins:
+        session.pgconn.send_query(statement.encode())
+        while session.pgconn.is_busy() or session.pgconn.get_result():
+            session.pgconn.consume_input()
+            if statement.startswith("COPY"):
+                break
+    silent(lease)
+
+    assert (b.look().free, set(b.clocks().values())) == (ALL, {0})
+
+
+def test_who_reads_for_long_is_not_silent(
+    a: PostgresStore, b: PostgresStore, lease: Lease, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To load many members takes other sessions; the server hears of the owner meanwhile."""
+    monkeypatch.setattr(leases, "RENEW_S", 0.0)
+    a.commit(of_one_stream(upto=1))
+    lease(FAIR_MS)
+    for _ in while_leases_end():
+        assert seqs(a) == [1]
+        b.look()
+
+    assert a.look().mine == ALL
+
+
+def test_who_loads_streams_without_anything_in_them_is_not_silent(
+    a: PostgresStore, b: PostgresStore, lease: Lease, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Thousands of streams that were made and never noted to are as much work as others."""
+    monkeypatch.setattr(leases, "RENEW_S", FAIR_MS / 8000)
+    streams = [stream(f"id-{number}", f"s{number}") for number in range(10)]
+    a.commit(Batch(streams=streams))
+    lease(FAIR_MS)
+    for _ in while_leases_end():
+        assert len(load(a, ALL, len(ALL))) == 10
+        b.look()
+
+    assert a.look().mine == ALL
+
+
+def test_who_reads_after_its_session_was_ended_is_told(
+    a: PostgresStore, b: PostgresStore, lease: Lease, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Loading streams for buckets that are another's by now comes to nothing."""
+    monkeypatch.setattr(leases, "RENEW_S", 0.0)
+    a.commit(of_one_stream(upto=1))
+    silent(lease)
+    b.look()
+
+    assert lost(lambda: seqs(a))

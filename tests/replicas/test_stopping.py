@@ -1,0 +1,243 @@
+"""A replica that is told to stop: its streams go at once, and whatever is open is answered."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pytest
+
+from controller.store.port import Leases, StoreUnavailable
+from tests.replicas.pair import BUCKETS, name_of, replica, two
+from tests.replicas.played import HERE, OTHER, RESULTS, THERE, Played
+from tests.replicas.served import HTTP, lowers, note, seconds_until
+from tests.support.controllers import until
+from tests.support.http import problem
+from tests.support.processes import ServeProcess
+from tests.support.scrapes import samples
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from controller.store.port import Batch
+
+EVERYTHING = dict.fromkeys(range(BUCKETS), OTHER)
+
+
+# What becomes of requests
+
+
+@pytest.mark.anyio
+async def test_what_waits_is_committed_before_the_streams_go(this: Played) -> None:
+    """Its callers are answered here, and nobody else is asked."""
+    this.store.open.clear()
+    before = this.store.commits
+    asked = [asyncio.create_task(this.note(HERE, f"w{n}")) for n in range(3)]
+    await until(lambda: this.store.commits > before)
+    asked += [asyncio.create_task(this.note(HERE, f"v{n}")) for n in range(3)]
+    await until(lambda: this.controller._committer.depth == 3)
+    this.controller.let_go()
+    this.store.open.set()
+    answers = await asyncio.gather(*asked)
+    await until(lambda: not this.controller.has(HERE))
+
+    assert ([each.status_code for each in answers], this.owner.frames) == ([200] * 6, [])
+
+
+@pytest.mark.anyio
+async def test_what_comes_later_goes_to_who_has_the_stream_now(this: Played) -> None:
+    """Notes and whatever else, with the body that it brought."""
+    this.controller.let_go()
+    await until(lambda: not this.controller.has(HERE))
+    asked = [
+        asyncio.create_task(this.note(HERE)),
+        asyncio.create_task(this.client.get(f"/v1/streams/{HERE}/explain")),
+    ]
+    await asyncio.sleep(0.1)
+    early = [each.done() for each in asked]
+    this.store.leases = Leases(BUCKETS, frozenset(), EVERYTHING, 1)
+    noted, explained = await asyncio.gather(*asked)
+
+    assert (early, noted.content, explained.json()) == ([False, False], RESULTS[2], {})
+
+
+@pytest.mark.anyio
+async def test_the_last_one_refuses_at_once_what_comes_later(this: Played) -> None:
+    """Nobody is there to wait for: 503, by which callers try again."""
+    this.now_has(None, replicas=1)
+    await until(lambda: this.controller.has(THERE))
+    this.controller.let_go()
+    await until(this.controller.is_last)
+    async with asyncio.timeout(4):  # less than such requests are held otherwise
+        answers = [await this.note(HERE), await this.client.get(f"/v1/streams/{HERE}/explain")]
+
+    told = [(*problem(each)[:2], each.headers["retry-after"]) for each in answers]
+    assert told == [(503, "no_owner", "1")] * 2
+
+
+@pytest.mark.anyio
+async def test_what_is_read_of_marks_is_answered_to_the_end(this: Played) -> None:
+    """From the database, as it is where another has the stream."""
+    this.controller.let_go()
+    await until(lambda: not this.controller.has(HERE))
+    answer = await this.client.get(f"/v1/streams/{HERE}/marks?wait_ms=20000")
+
+    assert (answer.status_code, answer.json()["marks"]) == (200, [])
+
+
+@pytest.mark.anyio
+async def test_who_stops_takes_no_bucket_again(this: Played) -> None:
+    """Not even those that nobody has."""
+    this.controller.let_go()
+    await until(lambda: not this.controller.has(HERE))
+    this.controller.look_again()
+    await asyncio.sleep(0.3)
+
+    assert (this.controller.world.clocks, this.store.leases.mine) == ({}, frozenset())
+
+
+@pytest.mark.anyio
+async def test_a_failed_commit_does_not_keep_the_streams(
+    this: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its callers are told so, with those that waited behind it, and the streams go."""
+    opened = threading.Event()
+
+    def fail(_: Batch) -> None:
+        assert opened.wait(20)
+        monkeypatch.undo()
+        raise StoreUnavailable("away")
+
+    monkeypatch.setattr(this.store, "commit", fail)
+    committer = this.controller._committer
+    asked = [asyncio.create_task(this.note(HERE))]
+    await until(lambda: committer._writing is not None)
+    asked.append(asyncio.create_task(this.note(HERE)))
+    await until(lambda: committer.depth == 1)
+    this.controller.let_go()
+    opened.set()
+    answers = await asyncio.gather(*asked)
+    await until(lambda: not this.store.leases.mine)
+
+    assert [problem(each)[:2] for each in answers] == [(503, "unavailable")] * 2
+
+
+# How the other takes over
+
+
+@pytest.mark.anyio
+async def test_all_buckets_go_to_the_other_while_this_one_still_runs(url: str) -> None:
+    """It goes on reading, and knows whom to ask."""
+    async with two(url) as (a, b):
+        name = name_of(a)
+        await a.put_stream(name, {"mark_interval_ms": 0})
+        a.let_go()
+        await until(lambda: len(b.world.clocks) == BUCKETS)
+        await until(lambda: a.elsewhere(name) == "http://b")
+
+        shown = await a.stream_to_read(name)
+        assert (shown.id, len(a.world.clocks), a.is_last()) == (b.stream(name).id, 0, False)
+
+
+@pytest.mark.anyio
+async def test_the_last_of_a_database_knows_that_it_is(url: str) -> None:
+    """Until another comes, which takes everything."""
+    async with replica(url) as a:
+        a.let_go()
+        await until(a.is_last)
+        async with replica(url, "http://b") as b:
+            await until(lambda: not a.is_last())
+            await until(lambda: len(b.world.clocks) == BUCKETS)
+
+            assert a.elsewhere("s") == "http://b"
+
+
+def half_sent(server: ServeProcess, method: str, path: str, body: bytes) -> socket.socket:
+    """Return a connection on which the request lacks its last byte."""
+    connection = socket.create_connection(("127.0.0.1", server.port), timeout=20)
+    head = f"{method} {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+    connection.sendall(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body[:-1])
+    return connection
+
+
+def completed(connection: socket.socket) -> bytes:
+    """Send the last byte of a body, and return the status line of the answer."""
+    with connection:
+        connection.sendall(b"}")
+        with connection.makefile("rb") as answer:
+            return answer.readline().strip()
+
+
+def polls(server: ServeProcess) -> float:
+    """Return how many long polls wait there."""
+    return samples(HTTP.get(f"{server.url}/metrics").text, "noted_time_long_polls")[()]
+
+
+@pytest.mark.acceptance
+def test_streams_do_not_wait_for_the_requests_of_a_replica_that_stops(
+    a: ServeProcess, b: ServeProcess, name: str
+) -> None:
+    """While a poll and slow requests are open there, the other takes notes of its streams.
+
+    Nothing is refused, and nothing is asked twice: nor are the slow ones, when they are complete.
+    """
+    path = f"/v1/streams/{name}"
+    slow = [
+        half_sent(a, "POST", f"{path}/notes", b'{"notes":[{"writer":"slow","time":9}]}'),
+        half_sent(a, "PUT", f"{path}/reader-groups/g/readers/r", b'{"position":{}}'),
+    ]
+    with ThreadPoolExecutor(1) as beside:
+        poll = beside.submit(HTTP.get, f"{a.url}{path}/marks?after=1&wait_ms=15000")
+        seconds_until(lambda: polls(a) == 1)
+        a.process.terminate()
+        answers = [note(b, name, noted) for noted in range(6, 36)]
+        still_open = a.process.poll() is None
+        answers.append(poll.result().status_code)
+    statuses = [completed(each) for each in slow]
+    ended = a.process.wait(timeout=20)
+
+    assert (set(answers), still_open, statuses, ended) == ({200}, True, [b"HTTP/1.1 200 OK"] * 2, 0)
+    writers = HTTP.get(f"{b.url}{path}/writers").json()["writers"]
+    times = {row["writer"]: row["times"]["default"] for row in writers}
+    assert (times, lowers(b, name)[-1]) == ({"w": 35, "slow": 9}, (31, 35))
+
+
+@pytest.mark.acceptance
+def test_the_last_replica_says_so_to_slow_requests(tmp_path: Path, url: str) -> None:
+    """Whoever sends them tries again, at one that is started meanwhile."""
+    with ServeProcess(tmp_path, "--database", url).ready() as only:
+        HTTP.put(f"{only.url}/v1/streams/s").raise_for_status()
+        slow = half_sent(only, "POST", "/v1/streams/s/notes", b'{"notes":[{"writer":"w"}]}')
+        only.process.terminate()
+        seconds_until(lambda: '"buckets_given"' in only.text())
+        answered = completed(slow)
+        ended = only.process.wait(timeout=20)
+
+    assert (answered, ended) == (b"HTTP/1.1 503 Service Unavailable", 0)
+
+
+@pytest.mark.acceptance
+def test_one_that_has_its_database_for_itself_takes_slow_requests_to_the_end(
+    tmp_path: Path,
+) -> None:
+    """Nobody else could."""
+    with ServeProcess(tmp_path).ready() as only:
+        HTTP.put(f"{only.url}/v1/streams/s").raise_for_status()
+        slow = half_sent(only, "POST", "/v1/streams/s/notes", b'{"notes":[{"writer":"w"}]}')
+        only.process.terminate()
+        seconds_until(lambda: not _listens(only))
+        answered = completed(slow)
+        ended = only.process.wait(timeout=20)
+
+    assert (answered, ended) == (b"HTTP/1.1 200 OK", 0)
+
+
+def _listens(server: ServeProcess) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", server.port), timeout=5).close()
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,132 @@
+"""Commits that are sent and not waited for, as an event loop makes them."""
+
+from __future__ import annotations
+
+import select
+from contextlib import closing
+from time import monotonic
+from typing import TYPE_CHECKING
+
+import pytest
+
+from controller.store.port import Batch, StoreUnavailable
+from controller.store.postgres import COPIED, PostgresStore
+from noted_time import Conflict
+from noted_time.note import SEGMENTS_PER_POSITION
+from tests.support.stored import mark, member, of_one_stream
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from controller.store.port import Sent
+    from tests.support.postgres import Server
+
+PATIENCE_S = 20.0
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[PostgresStore]:
+    """A store that has all buckets of its database, in which there is one stream."""
+    with closing(PostgresStore(url)) as made:
+        made.take(made.look().free)
+        made.commit(of_one_stream())
+        yield made
+
+
+def begun(store: PostgresStore, batch: Batch) -> Sent:
+    """Return what was sent of the batch."""
+    sent = store.begin(batch)
+    assert sent is not None
+    return sent
+
+
+def finish(sent: Sent) -> None:
+    """Do what a loop does until the commit is done."""
+    end = monotonic() + PATIENCE_S
+    while monotonic() < end:
+        writing = [] if sent.is_flushed else [sent]
+        select.select([sent], writing, [], PATIENCE_S)
+        if sent.go_on():
+            return
+    pytest.fail("the commit was not answered")
+
+
+def test_what_was_sent_is_stored_when_it_is_done(store: PostgresStore) -> None:
+    """As by `commit`: new members are added, known ones replaced."""
+    store.commit(Batch(members=[("id-1", member("a", 1))]))
+
+    finish(begun(store, Batch(members=[("id-1", member("b", 2)), ("id-1", member("a", 3))])))
+
+    assert list(store.members("id-1")) == [member("a", 3), member("b", 2)]
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        Batch(members=[("id-1", member())], marks=[mark(1)]),
+        Batch(members=[("id-1", member())], clocks={0: 1}),
+        Batch(members=[("id-1", member(f"w{n:04}")) for n in range(COPIED)]),
+    ],
+    ids=["a mark", "a clock", "many members"],
+)
+def test_what_takes_turns_with_the_server_is_not_sent(store: PostgresStore, batch: Batch) -> None:
+    """Nothing was begun: the caller commits it on a thread."""
+    assert store.begin(batch) is None
+    store.commit(batch)
+
+    assert len(list(store.members("id-1"))) == len(batch.members)
+
+
+def test_a_batch_beyond_the_sockets_buffers_is_sent_in_parts(store: PostgresStore) -> None:
+    """A loop is told to wait until there is room."""
+    large = dict.fromkeys(range(SEGMENTS_PER_POSITION), 2**62)
+    members = [member(f"w{n:03}")._replace(position=large) for n in range(COPIED - 1)]
+    sent = begun(store, Batch(members=[("id-1", each) for each in members]))
+    was_flushed = sent.is_flushed
+
+    finish(sent)
+
+    assert not was_flushed
+    assert [each.position == large for each in store.members("id-1")] == [True] * len(members)
+
+
+def test_a_batch_that_contradicts_what_is_stored_is_undone_as_a_whole(store: PostgresStore) -> None:
+    """A conflict as by `commit`, and the session goes on."""
+    with pytest.raises(Conflict):
+        finish(begun(store, Batch(members=[("id-1", member()), ("id-9", member())])))
+
+    finish(begun(store, Batch(members=[("id-1", member("b"))])))
+
+    assert list(store.members("id-1")) == [member("b")]
+
+
+def test_a_session_that_ends_meanwhile_takes_nothing(
+    store: PostgresStore, server: Server, url: str
+) -> None:
+    """The commit waits for a row that another holds; its session is ended."""
+    finish(begun(store, Batch(members=[("id-1", member("a", 1))])))
+    own = store._session.session().info.backend_pid
+    with closing(server.session(url)) as other, other.transaction():
+        other.execute("SELECT FROM member FOR UPDATE")
+        sent = begun(store, Batch(members=[("id-1", member("a", 2))]))
+        server.execute(f"SELECT pg_terminate_backend({own})")
+        with pytest.raises(StoreUnavailable):
+            finish(sent)
+
+    with pytest.raises(StoreUnavailable, match="read again"):
+        store.begin(Batch(members=[("id-1", member("a", 3))]))
+    assert list(store.members("id-1")) == [member("a", 1)]
+
+
+def test_after_a_lost_session_the_next_one_sends_too(
+    store: PostgresStore, server: Server, url: str
+) -> None:
+    """What was prepared in the session that is gone is prepared anew."""
+    server.cut(url)
+    with pytest.raises(StoreUnavailable):
+        finish(begun(store, Batch(members=[("id-1", member())])))
+    store.look()
+
+    finish(begun(store, Batch(members=[("id-1", member())])))
+
+    assert list(store.members("id-1")) == [member()]
