@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import TYPE_CHECKING, Self
 
 import httpx
@@ -24,7 +25,8 @@ BUSY_S = 60.0
 class Arena:
     """The replicas, their database and its server; leaving the block ends the replicas.
 
-    Who makes the server fail holds `database_busy`. `kills` counts processes that were killed.
+    Who makes the server fail holds `database_busy`. `kills` counts processes that were killed,
+    `counts` what faults found out.
     """
 
     def __init__(
@@ -34,6 +36,7 @@ class Arena:
         self.directory = directory
         self.chance = chance
         self.kills = 0
+        self.counts: Counter[str] = Counter()
         self.database_busy = asyncio.Lock()
         self.http = httpx.AsyncClient(
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=200),
@@ -89,6 +92,13 @@ class Arena:
             if serves and replica in self._idle()
         ]
         return self.chance.choice(serving) if serving else await self.anyone()
+
+    async def busiest(self) -> Replica:
+        """Return the one that has the most streams, of those that nobody makes fail."""
+        await self.anyone()
+        idle = self._idle() or self.replicas
+        streams = await asyncio.gather(*(replica.streams(self.http) for replica in idle))
+        return max(zip(streams, idle, strict=True), key=lambda each: each[0])[1]
 
     def _idle(self) -> list[Replica]:
         return [replica for replica in self.replicas if not replica.busy.locked()]

@@ -55,7 +55,7 @@ class Caller:
         chance: random.Random,
     ) -> None:
         self._http = http
-        self._urls = urls
+        self.urls = urls
         self._history = history
         self._chance = chance
         self._at = chance.randrange(len(urls))
@@ -64,7 +64,7 @@ class Caller:
     @property
     def url(self) -> str:
         """The replica that is asked next."""
-        return self._urls[self._at]
+        return self.urls[self._at]
 
     async def call(
         self, method: str, path: str, *, wait_s: float = 0.0, **arguments: object
@@ -74,14 +74,14 @@ class Caller:
         Where `json` is a function, it makes the body of each try. Raises `NobodyAnswersError`.
         """
         if self._chance.random() < ROAMS:
-            self._at = self._chance.randrange(len(self._urls))
+            self._at = self._chance.randrange(len(self.urls))
         until = now() + PATIENCE_S
         self.tries = []
         while now() < until:
             body = await self._try(method, path, wait_s + ANSWER_S, arguments)
             if body is not None:
                 return body
-            self._at = (self._at + 1) % len(self._urls)
+            self._at = (self._at + 1) % len(self.urls)
             await asyncio.sleep(0.1 + 0.2 * self._chance.random())
         raise NobodyAnswersError(f"{method} {path}: nobody answered for {PATIENCE_S:.0f} s")
 

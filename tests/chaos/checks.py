@@ -7,15 +7,20 @@ judge's, which other tests share.
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from noted_time.cut import reaches
 from noted_time.wire import position_from_wire
+from tests.chaos.scaling import complete
+from tests.support.judge import lost
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from tests.chaos.history import Json, WindowSeen
+    from tests.chaos.scaling import ScaledStream, Scaling
     from tests.support.load import Event, LoadWriter
 
 
@@ -27,6 +32,20 @@ def changed(seen: Mapping[int, Json], marks: Sequence[Json]) -> list[str]:
     """
     now = {mark["seq"]: mark for mark in marks}
     return [f"{mark} became {now.get(seq)}" for seq, mark in seen.items() if now.get(seq) != mark]
+
+
+def lost_notes(stream: ScaledStream, rows: Mapping[str, Json]) -> list[str]:
+    """Return the writers of which what they said is not stored, with all that it implies."""
+    heard, said = stream.scalings[: len(stream.heard_at)], stream.scalings
+    writers = [
+        replace(
+            writer,
+            acknowledged_position=complete(writer.acknowledged_position, heard),
+            position=complete(writer.position, said),
+        )
+        for writer in stream.writers
+    ]
+    return lost(replace(stream, writers=writers), rows)
 
 
 def misstated(
@@ -42,21 +61,30 @@ def misstated(
     return found
 
 
-def left_out(marks: Iterable[Json], silent: str | None) -> list[str]:
+def left_out(
+    marks: Iterable[Json], silent: str | None, absences: Mapping[str, int] | None = None
+) -> list[str]:
     """Return the marks that went on without a writer that was not silent.
 
-    The silent one has to be left out by exactly one mark, or nothing was proved:
+    The silent one has to be left out by exactly one mark, or nothing was proved. One that was away
+    and came back may be left out as often as it was away:
 
     >>> left_out([{"seq": 1, "left_out": ["a"]}, {"seq": 2, "left_out": ["b"]}], silent="b")
     ["{'seq': 1, 'left_out': ['a']} went on without a"]
     >>> left_out([{"seq": 1, "left_out": []}], silent="b")
     ['0 marks went on without b, which was silent']
+    >>> marks = [{"seq": 1, "left_out": ["a"]}, {"seq": 2, "left_out": ["a"]}]
+    >>> left_out(marks, silent=None, absences={"a": 1})
+    ["{'seq': 2, 'left_out': ['a']} went on without a"]
     """
+    left = Counter(absences or {})
     found, times = [], 0
     for mark in marks:
         names = [name for name in mark["left_out"] if name != silent]
-        if names:
-            found.append(f"{mark} went on without {', '.join(names)}")
+        wrong = [name for name in names if left[name] < 1]
+        left.subtract(names)
+        if wrong:
+            found.append(f"{mark} went on without {', '.join(wrong)}")
         times += len(mark["left_out"]) - len(names)
     if silent is not None and times != 1:
         found.append(f"{times} marks went on without {silent}, which was silent")
@@ -64,19 +92,72 @@ def left_out(marks: Iterable[Json], silent: str | None) -> list[str]:
 
 
 def false_windows(
-    windows: Iterable[WindowSeen], marks: Iterable[Json], events: Iterable[Event], key: str
+    windows: Iterable[WindowSeen],
+    marks: Iterable[Json],
+    stream: ScaledStream,
+    key: str,
 ) -> list[str]:
     """Return the windows that come from no mark, or from one that the position does not allow.
 
-    And those with an event below the lower that the position has not read, whenever written.
+    And those with an event below the lower that the position has not read, whenever written. A
+    position that names a segment has read all that came before it.
     """
     windows, by_seq = list(windows), {mark["seq"]: mark for mark in marks}
-    ends = _ends_below({mark["lower"] for mark in by_seq.values()}, events, key)
+    ends = _ends_below({mark["lower"] for mark in by_seq.values()}, stream.events, key)
     return [
         f"{seen.window} for {dict(seen.position)}: {why}"
         for seen in windows
-        if (why := _what_is_false(seen, by_seq, ends)) is not None
+        if (why := _what_is_false(seen, complete(seen.position, stream.scalings), by_seq, ends))
     ]
+
+
+def incomplete_cuts(
+    marks: Iterable[Json], scalings: Sequence[Scaling], scaled_at: Sequence[int]
+) -> list[str]:
+    """Return the marks whose cut names a segment, and less than all that came before it.
+
+    A scaling counts for the marks after those that there were when it was answered:
+
+    >>> from tests.chaos.scaling import Scaling
+    >>> marks = [{"seq": 1, "cut": {"0": 3, "2": 1}}, {"seq": 2, "cut": {"0": 3, "2": 1}}]
+    >>> incomplete_cuts(marks, [Scaling({0: 5}, range(2, 3))], scaled_at=[1])
+    ["{'seq': 2, 'cut': {'0': 3, '2': 1}} is not complete: {0: 5, 2: 1}"]
+    """
+    found = []
+    for mark in marks:
+        cut = position_from_wire(mark["cut"])
+        whole = complete(cut, scalings[: sum(at < mark["seq"] for at in scaled_at)])
+        if not reaches(cut, whole):
+            found.append(f"{mark} is not complete: {whole}")
+    return found
+
+
+def lost_scalings(said: Sequence[Json], scalings: Iterable[Scaling]) -> list[str]:
+    """Return how the scale events differ from those that were made, each once and in order.
+
+    >>> lost_scalings([], [])
+    []
+    """
+    made = [scaling.wire() for scaling in scalings]
+    return [] if list(said) == made else [f"the scale events are {said}, not {made}"]
+
+
+def misbegun(first: int | None, asked: int, heard: int) -> list[str]:
+    """Return where the marks begin, if it is not where truncations said.
+
+    That is at or before what was asked for, and at or after what was answered. Without a mark
+    there is nothing to truncate, and the last one is never lost:
+
+    >>> misbegun(3, asked=3, heard=3), misbegun(None, asked=1, heard=1)
+    ([], [])
+    >>> [misbegun(first, asked=3, heard=3) for first in (4, 2)]
+    [['the first mark is 4, not 3'], ['the first mark is 2, not 3']]
+    >>> misbegun(None, asked=3, heard=3)
+    ['the first mark is None, not 3']
+    """
+    if heard <= (first or 1) <= asked:
+        return []
+    return [f"the first mark is {first}, not {heard if heard == asked else (heard, asked)}"]
 
 
 def never_marked(told: Iterable[int], marks: Iterable[Json]) -> list[str]:
@@ -122,17 +203,23 @@ def _ends_below(
 
 
 def _what_is_false(
-    seen: WindowSeen, by_seq: Mapping[int, Json], ends: Mapping[int, Mapping[int, int]]
+    seen: WindowSeen,
+    position: Mapping[int, int],
+    by_seq: Mapping[int, Json],
+    ends: Mapping[int, Mapping[int, int]],
 ) -> str | None:
+    bound = seen.window["lower"]
+    if seen.least is not None and (bound is None or bound < seen.least):
+        return f"the lower is below {seen.least}, which a truncation left"
     for side in ("lower", "upper"):
         if not _comes_from_a_mark(seen.window, side, by_seq):
             return f"the {side} comes from no mark"
     lower, upper = (by_seq.get(seen.window[f"{side}_seq"] or 0) for side in ("lower", "upper"))
-    if lower is not None and not reaches(seen.position, position_from_wire(lower["cut"])):
+    if lower is not None and not reaches(position, position_from_wire(lower["cut"])):
         return f"the position does not reach {lower}"
-    if upper is not None and not reaches(position_from_wire(upper["cut"]), seen.position):
+    if upper is not None and not reaches(position_from_wire(upper["cut"]), position):
         return f"the position is beyond {upper}"
-    if lower is not None and not reaches(seen.position, ends[lower["lower"]]):
+    if lower is not None and not reaches(position, ends[lower["lower"]]):
         return f"events below the lower end at {ends[lower['lower']]}"
     return None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from noted_time.wire import position_from_wire
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from tests.chaos.calls import Caller
     from tests.chaos.history import History, Json
-    from tests.support.load import LoadedStream
+    from tests.chaos.scaling import ScaledStream
 
 PAGE = 1000
 STALE_S = 10.0
@@ -24,21 +24,31 @@ STALE_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What was said of one stream: its members, its marks by key, where its readers stand."""
+    """What was said of one stream: its members, its marks by key, where its readers stand.
+
+    Marks begin at the first that is left, where replicas that keep some for longer agree.
+    """
 
     writers: dict[str, Json]
     marks: dict[str, list[Json]]
     readers: dict[int, int]
+    scale_events: list[Json] = field(default_factory=list)
 
 
-async def ask_all(caller: Caller, stream: LoadedStream, history: History) -> Said:
+async def ask_all(
+    http: httpx.AsyncClient, caller: Caller, stream: ScaledStream, history: History
+) -> Said:
     """Ask whoever answers for all that is known of the stream."""
-    marks = {key: await _marks(caller, stream.name, key) for key in stream.keys}
+    marks = {}
+    for key in stream.keys:
+        first = await _first(http, caller.urls, stream.name, key)
+        marks[key] = await _marks(caller, stream.name, key, first)
     readers: dict[int, int] = {}
     if history.reported[stream.name]:
         path = f"/v1/streams/{stream.name}/reader-groups/daily"
         readers = position_from_wire((await caller.call("GET", path))["position"])
-    return Said(await _writers(caller, stream.name), marks, readers)
+    scale_events = (await caller.call("GET", f"/v1/streams/{stream.name}"))["scale_events"]
+    return Said(await _writers(caller, stream.name), marks, readers, scale_events)
 
 
 async def disagreements(
@@ -58,7 +68,8 @@ async def _said_by(
     http: httpx.AsyncClient, url: str, stream: str, key: str, marks: Sequence[Json]
 ) -> str | None:
     """Return how the last marks differ from the true ones, `None` where they agree in time."""
-    after = max(0, len(marks) - PAGE)
+    kept = marks[-PAGE:]
+    after = kept[0]["seq"] - 1 if kept else 0
     query: dict[str, str | int] = {"key": key, "after": after, "limit": PAGE + 1}
     differs = None
     for _ in range(int(STALE_S)):
@@ -66,21 +77,37 @@ async def _said_by(
         if not answer.is_success:  # it stands by
             return None
         said = answer.json()["marks"]
-        if said == marks[after:]:
+        if said == kept:
             return None
-        differs = f"{len(said)} marks, the last {said[-1:]}, not {len(marks) - after}: {marks[-1:]}"
+        differs = f"{len(said)} marks, the last {said[-1:]}, not {len(kept)}: {kept[-1:]}"
         await asyncio.sleep(1)
     return differs
 
 
-async def _marks(caller: Caller, stream: str, key: str) -> list[Json]:
+async def _first(http: httpx.AsyncClient, urls: Sequence[str], stream: str, key: str) -> int:
+    """Return where the marks begin, by the replica where they begin last.
+
+    That is the one which has the stream. Others show for a while what was truncated.
+    """
+    firsts = [1]
+    for url in urls:
+        query: dict[str, str | int] = {"key": key, "limit": 1}
+        answer = await http.get(f"{url}/v1/streams/{stream}/marks", params=query, timeout=30.0)
+        if answer.is_success:
+            firsts += [mark["seq"] for mark in answer.json()["marks"]]
+    return max(firsts)
+
+
+async def _marks(caller: Caller, stream: str, key: str, first: int) -> list[Json]:
     marks: list[Json] = []
+    after = first - 1
     while True:
-        query = {"key": key, "after": len(marks), "limit": PAGE}
+        query = {"key": key, "after": after, "limit": PAGE}
         answer = await caller.call("GET", f"/v1/streams/{stream}/marks", params=query)
         if not answer["marks"]:
             return marks
         marks += answer["marks"]
+        after = marks[-1]["seq"]
 
 
 async def _writers(caller: Caller, stream: str) -> dict[str, Json]:

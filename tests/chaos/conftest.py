@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 NO_SERVER = "Chaos was left out: neither PostgreSQL's binaries nor the wheel are installed"
 
-collect_ignore_glob = [] if binaries() else ["test_faults*"]
+collect_ignore_glob = [] if binaries() else ["test_faults*", "test_late_requests*"]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import signal
 import tempfile
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import httpx
 
 from tests.chaos.arena import Arena
+from tests.chaos.calls import DOCUMENTED
 from tests.chaos.history import now
+from tests.chaos.streams import SETTINGS
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
     from tests.chaos.link import Mode
     from tests.chaos.replica import Replica
@@ -27,6 +29,15 @@ LEASE_S = 3.0
 
 WRITER_TIMEOUT_S = 6.0
 """Of the trial's streams: shorter than `database-outage`, longer than a writer needs to retry."""
+
+PATIENT_S = 60.0
+"""The writer timeout while nobody can be heard, although the one that listens lives."""
+
+HEARD_AGAIN_S = 5.0
+"""Within this time every writer has found the replica that it could not reach."""
+
+HELD_S = 20.0
+"""Longer than a replica holds a request for another that does not answer."""
 
 FIRST_MARK_S = 30.0
 HOUR_MS = 3_600_000
@@ -98,6 +109,35 @@ async def lose_answers(arena: Arena) -> None:
             await asyncio.sleep(arena.chance.uniform(0.0, 0.3))
 
 
+async def isolate(arena: Arena) -> None:
+    """Swallow all that the one that serves and anybody send each other: its network is gone."""
+    replica = await arena.owner()
+    async with replica.busy:
+        for link in (replica.door, replica.database):
+            link.turn("swallowing")
+        await asyncio.sleep(LEASE_S + arena.chance.uniform(1.0, 3.0))
+        for link in (replica.door, replica.database):
+            link.turn("whole")
+
+
+async def unreach(arena: Arena) -> None:
+    """Let nobody reach the one with the most streams, while it keeps the database and its streams.
+
+    Who asks the others for one of those is told so. Raises `AssertionError` where not.
+    """
+    replica = await arena.busiest()
+    async with replica.busy, _patience(arena):
+        replica.door.turn(arena.chance.choice(("cut", "swallowing")))
+        others = [each for each in arena.replicas if each is not replica]
+        away_s = LEASE_S + arena.chance.uniform(1.0, 4.0)
+        asked = (_ask_for(arena, arena.chance.choice(others), stream) for stream in SETTINGS)
+        try:
+            await asyncio.gather(asyncio.sleep(away_s), *asked)
+        finally:
+            replica.door.turn("whole")
+        await asyncio.sleep(HEARD_AGAIN_S)
+
+
 async def shift_clocks(arena: Arena) -> None:
     """Kill -9 all, and start each on a wall clock that is wrong by hours in its own way."""
     async with AsyncExitStack() as stack:
@@ -139,6 +179,8 @@ FAULTS: Mapping[str, Fault] = {
     "half-open": half_open,
     "stall": stall,
     "lost-answers": lose_answers,
+    "isolated": isolate,
+    "unreached": unreach,
     "clocks": shift_clocks,
     "empty-start": start_on_nothing,
 }
@@ -164,6 +206,41 @@ async def _fail_link(arena: Arena, mode: Mode, for_s: float) -> None:
         replica.database.turn(mode)
         await asyncio.sleep(for_s)
         replica.database.turn("whole")
+
+
+@asynccontextmanager
+async def _patience(arena: Arena) -> AsyncIterator[None]:
+    """Have a long writer timeout meanwhile: the clock of silence runs where somebody serves."""
+    await _set_writer_timeout(arena, PATIENT_S)
+    yield
+    await _set_writer_timeout(arena, WRITER_TIMEOUT_S)
+
+
+async def _set_writer_timeout(arena: Arena, seconds: float) -> None:
+    """Change it for every stream; raises `TimeoutError` where that is not taken for long."""
+    body = {"writer_timeout_ms": int(seconds * 1000)}
+    async with asyncio.timeout(PATIENT_S):
+        for stream in SETTINGS:
+            while True:
+                url = f"{arena.chance.choice(arena.replicas).url}/v1/streams/{stream}"
+                with suppress(httpx.TransportError):
+                    if (await arena.http.put(url, json=body, timeout=HELD_S)).is_success:
+                        break
+                await asyncio.sleep(0.2)
+
+
+async def _ask_for(arena: Arena, replica: Replica, stream: str) -> None:
+    """Ask the replica for the writers of a stream, which only the one that has it can tell."""
+    url = f"{replica.url}/v1/streams/{stream}/writers"
+    try:
+        answer = await arena.http.get(url, params={"limit": 1}, timeout=HELD_S)
+    except httpx.TransportError:  # another fault
+        return
+    if answer.is_success:
+        return
+    assert answer.status_code in DOCUMENTED, answer.text
+    assert "retry-after" in answer.headers, answer.text
+    arena.counts[f"told of one that nobody reaches: {answer.json()['code']}"] += 1
 
 
 async def _make_a_mark(arena: Arena) -> None:

@@ -7,10 +7,12 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+from noted_time.wire import position_from_wire
 
-    from tests.support.load import LoadedStream
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from tests.chaos.scaling import ScaledStream
 
 Json = dict[str, Any]
 ACCOUNTS_OF_A_LAW = 20
@@ -28,10 +30,15 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class WindowSeen:
-    """A time window that was answered for a position."""
+    """A time window that was answered for a position.
+
+    `least` is a lower that it may not lie below, as the position is at or beyond where a truncation
+    said that readers begin.
+    """
 
     position: Mapping[int, int]
     window: Mapping[str, int | None]
+    least: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +55,9 @@ class Chain:
     """What was seen of the marks of one key of a stream, and told of its lower.
 
     `grew_at` are the moments at which a mark beyond all others was first seen. `told` are the
-    lowers that answered notes.
+    lowers that answered notes. `followers` says up to which seq each reader came. Truncations that
+    were asked for, and those that were answered, leave the marks from `first_asked` and
+    `first_heard` on. `scaled_at` has the last seq when each scaling was answered.
     """
 
     seen: dict[int, Json] = field(default_factory=dict)
@@ -56,6 +65,19 @@ class Chain:
     told: set[int] = field(default_factory=set)
     windows: list[WindowSeen] = field(default_factory=list)
     lower: int | None = None
+    followers: list[int] = field(default_factory=list)
+    first_asked: int = 1
+    first_heard: int = 1
+    scaled_at: list[int] = field(default_factory=list)
+
+    def cut(self, seq: int) -> dict[int, int]:
+        """Return the cut of a mark that was seen."""
+        return position_from_wire(self.seen[seq]["cut"])
+
+    def whole(self, marks: Sequence[Json]) -> list[Json]:
+        """Return these marks behind those that were seen before the first of them."""
+        first = marks[0]["seq"] if marks else 1
+        return [mark for seq, mark in sorted(self.seen.items()) if seq < first] + list(marks)
 
     def see(self, marks: Iterable[Json], at: float) -> list[str]:
         """Take in what a reader saw; returns where it is not what was seen before."""
@@ -78,13 +100,15 @@ class Chain:
 class History:
     """The truth about a trial, and what was found wrong so far.
 
-    `silent` names the writer of a stream that is never heard of again, where there is one.
+    `silent` names the writer of a stream that is never heard of again, where there is one, and
+    `absences` counts how often other writers of a stream were silent for too long.
     `reported` is, for each stream and segment, how far a reader of its group was heard to have
     read; `reporting` how far any report went, heard or not.
     """
 
-    streams: Mapping[str, LoadedStream]
+    streams: Mapping[str, ScaledStream]
     silent: dict[str, str] = field(default_factory=dict)
+    absences: dict[str, Counter[str]] = field(default_factory=dict)
     chains: dict[tuple[str, str], Chain] = field(default_factory=dict)
     reported: dict[str, dict[int, int]] = field(default_factory=dict)
     reporting: dict[str, dict[int, int]] = field(default_factory=dict)
@@ -105,7 +129,8 @@ class History:
 
     def steady_chains(self) -> dict[tuple[str, str], Chain]:
         """Return the chains whose time stands still for no reason but a fault."""
-        return {where: chain for where, chain in self.chains.items() if where[0] not in self.silent}
+        waiting = self.silent.keys() | self.absences.keys()
+        return {where: chain for where, chain in self.chains.items() if where[0] not in waiting}
 
     def lengths(self) -> dict[tuple[str, str], int]:
         """Return how often each steady chain grew."""

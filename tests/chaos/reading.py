@@ -5,20 +5,26 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from noted_time.cut import reaches
 from noted_time.wire import position_from_wire, position_to_wire
 from tests.chaos.history import WindowSeen, now
+from tests.chaos.scaling import complete, without_the_sealed
 
 if TYPE_CHECKING:
     import random
+    from collections.abc import Mapping
 
     from tests.chaos.calls import Caller
     from tests.chaos.history import History, Json
-    from tests.support.load import LoadedStream
+    from tests.chaos.scaling import ScaledStream
 
 WAIT_MS = 1000
 READERS = ("one", "two")
 PAUSE_S = (0.4, 1.2)
 """How long a group reads before it asks again."""
+
+KNOWN_S = 10.0
+"""What was acknowledged so long ago is known to every replica that answers."""
 
 BREATH_S = 0.2
 """How long a follower leaves the marks it has, so that several come at once."""
@@ -34,6 +40,8 @@ class Reading:
     async def follow(self, caller: Caller, stream: str, key: str) -> None:
         """Long-poll the marks of a key, each once and in order."""
         chain, after = self._history.chains[stream, key], 0
+        number = len(chain.followers)
+        chain.followers.append(after)
         path, where = f"/v1/streams/{stream}/marks", f"{stream}/{key}"
         while not self._stopping.is_set():
             query = {"key": key, "after": after, "wait_ms": WAIT_MS}
@@ -43,10 +51,10 @@ class Reading:
             seqs = [mark["seq"] for mark in answer["marks"]]
             if seqs != list(range(after + 1, after + 1 + len(seqs))):
                 self._history.broke("chains", where, f"after {after} came {seqs}")
-            after = max([after, *seqs])
+            chain.followers[number] = after = max([after, *seqs])
             await asyncio.sleep(BREATH_S)
 
-    async def read(self, caller: Caller, stream: LoadedStream, chance: random.Random) -> None:
+    async def read(self, caller: Caller, stream: ScaledStream, chance: random.Random) -> None:
         """Be a group of readers that share the segments and ask where time stands."""
         heard = self._history.reported.setdefault(stream.name, {})
         told = self._history.reporting.setdefault(stream.name, {})
@@ -57,43 +65,65 @@ class Reading:
             mine = {s: o for s, o in told.items() if _reader_of(s) == reader}
             path = f"/v1/streams/{stream.name}/reader-groups/daily"
             report = {"position": position_to_wire(mine)}
-            self._group(stream, await caller.call("PUT", f"{path}/readers/{reader}", json=report))
+            due = self._due(stream)
+            answer = await caller.call("PUT", f"{path}/readers/{reader}", json=report)
+            self._group(stream, answer, due)
             heard.update(mine)
-            self._group(stream, await caller.call("GET", path))
+            self._group(stream, await caller.call("GET", path), due)
             await self._ask(caller, stream, chance)
             await asyncio.sleep(chance.uniform(*PAUSE_S))
 
     def _read_on(
-        self, stream: LoadedStream, reader: str, read: dict[int, int], chance: random.Random
+        self, stream: ScaledStream, reader: str, read: dict[int, int], chance: random.Random
     ) -> dict[int, int]:
-        """Return how much further the reader comes, in the segments that are its own."""
+        """Return how much further the reader comes, in the segments that are its own.
+
+        None is read before all that came before it.
+        """
         return {
             segment: chance.randint(read.get(segment, 0), end)
             for segment, end in stream.ends.items()
             if _reader_of(segment) == reader and chance.random() < 0.7
+            if stream.may_be_read(segment, read)
         }
 
-    def _group(self, stream: LoadedStream, answer: Json) -> None:
+    def _due(self, stream: ScaledStream) -> dict[str, int]:
+        """Return by key the first mark that truncations left for the group, which is beyond it."""
+        chains = {key: self._history.chains[stream.name, key] for key in stream.keys}
+        return {key: chain.first_heard for key, chain in chains.items() if chain.first_heard > 1}
+
+    def _group(self, stream: ScaledStream, answer: Json, due: Mapping[str, int]) -> None:
         """Take in the windows that a group was told."""
         position = position_from_wire(answer["position"])
+        stands = complete(position, stream.scalings)
         for key, window in answer["windows"].items():
-            self._history.chains[stream.name, key].windows.append(WindowSeen(position, window))
+            chain, least = self._history.chains[stream.name, key], None
+            if key in due and reaches(stands, chain.cut(due[key])):
+                least = chain.seen[due[key]]["lower"]
+            chain.windows.append(WindowSeen(position, window, least))
 
-    async def _ask(self, caller: Caller, stream: LoadedStream, chance: random.Random) -> None:
-        """Ask for the window of a position that is a mark's cut, or near to it."""
+    async def _ask(self, caller: Caller, stream: ScaledStream, chance: random.Random) -> None:
+        """Ask for the window of a position that is a mark's cut, or near to it.
+
+        Segments that were sealed are named, or left out where every replica knows of that.
+        """
         key = chance.choice(stream.keys)
         chain = self._history.chains[stream.name, key]
         mark = chain.seen.get(chance.randint(1, len(chain.seen) + 1))
         if mark is None:
             return
         near = (-1, 0, 0, 0, 0, 0, 0, 1)
-        asked = {s: max(0, end + chance.choice(near)) for s, end in mark["cut"].items()}
+        cut = position_from_wire(mark["cut"])
+        asked = {s: max(0, end + chance.choice(near)) for s, end in cut.items()}
+        asked = complete(asked, stream.scalings)
+        if chance.random() < 0.5:
+            asked = without_the_sealed(asked, stream.known(now() - KNOWN_S))
         answer = await caller.call(
             "POST",
             f"/v1/streams/{stream.name}/time-window",
-            json={"position": asked, "key": key},
+            json={"position": position_to_wire(asked), "key": key},
         )
-        chain.windows.append(WindowSeen(position_from_wire(asked), answer))
+        chain.windows.append(WindowSeen(asked, answer))
 
 
 def _reader_of(segment: int) -> str:

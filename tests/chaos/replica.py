@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 START_PATIENCE_S = 90.0
 RESTART_S = 0.3
 READY_S = 0.5
+STREAMS = "noted_time_streams "
 
 
 class Replica:
@@ -105,6 +106,15 @@ class Replica:
         if self._process is None or self._process.process.poll() is None:
             return None
         return f"status {self._process.process.returncode}: {self._process.text()[-2000:]}"
+
+    async def streams(self, http: httpx.AsyncClient) -> int:
+        """Return how many streams it says it has, 0 where it does not answer."""
+        try:
+            url = f"http://127.0.0.1:{self.door.target}/metrics"
+            lines = (await http.get(url, timeout=READY_S)).text.splitlines()
+        except (httpx.TransportError, httpx.InvalidURL):
+            return 0
+        return sum(int(float(line.split()[1])) for line in lines if line.startswith(STREAMS))
 
     async def is_ready(self, http: httpx.AsyncClient) -> bool:
         """Whether it says that it serves."""

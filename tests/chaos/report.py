@@ -29,6 +29,9 @@ def _tried(verdict: Verdict) -> Table:
         "notes acknowledged": verdict.counts["notes acknowledged"],
         "notes sent more than once": verdict.counts["notes retried"],
         "events written": verdict.events,
+        "scalings": verdict.counts["scalings"],
+        "marks truncated": verdict.counts["marks truncated"],
+        "writers away and back": verdict.counts["absences"],
         "marks checked": verdict.marks,
         "windows checked": verdict.windows,
         "violations": sum(n for name, n in verdict.counts.items() if name.startswith("broke ")),
@@ -36,7 +39,7 @@ def _tried(verdict: Verdict) -> Table:
     for name, number in counted.items():
         shown.add_row(name, f"{number:,}")
     for name, number in sorted(verdict.counts.items()):
-        if name.startswith("no answer: "):
+        if name.startswith(("no answer: ", "told of ")):
             shown.add_row(f"[dim]{name}[/dim]", f"[dim]{number:,}[/dim]")
     return shown
 

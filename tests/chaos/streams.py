@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.support.load import LoadedStream
+from tests.chaos.returning import ExcludingStream
+from tests.chaos.scaling import ScaledStream
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "flights": {"mark_interval_ms": 0},
@@ -13,25 +14,34 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "trams": {"mark_interval_ms": 200},
     "parcels": {"mark_interval_ms": 100, "keys": ["default", "delivery"]},
     "buses": {"mark_interval_ms": 0},
+    "ferries": {"mark_interval_ms": 100, "returning_writer": "exclude"},
     "control": {"mark_interval_ms": 100},
 }
 CONTROL = "control"
 """The stream of a writer that does fall silent; time stands there until it is left out."""
+EXCLUDING = "ferries"
+"""The stream that goes on without who comes back."""
+SCALED = ("flights", "ships", "buses")
+"""The streams whose segments are split and merged."""
+TRUNCATED = ("flights", "trains", "ships")
+"""The streams whose marks are dropped where readers have passed them."""
 UNNUMBERED = "trams"
 """The stream whose writers do not number their requests, as other clients may not either."""
 
 
-def streams() -> dict[str, LoadedStream]:
+def streams() -> dict[str, ScaledStream]:
     """Return the streams: some with two keys, some whose writers share segments."""
     made = [
-        LoadedStream("flights"),
-        LoadedStream("trains", shared=False),
-        LoadedStream("ships", ("order", "arrival")),
-        LoadedStream("trams"),
-        LoadedStream("parcels", ("default", "delivery"), shared=False),
-        LoadedStream("buses", shared=False),
-        LoadedStream(CONTROL),
+        ScaledStream("flights"),
+        ScaledStream("trains", shared=False),
+        ScaledStream("ships", ("order", "arrival")),
+        ScaledStream("trams"),
+        ScaledStream("parcels", ("default", "delivery"), shared=False),
+        ScaledStream("buses", shared=False),
+        ExcludingStream(EXCLUDING),
+        ScaledStream(CONTROL),
     ]
     for stream in made:
-        stream.rests, stream.leaves = (0.0 if stream.name == CONTROL else 0.02), 0.2
+        steady = stream.name not in (CONTROL, EXCLUDING)
+        stream.rests, stream.leaves = (0.02 if steady else 0.0), 0.2
     return {stream.name: stream for stream in made}

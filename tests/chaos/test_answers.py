@@ -15,9 +15,9 @@ from tests.chaos.calls import Caller, NobodyAnswersError
 from tests.chaos.history import History
 from tests.chaos.journal import Journal
 from tests.chaos.reading import Reading
+from tests.chaos.scaling import ScaledStream
 from tests.chaos.streams import UNNUMBERED
 from tests.chaos.writing import Writing
-from tests.support.load import LoadedStream
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,9 +35,9 @@ def caller(answer: Callable[[httpx.Request], httpx.Response], history: History) 
     return Caller(http, URLS, history, random.Random(1))
 
 
-def stream() -> tuple[History, LoadedStream]:
+def stream() -> tuple[History, ScaledStream]:
     """A history of one stream, in which nothing has happened."""
-    made = LoadedStream("s")
+    made = ScaledStream("s")
     return History({"s": made}), made
 
 
@@ -82,7 +82,7 @@ async def test_nobody_who_answers_for_long_is_told(monkeypatch: pytest.MonkeyPat
 
 async def tries(name: str, tmp_path: Path) -> list[object]:
     """Have a writer of the stream note once, by the second try; returns the numbers of both."""
-    written = LoadedStream(name)
+    written = ScaledStream(name)
     written.writer(random.Random(1)).state = "live"
     asked: list[object] = []
 
@@ -110,7 +110,7 @@ def test_a_writer_stays_what_it_is_while_an_older_request_is_under_way(
     state: str, says: list[str]
 ) -> None:
     """However much it would rest, or come back: what it gave up could undo that."""
-    written = LoadedStream("s", rests=1.0)
+    written = ScaledStream("s", rests=1.0)
     writer = written.writer(random.Random(1))
     writer.state, writer.is_settled = state, False
 

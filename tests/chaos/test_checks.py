@@ -10,8 +10,9 @@ import pytest
 from tests.chaos.collecting import Said
 from tests.chaos.ending import late
 from tests.chaos.history import Chain, History, WindowSeen
+from tests.chaos.scaling import ScaledStream
 from tests.chaos.verdict import judge
-from tests.support.load import LoadedStream, LoadWriter
+from tests.support.load import LoadWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +28,7 @@ def mark(seq: int, lower: int, cut: int, **other: Any) -> dict[str, Any]:  # noq
     return made | {"written_at": 0} | other
 
 
-def writer(stream: LoadedStream) -> LoadWriter:
+def writer(stream: ScaledStream) -> LoadWriter:
     """Return the writer that wrote the stream's two events, and noted 10 and 20."""
     made = LoadWriter(stream, "w0", range(1), random.Random(1))
     made.position = made.acknowledged_position = {0: 2}
@@ -38,7 +39,7 @@ def writer(stream: LoadedStream) -> LoadWriter:
 @pytest.fixture
 def truth() -> tuple[History, Said]:
     """A history in which all is well: two events, two marks, a reader, a silent writer."""
-    stream = LoadedStream("s", shared=False)
+    stream = ScaledStream("s", shared=False)
     for time in (5, 15):
         stream.append(0, {KEY: time})
     stream.writers = [writer(stream)]

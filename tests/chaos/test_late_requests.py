@@ -1,4 +1,4 @@
-"""What a replica was sent while it was paused, and does only when it wakes up."""
+"""What a replica was sent by who gave up, and does only when it wakes up or reaches another."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import random
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+import httpx
 import pytest
 
 from tests.chaos.arena import Arena
@@ -19,8 +20,6 @@ from tests.support.load import Event
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import httpx
-
     from tests.chaos.replica import Replica
     from tests.support.postgres import Server
 
@@ -28,6 +27,7 @@ pytestmark = [pytest.mark.acceptance, pytest.mark.anyio]
 
 GIVEN_UP_S = 1.0
 HEARD_S = 30.0
+STREAMS = [f"s{number}" for number in range(8)]
 AWAKE_S = 3.0
 """How long a replica that woke up has to do what it was sent, before anybody looks."""
 
@@ -130,3 +130,41 @@ async def test_what_a_paused_replica_was_sent_does_no_harm_when_it_wakes_up(
     assert late == {"superseded"}
     assert states == [{"w": "left", "x": "live"}] * len(states)
     assert wrong == [[]] * len(wrong)
+
+
+async def reported(arena: Arena, replica: Replica, offset: int) -> list[str]:
+    """Have a reader of each stream report by that replica; returns what it was told."""
+
+    async def report(stream: str) -> str:
+        url = f"{replica.url}/v1/streams/{stream}/reader-groups/g/readers/one"
+        try:
+            body = {"position": {"0": offset}}
+            answer = await arena.http.put(url, json=body, timeout=GIVEN_UP_S)
+        except httpx.TimeoutException:
+            return "nothing"
+        return str(answer.status_code)
+
+    return await asyncio.gather(*(report(stream) for stream in STREAMS))
+
+
+async def test_a_report_that_was_given_up_does_not_put_its_group_back(
+    server: Server, tmp_path: Path
+) -> None:
+    """It lies in a replica that cannot reach the owner, and its reader has reported more since."""
+    async with Arena(server, tmp_path, random.Random(1), count=2) as arena:
+        caller = Caller(arena.http, arena.urls, History({}), random.Random(1))
+        for stream in STREAMS:
+            await caller.call("PUT", f"/v1/streams/{stream}", wait_s=10, json={})
+        owner = await arena.busiest()
+        other = next(each for each in arena.replicas if each is not owner)
+        owner.door.turn("swallowing")
+        first = await reported(arena, other, 1)
+        owner.door.turn("whole")
+        newer = await reported(arena, owner, 2)
+        await asyncio.sleep(AWAKE_S)
+        paths = [f"/v1/streams/{stream}/reader-groups/g" for stream in STREAMS]
+        groups = [await caller.call("GET", path, wait_s=10) for path in paths]
+
+    assert "nothing" in first
+    assert newer == ["200"] * len(STREAMS)
+    assert [group["position"] for group in groups] == [{"0": 2}] * len(STREAMS)

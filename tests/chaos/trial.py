@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import Counter
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
+from tests.chaos.administering import Administering
 from tests.chaos.arena import Arena
 from tests.chaos.calls import Caller, NobodyAnswersError
 from tests.chaos.collecting import ask_all, disagreements
@@ -15,20 +18,22 @@ from tests.chaos.faults import FAULTS, WRITER_TIMEOUT_S
 from tests.chaos.history import History, Span, now
 from tests.chaos.journal import Journal
 from tests.chaos.reading import Reading
-from tests.chaos.streams import CONTROL, SETTINGS, streams
+from tests.chaos.streams import CONTROL, EXCLUDING, SCALED, SETTINGS, TRUNCATED, streams
 from tests.chaos.verdict import judge, verdict
 from tests.chaos.waiting import comes_true
 from tests.chaos.writing import Writing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable
+    from collections.abc import Callable, Coroutine, Iterable, Iterator
     from pathlib import Path
 
     from tests.chaos.verdict import Verdict
     from tests.support.postgres import Server
 
 Turn = tuple[str, ...]
-"""Faults that begin at once."""
+"""Faults that begin one soon after the other."""
+
+SOON_S = (0.0, 2.0)
 
 MOVES_S = 60.0
 """Time that stands for so long after a fault was mended is stuck."""
@@ -65,7 +70,8 @@ class Trial:
             body = settings | {"writer_timeout_ms": int(WRITER_TIMEOUT_S * 1000)}
             await self._caller().call("PUT", f"/v1/streams/{name}", json=body)
         async with asyncio.TaskGroup() as tasks:
-            writers = [tasks.create_task(self._quietly(each)) for each in self._writers()]
+            work = (*self._writers(), *self._administrators())
+            writers = [tasks.create_task(self._quietly(each)) for each in work]
             for each in self._readers():
                 tasks.create_task(self._quietly(each))
             await self._wait_until_time_moves("start")
@@ -85,21 +91,34 @@ class Trial:
         return Caller(self.arena.http, self.arena.urls, self.history, chance)
 
     def _writers(self) -> list[Coroutine[Any, Any, None]]:
-        """Return the work of all writers: most note alone, some four together."""
+        """Return the work of all writers: most note alone, some four together, some come and go."""
         writing = Writing(self.history, self.journal, self.written)
         self._writing = writing
         work = []
         for stream in self.history.streams.values():
             chances = [random.Random(self.chance.random()) for _ in range(6)]
-            if stream.name == CONTROL:
+            if stream.name in (CONTROL, EXCLUDING):
                 work.append(writing.write(self._caller(), stream, 2, chances[0]))
-                silent = stream.writer(chances[1])
+                self.history.absences[stream.name] = Counter()
+                pair = self._caller(), self._caller()
+                work.append(writing.come_and_go(*pair, stream, chances[1]))
+            if stream.name == CONTROL:
+                silent = stream.writer(chances[2])
                 self.history.silent[stream.name] = silent.name
                 work.append(writing.fall_silent(self._caller(), stream, silent))
-            else:
+            elif stream.name != EXCLUDING:
                 for count, chance in zip((1, 1, 1, 1, 4), chances, strict=False):
                     work.append(writing.write(self._caller(), stream, count, chance))
         return work
+
+    def _administrators(self) -> Iterator[Coroutine[Any, Any, None]]:
+        """Yield the work of those who scale and truncate streams."""
+        administering = Administering(self.history, self.written)
+        work = {administering.scale: SCALED, administering.truncate: TRUNCATED}
+        for do, names in work.items():
+            for name in names:
+                chance = random.Random(self.chance.random())
+                yield do(self._caller(), self.history.streams[name], chance)
 
     def _readers(self) -> list[Coroutine[Any, Any, None]]:
         """Return the work of all readers: two that follow each key, a group for each stream."""
@@ -123,9 +142,10 @@ class Trial:
     # Faults
 
     async def _take(self, turn: Turn) -> None:
-        """Have these faults at once, and mostly wait until time has moved everywhere."""
+        """Have these faults, each soon after the one before, and mostly wait until time moves."""
         self.tell(f"{len(self.history.spans) + 1}: {' and '.join(turn)}")
-        await asyncio.gather(*(self._fail(kind) for kind in turn))
+        delays = accumulate((self.chance.uniform(*SOON_S) for _ in turn[1:]), initial=0.0)
+        await asyncio.gather(*map(self._fail, turn, delays))
         for replica in self.arena.replicas:
             words = replica.last_words()
             if words is not None:
@@ -134,7 +154,8 @@ class Trial:
         if self.chance.random() >= self.plan.quick_to_go_on:
             await self._wait_until_time_moves(" and ".join(turn))
 
-    async def _fail(self, kind: str) -> None:
+    async def _fail(self, kind: str, delay_s: float) -> None:
+        await asyncio.sleep(delay_s)
         begun = now()
         try:
             await FAULTS[kind](self.arena)
@@ -163,7 +184,7 @@ class Trial:
         """Ask the replicas what is left of it, and hold that against the truth."""
         self.tell("judging")
         said = {
-            name: await ask_all(self._caller(), stream, self.history)
+            name: await ask_all(self.arena.http, self._caller(), stream, self.history)
             for name, stream in self.history.streams.items()
         }
         http, urls = self.arena.http, self.arena.urls
@@ -184,5 +205,6 @@ async def hold(
             async with Arena(server, directory, random.Random(chance.random())) as arena:
                 await Trial(arena, history, journal, chance, plan, tell).run()
         finally:
+            history.counts.update(arena.counts)
             journal.keep(history)
     return verdict(history, seed=plan.seed, seconds=now() - begun, kills=arena.kills)

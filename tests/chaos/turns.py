@@ -14,7 +14,8 @@ KILLS = ("kill-owner", "kill", "kill-all")
 KILLING = 0.55
 """How often a turn of a mixed trial is a kill, where that is among the faults."""
 
-TWO_AT_ONCE = 0.2
+TOGETHER = (16, 3, 1)
+"""How often one, two and three faults come together."""
 
 
 def each_once(faults: Sequence[str]) -> Iterator[Turn]:
@@ -29,11 +30,10 @@ def each_once(faults: Sequence[str]) -> Iterator[Turn]:
 def mixed(
     faults: Sequence[str], chance: random.Random, goes_on: Callable[[], bool]
 ) -> Iterator[Turn]:
-    """Have faults by chance, often a kill and sometimes two at once, as long as it goes on."""
+    """Have faults by chance, often a kill and sometimes several, as long as it goes on."""
     while goes_on():
-        first = _one(faults, chance)
-        second = _one(faults, chance) if chance.random() < TWO_AT_ONCE else first
-        yield (first,) if second == first else (first, second)
+        (count,) = chance.choices(range(1, len(TOGETHER) + 1), TOGETHER)
+        yield tuple(dict.fromkeys(_one(faults, chance) for _ in range(count)))
 
 
 def _one(faults: Sequence[str], chance: random.Random) -> str:

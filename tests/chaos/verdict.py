@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 
 from tests.chaos import checks
 from tests.chaos.gaps import longest_gaps
-from tests.support.judge import broken_links, lost, over_the_upper, unsound
+from tests.chaos.returning import ExcludingStream
+from tests.support.judge import broken_links, over_the_upper, unsound
 
 if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Mapping, Sequence
 
     from tests.chaos.collecting import Said
-    from tests.chaos.history import History, Violation
-    from tests.support.load import LoadedStream
+    from tests.chaos.history import History, Json, Violation
+    from tests.chaos.scaling import ScaledStream
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,32 +63,47 @@ def verdict(history: History, *, seed: int, seconds: float, kills: int) -> Verdi
     )
 
 
-def _judge_stream(history: History, stream: LoadedStream, said: Said) -> None:
+def _judge_stream(history: History, stream: ScaledStream, said: Said) -> None:
     silent = history.silent.get(stream.name)
     heard, told = history.reported[stream.name], history.reporting[stream.name]
     found: dict[str, Sequence[object]] = {
-        "notes last": lost(stream, said.writers),
+        "notes last": checks.lost_notes(stream, said.writers),
         "nobody is left out": checks.misstated(stream.writers, said.writers, silent),
         "reports last": checks.lost_reports(said.readers, heard, told),
+        "scalings last": checks.lost_scalings(said.scale_events, stream.scalings),
     }
     for law, accounts in found.items():
         for account in accounts:
             history.broke(law, stream.name, account)
 
 
-def _judge_key(history: History, stream: LoadedStream, key: str, said: Said) -> None:
-    chain, marks = history.chains[stream.name, key], said.marks[key]
-    silent = history.silent.get(stream.name)
+def _judge_key(history: History, stream: ScaledStream, key: str, said: Said) -> None:
+    chain = history.chains[stream.name, key]
+    first = said.marks[key][0]["seq"] if said.marks[key] else None
+    marks = chain.whole(said.marks[key])
     declared = len(stream.keys) == 1 and not stream.shared
     found: dict[str, Sequence[object]] = {
         "marks stay": checks.changed(chain.seen, marks),
         "chains": broken_links(marks),
         "marks are sound": unsound(marks, stream.events, key),
         "uppers are true": over_the_upper(marks, stream.events, key) if declared else [],
-        "nobody is left out": checks.left_out(marks, silent),
-        "windows are true": checks.false_windows(chain.windows, marks, stream.events, key),
+        "nobody is left out": _left_out(history, stream, marks),
+        "windows are true": checks.false_windows(chain.windows, marks, stream, key),
+        "cuts are complete": checks.incomplete_cuts(marks, stream.scalings, chain.scaled_at),
+        "marks begin": checks.misbegun(first, chain.first_asked, chain.first_heard),
         "lowers": checks.never_marked(chain.told, marks),
     }
     for law, accounts in found.items():
         for account in accounts:
             history.broke(law, f"{stream.name}/{key}", account)
+
+
+def _left_out(history: History, stream: ScaledStream, marks: Sequence[Json]) -> list[str]:
+    """Return the marks that went on without somebody they had to wait for.
+
+    Where a stream excludes who comes late, that may be anybody.
+    """
+    if isinstance(stream, ExcludingStream):
+        return []
+    silent, absences = history.silent.get(stream.name), history.absences.get(stream.name)
+    return checks.left_out(marks, silent, absences)

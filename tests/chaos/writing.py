@@ -6,22 +6,36 @@ import asyncio
 from itertools import count
 from typing import TYPE_CHECKING
 
+from tests.chaos.faults import WRITER_TIMEOUT_S
 from tests.chaos.history import now
 from tests.chaos.streams import UNNUMBERED
+from tests.chaos.waiting import rested
 
 if TYPE_CHECKING:
     import random
+    from collections.abc import Mapping
 
     from tests.chaos.calls import Caller
     from tests.chaos.history import History, Json
     from tests.chaos.journal import Journal
-    from tests.support.load import LoadedStream, LoadWriter
+    from tests.chaos.scaling import ScaledStream
+    from tests.support.load import LoadWriter
 
 PAUSE_S = (0.2, 0.7)
 """How long a writer works between two notes."""
 
 SILENT_AFTER = 3
 """How often the silent writer notes."""
+
+PRESENT_S = (1.0, 6.0)
+"""How long a writer that comes and goes is there."""
+
+AWAY_S: Mapping[str, tuple[float, float]] = {
+    "silent": (WRITER_TIMEOUT_S + 1.0, WRITER_TIMEOUT_S + 4.0),
+    "idle": (1.0, 3.0),
+    "left": (1.0, 3.0),
+}
+"""In which ways a writer goes, and for how long: without a word it is left out meanwhile."""
 
 SETTLED_S = 30.0
 """Longer than a request that was given up can lie in a replica, stopped or waiting."""
@@ -42,7 +56,7 @@ class Writing:
         self._given_up: dict[str, float] = {}
 
     async def write(
-        self, caller: Caller, stream: LoadedStream, count: int, chance: random.Random
+        self, caller: Caller, stream: ScaledStream, count: int, chance: random.Random
     ) -> None:
         """Be that many writers, which note together, until told to stop."""
         writers = [stream.writer(chance) for _ in range(count)]
@@ -56,13 +70,47 @@ class Writing:
             )
             await asyncio.sleep(chance.uniform(*PAUSE_S))
 
-    async def fall_silent(self, caller: Caller, stream: LoadedStream, writer: LoadWriter) -> None:
+    async def come_and_go(
+        self, caller: Caller, other: Caller, stream: ScaledStream, chance: random.Random
+    ) -> None:
+        """Be a writer that is away again and again, and returns under its name.
+
+        It goes without a word, or somebody else says by `other` that it is idle, or has left.
+        """
+        writer = stream.writer(chance)
+        absences = self._history.absences[stream.name]
+        while not self._stopping.is_set():
+            until = now() + chance.uniform(*PRESENT_S)
+            while now() < until and not self._stopping.is_set():
+                await self._note(caller, stream, [(writer, note) for note in writer.next_notes()])
+                await rested(self._stopping, chance.uniform(*PAUSE_S))
+            way = chance.choice(tuple(AWAY_S))
+            if way == "silent":
+                absences[writer.name] += 1
+            else:
+                await self._say_of(other, stream, writer, way)
+            await rested(self._stopping, chance.uniform(*AWAY_S[way]))
+            self._history.counts["absences"] += 1
+            writer.state = "idle"  # whatever became of it, it has to join again
+        await self._note(caller, stream, [(writer, note) for note in writer.next_notes()])
+
+    async def _say_of(
+        self, caller: Caller, stream: ScaledStream, writer: LoadWriter, state: str
+    ) -> None:
+        """Say of a writer what it is, and nothing else."""
+        notes = [{"writer": writer.name, "state": state}]
+        path = f"/v1/streams/{stream.name}/notes"
+        answer = await caller.call("POST", path, json=lambda: self._request(stream, notes))
+        if answer["results"][0]["status"] != "accepted":
+            self._history.broke("answers", stream.name, f"{notes} was told {answer}")
+
+    async def fall_silent(self, caller: Caller, stream: ScaledStream, writer: LoadWriter) -> None:
         """Be a writer that joins, writes a little and is never heard of again."""
         for _ in range(SILENT_AFTER):
             await self._note(caller, stream, [(writer, note) for note in writer.next_notes()])
             await asyncio.sleep(PAUSE_S[0])
 
-    async def finish(self, caller: Caller, stream: LoadedStream, noted: int) -> None:
+    async def finish(self, caller: Caller, stream: ScaledStream, noted: int) -> None:
         """Have every writer that is live note that time, so that time can go there."""
         silent = self._history.silent.get(stream.name)
         live = [each for each in stream.writers if each.state == "live" and each.name != silent]
@@ -70,7 +118,7 @@ class Writing:
         await self._note(caller, stream, asked)
 
     async def _note(
-        self, caller: Caller, stream: LoadedStream, asked: list[tuple[LoadWriter, Json]]
+        self, caller: Caller, stream: ScaledStream, asked: list[tuple[LoadWriter, Json]]
     ) -> None:
         """Send the same notes until they are answered, as a writer does that does not know."""
         if not asked:
@@ -89,21 +137,21 @@ class Writing:
         for (writer, note), result in zip(asked, results, strict=True):
             self._heard(stream, writer, note, result, lowers[note["key"]])
 
-    def _request(self, stream: LoadedStream, notes: list[Json]) -> Json:
+    def _request(self, stream: ScaledStream, notes: list[Json]) -> Json:
         """Return the body of a try, which has a number above those of all before it."""
         if stream.name == UNNUMBERED:
             return {"notes": notes}
         sequence = next(self._requests)
         return {"notes": [note | {"sequence": sequence} for note in notes]}
 
-    def _is_settled(self, stream: LoadedStream, writer: LoadWriter) -> bool:
+    def _is_settled(self, stream: ScaledStream, writer: LoadWriter) -> bool:
         """Whether nothing that the writer says now can be undone by what it said before."""
         given_up = self._given_up.get(writer.name) if stream.name == UNNUMBERED else None
         return given_up is None or now() - given_up > SETTLED_S
 
     def _heard(
         self,
-        stream: LoadedStream,
+        stream: ScaledStream,
         writer: LoadWriter,
         note: Json,
         result: Json,

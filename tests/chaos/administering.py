@@ -1,0 +1,138 @@
+"""What administrators do while others write and read: streams are scaled and truncated."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from noted_time.cut import reaches
+from noted_time.wire import position_to_wire
+from tests.chaos.history import now
+from tests.chaos.scaling import complete
+from tests.chaos.waiting import rested
+
+if TYPE_CHECKING:
+    import asyncio
+    import random
+    from collections.abc import Mapping
+
+    from tests.chaos.calls import Caller
+    from tests.chaos.history import Chain, History, Json
+    from tests.chaos.scaling import ScaledStream, Scaling
+
+SCALES_S = (0.5, 1.5)
+"""How long until the first scaling; later ones come ever more seldom, as each makes cuts longer."""
+
+TELLS_S = (0.0, 1.5)
+"""How long until a scaling is told, while writers note what they write after it."""
+
+TRUNCATES_S = (0.5, 3.0)
+
+
+class Administering:
+    """The scalings and truncations of one trial, until told to stop."""
+
+    def __init__(self, history: History, stopping: asyncio.Event) -> None:
+        self._history = history
+        self._stopping = stopping
+
+    # Scaling
+
+    async def scale(self, caller: Caller, stream: ScaledStream, chance: random.Random) -> None:
+        """Split and merge segments of the stream."""
+        while not self._stopping.is_set():
+            seldom = 1 + len(stream.scalings) / 4
+            await rested(self._stopping, chance.uniform(*SCALES_S) * seldom)
+            scaling = stream.scale(chance)
+            if scaling is not None:
+                await rested(self._stopping, chance.uniform(*TELLS_S))
+                path = f"/v1/streams/{stream.name}/scale"
+                self._scaled(stream, await caller.call("POST", path, json=scaling.wire()))
+                await self._write_beyond(caller, stream, scaling)
+
+    def _scaled(self, stream: ScaledStream, answer: Json) -> None:
+        """Take in that the last scaling is durable, and which marks were made before."""
+        stream.heard_at.append(now())
+        self._history.counts["scalings"] += 1
+        for key, mark in answer["marks"].items():
+            self._history.chains[stream.name, key].scaled_at.append(mark["seq"] if mark else 0)
+
+    async def _write_beyond(self, caller: Caller, stream: ScaledStream, scaling: Scaling) -> None:
+        """Be a stray writer that knows of no scaling, and has to be refused."""
+        segment, end = next(iter(scaling.sealed.items()))
+        note = {"writer": "stray", "position": position_to_wire({segment: end + 1})}
+        path = f"/v1/streams/{stream.name}/notes"
+        answer = await caller.call("POST", path, json={"notes": [note]})
+        told = answer["results"][0]
+        if told != {"status": "invalid_position", "last": position_to_wire({segment: end})}:
+            self._history.broke("scalings last", stream.name, f"{note} was told {told}")
+
+    # Truncation
+
+    async def truncate(self, caller: Caller, stream: ScaledStream, chance: random.Random) -> None:
+        """Drop the marks that the stream's readers have passed, now and then."""
+        while not self._stopping.is_set():
+            await rested(self._stopping, chance.uniform(*TRUNCATES_S))
+            cut = self._passed(stream, chance)
+            firsts = self._firsts(stream, cut)
+            if firsts is not None:
+                await self._truncate(caller, stream, cut, firsts)
+
+    async def _truncate(
+        self,
+        caller: Caller,
+        stream: ScaledStream,
+        cut: Mapping[int, int],
+        firsts: Mapping[str, int],
+    ) -> None:
+        chains = {key: self._history.chains[stream.name, key] for key in stream.keys}
+        for key, chain in chains.items():
+            chain.first_asked = firsts[key]
+        path = f"/v1/streams/{stream.name}/truncate"
+        answer = await caller.call("POST", path, json={"cut": position_to_wire(cut)})
+        for key, chain in chains.items():
+            dropped, chain.first_heard = firsts[key] - chain.first_heard, firsts[key]
+            self._history.counts["marks truncated"] += dropped
+            if answer["marks"][key] is None:
+                self._history.broke("marks begin", f"{stream.name}/{key}", "the last mark is lost")
+
+    def _passed(self, stream: ScaledStream, chance: random.Random) -> dict[int, int]:
+        """Return the cut of some mark that the group has passed, of nothing where there is none."""
+        chain = self._history.chains[stream.name, chance.choice(stream.keys)]
+        reported = complete(self._history.reported.get(stream.name, {}), stream.scalings)
+        last = _last_reached(chain, reported)
+        if last is None:
+            return {}
+        seq = chance.randint(chain.first_asked, last)
+        cut = complete(chain.cut(seq), stream.scalings)
+        return cut if reaches(reported, cut) else {}
+
+    def _firsts(self, stream: ScaledStream, cut: Mapping[int, int]) -> dict[str, int] | None:
+        """Return the first mark of each key that is left by a truncation there.
+
+        `None` where it would drop nothing, or might drop what a follower has not seen: then the
+        history would have a gap.
+        """
+        firsts = {}
+        for key in stream.keys:
+            last = _last_reached(self._history.chains[stream.name, key], cut)
+            if last is None:
+                return None
+            firsts[key] = last
+        drops = any(
+            first > self._history.chains[stream.name, key].first_asked
+            for key, first in firsts.items()
+        )
+        return firsts if drops else None
+
+
+def _last_reached(chain: Chain, cut: Mapping[int, int]) -> int | None:
+    """Return the last mark that the cut reaches, or else the first that is left.
+
+    `None` where it may be one that some follower has not seen.
+    """
+    seq, seen = chain.first_asked, min(chain.followers, default=0)
+    while seq < seen:
+        if not reaches(cut, chain.cut(seq + 1)):
+            return seq
+        seq += 1
+    return None

@@ -1,0 +1,129 @@
+"""Segments that are sealed and followed by others while their writers go on: the truth about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tests.support.load import SEGMENTS, LoadedStream, LoadWriter
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from tests.chaos.history import Json
+
+UNUSED = 10**6
+"""From here on segments are numbered that follow those of writers with segments of their own."""
+
+OPEN = range(2, 7)
+"""So many segments are open where all writers share them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scaling:
+    """Segments sealed at their ends, and others that follow all of them."""
+
+    sealed: Mapping[int, int]
+    created: range
+
+    def wire(self) -> Json:
+        """Return it as the API has it."""
+        return {
+            "sealed": {str(segment): end for segment, end in self.sealed.items()},
+            "created": {str(segment): sorted(self.sealed) for segment in self.created},
+        }
+
+
+def complete(position: Mapping[int, int], scalings: Sequence[Scaling]) -> dict[int, int]:
+    """Return the position with all that came before a segment it names at its end.
+
+    Done the slow and obvious way, as it judges what does it fast:
+
+    >>> scalings = [Scaling({0: 5}, range(2, 4)), Scaling({1: 7, 2: 0}, range(4, 5))]
+    >>> complete({4: 0}, scalings)
+    {4: 0, 1: 7, 2: 0, 0: 5}
+    >>> complete({1: 3}, scalings)
+    {1: 3}
+    """
+    whole = dict(position)
+    for scaling in reversed(scalings):
+        if any(segment in whole for segment in scaling.created):
+            whole.update(scaling.sealed)
+    return whole
+
+
+def without_the_sealed(position: Mapping[int, int], scalings: Iterable[Scaling]) -> dict[int, int]:
+    """Return the position without the segments that were sealed.
+
+    >>> without_the_sealed({0: 5, 1: 4, 2: 1}, [Scaling({0: 5}, range(2, 3))])
+    {1: 4, 2: 1}
+    """
+    sealed = {segment for scaling in scalings for segment in scaling.sealed}
+    return {segment: end for segment, end in position.items() if segment not in sealed}
+
+
+@dataclass(repr=False)
+class ScaledStream(LoadedStream):
+    """A stream whose segments may be split and merged.
+
+    `scalings` are all there were, in order, `heard_at` the moments at which those were
+    acknowledged that are. Writers go on in the segments that follow at once, whether or not any
+    replica knows of it yet. The segments open to a writer are numbered without a gap.
+    """
+
+    scalings: list[Scaling] = field(default_factory=list)
+    heard_at: list[float] = field(default_factory=list)
+    shared_now: range = range(SEGMENTS)
+    unused: int = UNUSED
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
+    def writer(self, chance: random.Random) -> LoadWriter:
+        """Make a new writer."""
+        made = super().writer(chance)
+        if self.shared:
+            made.segments = self.shared_now
+        return made
+
+    def scale(self, chance: random.Random) -> Scaling | None:
+        """Seal the first segments of a writer, and have it go on in as many others or more or less.
+
+        Returns `None` where nobody can know of them yet, as no note that named them was answered.
+        """
+        writer = chance.choice(self.writers)
+        before = writer.segments
+        count = chance.choice((1, 2)) if self.shared else len(before)
+        if not all(self._is_known(segment) for segment in before[:count]):
+            return None
+        sizes = [n for n in (1, 2) if not self.shared or len(before) - count + n in OPEN]
+        first = before.stop if self.shared else self.unused
+        scaling = Scaling(
+            {segment: self.ends[segment] for segment in before[:count]},
+            range(first, first + chance.choice(sizes)),
+        )
+        self._go_on(writer, scaling, range((*before[count:], first)[0], scaling.created.stop))
+        return scaling
+
+    def known(self, before: float) -> list[Scaling]:
+        """Return the scalings that were acknowledged before that moment."""
+        return self.scalings[: sum(at < before for at in self.heard_at)]
+
+    def may_be_read(self, segment: int, read: Mapping[int, int]) -> bool:
+        """Whether who has read so far has read all that comes before the segment."""
+        before = complete({segment: 0}, self.scalings)
+        return all(read.get(each, 0) >= end for each, end in before.items())
+
+    def _is_known(self, segment: int) -> bool:
+        return any(segment in scaling.created for scaling in self.scalings) or any(
+            segment in writer.acknowledged_position for writer in self.writers
+        )
+
+    def _go_on(self, writer: LoadWriter, scaling: Scaling, segments: range) -> None:
+        self.scalings.append(scaling)
+        self.unused = max(self.unused, scaling.created.stop)
+        if self.shared:
+            self.shared_now = segments
+        for each in self.writers if self.shared else [writer]:
+            each.segments = segments
