@@ -86,25 +86,33 @@ class StoreCalls:
         self._last_commit_s = drafted.took_s
 
     def _wait_for(self, sent: Sent, drafted: Drafted) -> None:
-        """Read the answer when the socket has one; the rest of a large batch is sent first."""
+        """Read the answer when the socket has one; the rest of a large batch is sent first.
+
+        Each time anew: uvloop forgets who waits at a socket that has an error once it has told him,
+        and then there may be words of a dying server to read before the error itself.
+        """
         loop = asyncio.get_running_loop()
         done = self._sent = loop.create_future()
         socket = sent.fileno()
 
+        def wait() -> None:
+            loop.add_reader(socket, go_on)
+            if not sent.is_flushed:
+                loop.add_writer(socket, go_on)
+
         def go_on() -> None:
             is_done = drafted.attempt(sent.go_on)
-            if sent.is_flushed or is_done or drafted.fault is not None:
-                loop.remove_writer(socket)
-            if is_done or drafted.fault is not None:
-                loop.remove_reader(socket)
-                self._sent = None
-                done.set_result(None)
-                self._end(drafted)
-                self._wake()
+            loop.remove_reader(socket)
+            loop.remove_writer(socket)
+            if not is_done and drafted.fault is None:
+                wait()
+                return
+            self._sent = None
+            done.set_result(None)
+            self._end(drafted)
+            self._wake()
 
-        loop.add_reader(socket, go_on)
-        if not sent.is_flushed:
-            loop.add_writer(socket, go_on)
+        wait()
 
     def _run(self, call: Callable[..., Any], *arguments: Any) -> asyncio.Future[Any]:  # noqa: ANN401 - as above
         loop = asyncio.get_running_loop()

@@ -32,15 +32,19 @@ class SentStatement:
         columns: Sequence[bytes],
         border: Callable[[], AbstractContextManager[None]],
     ) -> None:
-        """Send it with parameters in binary form; `border` makes the driver's errors ours."""
+        """Send it with parameters in binary form; `border` makes the driver's errors ours.
+
+        Raises those of the driver.
+        """
         self._libpq = session.pgconn
         self._border = border
         self._libpq.send_query_prepared(name, columns, [Format.BINARY] * len(columns))
         self._unsent = self._libpq.flush()
+        self._socket = self._libpq.socket
 
     def fileno(self) -> int:
         """Return the file descriptor of the session's socket."""
-        return self._libpq.socket
+        return self._socket
 
     @property
     def is_flushed(self) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import struct
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,12 +13,15 @@ import pytest
 from controller.store.memory import MemoryStore
 from controller.store.port import StoreUnavailable
 from noted_time import Accepted, Note
-from tests.support.controllers import serving, tell, until
+from tests.support.controllers import PATIENCE_S, serving, tell, until
+from tests.support.loops import anyio_backend
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from controller.store.port import Batch
+    from controller.store.port import Batch, Sent
+
+__all__ = ["anyio_backend"]
 
 pytestmark = pytest.mark.anyio
 
@@ -58,6 +63,36 @@ class SentBatch:
         self._there.send(b"!")
 
 
+class TornBatch:
+    """A commit to a server that said something, and then tore the connection down."""
+
+    is_flushed = True
+
+    def __init__(self) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            self._here = socket.create_connection(server.getsockname())
+            there, _ = server.accept()
+        there.send(b"!")
+        there.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        there.close()
+
+    def fileno(self) -> int:
+        """Return the socket, which has an error and yet something to read."""
+        return self._here.fileno()
+
+    def go_on(self) -> bool:
+        """Read what was said, which is no answer; the next time the error."""
+        try:
+            self._here.recv(1)
+        except ConnectionResetError:
+            raise AWAY from None
+        return False
+
+    def close(self) -> None:
+        """Close this end."""
+        self._here.close()
+
+
 class SendingStore(MemoryStore):
     """A store that sends what is nothing but members, and that is never called twice at once."""
 
@@ -65,13 +100,16 @@ class SendingStore(MemoryStore):
         super().__init__()
         self.local = False
         self.sent: list[SentBatch] = []
+        self.torn: list[TornBatch] = []
         self.refusals: list[Exception] = []
         self.pings = 0
 
-    def begin(self, batch: Batch) -> SentBatch | None:
+    def begin(self, batch: Batch) -> Sent | None:
         """Send what can be, unless told to fail."""
         if not batch.is_of_members:
             return None
+        if self.torn:
+            return self.torn.pop()
         if self.refusals:
             raise self.refusals.pop(0)
         self.sent.append(SentBatch(batch, super().commit))
@@ -183,6 +221,17 @@ async def test_a_commit_that_fails_is_told_and_the_streams_are_read_anew() -> No
         (await asked(store, 2)).answer()
 
         assert (await again, noted(store)) == ([Accepted(None)], {"a": 4})
+
+
+async def test_a_server_that_tears_the_connection_is_noticed() -> None:
+    """What it said before is read first, at a socket that has an error by then: crashes do that."""
+    store = SendingStore()
+    async with serving(store, mark_interval_ms=60_000) as controller:
+        with closing(TornBatch()) as torn:
+            store.torn = [torn]
+            async with asyncio.timeout(PATIENCE_S):
+                with pytest.raises(StoreUnavailable, match="went away"):
+                    await tell(controller, Note("a", None, {0: 5}))
 
 
 async def test_one_that_cannot_begin_is_told_at_once() -> None:

@@ -30,6 +30,7 @@ from noted_time import ScaleEvent, StreamSettings
 from noted_time.backoff import Backoff
 from tests.replicas.conftest import append, make
 from tests.support.controllers import until
+from tests.support.loops import anyio_backend
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
@@ -40,16 +41,12 @@ if TYPE_CHECKING:
 
     MakeStore = Callable[[], Store]
 
+__all__ = ["anyio_backend"]
+
 pytestmark = pytest.mark.anyio
 
 SOON = Backoff(first_s=0.02, cap_s=0.1)
 """When a test's listener connects again."""
-
-
-@pytest.fixture(params=["asyncio", "uvloop"])
-def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
-    """Run coroutines on both loops: a server has uvloop where there is one."""
-    return "asyncio", {"use_uvloop": request.param == "uvloop"}
 
 
 @pytest.fixture
