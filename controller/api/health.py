@@ -14,9 +14,10 @@ from controller.api.replies import reply
 router = APIRouter(tags=["health"])
 
 
-@router.get("/healthz")
-async def alive() -> Response:
-    """Say that the process answers."""
+@router.get("/healthz", responses={503: PROBLEMS[503]})
+async def alive(controller: ControllerDep) -> Response:
+    """Say that the process answers, and needs no new start."""
+    controller.check_alive()
     return reply({"status": "ok"})
 
 

@@ -67,6 +67,7 @@ class Committer:
         self._limits = limits
         self.world = World()
         self.ready = False
+        self.failed = False
         self._calls = StoreCalls(store, self.wake)
         self.ownership = Ownership(store, clocks, bell, self._calls.in_thread)
         self._store = store
@@ -89,13 +90,14 @@ class Committer:
         await self._turn()
         self.ready = True
         self._task = asyncio.create_task(self._run(), name="committer")
+        self._task.add_done_callback(self._ended)
 
     async def close(self) -> None:
         """Commit what is waiting, then stop."""
         self._closing = True
         self._work.set()
         if self._task is not None:
-            await self._task
+            await asyncio.wait([self._task])
         self.ready = False
         self._calls.close()
 
@@ -167,6 +169,22 @@ class Committer:
             self._answer_settled()
             if self._closing and self._writing is None and not self._queue:
                 return
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """Take no more work where the task failed, which would be a fault of ours.
+
+        What it was about is not known, so the process is to be started again; it is not `ready`,
+        and no more heard of by the database, so others take what it has.
+        """
+        fault = None if task.cancelled() else task.exception()
+        if fault is None:
+            return
+        self.ready, self.failed = False, True
+        log.critical("committer_failed", exc_info=fault)
+        drafted = [each.jobs for each in (self._writing, self._next) if each is not None]
+        for jobs in (*drafted, self._queue):
+            _answer(jobs, StoreUnavailable("the controller failed; try again"))
+        self._answer_settled()
 
     def _fill(self, now: Moment) -> None:
         """Run what waits, into the batch that is written next.

@@ -335,6 +335,11 @@ class Controller:
         stream = self.stream(name)
         return stream, self._group(stream, group)
 
+    def check_alive(self) -> None:
+        """Raise `StoreUnavailable` where nothing but a new start of the process helps."""
+        if self._committer.failed:
+            raise StoreUnavailable("the controller failed, as its log tells; start it again")
+
     async def check_ready(self) -> None:
         """Raise `StoreUnavailable` where the controller cannot serve."""
         self._committer.check()

@@ -18,7 +18,7 @@ DASHBOARD = ROOT / "docs" / "grafana-dashboard.json"
 
 NAME = re.compile(r"\b(?:noted_time|process)_[a-z_]+\b")
 PARTS = re.compile(r"_(?:bucket|sum|count)$")
-LEVELS = ("debug", "info", "warning", "error", "exception")
+LEVELS = ("debug", "info", "warning", "error", "exception", "critical")
 
 
 def names_in(text: str) -> set[str]:

@@ -289,6 +289,25 @@ async def test_a_database_that_is_away_is_a_503(call: Caller, memory: WatchedMem
     ]
 
 
+async def test_a_fault_of_ours_is_told_as_one_to_be_started_again(
+    call: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who waits is answered, and liveness fails, so that a supervisor does it."""
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(call.controller._committer, "_fill", fail)
+    note = await call.post(f"{S}/notes", {"notes": [{"writer": "a"}]})
+    ready, alive = await call.get("/readyz"), await call.get("/healthz")
+
+    assert [problem(answer) for answer in (note, ready, alive)] == [
+        (503, "unavailable", "the controller failed; try again"),
+        (503, "unavailable", "the database does not answer; try again"),
+        (503, "unavailable", "the controller failed, as its log tells; start it again"),
+    ]
+
+
 async def test_a_database_that_is_away_is_not_ready(call: Caller, memory: WatchedMemory) -> None:
     """Readiness fails while liveness holds."""
     memory.close()
