@@ -12,12 +12,13 @@ from benchmarks.figures import Figure, Run, Samples, Target
 from benchmarks.load import drive
 from benchmarks.processes import controller
 from benchmarks.single_notes import create_stream
-from benchmarks.stored import sqlite_url
+from benchmarks.stored import rows_as_of, sqlite_url
 from benchmarks.writers import Writers
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+STREAM = "batches"
 CONNECTIONS = 8
 WRITERS = 100_000
 NOTES = 1000
@@ -42,7 +43,7 @@ def measure(run: Run, writers: int = WRITERS, notes: int = NOTES) -> list[Figure
 
     The floor has its rows ready, sorted within each transaction, and takes the best of three sizes.
     """
-    posted = Writers("batches", writers)
+    posted = Writers(STREAM, writers)
     file = run.directory / "batches.db"
     database = sqlite_url(file)
     requests = -(-writers // (CONNECTIONS * notes))
@@ -52,14 +53,14 @@ def measure(run: Run, writers: int = WRITERS, notes: int = NOTES) -> list[Figure
         create_stream(server, posted.stream)
         create_stream(server, "floor")
         posted.check(drive(server.port, posted.scripts(CONNECTIONS, requests, notes)), database)
-        upsert(file, floor_rows(file), TRANSACTIONS[-1])
+        upsert(file, floor_rows(database), TRANSACTIONS[-1])
         for repeat in range(run.repeats(full=7, quick=2)):
             run.say(f"batches of {notes} notes, repeat {repeat + 1}")
             scripts = posted.scripts(CONNECTIONS, requests, notes)
             answered = drive(server.port, scripts)
             posted.check(answered, database)
             ours.append(answered.accepted / answered.seconds)
-            rows = floor_rows(file)
+            rows = floor_rows(database)
             floor.append(max(upsert(file, rows, size) for size in TRANSACTIONS))
     return [
         Figure(
@@ -74,14 +75,9 @@ def measure(run: Run, writers: int = WRITERS, notes: int = NOTES) -> list[Figure
     ]
 
 
-def floor_rows(file: Path) -> Rows:
+def floor_rows(database: str) -> Rows:
     """Return the rows that the notes left, as another stream's, in a random order."""
-    with closing(sqlite3.connect(file)) as connection:
-        rows: Rows = connection.execute(
-            "SELECT floor.id, writer, state, left_out, position, times, max_times, noted_at, since,"
-            " sequence FROM member, stream AS floor "
-            "WHERE floor.name = 'floor' AND member.stream_id <> floor.id"
-        ).fetchall()
+    rows = rows_as_of(database, STREAM, "floor")
     random.shuffle(rows)
     return rows
 

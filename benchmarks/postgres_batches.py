@@ -10,10 +10,11 @@ from psycopg.sql import SQL, Identifier
 
 from benchmarks.figures import Figure, Run, Samples
 from benchmarks.load import drive
-from benchmarks.note_batches import CONNECTIONS, NOTES, RATE, WRITERS
+from benchmarks.note_batches import CONNECTIONS, NOTES, RATE, STREAM, WRITERS
 from benchmarks.postgres_server import postgres
 from benchmarks.processes import controller
 from benchmarks.single_notes import create_stream
+from benchmarks.stored import rows_as_of
 from benchmarks.writers import Writers
 
 if TYPE_CHECKING:
@@ -23,10 +24,6 @@ if TYPE_CHECKING:
     from tests.support.postgres import Server as Postgres
 
 TRANSACTION = 5000
-ROWS = (
-    "COPY (SELECT member.* FROM member JOIN stream ON stream.id = member.stream_id"
-    " WHERE stream.name <> 'floor') TO STDOUT"
-)
 COLUMNS = "SELECT * FROM member LIMIT 0"
 INCOMING = "CREATE TEMPORARY TABLE IF NOT EXISTS incoming (LIKE member) ON COMMIT DELETE ROWS"
 KEY = ("stream_id", "writer")
@@ -57,7 +54,7 @@ def measure(run: Run, writers: int = WRITERS, notes: int = NOTES) -> list[Figure
 def _in_turn(
     run: Run, server: Postgres, writers: int, notes: int
 ) -> tuple[list[float], list[float]]:
-    posted, database = Writers("batches", writers), server.make_database()
+    posted, database = Writers(STREAM, writers), server.make_database()
     requests = -(-writers // (CONNECTIONS * notes))
     ours: list[float] = []
     floor: list[float] = []
@@ -65,25 +62,22 @@ def _in_turn(
         create_stream(taking, posted.stream)
         create_stream(taking, "floor")
         posted.check(drive(taking.port, posted.scripts(CONNECTIONS, requests, notes)), database)
-        merge(session, floor_rows(session))
+        merge(session, floor_rows(database))
         for repeat in range(run.repeats(full=7, quick=2)):
             run.say(f"batches of {notes} notes into PostgreSQL, repeat {repeat + 1}")
             scripts = posted.scripts(CONNECTIONS, requests, notes)
             answered = drive(taking.port, scripts)
             posted.check(answered, database)
             ours.append(answered.accepted / answered.seconds)
-            floor.append(merge(session, floor_rows(session)))
+            floor.append(merge(session, floor_rows(database)))
     return ours, floor
 
 
-def floor_rows(session: Connection[Any]) -> list[bytes]:
+def floor_rows(database: str, stream: str = STREAM) -> list[bytes]:
     """Return the rows that the notes left, as another stream's, as text, in a random order."""
-    ((floor,),) = session.execute("SELECT id FROM stream WHERE name = 'floor'")
-    with session.cursor().copy(ROWS) as copy:
-        text = b"".join(bytes(part) for part in copy)
-    rows = [floor.encode() + line[line.index(b"\t") :] for line in text.splitlines(keepends=True)]
+    rows = rows_as_of(database, stream, "floor")
     random.shuffle(rows)
-    return rows
+    return ["\t".join(map(str, row)).encode() + b"\n" for row in rows]
 
 
 def merge(session: Connection[Any], rows: list[bytes]) -> float:

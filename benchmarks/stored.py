@@ -2,64 +2,58 @@
 
 from __future__ import annotations
 
-import sqlite3
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import psycopg
+from controller.store.postgres import is_postgres, postgres_engine
+from controller.store.reading import SqlReading
+from controller.store.rows import member_rows
+from controller.store.sqlite import file_of, sqlite_engine
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-SQLITE = "sqlite:///"
+    from controller.store.rows import Row
+    from noted_time import MemberRecord
 
-_OFFSETS = (
-    "SELECT sum({offset}) FROM stream JOIN member ON member.stream_id = stream.id, {offsets}"
-    " WHERE stream.name = {stream}"
-)
-_MARKS = (
-    "SELECT count(*) FROM stream JOIN mark ON mark.stream_id = stream.id"
-    " WHERE stream.name = {stream}"
-)
-_WORDS = {
-    True: {
-        "offset": "offsets.value",
-        "offsets": "json_each(member.position) AS offsets",
-        "stream": "?",
-    },
-    False: {
-        "offset": "offsets.value::bigint",
-        "offsets": "json_each_text(member.position::json) AS offsets",
-        "stream": "%s",
-    },
-}
-"""How SQLite and PostgreSQL say it."""
+BUSY_MS = 5000
 
 
 def sqlite_url(file: Path) -> str:
     """Return the URL of a database in a file."""
-    return f"{SQLITE}{file}"
+    return f"sqlite:///{file}"
 
 
 def offsets_stored(database: str, stream: str) -> int:
     """Return the sum of all members' offsets in the database at that URL."""
-    return _number(database, _OFFSETS, stream)
+    return sum(sum(record.position.values()) for _, record in _members(database, stream))
 
 
 def marks_stored(database: str, stream: str) -> int:
     """Return how many marks of the stream the database at that URL holds."""
-    return _number(database, _MARKS, stream)
+    with closing(_reading(database)) as reading:
+        found = reading.stream(stream)
+        keys = found.settings.keys if found else ()
+        return sum(1 for key in keys for _ in reading.marks(found.id if found else "", key))
 
 
-def _number(database: str, question: str, stream: str) -> int:
-    in_a_file = database.startswith(SQLITE)
-    rows = _asked(database, question.format(**_WORDS[in_a_file]), stream, in_a_file=in_a_file)
-    return int(rows[0][0] or 0)
+def rows_as_of(database: str, stream: str, other: str) -> list[Row]:
+    """Return the rows that the members of a stream would have, as those of another one."""
+    with closing(_reading(database)) as reading:
+        found = reading.stream(other)
+    if found is None:
+        raise LookupError(other)
+    return member_rows((found.id, record) for _, record in _members(database, stream))
 
 
-def _asked(database: str, statement: str, stream: str, *, in_a_file: bool) -> list[Any]:
-    if in_a_file:
-        with closing(sqlite3.connect(database.removeprefix(SQLITE))) as connection:
-            return connection.execute(statement, (stream,)).fetchall()
-    with psycopg.connect(database, autocommit=True) as session:
-        return session.execute(statement.encode(), (stream,)).fetchall()
+def _members(database: str, stream: str) -> list[tuple[str, MemberRecord]]:
+    """Return them with the id of the stream."""
+    with closing(_reading(database)) as reading:
+        found = reading.stream(stream)
+        return [(found.id, each) for each in reading.members(found.id)] if found else []
+
+
+def _reading(database: str) -> SqlReading:
+    if is_postgres(database):
+        return SqlReading(postgres_engine(database))
+    return SqlReading(sqlite_engine(file_of(database), busy_ms=BUSY_MS))

@@ -21,6 +21,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from noted_time.answer import Accepted, Refused
+from noted_time.census import Census
 from noted_time.cut import join_into
 from noted_time.departures import Departures
 from noted_time.domain import Domain
@@ -60,6 +61,7 @@ class Aggregator:
         """
         self.settings = settings
         self.succession = succession or Succession()
+        self.census = Census()
         self._members: dict[str, Member] = {}
         self._departures = Departures()
         last = last_marks or {}
@@ -126,6 +128,7 @@ class Aggregator:
         member = Member(writer, state="left", noted_at=now, since=now)
         member.tracks = {key: Track(member) for key in self._domains}
         self._members[writer] = member
+        self.census.enter(member)
         return member
 
     def _accept(
@@ -155,9 +158,11 @@ class Aggregator:
     def _change_state(self, member: Member, state: State, now: int) -> bool:
         """Change the membership; returns whether the member is waited for from now on."""
         returns = state == "live" and not member.vouches
+        self.census.leave(member)
         member.since = now
         member.state = state
         member.left_out = False
+        self.census.enter(member)
         if state != "live":
             for track in member.tracks.values():
                 track.excluded = False
@@ -185,8 +190,10 @@ class Aggregator:
             for member in domain.overdue(now, timeout_ms)
         }
         for member in overdue.values():
+            self.census.leave(member)
             member.left_out = True
             member.since = now
+            self.census.enter(member)
             for key, track in member.tracks.items():
                 self._domains[key].went_on_without(track)
             self._place(member, now)
@@ -201,6 +208,7 @@ class Aggregator:
         horizon = now - self.settings.writer_retention_ms
         gone = self._departures.due(horizon + 1, self._is_done_with, limit)
         for member in gone:
+            self.census.leave(member)
             del self._members[member.writer]
         return tuple(member.writer for member in gone)
 
@@ -280,8 +288,10 @@ class Aggregator:
         """
         for record in records:
             member = self._join(record.writer, record.noted_at)
+            self.census.leave(member)
             member.state = record.state
             member.left_out = record.left_out
+            self.census.enter(member)
             member.since = record.since
             member.sequence = record.sequence
             member.position.update(record.position)

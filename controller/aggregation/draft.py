@@ -6,12 +6,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from controller.store.port import AppendedMark, Batch, ReaderRecord
+from controller.store.told import Told
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from controller.aggregation.stream import StreamState
     from noted_time import Mark
+
+MANY = 64
+"""So many writers that noted together have their records made at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +35,8 @@ class Moment:
 class Draft:
     """The changes of one group commit, made in memory and not yet durable.
 
-    A writer that notes ten times is written once, with what it said last. `keep_clock` asks for a
+    A writer that notes ten times, one note a request, is written once, with what it said last.
+    `keep_clock` asks for a
     commit that does nothing but keep the service clocks.
     """
 
@@ -52,16 +57,30 @@ class Draft:
             entry = self._touched[stream.id] = (stream, set())
         return entry[1]
 
+    def tell(self, stream: StreamState, writers: Collection[str]) -> None:
+        """Have the records of `writers` written, who noted just now.
+
+        Those of many at once are made at once, see `Told`.
+        """
+        touched = self.touched(stream)
+        if len(writers) < MANY:
+            touched.update(writers)
+        else:
+            records = map(stream.aggregator.record, writers)
+            self.batch.told.append(Told.of(stream.id, records))
+
     def streams(self) -> list[StreamState]:
         """Return the streams that were touched, whose time may go on."""
         return [stream for stream, _ in self._touched.values()]
 
     def forget(self, stream: StreamState, writers: Iterable[str]) -> None:
-        """Have the records of `writers` removed."""
-        touched = self.touched(stream)
-        for writer in writers:
-            touched.discard(writer)
-            self.batch.forgotten_members.append((stream.id, writer))
+        """Have the records of `writers` removed, also those that this commit would write."""
+        gone = set(writers)
+        self.touched(stream).difference_update(gone)
+        self.batch.told = [
+            told if told.stream_id != stream.id else told.without(gone) for told in self.batch.told
+        ]
+        self.batch.forgotten_members += [(stream.id, writer) for writer in sorted(gone)]
 
     def append(self, stream: StreamState, key: str, mark: Mark) -> None:
         """Have `mark` written."""
@@ -88,6 +107,7 @@ class Draft:
         batch.streams = [record for record in batch.streams if record.id != stream.id]
         batch.scales = [scale for scale in batch.scales if scale[0] != stream.id]
         batch.marks = [mark for mark in batch.marks if mark.stream_id != stream.id]
+        batch.told = [told for told in batch.told if told.stream_id != stream.id]
         batch.readers = [reader for reader in batch.readers if reader.stream_id != stream.id]
         batch.dropped.append(stream.id)
 
@@ -112,6 +132,7 @@ class Draft:
             or b.readers
             or b.forgotten
             or b.forgotten_members
+            or b.told
             or b.dropped
         )
         return not made and not any(writers for _, writers in self._touched.values())

@@ -52,8 +52,8 @@ def read_stream(stream: StreamState, service_ms: int) -> StreamReading:
     """Read what there is to show; later changes of the stream do not change it."""
     return StreamReading(
         stream.record.name,
-        dict(stream.census.members),
-        stream.census.left_out,
+        dict(stream.aggregator.census.members),
+        stream.left_out,
         tuple(_read_key(stream, key, service_ms) for key in stream.histories),
     )
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
-from controller.aggregation.census import Census
 from noted_time import (
     Accepted,
     Aggregator,
@@ -31,6 +30,12 @@ if TYPE_CHECKING:
 FORGOTTEN_AT_ONCE = 5000
 """So many writers of a stream go at a time, which takes a commit some 50 ms."""
 
+AT_ONCE = 128
+"""So many notes are taken before their records are made: what they touched is in the cache still.
+
+With 100,000 writers a note and its record take 6 µs then, otherwise 8.
+"""
+
 
 class StreamState:
     """The running state of one stream.
@@ -38,7 +43,8 @@ class StreamState:
     The aggregator is ahead of the histories while a commit is under way: marks are made with the
     notes they follow from and shown when both are durable. `clock_ahead` is how far the service
     clock of the stream's bucket is ahead of this process's own, in ms, and `latest_ms` the latest
-    moment on it that was stored with the stream.
+    moment on it that was stored with the stream. `left_out` counts how often a writer was left out
+    since the stream was read.
     """
 
     def __init__(self, record: StreamRecord) -> None:
@@ -48,7 +54,7 @@ class StreamState:
         self.histories = {key: MarkHistory() for key in record.settings.keys}
         self.groups: dict[str, ReaderGroup] = {}
         self.scale_events: list[ScaleEvent] = []
-        self.census = Census()
+        self.left_out = 0
         self.clock_ahead = 0
         self.latest_ms = 0
         self._next_mark_at: dict[str, int] = {}
@@ -65,7 +71,7 @@ class StreamState:
                 last[key] = (appended.mark, appended.appended_at)
         stream.aggregator = Aggregator(record.settings, succession, last, record.declared_at)
         stream.latest_ms = max((at for _, at in last.values()), default=0)
-        stream.aggregator.restore(stream.census.loading(stream._dating(store.members(record.id))))
+        stream.aggregator.restore(stream._dating(store.members(record.id)))
         for reader in store.readers(record.id):
             group = stream.groups.setdefault(reader.group, ReaderGroup())
             group.report(reader.reader, reader.position)
@@ -167,12 +173,23 @@ class StreamState:
 
         A new writer beyond `most_writers` is refused.
         """
+        results: list[Accepted | Refused] = []
+        for begin in range(0, len(notes), AT_ONCE):
+            self._take(notes[begin : begin + AT_ONCE], draft, most_writers, results)
+        return results
+
+    def _take(
+        self,
+        notes: Sequence[NoteLike],
+        draft: Draft,
+        most_writers: int,
+        results: list[Accepted | Refused],
+    ) -> None:
         crowded = len(self.aggregator) + len(notes) > most_writers
         note, now = self.aggregator.note, self.service_ms(draft.moment)
         largest = self._largest_time(draft.moment)
         every_advance = self.settings.mark_interval_ms == 0
-        touched = draft.touched(self)
-        results: list[Accepted | Refused] = []
+        accepted: set[str] = set()
         result: Accepted | Refused
         for each in notes:
             if crowded and self._has_no_room_for(each.writer, most_writers):
@@ -180,17 +197,18 @@ class StreamState:
             else:
                 result = note(each, now, largest)
             if type(result) is Accepted:
-                touched.add(each.writer)
+                accepted.add(each.writer)
                 if every_advance and self._advance_all(draft):
                     mark = self.aggregator.last_mark(self.aggregator.key_of(each))
                     result = Accepted(mark.lower if mark else None)
             results.append(result)
-        return results
+        draft.tell(self, accepted)
 
     def leave_out_the_silent(self, draft: Draft) -> tuple[str, ...]:
         """Leave out the holders whose writer timeout is over; returns their names."""
         names = self.aggregator.expire(self.service_ms(draft.moment))
         if names:
+            self.left_out += len(names)
             draft.touched(self).update(names)
         return names
 

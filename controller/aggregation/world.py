@@ -104,14 +104,6 @@ class World:
 
     def publish(self, batch: Batch) -> None:
         """Show what a commit made durable: new marks appear, forgotten ones go."""
-        for stream_id, writer in batch.forgotten_members:
-            stream = self._by_id.get(stream_id)
-            if stream is not None:
-                stream.census.forget(writer)
-        for stream_id, record in batch.members:
-            stream = self._by_id.get(stream_id)
-            if stream is not None:
-                stream.census.take(record)
         for appended in batch.marks:
             stream = self._by_id.get(appended.stream_id)
             if stream is not None:

@@ -72,7 +72,7 @@ class StoreCalls:
     def _is_quick(self, batch: Batch) -> bool:
         return (
             self._store.local
-            and len(batch.members) in QUICK_ROWS
+            and batch.records in QUICK_ROWS
             and self._last_commit_s < QUICK_S
             and not self._under_way
         )

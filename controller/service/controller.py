@@ -27,7 +27,7 @@ from noted_time.errors import LimitReached, UnknownReader
 from noted_time.settings import checked_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from controller.aggregation.draft import Draft
     from controller.aggregation.world import World
@@ -199,11 +199,11 @@ class Controller:
             notes=len(notes),
         )
 
-    def count_notes(self, results: Sequence[Accepted | Refused]) -> None:
-        """Count what became of the notes of one request."""
+    def count_notes(self, results: Iterable[tuple[Accepted | Refused, int]]) -> None:
+        """Count what became of the notes of one request, and of how many."""
         answered = self.metrics.answered
-        for result in results:
-            answered["accepted" if isinstance(result, Accepted) else result.status] += 1
+        for result, count in results:
+            answered["accepted" if isinstance(result, Accepted) else result.status] += count
 
     async def put_stream(self, name: str, changes: Mapping[str, Any]) -> tuple[StreamState, bool]:
         """Create the stream or change its settings; returns it and whether it is new.

@@ -101,7 +101,7 @@ class Metrics:
     def committed(self, batch: Batch, took_s: float) -> None:
         """Count one commit, and the writers that it made durable."""
         self.commit_seconds.observe(took_s)
-        self.commit_members.observe(len(batch.members))
+        self.commit_members.observe(batch.records)
 
     def _gauge(self, name: str, sentence: str) -> Gauge:
         return Gauge(name, sentence, registry=self.registry)

@@ -34,7 +34,7 @@ def commit(batch: Batch) -> Span:
     """Begin the span of a commit; it costs some microseconds where nobody listens."""
     span = _tracer.start_span("commit")
     if span.is_recording():
-        span.set_attribute("noted_time.members", len(batch.members))
+        span.set_attribute("noted_time.members", batch.records)
         span.set_attribute("noted_time.marks", len(batch.marks))
         span.set_attribute("noted_time.streams", len(batch.streams))
     return span

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -15,7 +15,6 @@ from controller.store.leases import LeaseSession
 from controller.store.notices import StreamsChanged, StreamsTrimmed, listen, tell
 from controller.store.port import StoreUnavailable
 from controller.store.reading import ROWS_AT_A_TIME, SqlReading
-from controller.store.rows import member_rows
 from controller.store.schema import member
 from controller.store.sent import SentStatement
 from controller.store.sql import SqlStore
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from sqlalchemy import URL, Dialect, Engine, Executable, Table
     from sqlalchemy.engine.interfaces import DBAPICursor
 
+    from controller.store.journal import Row as EntryRow
     from controller.store.notices import Notice
     from controller.store.port import Batch, Leases, Sent
     from controller.store.rows import Row
@@ -47,15 +47,15 @@ CONNECT: dict[str, Any] = {
 
 _MIGRATING = "SELECT pg_advisory_lock(%s, hashtext(current_schema()))", [int.from_bytes(b"move")]
 
-COPIED = 500
-"""From how many members on they are copied and merged, which is a third faster at 5000.
+_APPEND = "append_entries"
 
-Below, one statement with its rows saves the turns.
+# An id that no stream has becomes a null, which no entry may have.
+_APPENDED = """
+INSERT INTO journal SELECT (SELECT id FROM stream WHERE id = entry.stream_id), seq, body
+FROM unnest({}::text[], {}::bigint[], {}::text[]) entry (stream_id, seq, body)
 """
-
-_INCOMING = "CREATE TEMPORARY TABLE IF NOT EXISTS incoming (LIKE member) ON COMMIT DELETE ROWS"
-
-_PUT = "put_members"
+_APPEND_NOW = _APPENDED.format("%b", "%b", "%b")
+_PREPARE = f"PREPARE {_APPEND} AS {_APPENDED.format('$1', '$2', '$3')}"
 
 _ARRAYS = {Boolean: Booleans, BigInteger: Bigints, Text: Texts}
 _COLUMNS = [_ARRAYS[type(column.type)] for column in member.columns]
@@ -79,18 +79,12 @@ class PostgresStore(SqlStore):
         engine = postgres_engine(url)
         super().__init__(engine, engine, insert)
         self._session = LeaseSession(self._connect)
-        self._cursor: psycopg.Cursor[Any] | None = None
         self._buckets = 0
         self._shared = False
         self.reading = SqlReading(engine)
         values = _values(self._put_member)
         types = _types_of(member, engine.dialect)
-        self._put_members = self._put_member.replace(values, _unnested(["%b"] * len(types), types))
-        numbered = [f"${number}" for number, _ in enumerate(types, start=1)]
-        self._prepare = (
-            f"PREPARE {_PUT} AS {self._put_member.replace(values, _unnested(numbered, types))}"
-        )
-        self._merge = self._put_member.replace(values, "SELECT * FROM incoming")
+        self._put_members = self._put_member.replace(values, _unnested(types))
 
     def enter(self, url: str) -> None:
         """Say where other controllers find this one; to be called before the first `look`."""
@@ -99,8 +93,10 @@ class PostgresStore(SqlStore):
     def look(self) -> Leases:
         """Return who has which bucket, and show that this controller lives."""
         self._buckets = self._buckets or len(self.clocks())
-        with self._border():
+        with self._whole():
             leases = self._session.look(self._buckets)
+        if not leases.mine:
+            self._journal.clear()  # the session may be a new one
         self._shared = leases.replicas > 1
         return leases
 
@@ -115,23 +111,28 @@ class PostgresStore(SqlStore):
 
     def give(self, buckets: Iterable[int]) -> None:
         """Let others take the buckets, all of them this store's own."""
+        self._journal.clear()
         with self._border():
             self._session.give(buckets)
 
     def leave(self) -> None:
         """Let others take all buckets, and count as living no more; `look` goes on telling."""
+        self._journal.clear()
         with self._border():
             self._session.leave()
 
     def begin(self, batch: Batch) -> Sent | None:
-        """Send a batch of nothing but members, which is one statement; `None` for any other."""
-        if len(batch.members) >= COPIED or not batch.is_of_members:
+        """Send a batch of nothing but members, which is one statement; `None` for any other.
+
+        Nor where entries of the journal are overdue, or not known yet.
+        """
+        journal = self._journal
+        if not batch.is_of_members or journal.is_overdue or journal.unknown(batch):
             return None
-        members = member_rows(batch.members)
-        members.sort()
-        columns = [column.dumped() for column in _columns_of(members)]
-        with self._border():
-            return SentStatement(self._session.session(), _PUT.encode(), columns, self._border)
+        with self._whole():
+            session = self._session.session()
+            columns = [each.dumped() for each in _columns_of_entries(journal.append(batch))]
+            return SentStatement(session, _APPEND.encode(), columns, self._whole)
 
     def ping(self) -> None:
         """Raise `StoreUnavailable` where the session that holds the leases was lost."""
@@ -144,43 +145,26 @@ class PostgresStore(SqlStore):
         self._session.close()
 
     @contextmanager
-    def _transaction(self, batch: Batch) -> Iterator[Any]:
-        """Begin, and commit at the end or undo.
-
-        A batch of nothing but members is one statement, which is a transaction of its own. For any
-        other, what needs no answer is sent ahead of it, unless rows are copied, which takes turns.
-        """
+    def _transaction(self) -> Iterator[Any]:
+        """Begin, and commit at the end or undo; what needs no answer is sent ahead of it."""
         session = self._session.session()
-        copied = len(batch.members) >= COPIED
-        if batch.is_of_members and not copied:
-            yield self._cursor_of(session)
-            return
-        ahead = nullcontext() if copied else session.pipeline()
-        with ahead, session.transaction(), session.cursor() as cursor:
+        with session.pipeline(), session.transaction(), session.cursor() as cursor:
             yield cursor
 
     def _connect(self) -> psycopg.Connection[Any]:
         session = connect(self._url)
-        session.execute(self._prepare)
+        session.execute(_PREPARE)
         return session
-
-    def _cursor_of(self, session: psycopg.Connection[Any]) -> psycopg.Cursor[Any]:
-        """Return a cursor to be used again: to make one costs as much as to send a statement."""
-        if self._cursor is None or self._cursor.connection is not session:
-            self._cursor = session.cursor()
-        return self._cursor
 
     def _put(self, cursor: Any, members: list[Row]) -> None:  # noqa: ANN401 - psycopg's own
         """Write all members by one statement, in the order of the table's key."""
-        members.sort()
-        if len(members) >= COPIED:
-            cursor.execute(_INCOMING)
-            with cursor.copy("COPY incoming FROM STDIN") as copy:
-                for row in members:
-                    copy.write_row(row)
-            cursor.execute(self._merge)
-        elif members:
+        if members:
+            members.sort()
             cursor.execute(self._put_members, _columns_of(members))
+
+    def _append_entries(self, cursor: Any, entries: list[EntryRow]) -> None:  # noqa: ANN401 - as above
+        if entries:
+            cursor.execute(_APPEND_NOW, _columns_of_entries(entries))
 
     def _tell(self, connection: DBAPICursor, batch: Batch) -> None:
         if not self._shared:
@@ -206,12 +190,12 @@ class PostgresStore(SqlStore):
         self._renew()
         return super()._rows(query)
 
-    def _many_rows(self, query: Executable) -> Generator[Any]:
+    def _many_rows(self, query: Executable, at_a_time: int = ROWS_AT_A_TIME) -> Generator[Any]:
         """Yield the rows, telling the server now and then that the controller lives."""
         self._renew()
-        with closing(super()._many_rows(query)) as rows:
+        with closing(super()._many_rows(query, at_a_time)) as rows:
             for number, row in enumerate(rows, start=1):
-                if number % ROWS_AT_A_TIME == 0:
+                if number % at_a_time == 0:
                     self._renew()
                 yield row
 
@@ -300,13 +284,17 @@ def _types_of(table: Table, dialect: Dialect) -> list[str]:
     return [str(column.type.compile(dialect)).partition(" ")[0] for column in table.columns]
 
 
-def _unnested(parameters: Iterable[str], types: Iterable[str]) -> str:
+def _unnested(types: Iterable[str]) -> str:
     """Return the query of rows from a list for each column.
 
     In binary: as text a row costs this process five times as much.
     """
-    lists = (f"{name}::{type_}[]" for name, type_ in zip(parameters, types, strict=True))
-    return f"SELECT * FROM unnest({', '.join(lists)})"  # noqa: S608 - the types of our columns
+    return f"SELECT * FROM unnest({', '.join(f'%b::{each}[]' for each in types)})"  # noqa: S608 - the types of our columns
+
+
+def _columns_of_entries(entries: Sequence[EntryRow]) -> tuple[Texts, Bigints, Texts]:
+    stream_ids, seqs, bodies = zip(*entries, strict=True)
+    return Texts(stream_ids), Bigints(seqs), Texts(bodies)
 
 
 def _columns_of(members: Sequence[Row]) -> list[Texts | Bigints | Booleans]:

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import bindparam, delete, exists, func, select, update
 
 from controller.store import rows
+from controller.store.journal import Entry, Journal, overlaid
 from controller.store.law import check_marks, without_dropped
 from controller.store.reading import SqlReading
-from controller.store.schema import bucket, mark, member, reader, scale, stream
+from controller.store.schema import bucket, journal, mark, member, reader, scale, stream
+from noted_time.cut import MAX_INT64
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
         Delete,
         Engine,
         FromClause,
+        Insert,
         Select,
         Table,
         Update,
@@ -32,7 +35,9 @@ if TYPE_CHECKING:
     from sqlalchemy.engine.interfaces import DBAPICursor
     from sqlalchemy.sql.elements import ClauseElement
 
+    from controller.store.journal import Row as EntryRow
     from controller.store.port import AppendedMark, Batch
+    from noted_time import MemberRecord
 
     Chains = AbstractSet[tuple[str, str]]
 
@@ -50,11 +55,16 @@ class SqlStore(SqlReading):
         def text(statement: ClauseElement) -> str:
             return str(statement.compile(dialect=reading.dialect))
 
+        self._journal = Journal()
         self._put_stream = text(_upsert(insert(stream), stream))
         self._put_member = text(_upsert(insert(member), member))
         self._put_reader = text(_upsert(insert(reader), reader))
         self._append_scale = text(scale.insert())
         self._append_mark = text(mark.insert())
+        self._append_entry = text(_append_entry())
+        self._entries_between = text(_entries_between())
+        self._drop_entries = text(_drop_entries())
+        self._drop_journal = text(delete(journal).where(journal.c.stream_id == bindparam("id")))
         self._last_seq = text(_last_seq())
         self._forget = text(_forget())
         self._forget_member = text(_forget_member())
@@ -65,16 +75,23 @@ class SqlStore(SqlReading):
         """Return the service clock of each bucket as of the last commit of it, 0 at first."""
         return {number: int(ms) for number, ms in self._rows(select(bucket))}
 
+    def members(self, stream_id: str) -> Iterator[MemberRecord]:
+        """Yield the members of a stream in the order of their names."""
+        entries = list(self._entries(stream_id))
+        self._journal.learn(stream_id, entries)
+        return overlaid(self._settled(stream_id), entries)
+
     def commit(self, batch: Batch) -> None:
         """Write the batch in one transaction; raises `Conflict` and `StoreUnavailable`."""
         batch = without_dropped(batch)
-        members = rows.member_rows(batch.members)
-        with self._border(), self._transaction(batch) as connection:
-            _many(connection, self._drop, [(stream_id,) for stream_id in batch.dropped])
+        with self._whole(), self._transaction() as connection:
+            dropped = [(stream_id,) for stream_id in batch.dropped]
+            _many(connection, self._drop, dropped)
+            _many(connection, self._drop_journal, dropped)
             _many(connection, self._put_stream, list(map(rows.stream_row, batch.streams)))
             _many(connection, self._append_scale, list(map(rows.scale_row, batch.scales)))
             _many(connection, self._forget_member, batch.forgotten_members)
-            self._put(connection, members)
+            self._tell_of_members(connection, batch)
             self._append(connection, batch.marks)
             _many(connection, self._put_reader, list(map(rows.reader_row, batch.readers)))
             _many(connection, self._forget, batch.forgotten)
@@ -91,7 +108,17 @@ class SqlStore(SqlReading):
         self._writing.dispose()
 
     @contextmanager
-    def _transaction(self, batch: Batch) -> Iterator[DBAPICursor]:  # noqa: ARG002 - for dialects
+    def _whole(self) -> Iterator[None]:
+        """Know no journal any more where a batch was not committed, or may not have been."""
+        try:
+            with self._border():
+                yield
+        except BaseException:
+            self._journal.clear()
+            raise
+
+    @contextmanager
+    def _transaction(self) -> Iterator[DBAPICursor]:
         """Begin as a writer of the batch, and commit at the end or undo.
 
         The statements are the driver's own: a commit of 32 members took a fifth longer with
@@ -99,6 +126,32 @@ class SqlStore(SqlReading):
         """
         with self._writing.begin() as connection:
             yield connection.connection.cursor()
+
+    def _tell_of_members(self, connection: DBAPICursor, batch: Batch) -> None:
+        """Append what the batch says of members, and settle and drop what is overdue."""
+        for stream_id in batch.dropped:
+            self._journal.forget(stream_id)
+        for stream_id in self._journal.unknown(batch):
+            found = self._entries_of(connection, stream_id, 0, MAX_INT64)
+            self._journal.learn(stream_id, found)
+        self._append_entries(connection, self._journal.append(batch))
+        for outdated in self._journal.outdated():
+            stream_id, first, since, last = outdated
+            going = []
+            if since is not None:
+                going = self._entries_of(connection, stream_id, since, last)
+            settled = [(stream_id, each) for each in self._journal.dropped(outdated, going)]
+            self._put(connection, rows.member_rows(settled))
+            connection.execute(self._drop_entries, (stream_id, first, last))
+
+    def _entries_of(
+        self, connection: DBAPICursor, stream_id: str, first: int, last: int
+    ) -> list[tuple[int, Entry]]:
+        connection.execute(self._entries_between, (stream_id, first, last))
+        return [(seq, Entry.of(body)) for seq, body in connection.fetchall()]
+
+    def _append_entries(self, connection: DBAPICursor, entries: list[EntryRow]) -> None:
+        _many(connection, self._append_entry, entries)
 
     def _append(self, connection: DBAPICursor, marks: list[AppendedMark]) -> None:
         chains = {(appended.stream_id, appended.key) for appended in marks}
@@ -140,6 +193,29 @@ def _upsert(statement: Any, table: Table) -> ClauseElement:  # noqa: ANN401 - a 
 
 def _chain(table: FromClause) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
     return table.c.stream_id == bindparam("stream_id"), table.c.key == bindparam("key")
+
+
+def _append_entry() -> Insert:
+    """Return the insert of an entry, which needs its stream to be there."""
+    known = select(stream.c.id).where(stream.c.id == bindparam("stream_id"))
+    return journal.insert().values(
+        stream_id=known.scalar_subquery(), seq=bindparam("seq"), body=bindparam("body")
+    )
+
+
+def _between() -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+    of_stream = journal.c.stream_id == bindparam("stream_id")
+    return of_stream, journal.c.seq.between(bindparam("first"), bindparam("last"))
+
+
+def _entries_between() -> Select[Any]:
+    found = select(journal.c.seq, journal.c.body).where(*_between())
+    return found.order_by(journal.c.seq)
+
+
+def _drop_entries() -> Delete:
+    # both ends: on PostgreSQL those that are gone lie before the first until they are vacuumed
+    return delete(journal).where(*_between())
 
 
 def _last_seq() -> Select[Any]:

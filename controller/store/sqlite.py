@@ -7,7 +7,6 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
 from sqlalchemy import URL, create_engine, event, make_url
 from sqlalchemy.dialects.sqlite import insert
 from sqlalchemy.exc import ArgumentError
@@ -21,10 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sqlalchemy import Connection, Engine
-    from sqlalchemy.engine.interfaces import DBAPICursor
 
     from controller.store.port import Batch
-    from controller.store.rows import Row
 
 BUSY_MS = 5000
 """How long a transaction waits for another process's, in ms."""
@@ -48,15 +45,6 @@ PRAGMAS = (
 PAGE_BYTES = 1024
 
 
-MANY = 257
-"""From how many members on they are written by one statement.
-
-It takes as long as one for each, but in C: with those, the interpreter's lock goes to and fro at
-every row, and the event loop gets little done beside them.
-"""
-
-_encode = msgspec.json.Encoder().encode
-
 SAY = "say sqlite:///path/to/file.db or postgresql://user@host:5432/database"
 
 
@@ -69,7 +57,6 @@ class SqliteStore(Sole, SqlStore):
         self._identity = self._identify()
         reading = sqlite_engine(self._file, busy_ms=busy_ms)
         super().__init__(reading, writing(reading), insert)
-        self._put_many = _from_json(self._put_member)
 
     def commit(self, batch: Batch) -> None:
         """Write the batch in one transaction; raises `Conflict` and `StoreUnavailable`."""
@@ -80,13 +67,6 @@ class SqliteStore(Sole, SqlStore):
         """Raise `StoreUnavailable` where the file is gone or does not answer."""
         self._check_file()
         super().ping()
-
-    def _put(self, connection: DBAPICursor, members: list[Row]) -> None:
-        """Write many members by one statement, which lets other threads run meanwhile."""
-        if len(members) < MANY:
-            super()._put(connection, members)
-        else:
-            connection.execute(self._put_many, (_encode(members).decode(),))
 
     def _check_file(self) -> None:
         """Refuse to go on in a file without a name: what it takes is lost with the process."""
@@ -99,18 +79,6 @@ class SqliteStore(Sole, SqlStore):
         except OSError as error:
             raise StoreUnavailable(f"{self._file}: {error.strerror}") from error
         return found.st_dev, found.st_ino
-
-
-def _from_json(upsert: str) -> str:
-    """Return an upsert of one row as that of all rows in a JSON list of lists.
-
-    >>> _from_json("INSERT INTO t (a) VALUES (?) ON CONFLICT DO NOTHING")[18:]
-    "SELECT json_extract(value, '$[0]') FROM json_each(?) WHERE true ON CONFLICT DO NOTHING"
-    """
-    insert_, _, rest = upsert.partition("VALUES (")
-    values, _, conflict = rest.partition(")")
-    columns = [f"json_extract(value, '$[{number}]')" for number in range(values.count("?"))]
-    return f"{insert_}SELECT {', '.join(columns)} FROM json_each(?) WHERE true{conflict}"  # noqa: S608 - made of an upsert of our own
 
 
 def file_of(url_or_path: str | Path) -> Path:

@@ -197,7 +197,7 @@ async def test_gone_writers_go_from_memory_and_from_the_store(
         await tell(controller, Note("a", 6))
         serve_for(controller, time, service.FORGET_EVERY_MS)
         await until(lambda: names(controller) == ["a"])
-        await until(lambda: sum(controller.stream("s").census.members.values()) == 1)
+        await until(lambda: sum(controller.stream("s").aggregator.census.members.values()) == 1)
         stored = [each.writer for each in store.members(controller.stream("s").id)]
     async with running(store.reopened(), time) as controller:
         await tell(controller, Note("a", 7))

@@ -43,7 +43,7 @@ async def test_many_notes_are_run_while_the_batch_before_is_written(store: Watch
 
         assert await many == [Accepted(1)] * AHEAD
         assert early == (False, False, 1)
-        assert [len(batch.members) for batch in store.watch.batches[1:]] == [1, AHEAD]
+        assert [batch.records for batch in store.watch.batches[1:]] == [1, AHEAD]
 
 
 async def test_few_notes_wait_for_the_end_of_the_batch_before(store: Watched) -> None:

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from controller.store import journal
 from controller.store.migrate import check, check_models, make_where_new, migrate, revision
 from controller.store.open import open_store, open_tokens
 from controller.store.port import Batch, StoreUnavailable
-from controller.store.postgres import COPIED, PostgresStore
+from controller.store.postgres import PostgresStore
 from controller.store.schema import REVISION
 from controller.store.tokens import TokenRecord
 from noted_time import Conflict, Rejected
@@ -43,9 +44,14 @@ def store(url: str) -> Iterator[PostgresStore]:
         yield made
 
 
-@pytest.mark.parametrize("count", [COPIED - 1, COPIED], ids=["listed", "copied"])
-def test_a_batch_of_any_size_is_given_back(store: PostgresStore, count: int) -> None:
-    """Few members go with their statement, many are copied; whatever characters they have."""
+@pytest.mark.parametrize("spare", [0, -(10**7)], ids=["journal", "rows"])
+@pytest.mark.parametrize("count", [10, 2500])
+def test_a_batch_of_any_size_is_given_back(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch, count: int, spare: int
+) -> None:
+    """Whatever characters its members have, in an entry of the journal or in their rows."""
+    monkeypatch.setattr(journal, "SPARE_BYTES", spare)
+    monkeypatch.setattr(journal, "SHORT", 0)
     odd = [member("tab\t"), member("line\nend"), member("back\\slash"), member("\\N"), member("✈")]
     members = [*odd, *(member(f"writer-{n:05}") for n in range(count - len(odd)))]
     store.commit(replace(of_one_stream(), members=[("id-1", each) for each in members]))
@@ -56,13 +62,10 @@ def test_a_batch_of_any_size_is_given_back(store: PostgresStore, count: int) -> 
     assert (list(store.members("id-1")), seqs(store)) == (sorted(later, key=by_name), [1])
 
 
-@pytest.mark.parametrize("count", [COPIED - 1, COPIED], ids=["listed", "copied"])
-def test_of_many_members_with_one_of_no_stream_none_is_written(
-    store: PostgresStore, count: int
-) -> None:
+def test_of_many_members_with_one_of_no_stream_none_is_written(store: PostgresStore) -> None:
     """The batch is a conflict as a whole, and the next one is taken."""
     store.commit(of_one_stream())
-    members = [("id-1", member(f"writer-{n}")) for n in range(count - 1)]
+    members = [("id-1", member(f"writer-{n}")) for n in range(500)]
     with pytest.raises(Conflict):
         store.commit(Batch({0: 2}, members=[*members, ("id-9", member())]))
 

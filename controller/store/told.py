@@ -1,0 +1,57 @@
+"""Records of members as text, as it is stored: JSON with commas between."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from noted_time import MemberRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from collections.abc import Set as AbstractSet
+
+_Fields = tuple[str, str, bool, dict[int, int], dict[str, int], dict[str, int], int, int, int]
+
+_encode = msgspec.json.Encoder(enc_hook=dict).encode  # a mapping that is no dict becomes one
+_decode = msgspec.json.Decoder(_Fields).decode
+_parts = msgspec.json.Decoder(list[msgspec.Raw]).decode
+
+
+class Told(NamedTuple):
+    """The records of some members of a stream, encoded.
+
+    Made at once where they just changed, they are in the processor's cache, and the memory that
+    they took is used again: of a thousand that takes half as long as later.
+    """
+
+    stream_id: str
+    writers: Sequence[str]
+    text: bytes
+
+    @classmethod
+    def of(cls, stream_id: str, records: Iterable[MemberRecord]) -> Told:
+        """Return the records of a stream as text."""
+        listed = list(records)
+        return cls(stream_id, [record.writer for record in listed], _encode(listed)[1:-1])
+
+    def without(self, gone: AbstractSet[str]) -> Told:
+        """Return the records of all others."""
+        if gone.isdisjoint(self.writers):
+            return self
+        return Told.of(self.stream_id, [each for each in self.records() if each.writer not in gone])
+
+    def records(self) -> list[MemberRecord]:
+        """Return them again.
+
+        >>> record = MemberRecord("UA", "live", False, {0: 7}, {"default": 5}, {}, 1, 1)
+        >>> Told.of("id-1", [record]).records() == [record]
+        True
+        """
+        return [decoded(part) for part in _parts(b"[%b]" % self.text)]
+
+
+def decoded(text: bytes | msgspec.Raw) -> MemberRecord:
+    """Return one record."""
+    return MemberRecord._make(_decode(text))
