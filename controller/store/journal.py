@@ -43,8 +43,8 @@ MOST_BYTES = 64 * 1024 * 1024
 """So long may they be at all, to be read in some 0.3 s; then the oldest third of each goes."""
 
 SETTLED_AT_ONCE = 500
-DROPPED_AT_ONCE = 2000
-"""After so many records, or entries, a commit leaves the rest to the next: it took some 5 ms."""
+DROPPED_AT_ONCE = 200
+"""After so many records, or entries, a commit leaves the rest to the next: it took some ms."""
 
 _decode = msgspec.json.Decoder(tuple[list[str], list[str], list[msgspec.Raw]]).decode
 _encode = msgspec.json.Encoder().encode
