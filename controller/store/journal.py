@@ -2,9 +2,10 @@
 
 Each note changes the record of its writer, and of all those records only the last is ever read, by
 whoever takes the stream over. So a commit appends what it has to say of a stream's members as one
-*entry*, which costs a database a tenth of writing as many rows. Nothing of an entry is needed any
-more once later ones tell of the same members, as they do of writers that go on noting; then it is
-dropped, the oldest first. What it alone tells is *settled* before: written to the members' rows.
+*entry*: with a thousand records it takes PostgreSQL a quarter and SQLite two fifths of the time of
+as many rows. Nothing of an entry is needed any more once later ones tell of the same members, as
+they do of writers that go on noting; then it is dropped, the oldest first. What it alone tells is
+*settled* before: written to the members' rows.
 
 So a member is as its row says, unless an entry tells of it; then as the last of these says.
 
