@@ -1,6 +1,6 @@
 """A controller without group commit: each request is one upsert in a transaction of its own.
 
-It decodes the note, writes the row that the controller would, and answers; it neither remembers nor
+It decodes the note, writes the row of its writer, and answers; it neither remembers nor
 judges nor aggregates. Requests share a few sessions, each in turn with one statement under way.
 """
 

@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING
 from controller.store.postgres import is_postgres, postgres_engine
 from controller.store.reading import SqlReading
 from controller.store.rows import member_rows
-from controller.store.sqlite import file_of, sqlite_engine
+from controller.store.sqlite import BUSY_MS, file_of, sqlite_engine
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from controller.store.rows import Row
     from noted_time import MemberRecord
-
-BUSY_MS = 5000
 
 
 def sqlite_url(file: Path) -> str:
@@ -26,15 +24,16 @@ def sqlite_url(file: Path) -> str:
 
 def offsets_stored(database: str, stream: str) -> int:
     """Return the sum of all members' offsets in the database at that URL."""
-    return sum(sum(record.position.values()) for _, record in _members(database, stream))
+    return sum(sum(record.position.values()) for record in _members(database, stream))
 
 
 def marks_stored(database: str, stream: str) -> int:
     """Return how many marks of the stream the database at that URL holds."""
     with closing(_reading(database)) as reading:
         found = reading.stream(stream)
-        keys = found.settings.keys if found else ()
-        return sum(1 for key in keys for _ in reading.marks(found.id if found else "", key))
+        if found is None:
+            return 0
+        return sum(1 for key in found.settings.keys for _ in reading.marks(found.id, key))
 
 
 def rows_as_of(database: str, stream: str, other: str) -> list[Row]:
@@ -43,14 +42,13 @@ def rows_as_of(database: str, stream: str, other: str) -> list[Row]:
         found = reading.stream(other)
     if found is None:
         raise LookupError(other)
-    return member_rows((found.id, record) for _, record in _members(database, stream))
+    return member_rows((found.id, record) for record in _members(database, stream))
 
 
-def _members(database: str, stream: str) -> list[tuple[str, MemberRecord]]:
-    """Return them with the id of the stream."""
+def _members(database: str, stream: str) -> list[MemberRecord]:
     with closing(_reading(database)) as reading:
         found = reading.stream(stream)
-        return [(found.id, each) for each in reading.members(found.id)] if found else []
+        return list(reading.members(found.id)) if found else []
 
 
 def _reading(database: str) -> SqlReading:

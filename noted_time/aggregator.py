@@ -124,8 +124,10 @@ class Aggregator:
             return key if key in self._domains else self.settings.keys[0]
         return key
 
-    def _join(self, writer: str, now: int) -> Member:
-        member = Member(writer, state="left", noted_at=now, since=now)
+    def _join(
+        self, writer: str, now: int, state: State = "left", *, left_out: bool = False
+    ) -> Member:
+        member = Member(writer, state, left_out, noted_at=now, since=now)
         member.tracks = {key: Track(member) for key in self._domains}
         self._members[writer] = member
         self.census.enter(member)
@@ -287,11 +289,9 @@ class Aggregator:
         so the next cut may be loose, never unsound.
         """
         for record in records:
-            member = self._join(record.writer, record.noted_at)
-            self.census.leave(member)
-            member.state = record.state
-            member.left_out = record.left_out
-            self.census.enter(member)
+            member = self._join(
+                record.writer, record.noted_at, record.state, left_out=record.left_out
+            )
             member.since = record.since
             member.sequence = record.sequence
             member.position.update(record.position)

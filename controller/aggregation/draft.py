@@ -36,8 +36,7 @@ class Draft:
     """The changes of one group commit, made in memory and not yet durable.
 
     A writer that notes ten times, one note a request, is written once, with what it said last.
-    `keep_clock` asks for a
-    commit that does nothing but keep the service clocks.
+    `keep_clock` asks for a commit that does nothing but keep the service clocks.
     """
 
     moment: Moment

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from controller.store.rows import encode
 from controller.store.told import Told, decoded
 
 if TYPE_CHECKING:
@@ -48,7 +49,6 @@ DROPPED_AT_ONCE = 200
 """After so many records, or entries, a commit leaves the rest to the next: it took some ms."""
 
 _decode = msgspec.json.Decoder(tuple[list[str], list[str], list[msgspec.Raw]]).decode
-_encode = msgspec.json.Encoder().encode
 
 Row = tuple[str, int, str]
 """Of an entry: its stream's id, its seq, its body."""
@@ -76,7 +76,7 @@ class Entry(NamedTuple):
 
 def body(forgotten: Sequence[str], told: Told) -> str:
     """Return what is stored of an entry."""
-    names = _encode(forgotten), _encode(told.writers)
+    names = encode(forgotten), encode(told.writers)
     return (b"[%b,%b,[%b]]" % (*names, told.text)).decode()
 
 
@@ -136,7 +136,8 @@ class _Chain:
         for writer, record in entry.records.items():
             kept = self.latest.get(writer)
             if kept is not None and kept.seq == seq:
-                self._outdate(self.latest.pop(writer))
+                del self.latest[writer]
+                self._outdate(kept)
                 yield decoded(record)
 
     def drop(self, last: int) -> None:
@@ -233,11 +234,11 @@ class Journal:
 
     def _goals(self) -> dict[str, int]:
         """Return how long the journals of some streams are to be."""
-        third = self._size > MOST_BYTES
-        goals = {
-            stream_id: min(SHORT * chain.needed, chain.size * 2 // 3 if third else chain.size)
-            for stream_id, chain in self._chains.items()
-        }
+        goals = {stream_id: SHORT * chain.needed for stream_id, chain in self._chains.items()}
+        if self._size > MOST_BYTES:
+            goals = {
+                name: min(goal, self._chains[name].size * 2 // 3) for name, goal in goals.items()
+            }
         return {name: goal for name, goal in goals.items() if self._chains[name].size > goal}
 
     def dropped(

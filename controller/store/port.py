@@ -77,10 +77,10 @@ class Batch:
     Applied in the order of the fields. `scales` gives each event of a stream its number, which
     only has to rise. `forgotten_members` removes each (stream, writer) that is there, which may
     come back in the same batch. `told` has records of members in the order in which they changed,
-    `members` each (stream, writer) at most once, as it is after that. `readers`
-    replaces the record of that (stream, group, reader). `forgotten` drops the marks of (stream,
-    key) up to and with that seq, but never the last one, which the next is compared with. `dropped`
-    removes streams with all they have, also what this batch writes to them, and frees their names
+    `members` each (stream, writer) at most once, as it is after that. `readers` replaces the record
+    of that (stream, group, reader). `forgotten` drops the marks of (stream, key) up to and with
+    that seq, but never the last one, which the next is compared with. `dropped` removes streams
+    with all they have, also what this batch writes to them, and frees their names
     for streams that it makes. `clocks` has the service clock of buckets, in ms.
     """
 

@@ -83,8 +83,7 @@ class PostgresStore(SqlStore):
         self._shared = False
         self.reading = SqlReading(engine)
         values = _values(self._put_member)
-        types = _types_of(member, engine.dialect)
-        self._put_members = self._put_member.replace(values, _unnested(types))
+        self._put_members = self._put_member.replace(values, _unnested(member, engine.dialect))
 
     def enter(self, url: str) -> None:
         """Say where other controllers find this one; to be called before the first `look`."""
@@ -160,7 +159,8 @@ class PostgresStore(SqlStore):
         """Write all members by one statement, in the order of the table's key."""
         if members:
             members.sort()
-            cursor.execute(self._put_members, _columns_of(members))
+            columns = zip(_COLUMNS, zip(*members, strict=True), strict=True)
+            cursor.execute(self._put_members, [array(values) for array, values in columns])
 
     def _append_entries(self, cursor: Any, entries: list[EntryRow]) -> None:  # noqa: ANN401 - as above
         if entries:
@@ -280,26 +280,19 @@ def _conninfo(url: str) -> str:
     return url_of(url).set(drivername="postgresql").render_as_string(hide_password=False)
 
 
-def _types_of(table: Table, dialect: Dialect) -> list[str]:
-    return [str(column.type.compile(dialect)).partition(" ")[0] for column in table.columns]
-
-
-def _unnested(types: Iterable[str]) -> str:
+def _unnested(table: Table, dialect: Dialect) -> str:
     """Return the query of rows from a list for each column.
 
     In binary: as text a row costs this process five times as much.
     """
-    return f"SELECT * FROM unnest({', '.join(f'%b::{each}[]' for each in types)})"  # noqa: S608 - the types of our columns
+    types = [str(column.type.compile(dialect)).partition(" ")[0] for column in table.columns]
+    lists = ", ".join(f"%b::{type_}[]" for type_ in types)
+    return f"SELECT * FROM unnest({lists})"  # noqa: S608 - only the types of our own columns
 
 
 def _columns_of_entries(entries: Sequence[EntryRow]) -> tuple[Texts, Bigints, Texts]:
     stream_ids, seqs, bodies = zip(*entries, strict=True)
     return Texts(stream_ids), Bigints(seqs), Texts(bodies)
-
-
-def _columns_of(members: Sequence[Row]) -> list[Texts | Bigints | Booleans]:
-    columns = zip(_COLUMNS, zip(*members, strict=True), strict=True)
-    return [array(values) for array, values in columns]
 
 
 def _values(insert_of_one: str) -> str:

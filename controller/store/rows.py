@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 Row = tuple[Any, ...]
 
-_encode = msgspec.json.Encoder(enc_hook=dict).encode  # a mapping that is no dict becomes one
+encode = msgspec.json.Encoder(enc_hook=dict).encode
+"""JSON as it is stored; a mapping that is no dict becomes one."""
+
 _offsets = msgspec.json.Decoder(dict[int, int]).decode
 _times = msgspec.json.Decoder(dict[str, int]).decode
 _names = msgspec.json.Decoder(tuple[str, ...]).decode
@@ -34,7 +36,7 @@ def stream_row(record: StreamRecord) -> Row:
         settings.writer_timeout_ms,
         settings.mark_interval_ms,
         settings.returning_writer,
-        _encode({key: record.declared_at.get(key, 0) for key in settings.keys}).decode(),
+        encode({key: record.declared_at.get(key, 0) for key in settings.keys}).decode(),
         settings.mark_retention_ms,
         settings.max_time_ahead_ms,
         settings.writer_retention_ms,
@@ -52,7 +54,7 @@ def stream_of(row: Sequence[Any]) -> StreamRecord:
 def scale_row(scale: tuple[str, int, ScaleEvent]) -> Row:
     """Return the row of a scale event."""
     stream_id, seq, event = scale
-    return (stream_id, seq, _encode(event.sealed).decode(), _encode(event.created).decode())
+    return (stream_id, seq, encode(event.sealed).decode(), encode(event.created).decode())
 
 
 def scale_of(row: Sequence[Any]) -> ScaleEvent:
@@ -63,7 +65,6 @@ def scale_of(row: Sequence[Any]) -> ScaleEvent:
 
 def member_rows(members: Iterable[tuple[str, MemberRecord]]) -> list[Row]:
     """Return the rows of members; a comprehension, because this is the hot path."""
-    encode = _encode
     return [
         (
             stream_id,
@@ -104,9 +105,9 @@ def mark_row(appended: AppendedMark) -> Row:
         mark.seq,
         mark.lower,
         mark.upper,
-        _encode(mark.cut.offsets).decode(),
+        encode(mark.cut.offsets).decode(),
         mark.written_at,
-        _encode(mark.left_out).decode(),
+        encode(mark.left_out).decode(),
         appended.appended_at,
     )
 
@@ -120,7 +121,7 @@ def mark_of(row: Sequence[Any]) -> AppendedMark:
 
 def reader_row(record: ReaderRecord) -> Row:
     """Return the row of a reader."""
-    position = _encode(record.position).decode()
+    position = encode(record.position).decode()
     return (record.stream_id, record.group, record.reader, record.online, position)
 
 

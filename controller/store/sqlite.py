@@ -44,7 +44,6 @@ PRAGMAS = (
 # a commit of 32 members took a quarter longer, in CPU time as on the disk. A file keeps its own.
 PAGE_BYTES = 1024
 
-
 SAY = "say sqlite:///path/to/file.db or postgresql://user@host:5432/database"
 
 

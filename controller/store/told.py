@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from controller.store.rows import encode
 from noted_time import MemberRecord
 
 if TYPE_CHECKING:
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
 
 _Fields = tuple[str, str, bool, dict[int, int], dict[str, int], dict[str, int], int, int, int]
 
-_encode = msgspec.json.Encoder(enc_hook=dict).encode  # a mapping that is no dict becomes one
 _decode = msgspec.json.Decoder(_Fields).decode
 _parts = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
@@ -34,7 +34,7 @@ class Told(NamedTuple):
     def of(cls, stream_id: str, records: Iterable[MemberRecord]) -> Told:
         """Return the records of a stream as text."""
         listed = list(records)
-        return cls(stream_id, [record.writer for record in listed], _encode(listed)[1:-1])
+        return cls(stream_id, [record.writer for record in listed], encode(listed)[1:-1])
 
     def without(self, gone: AbstractSet[str]) -> Told:
         """Return the records of all others."""

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from controller.store import journal
 from controller.store.migrate import check, check_models, make_where_new, migrate, revision
 from controller.store.open import open_store, open_tokens
 from controller.store.port import Batch, StoreUnavailable
@@ -27,13 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from noted_time import MemberRecord
     from tests.support.postgres import Server
-
-
-def by_name(record: MemberRecord) -> str:
-    """Return what members are ordered by."""
-    return record.writer
 
 
 @pytest.fixture
@@ -42,36 +35,6 @@ def store(url: str) -> Iterator[PostgresStore]:
     with closing(PostgresStore(url)) as made:
         made.take(made.look().free)
         yield made
-
-
-@pytest.mark.parametrize("spare", [0, -(10**7)], ids=["journal", "rows"])
-@pytest.mark.parametrize("count", [10, 2500])
-def test_a_batch_of_any_size_is_given_back(
-    store: PostgresStore, monkeypatch: pytest.MonkeyPatch, count: int, spare: int
-) -> None:
-    """Whatever characters its members have, in an entry of the journal or in their rows."""
-    monkeypatch.setattr(journal, "SPARE_BYTES", spare)
-    monkeypatch.setattr(journal, "SHORT", 0)
-    odd = [member("tab\t"), member("line\nend"), member("back\\slash"), member("\\N"), member("✈")]
-    members = [*odd, *(member(f"writer-{n:05}") for n in range(count - len(odd)))]
-    store.commit(replace(of_one_stream(), members=[("id-1", each) for each in members]))
-    later = [each._replace(state="left", position={9: 1}) for each in members]
-
-    store.commit(Batch({0: 2}, members=[("id-1", each) for each in later], marks=[mark(1)]))
-
-    assert (list(store.members("id-1")), seqs(store)) == (sorted(later, key=by_name), [1])
-
-
-def test_of_many_members_with_one_of_no_stream_none_is_written(store: PostgresStore) -> None:
-    """The batch is a conflict as a whole, and the next one is taken."""
-    store.commit(of_one_stream())
-    members = [("id-1", member(f"writer-{n}")) for n in range(500)]
-    with pytest.raises(Conflict):
-        store.commit(Batch({0: 2}, members=[*members, ("id-9", member())]))
-
-    store.commit(Batch({0: 3}, members=[("id-1", member())]))
-
-    assert (store.clocks()[0], list(store.members("id-1"))) == (3, [member()])
 
 
 def test_a_lost_session_takes_no_batch(store: PostgresStore, server: Server, url: str) -> None:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+BINDING = "http://127.0.0.1:7464"
+"""Where the controller of a page listens."""
 
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CHANGING = {"id", "stream_id", "written_at", "noted_at", "holding_since", "since_ms"}
@@ -19,6 +26,20 @@ def examples(page: str) -> list[tuple[str, str]]:
             command, _, output = example.partition("\n{")
             found.append((command, "{" + output))
     return found
+
+
+def outputs(shown: Sequence[tuple[str, str]], url: str) -> list[str]:
+    """Run the commands in their order, on a controller at `url`; returns what each printed."""
+    return [
+        subprocess.run(
+            ["sh", "-c", command.replace("curl ", "curl -s ").replace(BINDING, url)],
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=True,
+        ).stdout
+        for command, _ in shown
+    ]
 
 
 def steady(output: str) -> Any:  # noqa: ANN401 - any JSON

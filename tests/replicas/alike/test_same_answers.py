@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,7 @@ import httpx
 import pytest
 
 from tests.replicas.served import HTTP, Two, has, lowers, make, note, seconds_until, stream_of
-from tests.support.transcript import examples, steady
+from tests.support.transcript import examples, outputs, steady
 
 if TYPE_CHECKING:
     from tests.support.processes import ServeProcess
@@ -20,8 +19,6 @@ pytestmark = pytest.mark.acceptance
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "api.md"
 
-BINDING = "http://127.0.0.1:7464"
-
 
 @pytest.mark.parametrize("asked", ["owner", "other"])
 def test_every_example_of_the_api_page_runs(two: Two, asked: str) -> None:
@@ -29,16 +26,7 @@ def test_every_example_of_the_api_page_runs(two: Two, asked: str) -> None:
     shown = examples(PAGE.read_text(encoding="utf-8"))
     owner, other = two.by_owner("flights")
     url = owner.url if asked == "owner" else other.url
-    given = [
-        subprocess.run(
-            ["sh", "-c", command.replace("curl ", "curl -s ").replace(BINDING, url)],
-            capture_output=True,
-            text=True,
-            timeout=30,
-            check=True,
-        ).stdout
-        for command, _ in shown
-    ]
+    given = outputs(shown, url)
     HTTP.delete(f"{url}/v1/streams/flights").raise_for_status()
 
     assert [steady(output) for output in given] == [steady(output) for _, output in shown]
