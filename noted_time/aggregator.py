@@ -22,13 +22,13 @@ from typing import TYPE_CHECKING
 
 from noted_time.answer import Accepted, Refused
 from noted_time.census import Census
-from noted_time.cut import join_into
+from noted_time.cut import behind_of, gained_by, join_into
 from noted_time.departures import Departures
 from noted_time.domain import Domain
 from noted_time.errors import InvalidScale, Rejected, UnknownKey
-from noted_time.member import NOTHING, Member, Track, joined
+from noted_time.member import Member, Track
 from noted_time.note import SEGMENTS_PER_POSITION, is_above
-from noted_time.record import record_of
+from noted_time.record import fields_of, record_of
 from noted_time.succession import Succession
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from noted_time.decision import Decision
     from noted_time.mark import Mark
     from noted_time.note import NoteLike, State
-    from noted_time.record import MemberRecord
+    from noted_time.record import Fields, MemberRecord
     from noted_time.settings import StreamSettings
     from noted_time.succession import ScaleEvent
 
@@ -67,14 +67,15 @@ class Aggregator:
         last = last_marks or {}
         declared = declared_at or {}
         self._domains = {
-            key: Domain(key, *last.get(key, (None, declared.get(key, 0)))) for key in settings.keys
+            key: Domain(key, number, *last.get(key, (None, declared.get(key, 0))))
+            for number, key in enumerate(settings.keys)
         }
         self._accepted = {key: _accepted(domain) for key, domain in self._domains.items()}
         self._default_key = settings.key_or_default(None)
 
     # Notes
 
-    def note(  # noqa: C901, PLR0911 - one for each refusal, on the hot path
+    def note(  # noqa: C901, PLR0911, PLR0912 - one for each refusal, on the hot path
         self, note: NoteLike, now: int, largest_time: int | None = None
     ) -> Accepted | Refused:
         """Accept the note, or say what it fell behind; a refused note changes nothing.
@@ -83,19 +84,19 @@ class Aggregator:
         bad clock would make every other writer late. Nor may its `sequence` be below one that was
         accepted of its writer, which went on from there, whatever the note says.
         """
-        key = note.key
+        key, time, sequence = note.key, note.time, note.sequence
         if key is None:
-            key = self.key_of(note) if note.time is None else self._default_key
+            key = self.key_of(note) if time is None else self._default_key
         domain = self._domains.get(key)
         if domain is None:
             return Refused("unknown_key", self.settings.keys)
-        member, sequence = self._members.get(note.writer), note.sequence
+        member = self._members.get(note.writer)
         if sequence is not None and member is not None and sequence < member.sequence:
             return Refused("superseded", member.sequence)
         if largest_time is not None and is_above(note, largest_time):
             return Refused("too_far_ahead", largest_time)
         position = note.position
-        if self.succession:
+        if self.succession.final:  # what is not sealed implies nothing
             beyond = self.succession.beyond_the_end(position)
             if beyond:
                 return Refused("invalid_position", beyond)
@@ -105,15 +106,20 @@ class Aggregator:
             if len(position) > most:
                 return Refused("too_many_segments", most)
             member = self._join(note.writer, now)
-        elif note.time is not None and note.time < member.tracks[key].time:
-            return Refused("invalid_time", member.tracks[key].time)
+        track = member.others[domain.number - 1] if domain.number else member.first
+        if time is not None and time < track.time:
+            return Refused("invalid_time", track.time)
         known = member.position
-        gained, behind = _gained(position, known)
-        if behind:
-            return Refused("invalid_position", behind)
-        if len(known) + len(gained) > most and len(known.keys() | gained.keys()) > most:
+        for segment, offset in position.items():
+            if offset <= known.get(segment, -1):
+                behind = behind_of(position, known)
+                if behind:
+                    return Refused("invalid_position", behind)
+                position = gained_by(position, known)
+                break
+        if len(known) + len(position) > most and len(known.keys() | position.keys()) > most:
             return Refused("too_many_segments", most)
-        self._accept(member, domain, note, gained, now)
+        self._accept(track, note, position, now)
         return self._accepted[key]
 
     def key_of(self, note: NoteLike) -> str:
@@ -128,33 +134,34 @@ class Aggregator:
         self, writer: str, now: int, state: State = "left", *, left_out: bool = False
     ) -> Member:
         member = Member(writer, state, left_out, noted_at=now, since=now)
-        member.tracks = {key: Track(member) for key in self._domains}
+        member.first, *others = [Track(member, domain) for domain in self._domains.values()]
+        member.others = tuple(others)
         self._members[writer] = member
         self.census.enter(member)
         return member
 
-    def _accept(
-        self, member: Member, domain: Domain, note: NoteLike, gained: Mapping[int, int], now: int
-    ) -> None:
-        returns = False
-        if member.left_out or member.state != note.state:
-            returns = self._change_state(member, note.state, now)
+    def _accept(self, track: Track, note: NoteLike, gained: Mapping[int, int], now: int) -> None:
+        member, domain, state = track.member, track.domain, note.state
+        changes, returns = member.left_out or member.state != state, False
+        if changes:
+            returns = self._change_state(member, state, now)
         member.noted_at = now
         if note.sequence is not None:
             member.sequence = note.sequence
         if gained:
             member.position.update(gained)
-            for track in member.tracks.values():
-                track.pending = joined(track.pending, gained) if track.pending else gained
-        track = member.tracks[domain.key]
-        if note.max_time is not None:
-            domain.declare(track, note.max_time)
-        if note.time is not None:
-            domain.note(track, note.time, note.max_time)
+            first = member.first
+            first.domain.cut.add(first.time, gained)
+            for each in member.others:
+                each.domain.cut.add(each.time, gained)
+        domain.note(track, note.time, note.max_time)
         if returns and self.settings.returning_writer == "exclude":
             self._exclude(member)
-        self._place(member, now)
-        if note.state == "left":
+        if changes:
+            self._place(member, now)
+        elif track.role != "ahead":
+            domain.place(track, self.settings.writer_timeout_ms, now)
+        if state == "left":
             self._departures.add(member)
 
     def _change_state(self, member: Member, state: State, now: int) -> bool:
@@ -166,20 +173,20 @@ class Aggregator:
         member.left_out = False
         self.census.enter(member)
         if state != "live":
-            for track in member.tracks.values():
+            for track in member.tracks:
                 track.excluded = False
         return returns
 
     def _exclude(self, member: Member) -> None:
-        for key, track in member.tracks.items():
-            domain = self._domains[key]
+        for track in member.tracks:
+            domain = track.domain
             if domain.last is not None and track.time <= domain.lower:
                 domain.exclude(track)
 
     def _place(self, member: Member, now: int) -> None:
         timeout_ms = self.settings.writer_timeout_ms
-        for key, track in member.tracks.items():
-            self._domains[key].place(track, timeout_ms, now)
+        for track in member.tracks:
+            track.domain.place(track, timeout_ms, now)
 
     # Time
 
@@ -196,8 +203,8 @@ class Aggregator:
             member.left_out = True
             member.since = now
             self.census.enter(member)
-            for key, track in member.tracks.items():
-                self._domains[key].went_on_without(track)
+            for track in member.tracks:
+                track.domain.went_on_without(track)
             self._place(member, now)
             self._departures.add(member)
         return tuple(overdue)
@@ -208,15 +215,11 @@ class Aggregator:
         Never one that a mark has still to name or to cover. Who comes back after it is new.
         """
         horizon = now - self.settings.writer_retention_ms
-        gone = self._departures.due(horizon + 1, self._is_done_with, limit)
+        gone = self._departures.due(horizon + 1, _is_done_with, limit)
         for member in gone:
             self.census.leave(member)
             del self._members[member.writer]
         return tuple(member.writer for member in gone)
-
-    def _is_done_with(self, member: Member) -> bool:
-        domains = self._domains
-        return all(domains[key].is_done_with(track) for key, track in member.tracks.items())
 
     def next_timeout(self) -> int | None:
         """Return a service time before which no writer is left out, `None` if nobody holds."""
@@ -277,9 +280,14 @@ class Aggregator:
         """Return what must outlive the process of `writer`."""
         return record_of(self._members[writer])
 
+    def fields(self, writers: Iterable[str]) -> list[Fields]:
+        """Return the fields of the records of `writers`, to be read before the next note."""
+        members = self._members
+        return [fields_of(members[writer]) for writer in writers]
+
     def holding_since(self, writer: str) -> int | None:
         """Return since when (service clock) `writer` holds any key, `None` if it does not."""
-        tracks = self._members[writer].tracks.values()
+        tracks = self._members[writer].tracks
         return min((track.began for track in tracks if track.role == "holds"), default=None)
 
     def restore(self, records: Iterable[MemberRecord]) -> None:
@@ -295,18 +303,16 @@ class Aggregator:
             member.since = record.since
             member.sequence = record.sequence
             member.position.update(record.position)
-            for key, track in member.tracks.items():
-                self._restore_track(self._domains[key], track, record)
+            for track in member.tracks:
+                self._restore_track(track, record)
             self._place(member, record.since)
             if member.is_gone:
                 self._departures.add(member)
 
-    def _restore_track(self, domain: Domain, track: Track, record: MemberRecord) -> None:
-        track.pending = dict(record.position)
-        if domain.key in record.max_times:
-            domain.declare(track, record.max_times[domain.key])
-        if domain.key in record.times:
-            domain.note(track, record.times[domain.key], None)
+    def _restore_track(self, track: Track, record: MemberRecord) -> None:
+        domain = track.domain
+        domain.cut.add(track.time, record.position)
+        domain.note(track, record.times.get(domain.key), record.max_times.get(domain.key))
         exclude = self.settings.returning_writer == "exclude"
         track.excluded = exclude and track.member.vouches and track.time < domain.lower
         unrecorded = track.time >= domain.lower or record.since > domain.moved_at
@@ -339,10 +345,8 @@ class Aggregator:
         for member in self._members.values():
             if segment in member.position:
                 join_into(member.position, floor)
-            for track in member.tracks.values():
-                track.raise_positions(floor, named)
         for domain in self._domains.values():
-            domain.raise_positions(floor, named)
+            domain.cut.complete(floor, named)
 
     def reconfigure(self, settings: StreamSettings, now: int) -> None:
         """Take changed settings; keys can be added, not taken away (raises `Rejected`)."""
@@ -361,16 +365,17 @@ class Aggregator:
             domain.requeue_timeouts(settings.writer_timeout_ms)
 
     def _declare_key(self, key: str, now: int) -> None:
-        self._domains[key] = Domain(key, moved_at=now)
-        self._accepted[key] = _accepted(self._domains[key])
+        domain = self._domains[key] = Domain(key, len(self._domains), moved_at=now)
+        self._accepted[key] = _accepted(domain)
         for member in self._members.values():
-            track = member.tracks[key] = Track(member)
-            track.pending = dict(member.position)
+            track = Track(member, domain)
+            member.others += (track,)
+            domain.cut.add(track.time, member.position)
 
     def _reconsider(self, member: Member, now: int) -> None:
         exclude = self.settings.returning_writer == "exclude"
-        for key, track in member.tracks.items():
-            domain = self._domains[key]
+        for track in member.tracks:
+            domain = track.domain
             if not exclude and track.excluded:
                 track.excluded = False
                 member.since = now
@@ -385,17 +390,8 @@ class Aggregator:
             raise UnknownKey(key, self._domains) from None
 
 
-def _gained(
-    position: Mapping[int, int], known: Mapping[int, int]
-) -> tuple[dict[int, int], Mapping[int, int]]:
-    """Return what the position gains, and what is known where it falls behind that."""
-    for segment, offset in position.items():
-        if offset <= known.get(segment, -1):
-            break
-    else:
-        return dict(position), NOTHING  # as nearly always
-    gained = {s: offset for s, offset in position.items() if offset > known.get(s, -1)}
-    return gained, {s: known[s] for s, offset in position.items() if offset < known.get(s, 0)}
+def _is_done_with(member: Member) -> bool:
+    return all(track.domain.is_done_with(track) for track in member.tracks)
 
 
 def _accepted(domain: Domain) -> Accepted:

@@ -87,3 +87,21 @@ def join_into(cut: dict[int, int], other: Mapping[int, int]) -> None:
     for segment, offset in other.items():
         if offset > cut.get(segment, -1):
             cut[segment] = offset
+
+
+def gained_by(position: Mapping[int, int], known: Mapping[int, int]) -> dict[int, int]:
+    """Return what `position` says beyond what is known.
+
+    >>> gained_by({0: 9, 1: 5, 2: 0}, known={0: 9, 1: 4})
+    {1: 5, 2: 0}
+    """
+    return {s: offset for s, offset in position.items() if offset > known.get(s, -1)}
+
+
+def behind_of(position: Mapping[int, int], known: Mapping[int, int]) -> dict[int, int]:
+    """Return what is known where `position` falls behind it.
+
+    >>> behind_of({0: 8, 1: 5}, known={0: 9, 1: 4})
+    {0: 9}
+    """
+    return {s: known[s] for s, offset in position.items() if offset < known.get(s, 0)}

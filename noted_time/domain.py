@@ -6,8 +6,7 @@ does, the least time ahead is the next lower, and those at exactly that time hol
 note costs O(log members), and so does a member's share of an advance; nothing scans all members.
 
 Entries may be stale: a member's time only rises, so an entry is at most too low, and is queued
-again when its turn comes. The cut is a running join: each track hands over the deltas of its
-notes when time passes them.
+again when its turn comes. What the cut of the next mark will be is in `running_cut`.
 """
 
 from __future__ import annotations
@@ -15,14 +14,14 @@ from __future__ import annotations
 from heapq import nsmallest
 from typing import TYPE_CHECKING
 
-from noted_time.cut import StreamCut, join_into
 from noted_time.decision import Advance, Decision, Hold, Quiet, Waiting
 from noted_time.mark import Mark
 from noted_time.member import BEFORE_ALL_TIME, Member, Role, Track
+from noted_time.running_cut import RunningCut
 from noted_time.time_queue import TimeQueue
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
 HOLDERS_NAMED = 1000
 """A decision names so many holders; at the first advance of a large stream all of them hold."""
@@ -33,60 +32,58 @@ class Domain:
 
     __slots__ = (
         "_ahead",
-        "_cut",
-        "_fresh",
-        "_fronts",
         "_timeouts",
         "_unrecorded",
+        "cut",
         "highest",
         "holders",
         "key",
         "last",
         "lower",
         "moved_at",
+        "number",
         "upper",
     )
 
-    def __init__(self, key: str, last: Mark | None = None, moved_at: int = 0) -> None:
-        """Begin at the mark `last`, appended (or the key declared) at `moved_at`."""
+    def __init__(self, key: str, number: int, last: Mark | None = None, moved_at: int = 0) -> None:
+        """Begin at the mark `last`, appended (or the key declared) at `moved_at`.
+
+        `number` is the place of the key among those of the stream, and of a member's track of it.
+        """
         self.key = key
+        self.number = number
         self.last = last
         self.lower = last.lower if last else BEFORE_ALL_TIME
         self.moved_at = moved_at
         self.highest = BEFORE_ALL_TIME
         self.upper = last.upper if last else BEFORE_ALL_TIME
         self.holders: dict[str, Track] = {}
-        self._cut: dict[int, int] = dict(last.cut.offsets) if last else {}
+        self.cut = RunningCut(self.lower, last.cut if last else None)
         self._ahead: TimeQueue[Track] = TimeQueue()
-        self._fronts: TimeQueue[Track] = TimeQueue()
         self._timeouts: TimeQueue[Track] = TimeQueue()
         self._unrecorded: TimeQueue[Track] = TimeQueue()
-        self._fresh: list[Track] = []
 
     # What notes do: plain code without small calls, since every note goes through it
 
-    def note(self, track: Track, time: int, max_time: int | None) -> None:
-        """Take in that the member noted `time` (and `max_time`, when declared) at its position.
-
-        A time already noted says nothing new: the first position with it is the tight one. A time
-        up to the last lower can never be the first above a later one, so only its position is kept.
-        """
+    def note(self, track: Track, time: int | None, max_time: int | None) -> None:
+        """Take in the time that the member noted and the largest event time that it wrote."""
+        if max_time is not None:
+            if max_time == time:
+                max_time = time  # one object for both: 100,000 members more are in the cache
+            if track.max_time is None or max_time > track.max_time:
+                track.max_time = max_time
+            if max_time > self.upper:  # noqa: PLR1730 - `max` would cost two calls a note
+                self.upper = max_time
+        if time is None:
+            return
         if time > self.lower:
             track.excluded = False
-            if time > track.time:
-                track.keep(time)
-        if time > track.time:  # noqa: PLR1730 - `max` would cost two calls a note
+        if time > track.time:  # noqa: PLR1730
             track.time = time
         if time > self.highest:  # noqa: PLR1730
             self.highest = time
-        if time > self.upper and max_time is None and track.max_time is None:
+        if time > self.upper and track.max_time is None:
             self.upper = time
-
-    def declare(self, track: Track, max_time: int) -> None:
-        """Take in the largest event time that the member wrote."""
-        if track.max_time is None or max_time > track.max_time:
-            track.max_time = max_time
-        self.upper = max(self.upper, max_time)
 
     def place(self, track: Track, timeout_ms: int, now: int) -> None:
         """Put the track where its member's state and time belong."""
@@ -98,10 +95,6 @@ class Domain:
             role = "ahead" if track.time > self.lower else "holds"
         if role != track.role:
             self._change_role(track, role, timeout_ms, now)
-        waits = track.notes or (role == "rests" and track.pending)
-        if waits and not (track.in_fronts or track.in_fresh):
-            track.in_fresh = True
-            self._fresh.append(track)
 
     def exclude(self, track: Track) -> None:
         """Go on without a member that came back below the last lower."""
@@ -211,12 +204,11 @@ class Domain:
     def move(self, step: Advance, *, now: int, written_at: int, timeout_ms: int) -> Mark:
         """Advance to the step's lower and return the mark; the caller appends it."""
         lower = step.lower
-        self._raise_cut(lower)
         self.last = Mark(
             seq=self.last.seq + 1 if self.last else 1,
             lower=lower,
             upper=self.upper,
-            cut=StreamCut(dict(self._cut)),
+            cut=self.cut.at(lower),
             written_at=written_at,
             left_out=self._record_left_out(lower),
         )
@@ -233,11 +225,6 @@ class Domain:
                     self._queue_again(track)
         return self.last
 
-    def raise_positions(self, floor: dict[int, int], segments: frozenset[int]) -> None:
-        """Complete the predecessors of `segments` in the cut (a scale event came to be known)."""
-        if not segments.isdisjoint(self._cut):
-            join_into(self._cut, floor)
-
     def _waiting(self, track: Track, now: int, timeout_ms: int) -> Waiting:
         return Waiting(
             writer=track.member.writer,
@@ -251,9 +238,14 @@ class Domain:
         while ahead:
             time, tracks = ahead.least, ahead.at_least()
             while tracks:
-                if tracks[-1].role == "ahead" and tracks[-1].time == time:
-                    return time
-                self._queue_again(tracks.pop())
+                track = tracks[-1]
+                if track.role == "ahead":
+                    if track.time == time:
+                        return time
+                    ahead.push(track.time, track)  # `_queue_again` without a call for each
+                else:
+                    track.in_ahead = False
+                del tracks[-1]
             ahead.pop()
         return None
 
@@ -271,24 +263,6 @@ class Domain:
         next_least = self._least_ahead()
         self._ahead.push(least, itself)
         return next_least
-
-    def _raise_cut(self, lower: int) -> None:
-        fresh, self._fresh = self._fresh, []
-        for track in fresh:
-            track.in_fresh = False
-        self._pass(fresh, lower)
-        while self._fronts.due(lower):
-            passed = self._fronts.pop()
-            for track in passed:
-                track.in_fronts = False
-            self._pass(passed, lower)
-
-    def _pass(self, tracks: Iterable[Track], lower: int) -> None:
-        for track in tracks:
-            track.pass_to(lower, self._cut)
-            if track.notes and not track.in_fronts:
-                track.in_fronts = True
-                self._fronts.push(track.notes[0][0], track)
 
     def _record_left_out(self, lower: int) -> tuple[str, ...]:
         names: list[str] = []

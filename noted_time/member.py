@@ -1,24 +1,18 @@
-"""What is remembered of one writer: its membership, its position and its notes per key."""
+"""What is remembered of one writer: its membership, its position and its time per key."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from noted_time.cut import MIN_INT64, join_into
+from noted_time.cut import MIN_INT64
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+    from noted_time.domain import Domain
     from noted_time.note import State
 
 BEFORE_ALL_TIME = MIN_INT64 - 1
 """The time of a member that has not noted a key yet: below every int64."""
-
-NOTES_KEPT = 1024
-
-NOTHING: Mapping[int, int] = {}
-"""What a position gained since a note just kept; deltas are never changed in place."""
 
 Role = Literal["ahead", "holds", "rests"]
 """`ahead` of the last lower; `holds` time back; `rests`: not waited for."""
@@ -30,7 +24,8 @@ class Member:
 
     `noted_at`, its last accepted note, and `since`, the last change of its membership, are on the
     service clock. `sequence` is the largest that it gave a request of which a note was accepted, 0
-    where it gave none.
+    where it gave none. Its tracks are those of the first key and the others: most streams have but
+    one, and among 100,000 members each object more is a wait for memory.
     """
 
     writer: str
@@ -40,8 +35,14 @@ class Member:
     since: int = 0
     sequence: int = 0
     position: dict[int, int] = field(default_factory=dict)
-    tracks: dict[str, Track] = field(default_factory=dict)
+    first: Track = field(init=False)
+    others: tuple[Track, ...] = ()
     is_queued_as_gone: bool = False
+
+    @property
+    def tracks(self) -> tuple[Track, ...]:
+        """What it noted of each key, in the order of the keys."""
+        return (self.first, *self.others)
 
     @property
     def vouches(self) -> bool:
@@ -61,29 +62,20 @@ class Member:
 
 @dataclass(slots=True, eq=False)
 class Track:
-    """One member's notes of one key, as far as they can still shape a cut.
-
-    `notes` are (time, delta) with rising times above the last lower at which they came; a delta is
-    what the position gained since the note before, so the position at a note is the join of
-    all deltas up to it. `pending` is what it gained since the last note. Handing over a delta once
-    costs the segments the writer touched, not all it ever wrote. (A list: a deque takes 700 bytes
-    more for each member, and at most 1024 notes are ever moved up.)
+    """What one member noted of one key.
 
     `began` is the service time at which it last began to hold time back. The flags say which of
     the domain's queues hold an entry for this track, so that each holds at most one.
     """
 
     member: Member
+    domain: Domain
     time: int = BEFORE_ALL_TIME
     max_time: int | None = None
     excluded: bool = False
     began: int = 0
     role: Role = "rests"
-    notes: list[tuple[int, Mapping[int, int]]] = field(default_factory=list)
-    pending: Mapping[int, int] = field(default_factory=dict)
     in_ahead: bool = False
-    in_fronts: bool = False
-    in_fresh: bool = False
     in_timeouts: bool = False
     in_unrecorded: bool = False
 
@@ -94,58 +86,3 @@ class Track:
         whichever is later.
         """
         return max(self.member.noted_at, self.began) + timeout_ms
-
-    def keep(self, time: int) -> None:
-        """Keep a note of `time`, the greatest so far, at the position reached."""
-        self.notes.append((time, self.pending))
-        self.pending = NOTHING
-        if len(self.notes) > NOTES_KEPT:
-            self.thin()
-
-    def thin(self) -> None:
-        """Forget every second note, each handing its delta on to the next.
-
-        Sound: the first note at or above any time is then the same or a later one, whose
-        position is at or above. The last note stays.
-        """
-        notes = self.notes
-        odd_one = notes[-1:] if len(notes) % 2 else []
-        pairs = zip(notes[::2], notes[1::2], strict=False)
-        self.notes = [(time, joined(one, more)) for (_, one), (time, more) in pairs] + odd_one
-
-    def pass_to(self, lower: int, cut: dict[int, int]) -> None:
-        """Raise `cut` to this member's position at its first note with time >= `lower`.
-
-        A resting member without such a note gives its last known position, as if it had noted
-        +infinity there.
-        """
-        passed = 0
-        for time, delta in self.notes:
-            for segment, offset in delta.items():  # `join_into` without a call for each note
-                if offset > cut.get(segment, -1):
-                    cut[segment] = offset
-            if time >= lower:
-                break
-            passed += 1
-        else:
-            if self.role == "rests":
-                join_into(cut, self.pending)
-                self.pending = NOTHING
-        if passed:
-            del self.notes[:passed]
-
-    def raise_positions(self, floor: Mapping[int, int], segments: frozenset[int]) -> None:
-        """Add `floor` wherever a delta names one of `segments` (a scale event came to be known)."""
-
-        def raised(delta: Mapping[int, int]) -> Mapping[int, int]:
-            return delta if segments.isdisjoint(delta) else joined(delta, floor)
-
-        self.notes = [(time, raised(delta)) for time, delta in self.notes]
-        self.pending = raised(self.pending)
-
-
-def joined(one: Mapping[int, int], other: Mapping[int, int]) -> dict[int, int]:
-    """Return the join of two plain positions; neither is changed."""
-    result = dict(one)
-    join_into(result, other)
-    return result

@@ -65,8 +65,8 @@ class Draft:
         if len(writers) < MANY:
             touched.update(writers)
         else:
-            records = map(stream.aggregator.record, writers)
-            self.batch.told.append(Told.of(stream.id, records))
+            fields = stream.aggregator.fields(writers)
+            self.batch.told.append(Told.of(stream.id, fields))
 
     def streams(self) -> list[StreamState]:
         """Return the streams that were touched, whose time may go on."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from itertools import groupby
+from string import ascii_letters, digits
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
@@ -38,7 +39,9 @@ if TYPE_CHECKING:
 
     Results = Sequence[Accepted | Refused]
 
-Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,249}\Z")]
+Name = Annotated[str, Meta(min_length=1, max_length=249)]
+"""Its characters are looked at by `decode`, of all notes at once."""
+
 Int64 = Annotated[int, Meta(ge=MIN_INT64, le=MAX_INT64)]
 Number = Annotated[int, Meta(ge=1, le=MAX_INT64)]
 Offset = Annotated[int, Meta(ge=0, le=MAX_INT64)]
@@ -72,7 +75,8 @@ def _schema() -> dict[str, Any]:
     note = parts["WireNote"]
     note["properties"]["position"]["propertyNames"] = {"pattern": "^(0|[1-9][0-9]{0,17})$"}
     for name in (note["properties"]["writer"], note["properties"]["key"]["anyOf"][0]):
-        name["pattern"] = "^[A-Za-z0-9._-]{1,249}$"
+        name.clear()
+        name.update(type="string", pattern="^[A-Za-z0-9._-]{1,249}$")
     body: dict[str, Any] = parts[schema["$ref"]]
     body["properties"]["notes"]["items"] = note
     return body
@@ -87,6 +91,8 @@ REQUEST_BODY: dict[str, Any] = {
 _decoder = msgspec.json.Decoder(NotesRequest)
 _encoder = msgspec.json.Encoder()
 
+IN_NAMES = f"{ascii_letters}{digits}._-".encode()
+
 Answer = tuple[int, str, bytes]
 """Status, media type and body."""
 
@@ -94,6 +100,19 @@ NOT_MINE: Answer = (MISDIRECTED, "", b"")
 
 FAILURES = (msgspec.DecodeError, UnicodeDecodeError, NotedTimeError, NotHere, StoreUnavailable)
 """What refuses a request as a whole; a body that does not validate is a `DecodeError` too."""
+
+
+def decode(body: bytes) -> list[WireNote]:
+    """Return the notes of a body; raises `msgspec.DecodeError` or `UnicodeDecodeError`.
+
+    A pattern for each name took more than all the rest.
+    """
+    notes = _decoder.decode(body).notes
+    names = [note.writer for note in notes]
+    names += [note.key for note in notes if note.key is not None]
+    if "".join(names).encode("ascii", "replace").translate(None, IN_NAMES):
+        raise msgspec.ValidationError(MUST_BE_A_NAME)
+    return notes
 
 
 async def answer_notes(controller: Controller, call: Call, body: bytes) -> Answer:
@@ -112,7 +131,7 @@ def submit_notes(controller: Controller, call: Call, body: bytes, answer: Answer
 
     Raises some of `FAILURES`, and is told the others.
     """
-    notes = _decoder.decode(body).notes
+    notes = decode(body)
     check_writers(call, notes)
     controller.submit_notes(call.stream, notes, answer)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import ssl
+import sys
 from asyncio import get_running_loop
 from contextlib import suppress
 from dataclasses import dataclass
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 GRACE_S = 10
+
+COMMITS_WAIT_S = 0.001
+"""So long a commit waits for the interpreter's lock; it is much less than a batch is run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +97,7 @@ def serve(controller: Controller, gate: Gate, place: Place, advertise: str | Non
     """
     called = None if advertise is None else to_call(advertise)
     relay = Relay(controller)
-    # What is loaded stays: without this a full collection over 100,000 members stops
-    # everything for 160 ms.
-    gc.freeze()
-    gc.set_threshold(50_000, 50, 50)
+    _tune()
     config = uvicorn.Config(
         create_app(controller, gate, relay),
         host=place.host,
@@ -136,6 +137,17 @@ def to_call(url: str) -> str:
     if not whole or parts.query or parts.fragment or parts.userinfo:
         raise Rejected(f"--advertise {url!r} is not like http://host:port")
     return url.rstrip("/")
+
+
+def _tune() -> None:
+    """Set the interpreter up for one loop that is busy, and a thread that commits."""
+    # What is loaded stays: without this a full collection over 100,000 members stops
+    # everything for 160 ms.
+    gc.freeze()
+    gc.set_threshold(50_000, 50, 50)
+    # A commit asks for the interpreter's lock after each statement. It would get it after 5 ms each
+    # time, so not before the loop has nothing to do, and then the loop would wait for the commit.
+    sys.setswitchinterval(COMMITS_WAIT_S)
 
 
 def _bound(place: Place) -> socket:

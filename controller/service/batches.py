@@ -58,10 +58,12 @@ class Job:
 
         A refusal is its outcome, anything else is a fault of the batch.
         """
+        # once: so a thousand notes, say, are freed while they are in the cache
+        work, self.work = self.work, _done
         if self.answer.cancelled():
             return
         try:
-            self.outcome = self.work(world, draft)
+            self.outcome = work(world, draft)
         except (NotedTimeError, NotHere) as refusal:
             self.outcome = refusal
 
@@ -73,6 +75,10 @@ class Job:
             self.answer.set_exception(self.outcome)
         else:
             self.answer.set_result(self.outcome)
+
+
+def _done(_world: World, _draft: Draft) -> None:
+    """Stand for work that was done."""
 
 
 @dataclass(slots=True)

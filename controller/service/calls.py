@@ -91,28 +91,25 @@ class StoreCalls:
         Each time anew: uvloop forgets who waits at a socket that has an error once it has told him,
         and then there may be words of a dying server to read before the error itself.
         """
+        loop, socket = asyncio.get_running_loop(), sent.fileno()
+        self._sent = self._sent or loop.create_future()
+        loop.add_reader(socket, self._go_on, sent, drafted, socket)
+        if not sent.is_flushed:
+            loop.add_writer(socket, self._go_on, sent, drafted, socket)
+
+    def _go_on(self, sent: Sent, drafted: Drafted, socket: int) -> None:
+        is_done = drafted.attempt(sent.go_on)
         loop = asyncio.get_running_loop()
-        done = self._sent = loop.create_future()
-        socket = sent.fileno()
-
-        def wait() -> None:
-            loop.add_reader(socket, go_on)
-            if not sent.is_flushed:
-                loop.add_writer(socket, go_on)
-
-        def go_on() -> None:
-            is_done = drafted.attempt(sent.go_on)
-            loop.remove_reader(socket)
-            loop.remove_writer(socket)
-            if not is_done and drafted.fault is None:
-                wait()
-                return
-            self._sent = None
+        loop.remove_reader(socket)
+        loop.remove_writer(socket)
+        if not is_done and drafted.fault is None:
+            self._wait_for(sent, drafted)
+            return
+        done, self._sent = self._sent, None
+        if done is not None:
             done.set_result(None)
-            self._end(drafted)
-            self._wake()
-
-        wait()
+        self._end(drafted)
+        self._wake()
 
     def _run(self, call: Callable[..., Any], *arguments: Any) -> asyncio.Future[Any]:  # noqa: ANN401 - as above
         loop = asyncio.get_running_loop()

@@ -3,9 +3,10 @@
 Theory of operation. Callers submit *work*: a function that changes the streams in memory and notes
 in a draft what must be written. One task takes all work that is waiting, runs it in order, lets
 time advance, and commits the draft in one transaction; meanwhile the next batch gathers. Where much
-gathers it is run already, into a draft of its own, so that a large batch costs the longer of the
-two and not their sum. A caller is answered after its commit, so an answer means durable, and there
-is no delay to tune: an idle controller commits at once, a busy one in larger batches.
+gathers it is run already, a portion at a time, into a draft of its own, so that a large batch costs
+the longer of the two and not their sum. A caller is answered after its commit, so an answer means
+durable, and there is no delay to tune: an idle controller commits at once, a busy one in larger
+batches.
 
 Marks are committed in the transaction of the notes they follow from. So every note that was
 acknowledged before a mark is appended is either in that mark's transaction or in an earlier one,
@@ -52,6 +53,9 @@ log = structlog.get_logger()
 
 AHEAD = 256
 """So many notes that wait are run while the last batch is written; fewer wait for its end."""
+
+PORTION = 1000
+"""So many notes are run at a time: then others are heard, and the last batch may be written."""
 
 PATIENCE = Backoff(first_s=0.1, cap_s=4.0)
 """How long the database is left alone after failures in a row; by half, without chance."""
@@ -151,7 +155,7 @@ class Committer:
     async def _run(self) -> None:
         while True:
             await self._work.wait()
-            if self._writing is None:
+            if self._writing is None or self._notes_waiting >= AHEAD:
                 await asyncio.sleep(0)  # let every request that is parsed already join this batch
             self._work.clear()
             if self._writing is not None and self._writing.is_done:
@@ -197,10 +201,12 @@ class Committer:
         runs_ahead = self._notes_waiting >= AHEAD and not self.ownership.is_due(now)
         if self._writing is not None and not runs_ahead:
             return
-        end = next((i + 1 for i, job in enumerate(queue) if job.last), len(queue))
+        end = _portion(queue)
         self._queue = queue[end:]
         self._notes_waiting = sum(job.notes for job in self._queue)
         self._open(now).run(queue[:end], self.world, now)
+        if self._queue:
+            self._work.set()
 
     def _open(self, now: Moment) -> Drafted:
         """Return the batch that is written next."""
@@ -311,6 +317,16 @@ class Committer:
                 self.ready = True
                 self._bell.ring_all()  # whether the failed batch was written is not known
                 return
+
+
+def _portion(queue: list[Job]) -> int:
+    """Return how many of the jobs to run next."""
+    notes = 0
+    for number, job in enumerate(queue, start=1):
+        notes += job.notes
+        if job.last or notes >= PORTION:
+            return number
+    return len(queue)
 
 
 def _answer(jobs: list[Job], outcome: Exception) -> None:

@@ -16,7 +16,7 @@ takeover.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from controller.store.rows import encode
-from controller.store.told import Told, decoded
+from controller.store.told import Told, decoded, in_parts
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -94,7 +94,10 @@ class Outdated(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class _Kept:
-    """An entry that is there: its size and that of each record, of how many it is the last."""
+    """An entry that is there: its size and that of each record.
+
+    It is the last to tell of at most `needed` writers.
+    """
 
     seq: int
     size: int
@@ -106,7 +109,8 @@ class _Kept:
 class _Chain:
     """The entries of one stream in their order, and for each writer the last that tells of it.
 
-    `size` is that of all entries, `needed` of what no later one tells, in characters.
+    `size` is that of all entries, `needed` of what no later one told when that was counted, in
+    characters.
     """
 
     last_seq: int = 0
@@ -116,17 +120,10 @@ class _Chain:
     latest: dict[str, _Kept] = field(default_factory=dict)
 
     def add(self, seq: int, size: int, forgotten: Iterable[str], writers: Collection[str]) -> None:
-        latest = self.latest
         kept = _Kept(seq, size, size // (len(writers) or 1), len(writers))
-        self.needed += kept.each * kept.needed
         for writer in forgotten:
-            self._outdate(latest.pop(writer, None))
-        for writer in writers:
-            before = latest.get(writer)
-            if before is not None:  # `_outdate` without a call for each note
-                before.needed -= 1
-                self.needed -= before.each
-            latest[writer] = kept
+            self.latest.pop(writer, None)
+        self.latest.update(dict.fromkeys(writers, kept))
         self.last_seq = seq
         self.size += size
         self.entries.append(kept)
@@ -137,17 +134,18 @@ class _Chain:
             kept = self.latest.get(writer)
             if kept is not None and kept.seq == seq:
                 del self.latest[writer]
-                self._outdate(kept)
                 yield decoded(record)
 
     def drop(self, last: int) -> None:
         while self.entries and self.entries[0].seq <= last:
             self.size -= self.entries.popleft().size
 
-    def _outdate(self, kept: _Kept | None) -> None:
-        if kept is not None:
-            kept.needed -= 1
-            self.needed -= kept.each
+    def count(self) -> None:
+        """Find out of how many writers each entry is the last to tell; it looks at all of them."""
+        records = Counter(self.latest.values())
+        for kept in self.entries:
+            kept.needed = records[kept]
+        self.needed = sum(kept.each * kept.needed for kept in self.entries)
 
 
 class Journal:
@@ -181,6 +179,7 @@ class Journal:
         chain = _Chain()
         for seq, entry in entries:
             chain.add(seq, entry.size, entry.forgotten, entry.records)
+        chain.count()
         self._chains[stream_id] = chain
         self._count(chain, 1)
 
@@ -198,7 +197,8 @@ class Journal:
             forgotten = [writer for _, writer in group if writer in latest]
             if forgotten:
                 rows.append(self._add(forgotten, Told.of(stream_id, [])))
-        rows += [self._add((), told) for told in (*batch.told, *_told(batch.members))]
+        told = (*in_parts(batch.told, RECORDS_AN_ENTRY), *_told(batch.members))
+        rows += [self._add((), part) for part in told]
         return rows
 
     def _add(self, forgotten: Sequence[str], told: Told) -> Row:
@@ -211,7 +211,7 @@ class Journal:
 
     @property
     def is_overdue(self) -> bool:
-        """Whether entries are to be dropped."""
+        """Whether entries are to be dropped, or what is needed is to be counted anew."""
         may_be = min(MOST_BYTES, SPARE_BYTES + LONG * self._needed)
         return bool(self._long) or self._size > may_be
 
@@ -233,7 +233,13 @@ class Journal:
             yield Outdated(stream_id, going[0].seq, since, going[-1].seq)
 
     def _goals(self) -> dict[str, int]:
-        """Return how long the journals of some streams are to be."""
+        """Return how long the journals of some streams are to be, none where all may stay."""
+        for chain in self._chains.values():
+            self._count(chain, -1)
+            chain.count()
+            self._count(chain, 1)
+        if not self.is_overdue:
+            return {}
         goals = {stream_id: SHORT * chain.needed for stream_id, chain in self._chains.items()}
         if self._size > MOST_BYTES:
             goals = {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain, groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -10,8 +12,10 @@ from controller.store.rows import encode
 from noted_time import MemberRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from collections.abc import Set as AbstractSet
+
+    from noted_time.record import Fields
 
 _Fields = tuple[str, str, bool, dict[int, int], dict[str, int], dict[str, int], int, int, int]
 
@@ -31,10 +35,10 @@ class Told(NamedTuple):
     text: bytes
 
     @classmethod
-    def of(cls, stream_id: str, records: Iterable[MemberRecord]) -> Told:
+    def of(cls, stream_id: str, records: Iterable[Fields]) -> Told:
         """Return the records of a stream as text."""
         listed = list(records)
-        return cls(stream_id, [record.writer for record in listed], encode(listed)[1:-1])
+        return cls(stream_id, [fields[0] for fields in listed], encode(listed)[1:-1])
 
     def without(self, gone: AbstractSet[str]) -> Told:
         """Return the records of all others."""
@@ -50,6 +54,29 @@ class Told(NamedTuple):
         True
         """
         return [decoded(part) for part in _parts(b"[%b]" % self.text)]
+
+
+def in_parts(told: Iterable[Told], records: int) -> Iterator[Told]:
+    """Yield the same in fewer parts, each of one stream and, but for its last, so many records.
+
+    >>> parts = (Told("id-1", [name], name.encode()) for name in "abc")
+    >>> [(part.writers, part.text) for part in in_parts(parts, 2)]
+    [(['a', 'b'], b'a,b'), (['c'], b'c')]
+    """
+    for stream_id, group in groupby(told, key=attrgetter("stream_id")):
+        waiting: list[Told] = []
+        for each in group:
+            waiting.append(each)
+            if sum(len(part.writers) for part in waiting) >= records:
+                yield _joined(stream_id, waiting)
+                waiting = []
+        if waiting:
+            yield _joined(stream_id, waiting)
+
+
+def _joined(stream_id: str, parts: Sequence[Told]) -> Told:
+    writers = list(chain.from_iterable(part.writers for part in parts))
+    return Told(stream_id, writers, b",".join([part.text for part in parts if part.writers]))
 
 
 def decoded(text: bytes | msgspec.Raw) -> MemberRecord:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from controller.service.committer import AHEAD
+from controller.service.committer import AHEAD, PORTION
 from controller.store.port import StoreUnavailable
 from noted_time import Accepted, Note
 from tests.support.controllers import marks_of, serving, tell, until
@@ -59,6 +59,19 @@ async def test_few_notes_wait_for_the_end_of_the_batch_before(store: Watched) ->
         await asyncio.gather(first, second)
 
         assert (early, known(controller)) == (1, 2)
+
+
+async def test_a_commit_does_not_wait_for_more_than_a_portion(store: Watched) -> None:
+    """Of what waits the first thousand notes are written while the others are run."""
+    async with serving(store) as controller:
+        store.watch.open.clear()
+        requests = [[Note(f"w{i}", time) for i in range(PORTION)] for time in (1, 2, 3)]
+        taken = [asyncio.create_task(controller.note("s", notes)) for notes in requests]
+        await until(lambda: store.watch.attempts == 2)
+        store.watch.open.set()
+        await asyncio.gather(*taken)
+
+        assert [batch.records for batch in store.watch.batches[1:]] == [PORTION, 2 * PORTION]
 
 
 async def test_what_was_run_ahead_falls_with_the_batch_before_it(store: Watched) -> None:

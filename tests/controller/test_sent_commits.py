@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 import struct
 from contextlib import closing
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from controller.service.batches import Drafted
 from controller.store.memory import MemoryStore
 from controller.store.port import StoreUnavailable
 from noted_time import Accepted, Note
@@ -144,6 +146,11 @@ async def asked(store: SendingStore, count: int = 1) -> SentBatch:
     return store.sent[-1]
 
 
+def drafts() -> set[int]:
+    """Return which batches are in memory, other tests' too."""
+    return {id(each) for each in gc.get_objects() if isinstance(each, Drafted)}
+
+
 async def test_a_note_is_answered_when_the_answer_of_the_database_is_there() -> None:
     """Not before, however long that takes; meanwhile the loop serves others."""
     store = SendingStore()
@@ -172,6 +179,25 @@ async def test_what_comes_meanwhile_is_in_the_next_batch() -> None:
         await asyncio.gather(*others)
 
         assert (at_once, [len(each.batch.members) for each in store.sent]) == (1, [1, 2])
+
+
+async def test_a_commit_that_is_done_leaves_no_garbage() -> None:
+    """Nothing of it refers to itself: to collect what it held took 8 % of the time under load."""
+    store = SendingStore()
+    async with serving(store, mark_interval_ms=60_000) as controller:
+        gc.collect()
+        before = drafts()
+        gc.disable()
+        try:
+            answer = asyncio.create_task(tell(controller, Note("a", None, {0: 5})))
+            (await asked(store)).answer()
+            await answer
+            await asyncio.sleep(0.05)
+            after = drafts()
+        finally:
+            gc.enable()
+
+        assert after <= before
 
 
 async def test_no_other_call_is_made_until_it_is_done() -> None:

@@ -111,12 +111,14 @@ def test_replaying_any_prefix_changes_nothing(
 def test_thinning_only_loosens(steps: list[tuple[str, int, dict[int, int]]], kept: int) -> None:
     """Of the same notes come the same times, and cuts between the tight ones and the latest."""
     notes = live_notes(steps)
-    tight, thinned = stream_of(*WRITERS), stream_of(*WRITERS)
+    tight = stream_of(*WRITERS)
     latest = StreamCut({})
     wrong = []
+    with mock.patch("noted_time.running_cut.OFFSETS_KEPT", kept):
+        thinned = stream_of(*WRITERS)
     for note in notes:
         tell(tight, note)
-        with mock.patch("noted_time.member.NOTES_KEPT", kept):
+        with mock.patch("noted_time.running_cut.OFFSETS_KEPT", kept):
             tell(thinned, note)
         latest = latest.join(StreamCut(note.position))
         for exact, loose in zip(marks_of(tight), marks_of(thinned), strict=True):

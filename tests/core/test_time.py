@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from noted_time import Hold, Mark, Note, Quiet, StreamCut, Waiting
-from noted_time.member import NOTES_KEPT
 from tests.support.streams import TIMEOUT_MS, lowers, marks_of, stream_of, tell, told
+
+if TYPE_CHECKING:
+    import pytest
 
 
 def cuts(marks: list[Mark]) -> list[StreamCut]:
@@ -175,22 +179,39 @@ def test_each_cut_reaches_the_one_before() -> None:
     assert cuts(first + second) == [StreamCut({0: 100, 1: 7})] * 2
 
 
-def test_thinning_loosens_no_further_than_the_latest_position() -> None:
-    """Beyond 1024 notes every second one is forgotten; the next kept one stands in for it."""
+def test_thinning_loosens_no_further_than_the_next_position(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Beyond what is kept every second one waits for the time before its own."""
+    monkeypatch.setattr("noted_time.running_cut.OFFSETS_KEPT", 8)
     stream = stream_of("UA", "DL")
-    tell(stream, *(Note("UA", time, {0: time}) for time in range(1, NOTES_KEPT + 2)))
+    tell(stream, *(Note("UA", time, {0: time}) for time in range(1, 10)))
 
-    marks = told(stream, Note("DL", 9)) + told(stream, Note("DL", 10))
+    marks = told(stream, Note("DL", 3)) + told(stream, Note("DL", 4))
 
-    assert cuts(marks) == [StreamCut({0: 10}), StreamCut({0: 10})]
+    assert cuts(marks) == [StreamCut({0: 4}), StreamCut({0: 4})]
 
 
-def test_1024_notes_of_a_member_are_kept_as_they_are() -> None:
+def test_as_many_offsets_as_are_kept_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     """The last one before thinning."""
+    monkeypatch.setattr("noted_time.running_cut.OFFSETS_KEPT", 8)
     stream = stream_of("UA", "DL")
-    tell(stream, *(Note("UA", time, {0: time}) for time in range(1, NOTES_KEPT + 1)))
+    tell(stream, *(Note("UA", time, {0: time}) for time in range(1, 9)))
 
-    assert cuts(told(stream, Note("DL", 9))) == [StreamCut({0: 9})]
+    assert cuts(told(stream, Note("DL", 3))) == [StreamCut({0: 3})]
+
+
+def test_thinning_ends_where_segments_leave_nothing_to_join(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is kept then is what there is, and it may double before the next time."""
+    monkeypatch.setattr("noted_time.running_cut.OFFSETS_KEPT", 8)
+    stream = stream_of("UA", "DL")
+    tell(stream, *(Note("UA", time, {time: time}) for time in range(1, 41)))
+
+    (mark,) = told(stream, Note("DL", 40))
+
+    assert mark.cut == StreamCut({time: time for time in range(1, 41)})
 
 
 def test_the_upper_is_the_largest_event_time_declared() -> None:

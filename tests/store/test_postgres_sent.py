@@ -101,13 +101,14 @@ def test_nor_is_anything_while_entries_are_to_be_dropped(
 ) -> None:
     """That takes turns too; afterwards it is sent again."""
     monkeypatch.setattr(journal, "SPARE_BYTES", 0)
-    for time in range(4):
+    store.commit(Batch(members=[("id-1", member("a", 1))]))
+    for time in (2, 3, 4):
         finish(begun(store, Batch(members=[("id-1", member("a", time))])))
-    overdue = store.begin(Batch(members=[("id-1", member("a", 4))]))
-    store.commit(Batch(members=[("id-1", member("a", 5))]))
-    finish(begun(store, Batch(members=[("id-1", member("a", 6))])))
+    overdue = store.begin(Batch(members=[("id-1", member("a", 5))]))
+    store.commit(Batch(members=[("id-1", member("a", 6))]))
+    finish(begun(store, Batch(members=[("id-1", member("a", 7))])))
 
-    assert (overdue, list(store.members("id-1"))) == (None, [member("a", 6)])
+    assert (overdue, list(store.members("id-1"))) == (None, [member("a", 7)])
 
 
 def test_a_batch_beyond_the_sockets_buffers_is_sent_in_parts(store: PostgresStore) -> None:
