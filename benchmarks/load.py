@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 HEADERS_END = b"\r\n\r\n"
 LENGTH = b"content-length: "
 ACCEPTED = b'"accepted"'
+OWNER = b"\r\nnoted-time-owner: http://127.0.0.1:"
 TIMEOUT_S = 60.0
 
 
@@ -134,6 +135,27 @@ class Connection:
         self.socket.close()
 
 
+class Hinted(Connection):
+    """One that has the next requests sent to the server which an answer names, as our client does.
+
+    `peers` has the connections of one writer, by their ports.
+    """
+
+    __slots__ = ("peers",)
+
+    peers: dict[int, Hinted]
+
+    def receive(self) -> bytes | None:
+        """Take what has come, and mind whom it names."""
+        answer = super().receive()
+        if answer is not None:
+            at = answer.find(OWNER, 0, answer.find(HEADERS_END) + 2)
+            if at >= 0:
+                begin = at + len(OWNER)
+                self.then = self.peers[int(answer[begin : answer.find(b"\r", begin)])]
+        return answer
+
+
 def end_of_answer(received: bytes) -> int:
     r"""Return how long the answer is that `received` begins with, more than there is if unknown.
 
@@ -163,6 +185,19 @@ def split(ports: Sequence[int], scripts: Sequence[Sequence[bytes]]) -> list[list
 def alternating(ports: Sequence[int], scripts: Sequence[Sequence[bytes]]) -> list[list[Connection]]:
     """Connect each script to every port; its requests go to one after the other."""
     return [_ring(ports, iter(each)) for each in scripts]
+
+
+def hinted(ports: Sequence[int], scripts: Sequence[Sequence[bytes]]) -> list[list[Connection]]:
+    """Connect each script to one of the ports in turn, and to the others, should it be sent on."""
+    return [_peers(ports, n, iter(each)) for n, each in enumerate(scripts)]
+
+
+def _peers(ports: Sequence[int], first: int, requests: Iterator[bytes]) -> list[Connection]:
+    peers = {port: Hinted(port, requests) for port in ports}
+    for each in peers.values():
+        each.peers = peers
+    turned = [*ports[first % len(ports) :], *ports[: first % len(ports)]]
+    return [peers[port] for port in turned]
 
 
 def _ring(ports: Sequence[int], requests: Iterator[bytes]) -> list[Connection]:

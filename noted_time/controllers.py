@@ -11,13 +11,19 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 
+OWNER = "noted-time-owner"
+"""The header in which a controller says at which URL another one has the stream."""
+
+DOUBTS = 100
+"""So often one that failed is named in vain before it is asked again."""
+
 
 class Controllers:
     """The controllers of one database, each of which answers for every stream.
 
-    A client stays with the one that answered last, and goes round once when that one cannot be
-    reached or cannot answer. Asking another what one may have done already is safe, because the
-    same note, report or question again changes nothing.
+    A client stays with the one that answered last, or with the one which that says to have the
+    stream, and goes round once when it cannot be reached or cannot answer. Asking another what one
+    may have done already is safe, because the same note, report or question again changes nothing.
 
     >>> controllers = Controllers("http://a:7464, http://b:7464/")
     >>> def ask(url: str) -> str:
@@ -35,6 +41,7 @@ class Controllers:
             message = "no URL of a controller: say http://127.0.0.1:7464"
             raise Rejected(message)
         self._at = 0
+        self._doubted: dict[str, int] = {}
 
     @property
     def current(self) -> str:
@@ -53,7 +60,21 @@ class Controllers:
                 self._pass_over(url)
         raise away
 
+    def prefer(self, url: str | None) -> None:
+        """Ask that one from now on, where it is among them and did not fail lately.
+
+        It may be reached by those who name it, and not from here.
+        """
+        if url not in self.urls:
+            return
+        doubts = self._doubted.get(url, 0)
+        if doubts:
+            self._doubted[url] = doubts - 1
+        else:
+            self._at = self.urls.index(url)
+
     def _pass_over(self, url: str) -> None:
         """Go on to the next, unless another thread already did."""
+        self._doubted[url] = DOUBTS
         if url == self.current:
             self._at = (self._at + 1) % len(self.urls)

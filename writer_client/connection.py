@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 
 from noted_time.bearer import authorization
-from noted_time.controllers import Controllers
+from noted_time.controllers import OWNER, Controllers
 from noted_time.errors import SharedName, Unreachable
 from noted_time.problems import error_of
 from noted_time.wire import note_to_wire
@@ -98,6 +98,7 @@ class Connection:
         except httpx.HTTPError as error:
             message = f"no answer from {url}: {str(error) or type(error).__name__}"
             raise Unreachable(message) from error
+        self._controllers.prefer(answer.headers.get(OWNER))
         return self._decoded(answer)
 
     def _decoded(self, answer: httpx.Response) -> dict[str, Any]:

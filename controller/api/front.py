@@ -20,7 +20,7 @@ from controller.store.port import StoreUnavailable
 from noted_time.settings import NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Coroutine, Iterable
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -140,7 +140,8 @@ class Front:
         try:
             if _is_of_notes(scope):
                 shown = next((v for name, v in scope["headers"] if name == b"authorization"), b"")
-                await _send(await self._relay.notes(call, shown, body), send)
+                answer = await self._relay.notes(call, shown, body)
+                await _send(answer, send, self._relay.hint(call.stream))
                 return
             relayed = self._relay.request(call.stream, scope, body)
             passed = await _while_asked_for(receive, relayed)
@@ -278,9 +279,9 @@ async def _hung_up(receive: Receive) -> None:
         pass
 
 
-async def _send(answer: Answer, send: Send) -> None:
+async def _send(answer: Answer, send: Send, more: Iterable[tuple[bytes, bytes]] = ()) -> None:
     status, media_type, body = answer
-    headers = [(b"content-type", media_type.encode())]
+    headers = [(b"content-type", media_type.encode()), *more]
     if status in HEADERS:
         name, value = HEADERS[status]
         headers.append((name.lower().encode(), value.encode()))

@@ -28,9 +28,12 @@ from noted_time.settings import NAME
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Iterable
 
     from controller.api.notes import Results
     from controller.service.controller import Controller
+
+    Pairs = Iterable[tuple[bytes, bytes]]
 
 log = structlog.get_logger()
 
@@ -236,7 +239,7 @@ class NotesProtocol(HttpToolsProtocol):
         if answer.cancelled():
             self.transport.abort()
         else:
-            self._answer(cycle, answer.result())
+            self._answer(cycle, answer.result(), self.relay.hint(cycle.call.stream))
 
     def _head_of_notes(self) -> Head | None:
         url = self.url
@@ -267,13 +270,15 @@ class NotesProtocol(HttpToolsProtocol):
             answer = BROKEN
         self._answer(cycle, answer)
 
-    def _answer(self, cycle: NotesCycle, answer: Answer) -> None:
+    def _answer(self, cycle: NotesCycle, answer: Answer, headers: Pairs = ()) -> None:
         cycle.response_complete = True
         cycle.body = b""
         if cycle.disconnected or self.transport.is_closing():
             return
         status, media_type, body = answer
         head = self.answer_heads.of(self.server_state.default_headers, status, media_type)
+        for header in headers:
+            head += b"%b: %b\r\n" % header
         if cycle.keep_alive:
             self.transport.write(b"%bcontent-length: %d\r\n\r\n%b" % (head, len(body), body))
         else:

@@ -26,6 +26,7 @@ from controller.api.lanes import Lane, Pending
 from controller.api.notes import Answer, answer_notes, refusal
 from controller.api.problems import MISDIRECTED
 from controller.store.port import StoreUnavailable
+from noted_time.controllers import OWNER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -99,6 +100,11 @@ class Relay:
         answer.add_done_callback(lambda _: self._answered(call.stream, len(body)))
         self._pass_on(Pending(call, authorization, body, answer, loop.time() + HOLD_S))
         return answer
+
+    def hint(self, stream: str) -> list[tuple[bytes, bytes]]:
+        """Return the header by which the next notes are sent to who has the stream."""
+        owner = self._controller.elsewhere(stream)
+        return [(OWNER.encode(), owner.encode())] if owner and owner.isascii() else []
 
     async def request(self, stream: str, scope: Scope, body: bytes) -> Passed | None:
         """Pass any other request on; returns `None` where the stream is this controller's by now.

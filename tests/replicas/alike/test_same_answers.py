@@ -94,9 +94,14 @@ CALLS: list[Call] = [
     ("DELETE", "", None),
 ]
 
+OF_THE_REPLICA = {"date", "connection", "server", "noted-time-owner"}
+
 
 def told(replica: ServeProcess, stream: str, calls: list[Call]) -> list[object]:
-    """Make the calls for a stream; returns of each its status, headers and what stays the same."""
+    """Make the calls for a stream; returns of each its status, headers and what stays the same.
+
+    Headers but for those of the moment, and the one that says who has the stream.
+    """
     found: list[object] = []
     with httpx.Client(base_url=replica.url, timeout=20) as client:
         for method, path, body in calls:
@@ -105,7 +110,7 @@ def told(replica: ServeProcess, stream: str, calls: list[Call]) -> list[object]:
             answer = client.request(
                 method, f"/v1/streams/{stream}{path}", content=sent, headers=headers
             )
-            kept = sorted(set(answer.headers) - {"date", "connection", "server"})
+            kept = sorted(set(answer.headers) - OF_THE_REPLICA)
             text = answer.text.replace(stream, "NAME")
             found.append((method, path, answer.status_code, kept, steady(text) if text else ""))
     return found

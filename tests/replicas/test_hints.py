@@ -1,0 +1,122 @@
+"""A replica that relays notes says who has their stream, and a writer goes there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+from noted_time import Note, Unreachable
+from noted_time.controllers import OWNER
+from tests.replicas.played import HERE, OTHER, THERE, Played
+from tests.replicas.served import HTTP
+from writer_client.connection import Connection
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.support.processes import ServeProcess
+
+A, B, ELSEWHERE = "http://a", "http://b", "http://elsewhere"
+
+
+@pytest.mark.acceptance
+def test_the_answer_to_relayed_notes_names_their_owner(
+    a: ServeProcess, b: ServeProcess, name: str
+) -> None:
+    """By the URL at which others call it; the owner itself names nobody."""
+    body: dict[str, Any] = {"notes": [{"writer": "w", "time": 9}]}
+    answers = [HTTP.post(f"{each.url}/v1/streams/{name}/notes", json=body) for each in (a, b)]
+
+    assert [(each.status_code, each.headers.get(OWNER)) for each in answers] == [
+        (200, None),
+        (200, a.url),
+    ]
+
+
+@pytest.mark.anyio
+async def test_so_does_one_that_went_the_long_way_about(this: Played) -> None:
+    """The same holds for a request that the parser of notes does not know."""
+    answers = [await this.note(HERE), await this.note(THERE)]
+
+    assert [each.headers.get(OWNER) for each in answers] == [None, OTHER]
+
+
+class Replicas:
+    """What answers a writer: `a` relays what `owner` has, and `away` cannot be reached."""
+
+    def __init__(self) -> None:
+        self.owner = B
+        self.away: set[str] = set()
+        self.asked: list[str] = []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        """Accept one note."""
+        url = f"http://{request.url.host}"
+        self.asked.append(url)
+        if url in self.away:
+            raise httpx.ConnectError("away", request=request)
+        headers = {} if url == self.owner else {OWNER: self.owner}
+        results = [{"status": "accepted", "lower": 5}]
+        return httpx.Response(200, json={"results": results}, headers=headers)
+
+
+@pytest.fixture
+def replicas() -> Replicas:
+    """Two replicas, the second of which has the stream."""
+    return Replicas()
+
+
+@pytest.fixture
+def post(replicas: Replicas) -> Iterator[Callable[[int], None]]:
+    """Post so many notes, one after the other."""
+    transport = httpx.MockTransport(replicas)
+    connection = Connection(f"{A},{B}", "s", timeout_s=1, transport=transport)
+
+    def posted(times: int) -> None:
+        for _ in range(times):
+            connection.post([Note("UA", 5)])
+
+    yield posted
+    connection.close()
+
+
+def test_a_writer_goes_to_the_owner_of_its_stream(
+    replicas: Replicas, post: Callable[[int], None]
+) -> None:
+    """With the second request, and stays there."""
+    post(3)
+
+    assert replicas.asked == [A, B, B]
+
+
+def test_a_writer_asks_nobody_that_it_was_not_told_of(
+    replicas: Replicas, post: Callable[[int], None]
+) -> None:
+    """An answer cannot send it, and its token, to a stranger."""
+    replicas.owner = ELSEWHERE
+    post(3)
+
+    assert replicas.asked == [A, A, A]
+
+
+def test_a_writer_does_not_go_back_at_once_to_who_failed(
+    replicas: Replicas, post: Callable[[int], None]
+) -> None:
+    """Replicas may reach an owner that the writer does not: it is asked once in a hundred notes."""
+    replicas.away = {B}
+    post(103)
+
+    assert [n for n, url in enumerate(replicas.asked) if url == B] == [1, 103]
+
+
+def test_one_that_nobody_reaches_is_told_as_such(
+    replicas: Replicas, post: Callable[[int], None]
+) -> None:
+    """After both were asked."""
+    replicas.away = {A, B}
+
+    with pytest.raises(Unreachable):
+        post(1)
+    assert replicas.asked == [A, B]
