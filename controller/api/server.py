@@ -6,11 +6,11 @@ import gc
 import ssl
 import sys
 from asyncio import get_running_loop
-from contextlib import suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
-from signal import SIGTERM, signal
+from signal import SIG_DFL, SIG_IGN, SIGINT, SIGTERM, signal
 from socket import AF_INET, AF_INET6, SO_REUSEADDR, SOL_SOCKET, getfqdn, socket
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import httpx
 import structlog
@@ -23,6 +23,7 @@ from noted_time import Rejected
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
+    from collections.abc import Iterator
     from pathlib import Path
     from types import FrameType
 
@@ -82,6 +83,21 @@ class Server(uvicorn.Server):
             for listening in server.sockets:
                 log.info("serving", url=_url(self.config, listening))
 
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Hear who tells it to stop; once it has stopped, the next one makes it no death by signal.
+
+        uvicorn would hand the signal on, and another would meet an interpreter that ends, which
+        answers to none. Only what had to be forced to stop may be ended by one more.
+        """
+        for sig in (SIGTERM, SIGINT):
+            signal(sig, self.handle_exit)
+        try:
+            yield
+        finally:
+            for sig in (SIGTERM, SIGINT):
+                signal(sig, SIG_DFL if self.force_exit else SIG_IGN)
+
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Begin the shutdown on a signal, which may come amid anything."""
         if self._loop is not None:
@@ -115,12 +131,9 @@ def serve(controller: Controller, gate: Gate, place: Place, advertise: str | Non
         timeout_graceful_shutdown=GRACE_S,
         backlog=4096,
     )
-    # uvicorn hands the signal on once it has shut down: to us, so that this was no death by signal.
-    signal(SIGTERM, _leave)
     listening = _bound(place)
     controller.called_at(called or _advertised(config, listening))
-    with suppress(KeyboardInterrupt):
-        Server(config, controller).run([listening])
+    Server(config, controller).run([listening])
 
 
 def to_call(url: str) -> str:
@@ -174,7 +187,3 @@ def _url(config: uvicorn.Config, listening: socket) -> str:
     address, port = listening.getsockname()[:2]
     host = f"[{address}]" if ":" in address else address
     return f"{'https' if config.is_ssl else 'http'}://{host}:{port}"
-
-
-def _leave(_signal: int, _frame: FrameType | None) -> NoReturn:
-    raise SystemExit(0)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sqlite3
+import time
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -83,3 +84,18 @@ def test_ctrl_c_ends_it_quietly(tmp_path: Path) -> None:
 
         events = [line["event"] for line in controller.log()]
     assert (status, events) == (0, ["starting", "started", "serving", "stopped"])
+
+
+@pytest.mark.parametrize("first", [signal.SIGTERM, signal.SIGINT])
+def test_told_often_it_ends_as_if_told_once(tmp_path: Path, first: signal.Signals) -> None:
+    """Also while the interpreter ends, which is no time for a handler of signals."""
+    with ServeProcess(tmp_path).ready() as controller:
+        controller.process.send_signal(first)
+        deadline = time.monotonic() + 20
+        while controller.process.poll() is None and time.monotonic() < deadline:
+            controller.process.send_signal(signal.SIGTERM)
+            time.sleep(0.001)
+
+        events = [line["event"] for line in controller.log()]
+    told = (controller.process.returncode, events)
+    assert told == (0, ["starting", "started", "serving", "stopped"])
