@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 import httpx
@@ -16,6 +17,7 @@ from controller.store.memory import MemoryStore
 
 if TYPE_CHECKING:
     import socket
+    from collections.abc import Iterator
     from types import TracebackType
 
     from controller.service.limits import Limits
@@ -29,7 +31,12 @@ class KeptStore(MemoryStore):
 
 
 class LettingGo(Server):
-    """The controller's own server, which also lets long polls go when it is stopped by a test."""
+    """The controller's own server, as a test stops it: long polls go, and it hears no signal."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave signals to the main thread."""
+        yield
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Answer long polls first."""
