@@ -65,8 +65,7 @@ class Draft:
         if len(writers) < MANY:
             touched.update(writers)
         else:
-            fields = stream.aggregator.fields(writers)
-            self.batch.told.append(Told.of(stream.id, fields))
+            self._tell_at_once(stream, writers)
 
     def streams(self) -> list[StreamState]:
         """Return the streams that were touched, whose time may go on."""
@@ -112,12 +111,14 @@ class Draft:
 
     def finished(self) -> Batch:
         """Return the batch to commit."""
-        self.batch.members = [
-            (stream_id, stream.aggregator.record(writer))
-            for stream_id, (stream, writers) in self._touched.items()
-            for writer in sorted(writers)
-        ]
+        for stream, writers in self._touched.values():
+            names = sorted(writers)
+            for begin in range(0, len(names), MANY):
+                self._tell_at_once(stream, names[begin : begin + MANY])
         return self.batch
+
+    def _tell_at_once(self, stream: StreamState, writers: Iterable[str]) -> None:
+        self.batch.told.append(Told.of(stream.id, stream.aggregator.fields(writers)))
 
     @property
     def is_empty(self) -> bool:

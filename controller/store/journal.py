@@ -170,7 +170,7 @@ class Journal:
     def unknown(self, batch: Batch) -> set[str]:
         """Return the streams that the batch tells of and whose entries are not known."""
         told_of = {told.stream_id for told in batch.told}
-        told_of |= dict(batch.members).keys() | dict(batch.forgotten_members).keys()
+        told_of |= dict(batch.forgotten_members).keys()
         return told_of - self._chains.keys()
 
     def learn(self, stream_id: str, entries: Iterable[tuple[int, Entry]]) -> None:
@@ -197,8 +197,7 @@ class Journal:
             forgotten = [writer for _, writer in group if writer in latest]
             if forgotten:
                 rows.append(self._add(forgotten, Told.of(stream_id, [])))
-        told = (*in_parts(batch.told, RECORDS_AN_ENTRY), *_told(batch.members))
-        rows += [self._add((), part) for part in told]
+        rows += [self._add((), part) for part in in_parts(batch.told, RECORDS_AN_ENTRY)]
         return rows
 
     def _add(self, forgotten: Sequence[str], told: Told) -> Row:
@@ -290,14 +289,6 @@ def overlaid(
 
 def _stream_id(of: tuple[str, object]) -> str:
     return of[0]
-
-
-def _told(members: Iterable[tuple[str, MemberRecord]]) -> Iterator[Told]:
-    """Yield records of members, each stream's apart, in parts that can be dropped one by one."""
-    for stream_id, group in groupby(members, key=_stream_id):
-        records = [record for _, record in group]
-        for begin in range(0, len(records), RECORDS_AN_ENTRY):
-            yield Told.of(stream_id, records[begin : begin + RECORDS_AN_ENTRY])
 
 
 def _oldest(chain: _Chain, goal: int, most: int, settled: int) -> list[_Kept]:

@@ -140,10 +140,9 @@ class MemoryStore(Sole):
     def _take(self, batch: Batch) -> None:
         for stream_id, writer in batch.forgotten_members:
             self._members.get(stream_id, {}).pop(writer, None)
-        told = [(told.stream_id, each) for told in batch.told for each in told.records()]
-        for stream_id, member in (*told, *batch.members):
-            kept = member._replace(position=dict(member.position))
-            self._members.setdefault(stream_id, {})[member.writer] = kept
+        for told in batch.told:
+            members = self._members.setdefault(told.stream_id, {})
+            members.update({member.writer: member for member in told.records()})
         for appended in batch.marks:
             chain = (appended.stream_id, appended.key)
             self._marks.setdefault(chain, {})[appended.mark.seq] = appended
@@ -161,8 +160,7 @@ class MemoryStore(Sole):
 
 
 def _check_streams(batch: Batch, living: AbstractSet[str]) -> None:
-    written = {stream_id for stream_id, _ in batch.members}
-    written.update(told.stream_id for told in batch.told)
+    written = {told.stream_id for told in batch.told}
     written.update(stream_id for stream_id, _, _ in batch.scales)
     written.update(appended.stream_id for appended in batch.marks)
     written.update(reader.stream_id for reader in batch.readers)

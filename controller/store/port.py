@@ -76,12 +76,11 @@ class Batch:
 
     Applied in the order of the fields. `scales` gives each event of a stream its number, which
     only has to rise. `forgotten_members` removes each (stream, writer) that is there, which may
-    come back in the same batch. `told` has records of members in the order in which they changed,
-    `members` each (stream, writer) at most once, as it is after that. `readers` replaces the record
-    of that (stream, group, reader). `forgotten` drops the marks of (stream, key) up to and with
-    that seq, but never the last one, which the next is compared with. `dropped` removes streams
-    with all they have, also what this batch writes to them, and frees their names
-    for streams that it makes. `clocks` has the service clock of buckets, in ms.
+    come back in the same batch. `told` has records of members; the last one of a writer counts.
+    `readers` replaces the record of that (stream, group, reader). `forgotten` drops the marks of
+    (stream, key) up to and with that seq, but never the last one, which the next is compared with.
+    `dropped` removes streams with all they have, also what this batch writes to them, and frees
+    their names for streams that it makes. `clocks` has the service clock of buckets, in ms.
     """
 
     clocks: dict[int, int] = field(default_factory=dict)
@@ -89,7 +88,6 @@ class Batch:
     scales: list[tuple[str, int, ScaleEvent]] = field(default_factory=list)
     forgotten_members: list[tuple[str, str]] = field(default_factory=list)
     told: list[Told] = field(default_factory=list)
-    members: list[tuple[str, MemberRecord]] = field(default_factory=list)
     marks: list[AppendedMark] = field(default_factory=list)
     readers: list[ReaderRecord] = field(default_factory=list)
     forgotten: list[tuple[str, str, int]] = field(default_factory=list)
@@ -98,12 +96,12 @@ class Batch:
     @property
     def is_of_members(self) -> bool:
         """Whether it writes records of members and nothing else, as most batches do."""
-        return self == Batch(told=self.told, members=self.members)
+        return self == Batch(told=self.told)
 
     @property
     def records(self) -> int:
         """How many records of members it writes."""
-        return len(self.members) + sum(len(told.writers) for told in self.told)
+        return sum(len(told.writers) for told in self.told)
 
 
 @dataclass(frozen=True, slots=True)

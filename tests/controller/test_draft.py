@@ -17,10 +17,7 @@ def drafted(writers: int) -> tuple[Draft, StreamState]:
 
 def told(draft: Draft) -> set[str]:
     """Return whose records are written."""
-    batch = draft.finished()
-    return {each.writer for one in batch.told for each in one.records()} | {
-        each.writer for _, each in batch.members
-    }
+    return {each.writer for one in draft.finished().told for each in one.records()}
 
 
 def test_a_large_request_has_its_records_made_at_once() -> None:

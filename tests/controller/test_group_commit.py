@@ -43,7 +43,7 @@ async def test_what_arrives_during_a_commit_shares_the_next(store: Watched) -> N
         store.watch.open.set()
         await asyncio.gather(first, *rest)
 
-        assert [len(batch.members) for batch in store.watch.batches[1:]] == [1, 50]
+        assert [batch.records for batch in store.watch.batches[1:]] == [1, 50]
 
 
 async def test_notes_of_one_batch_are_judged_in_the_order_they_came(store: Watched) -> None:
@@ -65,7 +65,8 @@ async def test_a_writer_that_notes_often_is_written_once(store: Watched) -> None
     async with serving(store) as controller:
         await asyncio.gather(*(tell(controller, Note("a", time, {0: time})) for time in range(10)))
 
-        written = [(record.writer, record.times) for _, record in store.watch.batches[-1].members]
+        (told,) = store.watch.batches[-1].told
+        written = [(record.writer, record.times) for record in told.records()]
         assert written == [("a", {"default": 9})]
 
 
@@ -94,7 +95,7 @@ async def test_a_mark_is_in_the_transaction_of_the_notes_it_follows_from(store: 
         await tell(controller, Note("a", 5, {0: 7}))
 
         batch = store.watch.batches[-1]
-        assert (len(batch.members), [m.mark for m in batch.marks]) == (1, marks_of(controller))
+        assert (batch.records, [m.mark for m in batch.marks]) == (1, marks_of(controller))
 
 
 async def test_a_note_answered_before_a_mark_is_taken_into_account_by_it(store: Watched) -> None:

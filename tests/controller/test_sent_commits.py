@@ -178,7 +178,7 @@ async def test_what_comes_meanwhile_is_in_the_next_batch() -> None:
         (await asked(store, 2)).answer()
         await asyncio.gather(*others)
 
-        assert (at_once, [len(each.batch.members) for each in store.sent]) == (1, [1, 2])
+        assert (at_once, [each.batch.records for each in store.sent]) == (1, [1, 2])
 
 
 async def test_a_commit_that_is_done_leaves_no_garbage() -> None:

@@ -16,7 +16,7 @@ from controller.store.port import AppendedMark, Batch, ReaderRecord, StreamRecor
 from controller.store.told import Told
 from noted_time import Conflict, Mark, MemberRecord, ScaleEvent, StreamCut, StreamSettings
 from noted_time.cut import MAX_INT64, MIN_INT64
-from tests.support.stored import Kept, kept
+from tests.support.stored import Kept, kept, told
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,21 +65,13 @@ appended = st.builds(AppendedMark, ids, keys, marks, natural)
 readers = st.builds(ReaderRecord, ids, names, names, st.booleans(), positions)
 
 
-def unique_members(listed: list[tuple[str, MemberRecord]]) -> list[tuple[str, MemberRecord]]:
-    """Keep the last of each (stream, writer), as the hot path does."""
-    last = {(stream_id, member.writer): member for stream_id, member in listed}
-    return [(stream_id, member) for (stream_id, _), member in last.items()]
-
-
-told = st.builds(Told.of, ids, st.lists(members, max_size=3))
 batches = st.builds(
     Batch,
     natural.map(lambda ms: {0: ms}),
     streams=st.lists(st.builds(StreamRecord, ids, names, stream_settings), max_size=2),
     scales=st.lists(st.tuples(ids, st.integers(1, 4), scale_events), max_size=1),
     forgotten_members=st.lists(st.tuples(ids, names), max_size=2),
-    told=st.lists(told, max_size=2),
-    members=st.lists(st.tuples(ids, members), max_size=4).map(unique_members),
+    told=st.lists(st.builds(Told.of, ids, st.lists(members, max_size=3)), max_size=3),
     marks=st.lists(appended, max_size=2),
     readers=st.lists(readers, max_size=2),
     forgotten=st.lists(st.tuples(ids, keys, st.integers(0, 4)), max_size=1),
@@ -146,7 +138,7 @@ def test_load_gives_back_exactly_what_was_committed(
         {0: 1},
         streams=[record],
         scales=[(record.id, seq, scale) for seq, scale in enumerate(written.scales)],
-        members=[(record.id, member) for member in reversed(written.members)],
+        told=told(*reversed(written.members)),
         marks=[mark for chain in written.marks.values() for mark in chain],
         readers=written.readers[::-1],
     )

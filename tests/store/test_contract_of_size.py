@@ -11,7 +11,7 @@ from controller.store import journal
 from controller.store.port import Batch
 from noted_time import Conflict
 from noted_time.cut import MAX_INT64, MIN_INT64
-from tests.support.stored import mark, member, of_one_stream, seqs
+from tests.support.stored import mark, member, of_one_stream, seqs, told
 
 if TYPE_CHECKING:
     from controller.store.port import Store
@@ -32,11 +32,11 @@ def test_a_batch_of_any_size_is_given_back(
     odd.append(member("ends")._replace(left_out=True, position=ends[0], times=ends[1]))
     odd.append(member("late")._replace(noted_at=MAX_INT64, since=0, max_times=ends[1]))
     members = [*odd, *(member(f"writer-{n:05}") for n in range(count - len(odd)))]
-    store.commit(replace(of_one_stream(), members=[("id-1", each) for each in members]))
+    store.commit(replace(of_one_stream(), told=told(*members)))
     first = list(store.members("id-1"))
     later = [each._replace(state="left", position={9: 1}) for each in members]
 
-    store.commit(Batch({0: 2}, members=[("id-1", each) for each in later], marks=[mark(1)]))
+    store.commit(Batch({0: 2}, told=told(*later), marks=[mark(1)]))
 
     assert first == sorted(members, key=lambda each: each.writer)
     by_name = sorted(later, key=lambda each: each.writer)
@@ -46,10 +46,10 @@ def test_a_batch_of_any_size_is_given_back(
 def test_of_many_members_with_one_of_no_stream_none_is_written(store: Store) -> None:
     """The batch is a conflict as a whole, and the next one is taken."""
     store.commit(of_one_stream())
-    members = [("id-1", member(f"writer-{n}")) for n in range(500)]
+    members = told(*(member(f"writer-{n}") for n in range(500)))
     with pytest.raises(Conflict):
-        store.commit(Batch({0: 2}, members=[*members, ("id-9", member())]))
+        store.commit(Batch({0: 2}, told=[*members, *told(member(), of="id-9")]))
 
-    store.commit(Batch({0: 3}, members=[("id-1", member())]))
+    store.commit(Batch({0: 3}, told=told(member())))
 
     assert (store.clocks()[0], list(store.members("id-1"))) == (3, [member()])

@@ -13,7 +13,7 @@ from controller.store import journal
 from controller.store.journal import Entry, Journal, overlaid
 from controller.store.port import Batch
 from controller.store.told import Told
-from tests.support.stored import member
+from tests.support.stored import member, told
 
 if TYPE_CHECKING:
     from noted_time import MemberRecord
@@ -23,18 +23,11 @@ SETTINGS = settings(max_examples=300, deadline=None)
 
 writers = st.sampled_from("abcdefgh")
 streams = st.sampled_from(STREAMS)
-told = st.builds(
-    lambda stream, drawn: Told.of(stream, [member(writer, n) for writer, n in drawn]),
-    streams,
-    st.lists(st.tuples(writers, st.integers(0, 9)), max_size=4),
-)
+records = st.builds(member, writers, st.integers(0, 9))
 batches = st.builds(
     Batch,
     forgotten_members=st.lists(st.tuples(streams, writers), max_size=2),
-    told=st.lists(told, max_size=2),
-    members=st.dictionaries(st.tuples(streams, writers), st.integers(0, 9), max_size=5).map(
-        lambda drawn: [(stream, member(writer, n)) for (stream, writer), n in drawn.items()]
-    ),
+    told=st.lists(st.builds(Told.of, streams, st.lists(records, max_size=4)), max_size=3),
 )
 
 
@@ -109,15 +102,15 @@ def test_members_are_what_was_said_of_them_last(history: list[tuple[Batch, bool]
         kept.commit(batch)
         for gone in batch.forgotten_members:
             model.pop(gone, None)
-        said = [(told.stream_id, each) for told in batch.told for each in told.records()]
-        model |= {(stream, each.writer): each for stream, each in (*said, *batch.members)}
+        for part in batch.told:
+            model |= {(part.stream_id, each.writer): each for each in part.records()}
         if is_taken_over:
             kept.relearn()
     event(f"settled: {kept.settled > 0}")
 
     for stream in STREAMS:
-        told = [record for (name, _), record in sorted(model.items()) if name == stream]
-        assert kept.members(stream) == told
+        said_last = [record for (name, _), record in sorted(model.items()) if name == stream]
+        assert kept.members(stream) == said_last
 
 
 @pytest.mark.usefixtures("bounds")
@@ -143,7 +136,7 @@ def test_writers_that_note_at_one_pace_are_never_settled(monkeypatch: pytest.Mon
     kept, names = Kept(), "abcdefghij"
     for time in range(50):
         for name in names:
-            kept.commit(Batch(members=[("s", member(name, time))]))
+            kept.commit(Batch(told=told(member(name, time), of="s")))
 
     assert (kept.settled, len(kept.entries) <= 3 * len(names) + 4) == (0, True)
     assert kept.members("s") == [member(name, 49) for name in names]
@@ -154,10 +147,11 @@ def test_who_fell_silent_is_settled_once(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(journal, "SPARE_BYTES", 500)
     silent = [member(f"w{n:04}") for n in range(2500)]
     kept = Kept()
-    kept.commit(Batch(members=[("s", each) for each in silent]))
+    parts = [silent[begin : begin + 100] for begin in range(0, len(silent), 100)]
+    kept.commit(Batch(told=[Told.of("s", part) for part in parts]))
     most, before = 0, 0
     for time in range(8000):
-        kept.commit(Batch(members=[("s", member("z", time))]))
+        kept.commit(Batch(told=told(member("z", time), of="s")))
         most, before = max(most, kept.settled - before), kept.settled
 
     assert (kept.settled, most) == (2500, 1000)
@@ -170,8 +164,8 @@ def test_no_journal_grows_beyond_what_is_read_in_time(monkeypatch: pytest.Monkey
     kept, names, most = Kept(), [f"w{n:03}" for n in range(1000)], 0
     for time in range(3):
         for begin in range(0, len(names), 10):
-            records = [("s", member(name, time)) for name in names[begin : begin + 10]]
-            kept.commit(Batch(members=records))
+            ten = [member(name, time) for name in names[begin : begin + 10]]
+            kept.commit(Batch(told=told(*ten, of="s")))
             most = max(most, sum(map(len, kept.entries.values())))
 
     assert (1000 < kept.settled < 3000, most < 55_000) == (True, True)
@@ -181,14 +175,14 @@ def test_no_journal_grows_beyond_what_is_read_in_time(monkeypatch: pytest.Monkey
 def test_a_dropped_stream_is_not_counted_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is known of it; another's only record is as long as it may be, to the byte."""
     known = Kept().journal
-    known.append(Batch(members=[("t", member(name)) for name in "abc"]))
+    known.append(Batch(told=told(*map(member, "abc"), of="t")))
     for _ in range(2):
         known.forget("t")
-    (row,) = known.append(Batch(members=[("s", member("a"))]))
+    (row,) = known.append(Batch(told=told(member("a"), of="s")))
     monkeypatch.setattr(journal, "SPARE_BYTES", -2 * len(row[2]))
     outdated = list(known.outdated())
     as_it_was = known.is_overdue
     monkeypatch.setattr(journal, "SPARE_BYTES", -2 * len(row[2]) - 1)
 
     assert (outdated, as_it_was, known.is_overdue) == ([], False, True)
-    assert known.unknown(Batch(members=[("t", member()), ("s", member())])) == {"t"}
+    assert known.unknown(Batch(told=[*told(member(), of="t"), *told(member(), of="s")])) == {"t"}

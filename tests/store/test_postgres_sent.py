@@ -16,7 +16,7 @@ from controller.store.port import Batch, StoreUnavailable
 from controller.store.postgres import PostgresStore
 from noted_time import Conflict
 from noted_time.note import SEGMENTS_PER_POSITION
-from tests.support.stored import mark, member, of_one_stream
+from tests.support.stored import mark, member, of_one_stream, told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,9 +57,9 @@ def finish(sent: Sent) -> None:
 
 def test_what_was_sent_is_stored_when_it_is_done(store: PostgresStore) -> None:
     """As by `commit`: new members are added, known ones replaced."""
-    store.commit(Batch(members=[("id-1", member("a", 1))]))
+    store.commit(Batch(told=told(member("a", 1))))
 
-    finish(begun(store, Batch(members=[("id-1", member("b", 2)), ("id-1", member("a", 3))])))
+    finish(begun(store, Batch(told=told(member("b", 2), member("a", 3)))))
 
     assert list(store.members("id-1")) == [member("a", 3), member("b", 2)]
 
@@ -67,8 +67,8 @@ def test_what_was_sent_is_stored_when_it_is_done(store: PostgresStore) -> None:
 @pytest.mark.parametrize(
     "batch",
     [
-        Batch(members=[("id-1", member())], marks=[mark(1)]),
-        Batch(members=[("id-1", member())], clocks={0: 1}),
+        Batch(told=told(member()), marks=[mark(1)]),
+        Batch(told=told(member()), clocks={0: 1}),
     ],
     ids=["a mark", "a clock"],
 )
@@ -77,20 +77,20 @@ def test_what_takes_turns_with_the_server_is_not_sent(store: PostgresStore, batc
     assert store.begin(batch) is None
     store.commit(batch)
 
-    assert len(list(store.members("id-1"))) == len(batch.members)
+    assert len(list(store.members("id-1"))) == batch.records
 
 
 def test_nor_is_what_tells_of_a_stream_whose_journal_is_not_known(
     store: PostgresStore, url: str
 ) -> None:
     """That takes turns; afterwards it is sent."""
-    store.commit(Batch(members=[("id-1", member())]))
+    store.commit(Batch(told=told(member())))
     store.give(range(64))
     with closing(PostgresStore(url)) as other:
         other.take(other.look().free)
-        unknown = other.begin(Batch(members=[("id-1", member())]))
-        other.commit(Batch(members=[("id-1", member("b"))]))
-        finish(begun(other, Batch(members=[("id-1", member("c"))])))
+        unknown = other.begin(Batch(told=told(member())))
+        other.commit(Batch(told=told(member("b"))))
+        finish(begun(other, Batch(told=told(member("c")))))
 
         assert unknown is None
         assert [each.writer for each in other.members("id-1")] == ["UA", "b", "c"]
@@ -101,12 +101,12 @@ def test_nor_is_anything_while_entries_are_to_be_dropped(
 ) -> None:
     """That takes turns too; afterwards it is sent again."""
     monkeypatch.setattr(journal, "SPARE_BYTES", 0)
-    store.commit(Batch(members=[("id-1", member("a", 1))]))
+    store.commit(Batch(told=told(member("a", 1))))
     for time in (2, 3, 4):
-        finish(begun(store, Batch(members=[("id-1", member("a", time))])))
-    overdue = store.begin(Batch(members=[("id-1", member("a", 5))]))
-    store.commit(Batch(members=[("id-1", member("a", 6))]))
-    finish(begun(store, Batch(members=[("id-1", member("a", 7))])))
+        finish(begun(store, Batch(told=told(member("a", time)))))
+    overdue = store.begin(Batch(told=told(member("a", 5))))
+    store.commit(Batch(told=told(member("a", 6))))
+    finish(begun(store, Batch(told=told(member("a", 7)))))
 
     assert (overdue, list(store.members("id-1"))) == (None, [member("a", 7)])
 
@@ -118,7 +118,7 @@ def test_a_batch_beyond_the_sockets_buffers_is_sent_in_parts(store: PostgresStor
     own = store._session.session().info.backend_pid
     os.kill(own, signal.SIGSTOP)
     try:
-        sent = begun(store, Batch(members=[("id-1", each) for each in members]))
+        sent = begun(store, Batch(told=told(*members)))
         was_flushed = sent.is_flushed
     finally:
         os.kill(own, signal.SIGCONT)
@@ -133,10 +133,10 @@ def test_a_batch_that_contradicts_what_is_stored_is_undone_as_a_whole(store: Pos
     """A conflict as by `commit`, and the session goes on."""
     list(store.members("id-9"))
     with pytest.raises(Conflict):
-        finish(begun(store, Batch(members=[("id-1", member()), ("id-9", member())])))
-    store.commit(Batch(members=[("id-1", member("a"))]))
+        finish(begun(store, Batch(told=[*told(member()), *told(member(), of="id-9")])))
+    store.commit(Batch(told=told(member("a"))))
 
-    finish(begun(store, Batch(members=[("id-1", member("b"))])))
+    finish(begun(store, Batch(told=told(member("b")))))
 
     assert list(store.members("id-1")) == [member("a"), member("b")]
 
@@ -145,17 +145,17 @@ def test_a_session_that_ends_meanwhile_takes_nothing(
     store: PostgresStore, server: Server, url: str
 ) -> None:
     """The commit waits for a table that another holds; its session is ended."""
-    finish(begun(store, Batch(members=[("id-1", member("a", 1))])))
+    finish(begun(store, Batch(told=told(member("a", 1)))))
     own = store._session.session().info.backend_pid
     with closing(server.session(url)) as other, other.transaction():
         other.execute("LOCK TABLE journal IN SHARE MODE")
-        sent = begun(store, Batch(members=[("id-1", member("a", 2))]))
+        sent = begun(store, Batch(told=told(member("a", 2))))
         server.execute(f"SELECT pg_terminate_backend({own})")
         with pytest.raises(StoreUnavailable):
             finish(sent)
 
     with pytest.raises(StoreUnavailable, match="read again"):
-        store.commit(Batch(members=[("id-1", member("a", 3))]))
+        store.commit(Batch(told=told(member("a", 3))))
     store.look()
     assert list(store.members("id-1")) == [member("a", 1)]
 
@@ -166,10 +166,10 @@ def test_after_a_lost_session_the_next_one_sends_too(
     """What was prepared in the session that is gone is prepared anew."""
     server.cut(url)
     with pytest.raises(StoreUnavailable):
-        finish(begun(store, Batch(members=[("id-1", member())])))
+        finish(begun(store, Batch(told=told(member()))))
     store.look()
     list(store.members("id-1"))
 
-    finish(begun(store, Batch(members=[("id-1", member())])))
+    finish(begun(store, Batch(told=told(member()))))
 
     assert list(store.members("id-1")) == [member()]

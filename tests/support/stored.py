@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from controller.store.port import AppendedMark, Batch, StreamRecord
+from controller.store.told import Told
 from noted_time import Mark, MemberRecord, StreamCut, StreamSettings
 
 if TYPE_CHECKING:
@@ -40,6 +41,11 @@ def member(writer: str = "UA", time: int = 5) -> MemberRecord:
         since=100,
         sequence=1000 + time,
     )
+
+
+def told(*members: MemberRecord, of: str = "id-1") -> list[Told]:
+    """Return what a batch tells of members of a stream."""
+    return [Told.of(of, members)]
 
 
 def mark(seq: int, stream_id: str = "id-1", key: str = "default") -> AppendedMark:
