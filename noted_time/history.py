@@ -2,8 +2,8 @@
 
 The history *is* one monotone relation, time → cut (Materialize calls the like reclocking), so every
 question is a binary search. Columns of flat int64 arrays, one a segment: a search of a column takes
-a fraction of a microsecond, and each column narrows what the next must search. A row-wise search
-took four times as long.
+a fraction of a microsecond, and each column narrows what the next must search, so that of many
+segments only the few that differ most are searched at all.
 """
 
 from __future__ import annotations
@@ -18,10 +18,6 @@ from noted_time.mark import Mark, TimeWindow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-
-
-NEAR = 32
-"""So far apart are the segments of a usual position; a short search stays in the cache."""
 
 
 class MarkHistory:
@@ -104,13 +100,12 @@ class MarkHistory:
         whose cut reaches the position and differs from it.
         """
         count = self._count
-        reached = self._reached(position, count)
-        bound = self._first_reaching(position, reached, count)
+        last, beyond = self._around(position, count)
         lower = lower_seq = upper = upper_seq = None
-        if reached:
-            lower, lower_seq = self._lowers[reached - 1], self._first_seq + reached - 1
-        if bound < count:
-            upper, upper_seq = self._uppers[bound], self._first_seq + bound
+        if last >= 0:
+            lower, lower_seq = self._lowers[last], self._first_seq + last
+        if beyond < count:
+            upper, upper_seq = self._uppers[beyond], self._first_seq + beyond
         return TimeWindow(lower, upper, lower_seq, upper_seq)
 
     def complete_to(self, time: int) -> Mark:
@@ -152,33 +147,31 @@ class MarkHistory:
         self._count -= drop
         self._left_out = {s: names for s, names in self._left_out.items() if s >= self._first_seq}
 
-    def _reached(self, position: Mapping[int, int], count: int) -> int:
-        """Count the marks whose cut the position reaches."""
-        high = count
-        for segment, column in self._columns.items():
-            offset = position.get(segment, 0)
-            if high and column[high - 1] > offset:
-                near = high - NEAR
-                if near < 0 or column[near] > offset:
-                    high = bisect_right(column, offset, 0, max(near, 0) or high)
-                else:
-                    high = bisect_right(column, offset, near, high)
-        return high
+    def _around(self, position: Mapping[int, int], count: int) -> tuple[int, int]:
+        """Return the index of the last mark that the position reaches, and of the first beyond it.
 
-    def _first_reaching(self, position: Mapping[int, int], low: int, count: int) -> int:
-        """Return the index from `low` on of the first mark whose cut reaches the position."""
+        In one pass: a segment in which the position is behind the one lowers that, and one in which
+        it is ahead of the other raises that; few segments do either.
+        """
+        last, beyond = count - 1, 0
+        columns = self._columns
+        unknown = 0
         for segment, offset in position.items():
-            column = self._columns.get(segment)
+            column = columns.get(segment)
             if column is None:
+                unknown += 1
                 if offset:
-                    return count
-            elif low < count and column[low] < offset:
-                near = low + NEAR
-                if near < count and column[near] < offset:
-                    low = bisect_left(column, offset, near, count)
-                else:
-                    low = bisect_left(column, offset, low, min(near, count))
-        return low
+                    beyond = count
+            elif last >= 0 and column[last] > offset:
+                last = bisect_right(column, offset, 0, last) - 1
+                if beyond <= last:
+                    beyond = bisect_left(column, offset, beyond, last + 1)
+            elif beyond < count and column[beyond] < offset:
+                beyond = bisect_left(column, offset, beyond, count)
+        if len(position) - unknown < len(columns):
+            for segment in columns.keys() - position.keys():
+                last = bisect_right(columns[segment], 0, 0, last + 1) - 1
+        return last, max(last + 1, beyond)
 
     def _mark(self, index: int) -> Mark:
         seq = self._first_seq + index
