@@ -35,8 +35,8 @@ PAGE = 1000
 class ReaderClient:
     """Follows the marks of a stream and turns positions into time windows.
 
-    One daemon thread a key follows by long poll, so `get_time_window` asks nobody: it is two binary
-    searches, of a few microseconds. A controller that is away is tried again with backoff, and the
+    One daemon thread a key follows by long poll, so `get_time_window` asks nobody: it is a search
+    that takes microseconds. A controller that is away is tried again with backoff, and the
     last known history goes on answering meanwhile: a window may be behind, never wrong. A stream
     that was made again under its name is noticed by its id; its windows begin anew.
 
