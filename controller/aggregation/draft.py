@@ -110,7 +110,7 @@ class Draft:
         batch.dropped.append(stream.id)
 
     def finished(self) -> Batch:
-        """Return the batch to commit."""
+        """Return the batch to commit; the draft is done with then."""
         for stream, writers in self._touched.values():
             names = sorted(writers)
             for begin in range(0, len(names), MANY):
