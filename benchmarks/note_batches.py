@@ -23,7 +23,7 @@ CONNECTIONS = 8
 WRITERS = 100_000
 NOTES = 1000
 TRANSACTIONS = (1000, 5000, 20_000)
-RATE = Target("ratio", "at least", 0.6)
+RATE = Target("ratio", "at least", 0.2)
 
 UPSERT = """
 INSERT INTO member

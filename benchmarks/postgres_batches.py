@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from psycopg.sql import SQL, Identifier
 
-from benchmarks.figures import Figure, Run, Samples
+from benchmarks.figures import Figure, Run, Samples, Target
 from benchmarks.load import drive
-from benchmarks.note_batches import CONNECTIONS, NOTES, RATE, STREAM, WRITERS
+from benchmarks.note_batches import CONNECTIONS, NOTES, STREAM, WRITERS
 from benchmarks.postgres_server import postgres
 from benchmarks.processes import controller
 from benchmarks.single_notes import create_stream
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tests.support.postgres import Server as Postgres
 
 TRANSACTION = 5000
+RATE = Target("ratio", "at least", 0.33)
 COLUMNS = "SELECT * FROM member LIMIT 0"
 INCOMING = "CREATE TEMPORARY TABLE IF NOT EXISTS incoming (LIKE member) ON COMMIT DELETE ROWS"
 KEY = ("stream_id", "writer")

@@ -28,7 +28,7 @@ from noted_time.domain import Domain
 from noted_time.errors import InvalidScale, Rejected, UnknownKey
 from noted_time.member import Member, Track
 from noted_time.note import SEGMENTS_PER_POSITION, is_above
-from noted_time.record import fields_of, record_of
+from noted_time.record import record_of
 from noted_time.succession import Succession
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from noted_time.decision import Decision
     from noted_time.mark import Mark
     from noted_time.note import NoteLike, State
-    from noted_time.record import Fields, MemberRecord
+    from noted_time.record import MemberRecord
     from noted_time.settings import StreamSettings
     from noted_time.succession import ScaleEvent
 
@@ -279,11 +279,6 @@ class Aggregator:
     def record(self, writer: str) -> MemberRecord:
         """Return what must outlive the process of `writer`."""
         return record_of(self._members[writer])
-
-    def fields(self, writers: Iterable[str]) -> list[Fields]:
-        """Return the fields of the records of `writers`, to be read before the next note."""
-        members = self._members
-        return [fields_of(members[writer]) for writer in writers]
 
     def holding_since(self, writer: str) -> int | None:
         """Return since when (service clock) `writer` holds any key, `None` if it does not."""

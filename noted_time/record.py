@@ -12,9 +12,6 @@ if TYPE_CHECKING:
     from noted_time.member import Member
     from noted_time.note import State
 
-    Times = Mapping[str, int]
-    Fields = tuple[str, State, bool, Mapping[int, int], Times, Times, int, int, int]
-
 
 class MemberRecord(NamedTuple):
     """The latest note of a writer per key, and its membership.
@@ -39,30 +36,18 @@ class MemberRecord(NamedTuple):
 
 def record_of(member: Member) -> MemberRecord:
     """Return what must outlive the process of a member."""
-    return MemberRecord._make(_fields(member, member.position.copy()))
-
-
-def fields_of(member: Member) -> Fields:
-    """Return the same to be read at once: its position is the member's own.
-
-    It takes half of the time, as there is no copy and no class to a plain tuple.
-    """
-    return _fields(member, member.position)
-
-
-def _fields(member: Member, position: Mapping[int, int]) -> Fields:
     times: dict[str, int] = {}
     max_times: dict[str, int] = {}
-    for track in (member.first, *member.others):
+    for track in member.tracks:
         if track.time != BEFORE_ALL_TIME:
             times[track.domain.key] = track.time
         if track.max_time is not None:
             max_times[track.domain.key] = track.max_time
-    return (
+    return MemberRecord(
         member.writer,
         member.state,
         member.left_out,
-        position,
+        member.position.copy(),
         times,
         max_times,
         member.noted_at,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
+from controller.store.port import AppendedMark, ReaderRecord
 from noted_time import (
     Accepted,
     Aggregator,
@@ -23,18 +24,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from controller.aggregation.draft import Draft, Moment
-    from controller.store.port import AppendedMark, Glance, Reading, Store, StreamRecord
+    from controller.store.port import Glance, Reading, Store, StreamRecord
     from noted_time import Mark, MemberRecord, TimeWindow
     from noted_time.note import NoteLike
 
 FORGOTTEN_AT_ONCE = 5000
 """So many writers of a stream go at a time, which takes a commit some 50 ms."""
-
-AT_ONCE = 128
-"""So many notes are taken before their records are made: what they touched is in the cache still.
-
-With 100,000 writers a note and its record take 6 µs then, otherwise 8.
-"""
 
 
 class StreamState:
@@ -173,23 +168,11 @@ class StreamState:
 
         A new writer beyond `most_writers` is refused.
         """
-        results: list[Accepted | Refused] = []
-        for begin in range(0, len(notes), AT_ONCE):
-            self._take(notes[begin : begin + AT_ONCE], draft, most_writers, results)
-        return results
-
-    def _take(
-        self,
-        notes: Sequence[NoteLike],
-        draft: Draft,
-        most_writers: int,
-        results: list[Accepted | Refused],
-    ) -> None:
         crowded = len(self.aggregator) + len(notes) > most_writers
         note, now = self.aggregator.note, self.service_ms(draft.moment)
         largest = self._largest_time(draft.moment)
         every_advance = self.settings.mark_interval_ms == 0
-        accepted: set[str] = set()
+        touched, results = draft.touched(self), []
         result: Accepted | Refused
         for each in notes:
             if crowded and self._has_no_room_for(each.writer, most_writers):
@@ -197,12 +180,12 @@ class StreamState:
             else:
                 result = note(each, now, largest)
             if type(result) is Accepted:
-                accepted.add(each.writer)
+                touched.add(each.writer)
                 if every_advance and self._advance_all(draft):
                     mark = self.aggregator.last_mark(self.aggregator.key_of(each))
                     result = Accepted(mark.lower if mark else None)
             results.append(result)
-        draft.tell(self, accepted)
+        return results
 
     def leave_out_the_silent(self, draft: Draft) -> tuple[str, ...]:
         """Leave out the holders whose writer timeout is over; returns their names."""
@@ -268,12 +251,21 @@ class StreamState:
         state = self.groups.setdefault(group, ReaderGroup())
         owners = {state.offsets[s][1] for s in position if s in state.offsets}
         state.report(reader, position)
-        draft.read(self, group, owners | {reader})
+        self._draft_readers(group, owners | {reader}, draft)
 
     def offline(self, group: str, reader: str, position: Mapping[int, int], draft: Draft) -> None:
         """Put a reader's segments back to `position`; the reader no longer counts."""
         self.groups[group].offline(reader, position)
-        draft.read(self, group, {reader})
+        self._draft_readers(group, {reader}, draft)
+
+    def _draft_readers(self, group: str, readers: Iterable[str], draft: Draft) -> None:
+        state = self.groups[group]
+        draft.report(
+            [
+                ReaderRecord(self.id, group, name, name in state.readers, state.segments_of(name))
+                for name in sorted(readers)
+            ]
+        )
 
     def forget_old_marks(self, draft: Draft) -> None:
         """Drop the marks that are older than the stream keeps them.
@@ -340,6 +332,6 @@ class StreamState:
         now = self.service_ms(moment)
         mark = self.aggregator.advance(key, now=now, written_at=moment.wall)
         if mark is not None:
-            draft.append(self, key, mark)
+            draft.batch.marks.append(AppendedMark(self.id, key, mark, now))
             self._next_mark_at[key] = moment.steady + self.settings.mark_interval_ms
         return mark

@@ -73,6 +73,11 @@ class World:
         """Whether this very stream is here still: not removed, nor made again, nor given away."""
         return self._by_id.get(stream.id) is stream
 
+    def with_ids(self, stream_ids: Iterable[str]) -> Iterator[StreamState]:
+        """Yield those of the streams that are here."""
+        found = map(self._by_id.get, stream_ids)
+        return (stream for stream in found if stream is not None)
+
     def add(self, stream: StreamState) -> None:
         """Take a stream in, of a bucket that is here."""
         stream.clock_ahead = self.clocks[self.bucket_of(stream.record.name)]

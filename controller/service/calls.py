@@ -1,11 +1,10 @@
 """How the committer calls its store: one call at a time, none of which holds the loop up.
 
-A store that can commit without waiting is given the batch from the loop, and its answer is read
-there when it has come. Any other call runs on a thread of its own, so that a slow disk or a locked
-file holds nobody else up. Yet under load the loop and that thread take the interpreter's lock from
-each other at every row: where the database is this process's own and the last commit was quick, a
-batch of many small requests is committed in the loop itself, which saves an eighth of the CPU time
-of a note. A commit that turns out slow holds the loop up once.
+Calls run on a thread of their own, so that a slow disk or a locked file holds nobody else up. Yet
+under load the loop and that thread take the interpreter's lock from each other at every row: where
+the database is this process's own and the last commit was quick, a batch of many small requests is
+committed in the loop itself, which saves an eighth of the CPU time of a note. A commit that turns
+out slow holds the loop up once.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from controller.service.batches import Drafted
-    from controller.store.port import Batch, Sent, Store
+    from controller.store.port import Batch, Store
 
 QUICK_S = 0.010
 """A commit within this time lets the next one be made in the loop."""
@@ -36,18 +35,11 @@ class StoreCalls:
         self._wake = wake
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="store")
         self._under_way = 0
-        self._sent: asyncio.Future[None] | None = None
         self._last_commit_s = QUICK_S
 
     async def in_thread(self, call: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401 - passes on what it is given
         """Call the store and wait for what it returns."""
         self._under_way += 1
-        try:
-            if self._sent is not None:
-                await asyncio.shield(self._sent)
-        except asyncio.CancelledError:
-            self._count_down()
-            raise
         return await self._run(call, *arguments)
 
     def write(self, drafted: Drafted, batch: Batch) -> None:
@@ -56,14 +48,8 @@ class StoreCalls:
         if self._is_quick(batch):
             self._commit(drafted, batch)
             return
-        sent = None if self._under_way else drafted.attempt(self._store.begin, batch)
-        if sent is not None:
-            self._wait_for(sent, drafted)
-        elif drafted.fault is not None:
-            self._end(drafted)
-        else:
-            self._under_way += 1
-            self._run(self._commit, drafted, batch).add_done_callback(lambda _: self._wake())
+        self._under_way += 1
+        self._run(self._commit, drafted, batch).add_done_callback(lambda _: self._wake())
 
     def close(self) -> None:
         """Wait for the last call."""
@@ -84,32 +70,6 @@ class StoreCalls:
     def _end(self, drafted: Drafted) -> None:
         drafted.end()
         self._last_commit_s = drafted.took_s
-
-    def _wait_for(self, sent: Sent, drafted: Drafted) -> None:
-        """Read the answer when the socket has one; the rest of a large batch is sent first.
-
-        Each time anew: uvloop forgets who waits at a socket that has an error once it has told him,
-        and then there may be words of a dying server to read before the error itself.
-        """
-        loop, socket = asyncio.get_running_loop(), sent.fileno()
-        self._sent = self._sent or loop.create_future()
-        loop.add_reader(socket, self._go_on, sent, drafted, socket)
-        if not sent.is_flushed:
-            loop.add_writer(socket, self._go_on, sent, drafted, socket)
-
-    def _go_on(self, sent: Sent, drafted: Drafted, socket: int) -> None:
-        is_done = drafted.attempt(sent.go_on)
-        loop = asyncio.get_running_loop()
-        loop.remove_reader(socket)
-        loop.remove_writer(socket)
-        if not is_done and drafted.fault is None:
-            self._wait_for(sent, drafted)
-            return
-        done, self._sent = self._sent, None
-        if done is not None:
-            done.set_result(None)
-        self._end(drafted)
-        self._wake()
 
     def _run(self, call: Callable[..., Any], *arguments: Any) -> asyncio.Future[Any]:  # noqa: ANN401 - as above
         loop = asyncio.get_running_loop()

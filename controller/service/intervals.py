@@ -44,7 +44,8 @@ class Intervals:
 
     def advance(self, draft: Draft, world: World) -> None:
         """Mark what may be of those that wait and those that were touched; the rest wait."""
-        streams = {stream.id: stream for stream in draft.streams()} | self._waiting
+        touched = world.with_ids(draft.stream_ids())
+        streams = {stream.id: stream for stream in touched} | self._waiting
         self._waiting = {}
         waits = []
         for stream in streams.values():

@@ -27,7 +27,7 @@ def without_dropped(batch: Batch) -> Batch:
         streams=[record for record in batch.streams if record.id not in gone],
         scales=[scale for scale in batch.scales if scale[0] not in gone],
         forgotten_members=[each for each in batch.forgotten_members if each[0] not in gone],
-        told=[told for told in batch.told if told.stream_id not in gone],
+        members=[member for member in batch.members if member[0] not in gone],
         marks=[mark for mark in batch.marks if mark.stream_id not in gone],
         readers=[reader for reader in batch.readers if reader.stream_id not in gone],
         forgotten=[forgotten for forgotten in batch.forgotten if forgotten[0] not in gone],

@@ -140,9 +140,8 @@ class MemoryStore(Sole):
     def _take(self, batch: Batch) -> None:
         for stream_id, writer in batch.forgotten_members:
             self._members.get(stream_id, {}).pop(writer, None)
-        for told in batch.told:
-            members = self._members.setdefault(told.stream_id, {})
-            members.update({member.writer: member for member in told.records()})
+        for stream_id, member in batch.members:
+            self._members.setdefault(stream_id, {})[member.writer] = _copied(member)
         for appended in batch.marks:
             chain = (appended.stream_id, appended.key)
             self._marks.setdefault(chain, {})[appended.mark.seq] = appended
@@ -159,8 +158,14 @@ class MemoryStore(Sole):
             del marks[each]
 
 
+def _copied(member: MemberRecord) -> MemberRecord:
+    return member._replace(
+        position=dict(member.position), times=dict(member.times), max_times=dict(member.max_times)
+    )
+
+
 def _check_streams(batch: Batch, living: AbstractSet[str]) -> None:
-    written = {told.stream_id for told in batch.told}
+    written = {stream_id for stream_id, _ in batch.members}
     written.update(stream_id for stream_id, _, _ in batch.scales)
     written.update(appended.stream_id for appended in batch.marks)
     written.update(reader.stream_id for reader in batch.readers)

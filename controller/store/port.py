@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 
     from controller.store.notices import Notice
-    from controller.store.told import Told
     from noted_time import Mark, MemberRecord, ScaleEvent, StreamSettings
 
 
@@ -76,7 +75,7 @@ class Batch:
 
     Applied in the order of the fields. `scales` gives each event of a stream its number, which
     only has to rise. `forgotten_members` removes each (stream, writer) that is there, which may
-    come back in the same batch. `told` has records of members; the last one of a writer counts.
+    come back in the same batch. `members` has (stream, record), at most one for each writer.
     `readers` replaces the record of that (stream, group, reader). `forgotten` drops the marks of
     (stream, key) up to and with that seq, but never the last one, which the next is compared with.
     `dropped` removes streams with all they have, also what this batch writes to them, and frees
@@ -87,21 +86,16 @@ class Batch:
     streams: list[StreamRecord] = field(default_factory=list)
     scales: list[tuple[str, int, ScaleEvent]] = field(default_factory=list)
     forgotten_members: list[tuple[str, str]] = field(default_factory=list)
-    told: list[Told] = field(default_factory=list)
+    members: list[tuple[str, MemberRecord]] = field(default_factory=list)
     marks: list[AppendedMark] = field(default_factory=list)
     readers: list[ReaderRecord] = field(default_factory=list)
     forgotten: list[tuple[str, str, int]] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)
 
     @property
-    def is_of_members(self) -> bool:
-        """Whether it writes records of members and nothing else, as most batches do."""
-        return self == Batch(told=self.told)
-
-    @property
     def records(self) -> int:
         """How many records of members it writes."""
-        return sum(len(told.writers) for told in self.told)
+        return len(self.members)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,25 +146,8 @@ class Reading(Protocol):
         """Return the readers of all groups of a stream."""
 
 
-class Sent(Protocol):
-    """A commit on its way, whose answer is read when its socket has one."""
-
-    def fileno(self) -> int:
-        """Return the socket's file descriptor."""
-
-    @property
-    def is_flushed(self) -> bool:
-        """Whether all of it was sent, so that nothing but the answer is waited for."""
-
-    def go_on(self) -> bool:
-        """Send and read what can be without waiting; returns whether it is committed.
-
-        Raises as `Store.commit` does.
-        """
-
-
 class Store(Reading, Protocol):
-    """A database behind the controller; but for `begin` a call blocks. One is made at a time.
+    """A database behind the controller; every call blocks, and one is made at a time.
 
     `local` says that the database is this process's own: a commit may be quick enough to be waited
     for in the event loop, and nobody else ever writes. Where it is not, controllers share the
@@ -214,12 +191,6 @@ class Store(Reading, Protocol):
         Raises `MarkConflict` when another owner appended first, another `Conflict` when the batch
         contradicts what is stored, `StoreUnavailable` when the database does not answer; nothing
         was written then.
-        """
-
-    def begin(self, batch: Batch) -> Sent | None:
-        """Begin to commit the batch without waiting, `None` where only `commit` can.
-
-        Until it is done no other call may be made. Raises as `commit` does.
         """
 
     def ping(self) -> None:

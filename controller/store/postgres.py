@@ -7,28 +7,24 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 from sqlalchemy import BigInteger, Boolean, Text, create_engine, make_url
-from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import ArgumentError
 
-from controller.store.arrays import Bigints, Booleans, Texts, register
 from controller.store.leases import LeaseSession
 from controller.store.notices import StreamsChanged, StreamsTrimmed, listen, tell
 from controller.store.port import StoreUnavailable
 from controller.store.reading import ROWS_AT_A_TIME, SqlReading
 from controller.store.schema import member
-from controller.store.sent import SentStatement
-from controller.store.sql import SqlStore
+from controller.store.sql import SqlStore, upsert
 from noted_time import Rejected
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator, Iterable, Iterator, Sequence
 
-    from sqlalchemy import URL, Dialect, Engine, Executable, Table
+    from sqlalchemy import URL, Engine, Executable
     from sqlalchemy.engine.interfaces import DBAPICursor
 
-    from controller.store.journal import Row as EntryRow
     from controller.store.notices import Notice
-    from controller.store.port import Batch, Leases, Sent
+    from controller.store.port import Batch, Leases
     from controller.store.rows import Row
     from controller.store.sql import Chains
 
@@ -47,18 +43,10 @@ CONNECT: dict[str, Any] = {
 
 _MIGRATING = "SELECT pg_advisory_lock(%s, hashtext(current_schema()))", [int.from_bytes(b"move")]
 
-_APPEND = "append_entries"
-
-# An id that no stream has becomes a null, which no entry may have.
-_APPENDED = """
-INSERT INTO journal SELECT (SELECT id FROM stream WHERE id = entry.stream_id), seq, body
-FROM unnest({}::text[], {}::bigint[], {}::text[]) entry (stream_id, seq, body)
-"""
-_APPEND_NOW = _APPENDED.format("%b", "%b", "%b")
-_PREPARE = f"PREPARE {_APPEND} AS {_APPENDED.format('$1', '$2', '$3')}"
-
-_ARRAYS = {Boolean: Booleans, BigInteger: Bigints, Text: Texts}
-_COLUMNS = [_ARRAYS[type(column.type)] for column in member.columns]
+# One array for each column; in binary, as text costs this process several times as much.
+_ARRAYS = {Boolean: "%b::boolean[]", BigInteger: "%b::bigint[]", Text: "%b::text[]"}
+_MEMBERS = ", ".join(_ARRAYS[type(column.type)] for column in member.columns)
+_PUT_MEMBERS = upsert(member, f"SELECT * FROM unnest({_MEMBERS})")  # noqa: S608 - our own types
 
 _LAST_SEQS = """
 SELECT stream_id, key, (
@@ -72,18 +60,17 @@ class PostgresStore(SqlStore):
     """A `Store` in a PostgreSQL database, which `migrate` has made, for one of its controllers."""
 
     local = False
+    placeholder = "%s"
 
     def __init__(self, url: str) -> None:
         """Connect when first asked; the first `look` begins a session."""
         self._url = url
         engine = postgres_engine(url)
-        super().__init__(engine, engine, insert)
-        self._session = LeaseSession(self._connect)
+        super().__init__(engine, engine)
+        self._session = LeaseSession(lambda: connect(url))
         self._buckets = 0
         self._shared = False
         self.reading = SqlReading(engine)
-        values = _values(self._put_member)
-        self._put_members = self._put_member.replace(values, _unnested(member, engine.dialect))
 
     def enter(self, url: str) -> None:
         """Say where other controllers find this one; to be called before the first `look`."""
@@ -92,10 +79,8 @@ class PostgresStore(SqlStore):
     def look(self) -> Leases:
         """Return who has which bucket, and show that this controller lives."""
         self._buckets = self._buckets or len(self.clocks())
-        with self._whole():
+        with self._border():
             leases = self._session.look(self._buckets)
-        if not leases.mine:
-            self._journal.clear()  # the session may be a new one
         self._shared = leases.replicas > 1
         return leases
 
@@ -110,28 +95,13 @@ class PostgresStore(SqlStore):
 
     def give(self, buckets: Iterable[int]) -> None:
         """Let others take the buckets, all of them this store's own."""
-        self._journal.clear()
         with self._border():
             self._session.give(buckets)
 
     def leave(self) -> None:
         """Let others take all buckets, and count as living no more; `look` goes on telling."""
-        self._journal.clear()
         with self._border():
             self._session.leave()
-
-    def begin(self, batch: Batch) -> Sent | None:
-        """Send a batch of nothing but members, which is one statement; `None` for any other.
-
-        Nor where entries of the journal are overdue, or not known yet.
-        """
-        journal = self._journal
-        if not batch.is_of_members or journal.is_overdue or journal.unknown(batch):
-            return None
-        with self._whole():
-            session = self._session.session()
-            columns = [each.dumped() for each in _columns_of_entries(journal.append(batch))]
-            return SentStatement(session, _APPEND.encode(), columns, self._whole)
 
     def ping(self) -> None:
         """Raise `StoreUnavailable` where the session that holds the leases was lost."""
@@ -150,32 +120,21 @@ class PostgresStore(SqlStore):
         with session.pipeline(), session.transaction(), session.cursor() as cursor:
             yield cursor
 
-    def _connect(self) -> psycopg.Connection[Any]:
-        session = connect(self._url)
-        session.execute(_PREPARE)
-        return session
-
-    def _put(self, cursor: Any, members: list[Row]) -> None:  # noqa: ANN401 - psycopg's own
-        """Write all members by one statement, in the order of the table's key."""
+    def _put_members(self, cursor: DBAPICursor, members: Sequence[Row]) -> None:
+        """Write all members by one statement."""
         if members:
-            members.sort()
-            columns = zip(_COLUMNS, zip(*members, strict=True), strict=True)
-            cursor.execute(self._put_members, [array(values) for array, values in columns])
+            cursor.execute(_PUT_MEMBERS, [list(column) for column in zip(*members, strict=True)])
 
-    def _append_entries(self, cursor: Any, entries: list[EntryRow]) -> None:  # noqa: ANN401 - as above
-        if entries:
-            cursor.execute(_APPEND_NOW, _columns_of_entries(entries))
-
-    def _tell(self, connection: DBAPICursor, batch: Batch) -> None:
+    def _notify(self, cursor: DBAPICursor, batch: Batch) -> None:
         if not self._shared:
             return
         changed = {mark.stream_id for mark in batch.marks} | {each.id for each in batch.streams}
         changed |= {stream_id for stream_id, *_ in batch.scales} | set(batch.dropped)
         if changed:
-            tell(connection, StreamsChanged(tuple(sorted(changed))))
+            tell(cursor, StreamsChanged(tuple(sorted(changed))))
         trimmed = {stream_id for stream_id, *_ in batch.forgotten}
         if trimmed:
-            tell(connection, StreamsTrimmed(tuple(sorted(trimmed))))
+            tell(cursor, StreamsTrimmed(tuple(sorted(trimmed))))
 
     def _last_seqs(self, cursor: DBAPICursor, chains: Chains) -> dict[tuple[str, str], int]:
         """Ask for all chains at once, in a cursor that has no other results to give."""
@@ -190,12 +149,12 @@ class PostgresStore(SqlStore):
         self._renew()
         return super()._rows(query)
 
-    def _many_rows(self, query: Executable, at_a_time: int = ROWS_AT_A_TIME) -> Generator[Any]:
+    def _many_rows(self, query: Executable) -> Generator[Any]:
         """Yield the rows, telling the server now and then that the controller lives."""
         self._renew()
-        with closing(super()._many_rows(query, at_a_time)) as rows:
+        with closing(super()._many_rows(query)) as rows:
             for number, row in enumerate(rows, start=1):
-                if number % at_a_time == 0:
+                if number % ROWS_AT_A_TIME == 0:
                     self._renew()
                 yield row
 
@@ -239,9 +198,7 @@ def shown(url: str) -> str:
 
 def connect(url: str) -> psycopg.Connection[Any]:
     """Return a session that commits each statement unless told otherwise."""
-    session = psycopg.connect(_conninfo(url), autocommit=True, **CONNECT)
-    register(session)
-    return session
+    return psycopg.connect(_conninfo(url), autocommit=True, **CONNECT)
 
 
 async def connect_async(url: str) -> psycopg.AsyncConnection[Any]:
@@ -250,10 +207,9 @@ async def connect_async(url: str) -> psycopg.AsyncConnection[Any]:
 
 
 def postgres_engine(url: str) -> Engine:
-    """Return an engine whose statements take a row's values in the order of its columns."""
+    """Return an engine of the database."""
     return create_engine(
         url_of(url),
-        paramstyle="format",
         connect_args=CONNECT,
         pool_size=2,
         pool_pre_ping=True,
@@ -278,27 +234,3 @@ def migrating_alone(url: str) -> Iterator[None]:
 
 def _conninfo(url: str) -> str:
     return url_of(url).set(drivername="postgresql").render_as_string(hide_password=False)
-
-
-def _unnested(table: Table, dialect: Dialect) -> str:
-    """Return the query of rows from a list for each column.
-
-    In binary: as text a row costs this process five times as much.
-    """
-    types = [str(column.type.compile(dialect)).partition(" ")[0] for column in table.columns]
-    lists = ", ".join(f"%b::{type_}[]" for type_ in types)
-    return f"SELECT * FROM unnest({lists})"  # noqa: S608 - only the types of our own columns
-
-
-def _columns_of_entries(entries: Sequence[EntryRow]) -> tuple[Texts, Bigints, Texts]:
-    stream_ids, seqs, bodies = zip(*entries, strict=True)
-    return Texts(stream_ids), Bigints(seqs), Texts(bodies)
-
-
-def _values(insert_of_one: str) -> str:
-    """Return the part of an upsert that gives the values.
-
-    >>> _values("INSERT INTO t (a, b) VALUES (%(a)s, %(b)s) ON CONFLICT (a) DO NOTHING")
-    'VALUES (%(a)s, %(b)s)'
-    """
-    return insert_of_one[insert_of_one.index("VALUES") : insert_of_one.index(" ON CONFLICT")]

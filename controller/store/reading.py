@@ -10,9 +10,8 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
 from controller.store import rows
 from controller.store.glances import glances
-from controller.store.journal import Entry, overlaid
 from controller.store.port import StoreUnavailable
-from controller.store.schema import journal, mark, member, reader, scale, stream
+from controller.store.schema import mark, member, reader, scale, stream
 from noted_time import Conflict
 
 if TYPE_CHECKING:
@@ -24,9 +23,6 @@ if TYPE_CHECKING:
     from noted_time import MemberRecord, ScaleEvent
 
 ROWS_AT_A_TIME = 1000
-
-ENTRIES_AT_A_TIME = 50
-"""Of the journal, whose entries may have 100 kB each."""
 
 
 class SqlReading:
@@ -62,7 +58,8 @@ class SqlReading:
 
     def members(self, stream_id: str) -> Iterator[MemberRecord]:
         """Yield the members of a stream in the order of their names."""
-        return overlaid(self._settled(stream_id), self._entries(stream_id))
+        columns = select(*member.c[1:]).order_by(member.c.writer)
+        return map(rows.member_of, self._many_rows(_of(columns, member, stream_id)))
 
     def marks(self, stream_id: str, key: str, after: int = 0) -> Iterator[AppendedMark]:
         """Yield the marks of (stream, key) with a seq above `after` in the order of their seq."""
@@ -85,23 +82,12 @@ class SqlReading:
         with self._border(), self._reading.connect() as connection:
             return connection.execute(query).fetchall()
 
-    def _many_rows(self, query: Executable, at_a_time: int = ROWS_AT_A_TIME) -> Generator[Any]:
+    def _many_rows(self, query: Executable) -> Generator[Any]:
         """Yield the rows as they come, however many there are."""
         with self._border(), self._reading.connect() as connection:
-            streamed = connection.execution_options(yield_per=at_a_time)
+            streamed = connection.execution_options(yield_per=ROWS_AT_A_TIME)
             with streamed.execute(query) as found:  # closed with who reads no further
                 yield from found
-
-    def _settled(self, stream_id: str) -> Iterator[MemberRecord]:
-        """Yield the members as their rows say."""
-        columns = select(*member.c[1:]).order_by(member.c.writer)
-        return map(rows.member_of, self._many_rows(_of(columns, member, stream_id)))
-
-    def _entries(self, stream_id: str) -> Iterator[tuple[int, Entry]]:
-        """Yield the entries that tell of them, with their seqs in this order."""
-        columns = select(journal.c.seq, journal.c.body).order_by(journal.c.seq)
-        found = self._many_rows(_of(columns, journal, stream_id), ENTRIES_AT_A_TIME)
-        return ((seq, Entry.of(body)) for seq, body in found)
 
     @contextmanager
     def _border(self) -> Iterator[None]:

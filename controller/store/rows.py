@@ -64,8 +64,12 @@ def scale_of(row: Sequence[Any]) -> ScaleEvent:
 
 
 def member_rows(members: Iterable[tuple[str, MemberRecord]]) -> list[Row]:
-    """Return the rows of members; a comprehension, because this is the hot path."""
-    return [
+    """Return the rows of members in the order of their key.
+
+    In that order the pages of the table are written one after the other, and two batches that
+    overlap cannot deadlock.
+    """
+    rows = [
         (
             stream_id,
             member.writer,
@@ -80,6 +84,8 @@ def member_rows(members: Iterable[tuple[str, MemberRecord]]) -> list[Row]:
         )
         for stream_id, member in members
     ]
+    rows.sort()
+    return rows
 
 
 def member_of(row: Sequence[Any]) -> MemberRecord:

@@ -20,7 +20,7 @@ from sqlalchemy import (
     text,
 )
 
-REVISION = "0006"
+REVISION = "0007"
 """The migration that these tables are at; revisions are numbered, so that their order shows."""
 
 # SQLite alters a table by copying it, which only keeps constraints that have names.
@@ -100,18 +100,6 @@ member = Table(
     Column("sequence", BigInteger, nullable=False, server_default=text("0")),
     sqlite_with_rowid=False,
     postgresql_with={"fillfactor": 50},  # a member is written again and again: on its page
-)
-
-# What members' rows do not say yet. To refer to the stream would cost each entry a look-up more
-# than the one that its insert makes anyway.
-journal = Table(
-    "journal",
-    metadata,
-    Column("stream_id", Name, primary_key=True),
-    Column("seq", BigInteger, primary_key=True, autoincrement=False),
-    Column("body", Text, nullable=False),
-    sqlite_with_rowid=False,
-    postgresql_with={"toast_tuple_target": 8160},  # so many bytes stay in the row
 )
 
 mark = Table(

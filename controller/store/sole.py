@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable
 
     from controller.store.notices import Notice
-    from controller.store.port import Batch, Reading, Sent
+    from controller.store.port import Reading
 
 ALONE = Leases(buckets=1, mine=frozenset((0,)))
 """All streams fall into one bucket, which is always its own."""
@@ -37,10 +37,6 @@ class Sole:
 
     def leave(self) -> None:
         """Keep the bucket: nobody else wants it."""
-
-    def begin(self, batch: Batch) -> Sent | None:  # noqa: ARG002 - the port's
-        """Return that only `commit` can: a file is written by whoever waits for it."""
-        return None
 
     @property
     def reading(self) -> Reading:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sqlalchemy import URL, create_engine, event, make_url
-from sqlalchemy.dialects.sqlite import insert
 from sqlalchemy.exc import ArgumentError
 
 from controller.store.port import StoreUnavailable
@@ -55,7 +54,7 @@ class SqliteStore(Sole, SqlStore):
         self._file = file_of(url_or_path)
         self._identity = self._identify()
         reading = sqlite_engine(self._file, busy_ms=busy_ms)
-        super().__init__(reading, writing(reading), insert)
+        super().__init__(reading, writing(reading))
 
     def commit(self, batch: Batch) -> None:
         """Write the batch in one transaction; raises `Conflict` and `StoreUnavailable`."""

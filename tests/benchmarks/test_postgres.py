@@ -67,7 +67,7 @@ def test_a_note_that_is_not_stored_is_no_result(server: Server) -> None:
     with serving(database, 8) as noted:
         scripts = noted.scripts(connections=1, requests=8)
         answered = drive(noted.server.port, scripts)
-        server.execute("DELETE FROM journal", database)
+        server.execute("DELETE FROM member", database)
 
         with pytest.raises(WrongResult, match="16 notes posted, but 16 accepted, 0 stored"):
             noted.writers.check(answered, database)

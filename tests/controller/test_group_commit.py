@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from controller.aggregation.draft import MANY
 from controller.store.port import StoreUnavailable
 from noted_time import Accepted, Note, Refused
 from tests.support.controllers import marks_of, running, serving, tell, until
@@ -65,15 +64,14 @@ async def test_a_writer_that_notes_often_is_written_once(store: Watched) -> None
     async with serving(store) as controller:
         await asyncio.gather(*(tell(controller, Note("a", time, {0: time})) for time in range(10)))
 
-        (told,) = store.watch.batches[-1].told
-        written = [(record.writer, record.times) for record in told.records()]
+        written = [(each.writer, each.times) for _, each in store.watch.batches[-1].members]
         assert written == [("a", {"default": 9})]
 
 
 async def test_a_large_request_is_written_with_what_came_after_it(store: Watched) -> None:
     """In one transaction: each writer is as it said last, however many notes a request has."""
     async with serving(store, mark_interval_ms=60_000) as controller:
-        several = [Note(f"w{n:03}", time, {0: time}) for time in (1, 2) for n in range(MANY)]
+        several = [Note(f"w{n:03}", time, {0: time}) for time in (1, 2) for n in range(100)]
         notes = [*several, Note("w005", 3, {0: 3}), Note("w006", 1, {0: 1})]
         await asyncio.gather(
             tell(controller, *notes), tell(controller, Note("w007", 4, {0: 4}), Note("z", 5))
@@ -84,7 +82,7 @@ async def test_a_large_request_is_written_with_what_came_after_it(store: Watched
         stored = {each.writer: each.times for each in reopened.members(controller.stream("s").id)}
         again = await tell(controller, Note("w005", 2, {0: 3}), Note("w007", 4, {0: 3}))
 
-    times = {f"w{n:03}": 2 for n in range(MANY)} | {"w005": 3, "w007": 4, "z": 5}
+    times = {f"w{n:03}": 2 for n in range(100)} | {"w005": 3, "w007": 4, "z": 5}
     assert (count, stored) == (1, {writer: {"default": time} for writer, time in times.items()})
     assert again == [Refused("invalid_time", 3), Refused("invalid_position", {0: 4})]
 

@@ -71,7 +71,7 @@ async def test_a_commit_does_not_wait_for_more_than_a_portion(store: Watched) ->
         store.watch.open.set()
         await asyncio.gather(*taken)
 
-        assert [batch.records for batch in store.watch.batches[1:]] == [PORTION, 2 * PORTION]
+        assert [batch.records for batch in store.watch.batches[1:]] == [PORTION, PORTION]
 
 
 async def test_what_was_run_ahead_falls_with_the_batch_before_it(store: Watched) -> None:

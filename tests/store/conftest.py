@@ -52,7 +52,6 @@ def emptied(server: Server) -> str:
 def url(server: Server, emptied: str) -> str:
     """A migrated database with nothing in it."""
     server.execute("DELETE FROM stream", emptied)
-    server.execute("DELETE FROM journal", emptied)
     server.execute("DELETE FROM token", emptied)
     server.execute("UPDATE bucket SET service_ms = 0", emptied)
     return emptied
@@ -64,7 +63,6 @@ def make_postgres(server: Server, emptied: str) -> MakeStore:
 
     def make() -> Store:
         server.execute("DELETE FROM stream", emptied)
-        server.execute("DELETE FROM journal", emptied)
         server.execute("UPDATE bucket SET service_ms = 0", emptied)
         made = PostgresStore(emptied)
         made.take(made.look().free)

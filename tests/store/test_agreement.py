@@ -6,17 +6,14 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from controller.store import journal
 from controller.store.memory import MemoryStore
 from controller.store.port import AppendedMark, Batch, ReaderRecord, StreamRecord
-from controller.store.told import Told
 from noted_time import Conflict, Mark, MemberRecord, ScaleEvent, StreamCut, StreamSettings
 from noted_time.cut import MAX_INT64, MIN_INT64
-from tests.support.stored import Kept, kept, told
+from tests.support.stored import Kept, kept, records
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,7 +68,9 @@ batches = st.builds(
     streams=st.lists(st.builds(StreamRecord, ids, names, stream_settings), max_size=2),
     scales=st.lists(st.tuples(ids, st.integers(1, 4), scale_events), max_size=1),
     forgotten_members=st.lists(st.tuples(ids, names), max_size=2),
-    told=st.lists(st.builds(Told.of, ids, st.lists(members, max_size=3)), max_size=3),
+    members=st.lists(
+        st.tuples(ids, members), max_size=6, unique_by=lambda of: (of[0], of[1].writer)
+    ),
     marks=st.lists(appended, max_size=2),
     readers=st.lists(readers, max_size=2),
     forgotten=st.lists(st.tuples(ids, keys, st.integers(0, 4)), max_size=1),
@@ -138,7 +137,7 @@ def test_load_gives_back_exactly_what_was_committed(
         {0: 1},
         streams=[record],
         scales=[(record.id, seq, scale) for seq, scale in enumerate(written.scales)],
-        told=told(*reversed(written.members)),
+        members=records(*reversed(written.members)),
         marks=[mark for chain in written.marks.values() for mark in chain],
         readers=written.readers[::-1],
     )
@@ -148,18 +147,6 @@ def test_load_gives_back_exactly_what_was_committed(
         assert (store.streams(), kept(store, record.id, KEYS)) == ([record], written)
 
 
-@pytest.fixture(params=["usual", "short", "none"])
-def journals(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Journals that are never cut down in a test, or to what is needed, or to nothing at all."""
-    if request.param != "usual":
-        monkeypatch.setattr(journal, "SPARE_BYTES", -(10**6))
-        monkeypatch.setattr(journal, "SHORT", {"short": 1, "none": 0}[request.param])
-        monkeypatch.setattr(journal, "RECORDS_AN_ENTRY", 2)
-        monkeypatch.setattr(journal, "SETTLED_AT_ONCE", 2)
-        monkeypatch.setattr(journal, "DROPPED_AT_ONCE", 2)
-
-
-@pytest.mark.usefixtures("journals")
 @many_examples
 @given(written=st.lists(batches, max_size=8))
 def test_every_store_does_the_same(make_durable: Callable[[], Store], written: list[Batch]) -> None:

@@ -11,7 +11,7 @@ from controller.store.port import Batch, ReaderRecord, StoreUnavailable
 from noted_time import Conflict, ScaleEvent
 from noted_time.cut import MAX_INT64, MIN_INT64
 from noted_time.errors import MarkConflict
-from tests.support.stored import Kept, kept, mark, member, of_one_stream, seqs, stream, told
+from tests.support.stored import Kept, kept, mark, member, of_one_stream, records, seqs, stream
 
 if TYPE_CHECKING:
     from controller.store.port import Store
@@ -38,7 +38,7 @@ def test_what_a_batch_wrote_is_given_back(store: Store) -> None:
             {0: 7},
             streams=[stream()],
             scales=[("id-1", seq, event) for seq, event in enumerate(written.scales, 1)],
-            told=told(*written.members),
+            members=records(*written.members),
             marks=[*written.marks["default"], *written.marks["ship_time"]],
             readers=written.readers,
         )
@@ -64,7 +64,7 @@ def test_streams_come_in_the_order_of_their_names(store: Store) -> None:
 
 def test_one_stream_one_mark_and_the_marks_after_one_can_be_asked_for(store: Store) -> None:
     """What is not there is told apart from what is."""
-    store.commit(replace(of_one_stream(upto=3), told=told(member())))
+    store.commit(replace(of_one_stream(upto=3), members=records(member())))
     name = stream().name
 
     found = (
@@ -106,7 +106,7 @@ def test_no_stream_is_glanced_at_where_none_is_named(store: Store) -> None:
 
 def test_a_stream_written_again_has_its_new_settings_and_all_it_had(store: Store) -> None:
     """To change settings is no deletion: what belongs to the stream stays."""
-    store.commit(replace(of_one_stream(upto=2), told=told(member())))
+    store.commit(replace(of_one_stream(upto=2), members=records(member())))
     changed = replace(stream(), settings=replace(stream().settings, writer_timeout_ms=99))
 
     store.commit(Batch({0: 2}, streams=[changed]))
@@ -120,26 +120,26 @@ def test_a_stream_written_again_has_its_new_settings_and_all_it_had(store: Store
 
 def test_members_come_in_the_order_of_their_names(store: Store) -> None:
     """The order is that of the names, in one batch or several."""
-    store.commit(replace(of_one_stream(), told=told(*(member(w) for w in ("b", "C", "a")))))
-    store.commit(Batch({0: 1}, told=told(member("B"))))
+    store.commit(replace(of_one_stream(), members=records(*(member(w) for w in ("b", "C", "a")))))
+    store.commit(Batch({0: 1}, members=records(member("B"))))
 
     assert [record.writer for record in store.members("id-1")] == ["B", "C", "a", "b"]
 
 
 def test_a_member_written_again_replaces_what_was_there(store: Store) -> None:
     """No key of a time and no segment of a position is left over from before."""
-    store.commit(replace(of_one_stream(), told=told(member())))
+    store.commit(replace(of_one_stream(), members=records(member())))
     later = member()._replace(state="left", position={9: 1}, times={}, max_times={"ship_time": 4})
 
-    store.commit(Batch({0: 2}, told=told(later)))
+    store.commit(Batch({0: 2}, members=records(later)))
 
     assert list(store.members("id-1")) == [later]
 
 
 def test_a_forgotten_member_is_gone_and_the_others_stay(store: Store) -> None:
     """To forget goes by stream and writer; who is not there is forgotten already."""
-    both = [each for i in ("id-1", "id-2") for each in told(member("DL"), member("UA"), of=i)]
-    store.commit(Batch({0: 1}, streams=[stream(), stream("id-2", "ships")], told=both))
+    both = [each for i in ("id-1", "id-2") for each in records(member("DL"), member("UA"), of=i)]
+    store.commit(Batch({0: 1}, streams=[stream(), stream("id-2", "ships")], members=both))
 
     store.commit(
         Batch({0: 2}, forgotten_members=[("id-1", "DL"), ("id-2", "nobody"), ("id-9", "UA")])
@@ -153,9 +153,9 @@ def test_a_forgotten_member_is_gone_and_the_others_stay(store: Store) -> None:
 
 def test_a_member_may_come_back_in_the_batch_that_forgets_it(store: Store) -> None:
     """Members are forgotten before others are written."""
-    store.commit(replace(of_one_stream(), told=told(member(time=9))))
+    store.commit(replace(of_one_stream(), members=records(member(time=9))))
 
-    store.commit(Batch({0: 2}, forgotten_members=[("id-1", "UA")], told=told(member(time=5))))
+    store.commit(Batch({0: 2}, forgotten_members=[("id-1", "UA")], members=records(member(time=5))))
 
     assert list(store.members("id-1")) == [member(time=5)]
 
@@ -183,7 +183,7 @@ def test_numbers_are_int64(store: Store) -> None:
     )
     wide = replace(mark(1), mark=replace(mark(1).mark, lower=MIN_INT64, upper=MAX_INT64))
 
-    store.commit(Batch({0: MAX_INT64}, streams=[stream()], told=told(extreme), marks=[wide]))
+    store.commit(Batch({0: MAX_INT64}, streams=[stream()], members=records(extreme), marks=[wide]))
 
     assert (store.clocks()[0], kept(store)) == (
         MAX_INT64,
@@ -199,7 +199,7 @@ def test_streams_do_not_see_each_other(store: Store) -> None:
         Batch(
             {0: 1},
             streams=[stream(), other],
-            told=[*told(member(time=1)), *told(member(time=2), of="id-2")],
+            members=[*records(member(time=1)), *records(member(time=2), of="id-2")],
             marks=[mark(1), mark(1, "id-2"), mark(2, "id-2")],
         )
     )
@@ -254,13 +254,13 @@ def test_the_first_mark_has_seq_1(store: Store) -> None:
 
 def test_of_a_batch_with_a_conflict_nothing_is_written(store: Store) -> None:
     """Neither what precedes the mark nor what follows it, of this stream or another."""
-    store.commit(replace(of_one_stream(upto=2), told=told(member())))
+    store.commit(replace(of_one_stream(upto=2), members=records(member())))
     before = (store.clocks()[0], store.streams(), kept(store), kept(store, "id-2"))
     doomed = Batch(
         {0: 9},
         streams=[stream("id-2", "ships")],
         scales=[("id-1", 1, ScaleEvent({0: 5}, {1: (0,)}))],
-        told=[*told(member(time=6)), *told(member(), of="id-2")],
+        members=[*records(member(time=6)), *records(member(), of="id-2")],
         marks=[mark(3), mark(1, "id-2"), mark(3)],
         readers=[ReaderRecord("id-1", "g", "a", online=True, position={})],
         forgotten=[("id-1", "default", 1)],
@@ -276,7 +276,7 @@ def test_of_a_batch_with_a_conflict_nothing_is_written(store: Store) -> None:
 @pytest.mark.parametrize(
     "batch",
     [
-        Batch({0: 1}, told=told(member(), of="id-9")),
+        Batch({0: 1}, members=records(member(), of="id-9")),
         Batch({0: 1}, scales=[("id-9", 1, ScaleEvent({0: 5}, {}))]),
         Batch({0: 1}, marks=[mark(1, "id-9")]),
         Batch({0: 1}, readers=[ReaderRecord("id-9", "g", "a", online=True, position={})]),
@@ -313,11 +313,11 @@ def test_after_a_conflict_the_store_goes_on(store: Store) -> None:
 
 def test_an_iterator_gives_what_was_there_when_it_began(store: Store) -> None:
     """A commit between two members that are read neither fails nor is seen."""
-    store.commit(replace(of_one_stream(), told=told(*(member(w) for w in ("a", "c")))))
+    store.commit(replace(of_one_stream(), members=records(*(member(w) for w in ("a", "c")))))
     members = store.members("id-1")
     found = [next(members)]
 
-    store.commit(Batch({0: 2}, told=told(member("b"), member("c", time=9))))
+    store.commit(Batch({0: 2}, members=records(member("b"), member("c", time=9))))
 
     assert [*found, *members] == [member("a"), member("c")]
 
@@ -327,7 +327,7 @@ def test_a_record_that_changes_after_its_commit_does_not_change_the_store(store:
     position = {0: 1}
     record = member()._replace(position=position)
     reader = ReaderRecord("id-1", "g", "a", online=True, position=position)
-    store.commit(replace(of_one_stream(), told=told(record), readers=[reader]))
+    store.commit(replace(of_one_stream(), members=records(record), readers=[reader]))
 
     position[0] = 99
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from controller.store.port import Batch, ReaderRecord
 from noted_time import ScaleEvent
-from tests.support.stored import Kept, kept, mark, member, of_one_stream, seqs, stream, told
+from tests.support.stored import Kept, kept, mark, member, of_one_stream, records, seqs, stream
 
 if TYPE_CHECKING:
     from controller.store.port import Store
@@ -48,7 +48,7 @@ def test_a_dropped_stream_takes_all_it_has_with_it(store: Store) -> None:
         of_one_stream(upto=2),
         streams=[stream(), stream("id-2", "ships")],
         scales=[("id-1", 1, ScaleEvent({0: 5}, {}))],
-        told=[*told(member()), *told(member(), of="id-2")],
+        members=[*records(member()), *records(member(), of="id-2")],
         readers=[ReaderRecord("id-1", "g", "a", online=True, position={})],
     )
     store.commit(full)
@@ -64,7 +64,7 @@ def test_a_dropped_stream_takes_all_it_has_with_it(store: Store) -> None:
 
 def test_a_stream_made_again_begins_empty(store: Store) -> None:
     """It has the old name and a new id, even when one batch drops the one and makes the other."""
-    store.commit(replace(of_one_stream(upto=2), told=told(member())))
+    store.commit(replace(of_one_stream(upto=2), members=records(member())))
     again = stream("id-2")
 
     store.commit(Batch({0: 2}, streams=[again], marks=[mark(1, "id-2")], dropped=["id-1"]))
@@ -76,7 +76,7 @@ def test_what_a_batch_writes_to_a_stream_that_it_drops_is_dropped(store: Store) 
     """One transaction may take notes of a stream and its deletion, in this order."""
     store.commit(of_one_stream(upto=2))
 
-    store.commit(Batch({0: 2}, told=told(member()), marks=[mark(3)], dropped=["id-1"]))
+    store.commit(Batch({0: 2}, members=records(member()), marks=[mark(3)], dropped=["id-1"]))
 
     assert (store.streams(), kept(store)) == ([], Kept([], [], {"default": []}, []))
 

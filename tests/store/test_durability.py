@@ -21,13 +21,13 @@ import sys
 from itertools import count
 from controller.store.port import Batch
 from controller.store.sqlite import SqliteStore
-from tests.support.stored import mark, member, of_one_stream, told
+from tests.support.stored import mark, member, of_one_stream, records
 
 store = SqliteStore(sys.argv[1])
 store.commit(of_one_stream())
 for n in count(1):
-    members = told(*(member(f"writer-{{i:02}}", time=n) for i in range({WRITERS})))
-    store.commit(Batch({{0: n}}, told=members, marks=[mark(n)]))
+    members = records(*(member(f"writer-{{i:02}}", time=n) for i in range({WRITERS})))
+    store.commit(Batch({{0: n}}, members=members, marks=[mark(n)]))
     print(n, flush=True)
 """
 

@@ -20,7 +20,7 @@ from controller.store.tokens import TokenRecord
 from noted_time import Conflict, Rejected
 from tests.support.postgres import PASSWORD
 from tests.support.processes import ROOT
-from tests.support.stored import mark, member, of_one_stream, seqs, stream, told
+from tests.support.stored import mark, member, of_one_stream, records, seqs, stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -210,7 +210,7 @@ def test_the_encoding_of_a_database_does_not_matter(server: Server, encoding: st
     with closing(open_tokens(url)) as tokens, closing(PostgresStore(url)) as store:
         tokens.add(record)
         store.take(store.look().free)
-        store.commit(replace(of_one_stream(), told=told(member("Zoë"))))
+        store.commit(replace(of_one_stream(), members=records(member("Zoë"))))
 
         assert (tokens.all(), list(store.members("id-1"))) == ([record], [member("Zoë")])
 

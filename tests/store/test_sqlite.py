@@ -14,7 +14,7 @@ import pytest
 from controller.store.port import Batch, StoreUnavailable
 from controller.store.sqlite import SqliteStore
 from noted_time.errors import MarkConflict
-from tests.support.stored import mark, member, of_one_stream, seqs, stream, told
+from tests.support.stored import mark, member, of_one_stream, records, seqs, stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -104,13 +104,13 @@ def test_of_a_batch_for_which_there_is_no_room_nothing_is_written(
     store: SqliteStore, database: Path
 ) -> None:
     """The disk is full in the midst of a commit; when there is room again, the store goes on."""
-    members = told(*(member(f"writer-{n}") for n in range(3000)))
+    members = records(*(member(f"writer-{n}") for n in range(3000)))
     store.commit(of_one_stream(4, upto=1))
     with files_no_larger_than(database.stat().st_size + 100_000), pytest.raises(StoreUnavailable):
-        store.commit(Batch({0: 5}, told=members))
+        store.commit(Batch({0: 5}, members=members))
     found = store.clocks()[0], seqs(store), list(store.members("id-1"))
 
-    store.commit(Batch({0: 6}, told=members))
+    store.commit(Batch({0: 6}, members=members))
 
     assert (found, len(list(store.members("id-1")))) == ((4, [1], []), 3000)
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import closing
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from alembic import command
 from alembic.config import Config
+from sqlalchemy import MetaData, Table
 
 from controller.store.migrate import check_models, engine_to_migrate, migrate
 from controller.store.open import open_store
@@ -16,11 +19,17 @@ from controller.store.port import StreamRecord
 from controller.store.postgres import is_postgres
 from noted_time import MemberRecord, StreamSettings
 from tests.store.conftest import DURABLE
+from tests.support.stored import member
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Sequence
 
     from tests.support.postgres import Server
+
+JOURNAL = Path(__file__).parent / "journal-0006.json"
+"""Made by version 0006 under load and killed, with the members that it read back itself."""
+
+STREAM = ["id-1", "flights", 1, 2, "hold", '{"default":0}', 3, None, 4]
 
 
 @pytest.fixture(params=DURABLE)
@@ -81,6 +90,86 @@ def test_a_writer_of_before_the_order_has_made_no_request_with_a_number(url: str
         assert list(store.members("id-1")) == [
             MemberRecord("UA", "idle", True, {0: 1}, {"default": 5}, {"default": 9}, 7, 6, 0)  # noqa: FBT003 - a row
         ]
+
+
+def journaled(url: str, **rows: Sequence[Sequence[Any]]) -> None:
+    """Make the database as revision 0006 left it, with these rows of its tables."""
+    at(url, "0006")
+    engine = engine_to_migrate(url)
+    with engine.begin() as connection:
+        for name, values in rows.items():
+            table = Table(name, MetaData(), autoload_with=connection)
+            named = [dict(zip(table.columns.keys(), row, strict=True)) for row in values]
+            connection.execute(table.insert(), named)
+    engine.dispose()
+
+
+def entry(
+    seq: int, *records: MemberRecord, forgotten: Sequence[str] = (), stream_id: str = "id-1"
+) -> list[Any]:
+    """Return the row of an entry of the journal."""
+    return [stream_id, seq, json.dumps([forgotten, [each.writer for each in records], records])]
+
+
+def row(record: MemberRecord) -> list[Any]:
+    """Return the row of a member of the stream `id-1`."""
+    return ["id-1", *(json.dumps(each) if isinstance(each, dict) else each for each in record)]
+
+
+def members_after_migration(url: str, stream_id: str = "id-1") -> list[MemberRecord]:
+    """Migrate the database, in which no journal is left, and return the members of a stream."""
+    migrate(url)
+    check_models(url)
+    with closing(open_store(url)) as store:
+        return list(store.members(stream_id))
+
+
+def test_a_journal_that_was_written_under_load_is_folded_into_the_members(url: str) -> None:
+    """They are what the version that wrote it read back after it was killed."""
+    saved = json.loads(JOURNAL.read_text())
+    expected = saved.pop("members")
+    journaled(url, **saved)
+
+    found = {stream_id: members_after_migration(url, stream_id) for stream_id in expected}
+
+    assert json.loads(json.dumps(found)) == expected
+
+
+def test_of_the_entries_of_a_writer_the_last_one_counts(url: str) -> None:
+    """Also where more entries lie between them than are read at a time; others stay."""
+    entries = [entry(seq, member("UA", time=seq)) for seq in range(2, 130)]
+    journaled(url, stream=[STREAM], member=[row(member("DL")), row(member("UA"))], journal=entries)
+
+    assert members_after_migration(url) == [member("DL"), member("UA", time=129)]
+
+
+def test_what_was_said_of_a_writer_before_it_was_forgotten_counts_no_more(url: str) -> None:
+    """Unless it came back; its row was deleted when it was forgotten."""
+    entries = [
+        entry(7, member("gone", 1), member("back", 1), member("later", 1)),
+        entry(8, forgotten=["gone", "back", "never"]),
+        entry(9, member("back", 2)),
+        *(entry(seq, member("UA", seq)) for seq in range(10, 100)),
+        entry(100, forgotten=["later"]),
+    ]
+    journaled(url, stream=[STREAM], journal=entries)
+
+    assert members_after_migration(url) == [member("UA", 99), member("back", 2)]
+
+
+def test_an_entry_of_a_stream_that_was_removed_is_ignored(url: str) -> None:
+    """It belongs to nobody, and hinders no migration."""
+    entries = [entry(1, member("DL"), stream_id="id-0"), entry(1, member("UA"))]
+    journaled(url, stream=[STREAM], journal=entries)
+
+    assert members_after_migration(url) == [member("UA")]
+
+
+def test_an_empty_journal_leaves_the_members_as_they_are(url: str) -> None:
+    """The database was made or came from an older version, and took no notes since."""
+    journaled(url, stream=[STREAM], member=[row(member("UA"))])
+
+    assert members_after_migration(url) == [member("UA")]
 
 
 def test_a_database_that_is_made_today_has_the_same_buckets(url: str) -> None:

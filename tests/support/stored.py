@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from controller.store.port import AppendedMark, Batch, StreamRecord
-from controller.store.told import Told
 from noted_time import Mark, MemberRecord, StreamCut, StreamSettings
 
 if TYPE_CHECKING:
@@ -43,9 +42,9 @@ def member(writer: str = "UA", time: int = 5) -> MemberRecord:
     )
 
 
-def told(*members: MemberRecord, of: str = "id-1") -> list[Told]:
-    """Return what a batch tells of members of a stream."""
-    return [Told.of(of, members)]
+def records(*members: MemberRecord, of: str = "id-1") -> list[tuple[str, MemberRecord]]:
+    """Return what a batch writes of the members of a stream."""
+    return [(of, member) for member in members]
 
 
 def mark(seq: int, stream_id: str = "id-1", key: str = "default") -> AppendedMark:
