@@ -23,7 +23,7 @@ from controller.service.keyring import Keyring
 from controller.service.limits import Limits
 from controller.store import migrate as migrations
 from controller.store.alone import alone
-from controller.store.open import MEMORY, open_store, open_tokens
+from controller.store.open import open_store, open_tokens
 from controller.store.port import StoreUnavailable
 from noted_time import NotedTimeError, Rejected
 
@@ -55,8 +55,8 @@ Database = Annotated[
     str,
     typer.Option(
         envvar="NOTED_TIME_DATABASE",
-        help="Where notes and marks are kept: sqlite:///FILE (four slashes for an absolute path), "
-        "postgresql://USER@HOST/DATABASE, or memory: for a trial that forgets.",
+        help="Where notes and marks are kept: sqlite:///FILE (four slashes for an absolute path) "
+        "or postgresql://USER@HOST/DATABASE.",
     ),
 ]
 
@@ -192,8 +192,6 @@ def create(  # noqa: PLR0913 - one parameter for each flag
     Try it:  noted-time token create --scope write --stream flights --writer UA --expires-in 90d
     """
     with _told_plainly(), _tokens_of(database) as kept:
-        if database == MEMORY:
-            raise Rejected("a token kept in memory ends with this command: name a database")
         grant = Grant.of(scope, stream, writer)
         lifetime_ms = None if expires_in is None else tokens.period_ms(expires_in)
         shown, record = tokens.mint(grant, label=label, now_ms=_now(), lifetime_ms=lifetime_ms)
@@ -252,8 +250,7 @@ def _example(name: str) -> Any:  # noqa: ANN401 - a module
 @contextmanager
 def _tokens_of(database: str) -> Iterator[Tokens]:
     """Open the tokens of a database, making it where there is none."""
-    if database != MEMORY:
-        migrations.make_where_new(database)
+    migrations.make_where_new(database)
     with closing(open_tokens(database)) as kept:
         yield kept
 

@@ -6,7 +6,6 @@ import sqlite3
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
-from controller.store.open import MEMORY
 from controller.store.port import StoreUnavailable
 from controller.store.postgres import is_postgres
 from controller.store.sqlite import file_of
@@ -29,7 +28,7 @@ def alone(url: str) -> Iterator[None]:
     with the process, however that ends. Raises `StoreUnavailable` where another holds it.
     PostgreSQL has its own way, by which several share the work: see `controller.store.leases`.
     """
-    if url == MEMORY or is_postgres(url):
+    if is_postgres(url):
         yield
         return
     file = file_of(url).resolve()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sqlalchemy import func, insert, select, update
@@ -57,39 +57,6 @@ class Tokens(Protocol):
 
     def close(self) -> None:
         """Give back what is held open."""
-
-
-class MemoryTokens:
-    """A `Tokens` that is forgotten with its process."""
-
-    def __init__(self) -> None:
-        self._records: dict[str, TokenRecord] = {}
-
-    def counts(self) -> tuple[int, int]:
-        """See `Tokens`."""
-        revoked = sum(each.revoked_at is not None for each in self._records.values())
-        return len(self._records), revoked
-
-    def all(self) -> list[TokenRecord]:
-        """See `Tokens`."""
-        return sorted(self._records.values(), key=lambda record: (record.created_at, record.id))
-
-    def add(self, record: TokenRecord) -> None:
-        """See `Tokens`."""
-        if record.id in self._records:
-            raise Conflict(f"there is a token {record.id} already")
-        self._records[record.id] = record
-
-    def revoke(self, token_id: str, at_ms: int) -> bool:
-        """See `Tokens`."""
-        found = self._records.get(token_id)
-        if found is None or found.revoked_at is not None:
-            return False
-        self._records[token_id] = replace(found, revoked_at=at_ms)
-        return True
-
-    def close(self) -> None:
-        """See `Tokens`."""
 
 
 class SqlTokens:

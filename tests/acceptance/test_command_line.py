@@ -79,6 +79,7 @@ def test_the_database_of_another_program_is_left_alone(tmp_path: Path) -> None:
     ("url", "says"),
     [
         ("mysql://u:secret@h/db", "'mysql://u:***@h/db' names no SQLite file"),
+        ("memory:", "'memory:' is no URL: say sqlite:///path/to/file.db"),
         ("nonsense:::", "'nonsense:::' is no URL: say sqlite:///path/to/file.db"),
         ("sqlite://", "'sqlite://' names no SQLite file"),
         ("sqlite:///not/there/file.db", "unable to open database file"),
@@ -113,15 +114,6 @@ def test_a_killed_controller_leaves_no_lock(tmp_path: Path) -> None:
     assert alive == 200
 
 
-def test_a_trial_in_memory_leaves_no_file(tmp_path: Path) -> None:
-    """`memory:` forgets everything with the process."""
-    with ServeProcess(tmp_path, "--database", "memory:").ready() as controller:
-        created = httpx.put(f"{controller.url}/v1/streams/s").status_code
-
-    left = [path.suffix for path in tmp_path.iterdir()]
-    assert (created, left) == (201, [".log"])
-
-
 def test_settings_come_from_the_environment(tmp_path: Path) -> None:
     """Database, address, level and format; what is on the command line wins."""
     variables: dict[str, Any] = {
@@ -139,9 +131,9 @@ def test_settings_come_from_the_environment(tmp_path: Path) -> None:
 
 def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
     """The second controller, on a database of its own, ends with the reason."""
-    with ServeProcess(tmp_path, "--database", "memory:").ready() as first:
-        port = str(first.port)
-        second = command("serve", "--database", "memory:", "--port", port, cwd=tmp_path)
+    with ServeProcess(tmp_path).ready() as first:
+        port, other = str(first.port), "sqlite:///other.db"
+        second = command("serve", "--database", other, "--port", port, cwd=tmp_path)
 
     told = f"cannot listen on 127.0.0.1:{port}: Address already in use"
     assert (second.returncode, told in second.stderr) == (1, True)

@@ -8,7 +8,7 @@ import structlog
 
 from controller.store.migrate import migrate
 from controller.store.open import open_tokens
-from controller.store.tokens import MemoryTokens
+from tests.support.memory_store import MemoryTokens
 from tests.support.postgres import Server, binaries
 
 if TYPE_CHECKING:

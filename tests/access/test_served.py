@@ -211,7 +211,6 @@ def test_tokens_are_listed_without_their_secrets(tmp_path: Path) -> None:
         (["create", "--scope", "reed"], "there is no scope 'reed'"),
         (["create", "--scope", "read", "--expires-in", "soon"], "'soon' is no period"),
         (["create", "--scope", "read", "--stream", "a?"], "pattern 'a?' is not"),
-        (["create", "--scope", "read", "--database", "memory:"], "name a database"),
     ],
 )
 def test_a_token_command_that_cannot_be_done_is_told(

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from controller.store.memory import MemoryStore
 from noted_time import Note
 from tests.support.controllers import serving, tell
+from tests.support.memory_store import MemoryStore
 
 if TYPE_CHECKING:
     from controller.service.controller import Controller

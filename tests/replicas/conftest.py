@@ -8,7 +8,6 @@ import pytest
 
 from controller.service.bell import Bell
 from controller.service.following import Following
-from controller.store.memory import MemoryStore
 from controller.store.migrate import migrate
 from controller.store.port import Batch, StreamRecord
 from noted_time import StreamSettings
@@ -16,6 +15,7 @@ from tests.replicas.played import Played, played
 from tests.replicas.served import lowers, note, seconds_until, shared, stream_of
 from tests.replicas.served import make as make_through
 from tests.store.conftest import NO_SERVER, emptied, make_postgres
+from tests.support.memory_store import MemoryStore
 from tests.support.postgres import Server, binaries
 from tests.support.processes import ServeProcess
 from tests.support.stored import mark

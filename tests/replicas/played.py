@@ -18,10 +18,10 @@ from controller.api.frames import MEDIA_TYPE, PATH, Item
 from controller.api.front import Front
 from controller.api.relay import Relay
 from controller.service.controller import Controller
-from controller.store.memory import MemoryStore
 from controller.store.port import Leases
 from noted_time import StreamSettings
 from tests.support.controllers import until
+from tests.support.memory_store import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from controller.store.memory import MemoryStore
 from controller.store.migrate import migrate
 from controller.store.postgres import PostgresStore
 from controller.store.sqlite import SqliteStore
+from tests.support.memory_store import MemoryStore
 from tests.support.postgres import Server, binaries
 
 if TYPE_CHECKING:

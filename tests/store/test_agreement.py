@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from controller.store.memory import MemoryStore
 from controller.store.port import AppendedMark, Batch, ReaderRecord, StreamRecord
 from noted_time import Conflict, Mark, MemberRecord, ScaleEvent, StreamCut, StreamSettings
 from noted_time.cut import MAX_INT64, MIN_INT64
+from tests.support.memory_store import MemoryStore
 from tests.support.stored import Kept, kept, records
 
 if TYPE_CHECKING:

@@ -16,8 +16,7 @@ from controller.service.access import Grant
 from controller.service.controller import Controller
 from controller.service.keyring import Keyring
 from controller.service.tokens import mint
-from controller.store.memory import MemoryStore
-from controller.store.tokens import MemoryTokens
+from tests.support.memory_store import MemoryStore, MemoryTokens
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -13,7 +13,7 @@ import uvicorn
 from controller.api.app import create_app
 from controller.api.server import Server
 from controller.service.controller import Controller
-from controller.store.memory import MemoryStore
+from tests.support.memory_store import MemoryStore
 
 if TYPE_CHECKING:
     import socket

@@ -13,7 +13,7 @@ from controller.api.app import create_app
 from controller.api.front import MAX_BODY
 from controller.api.protocol import protocol_for
 from controller.service.controller import Controller
-from controller.store.memory import MemoryStore
+from tests.support.memory_store import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -81,7 +81,7 @@ async def test_no_page_loads_scripts_from_elsewhere(call: Caller) -> None:
 
 def test_schemathesis_finds_nothing(tmp_path: Path) -> None:
     """Hundreds of good and bad requests against the real server agree with the document."""
-    with ServeProcess(tmp_path, "--database", "memory:").ready() as controller:
+    with ServeProcess(tmp_path).ready() as controller:
         found = subprocess.run(
             [
                 *(sys.executable, "-m", "schemathesis.cli"),

@@ -1,4 +1,4 @@
-"""A store that lives and dies with its process: for tests, trials and demonstrations."""
+"""A store and tokens in memory, which keep the contracts of those in a database."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from controller.store.port import AppendedMark, Batch, ReaderRecord, StreamRecord
+    from controller.store.tokens import TokenRecord
     from noted_time import MemberRecord, ScaleEvent
 
 
@@ -156,6 +157,39 @@ class MemoryStore(Sole):
         marks = self._marks.get((stream_id, key), {})
         for each in [each for each in list(marks)[:-1] if each <= seq]:
             del marks[each]
+
+
+class MemoryTokens:
+    """A `Tokens` that is forgotten with its process."""
+
+    def __init__(self) -> None:
+        self._records: dict[str, TokenRecord] = {}
+
+    def counts(self) -> tuple[int, int]:
+        """See `Tokens`."""
+        revoked = sum(each.revoked_at is not None for each in self._records.values())
+        return len(self._records), revoked
+
+    def all(self) -> list[TokenRecord]:
+        """See `Tokens`."""
+        return sorted(self._records.values(), key=lambda record: (record.created_at, record.id))
+
+    def add(self, record: TokenRecord) -> None:
+        """See `Tokens`."""
+        if record.id in self._records:
+            raise Conflict(f"there is a token {record.id} already")
+        self._records[record.id] = record
+
+    def revoke(self, token_id: str, at_ms: int) -> bool:
+        """See `Tokens`."""
+        found = self._records.get(token_id)
+        if found is None or found.revoked_at is not None:
+            return False
+        self._records[token_id] = replace(found, revoked_at=at_ms)
+        return True
+
+    def close(self) -> None:
+        """See `Tokens`."""
 
 
 def _copied(member: MemberRecord) -> MemberRecord:
