@@ -22,8 +22,7 @@ from controller.service.controller import Controller
 from controller.service.keyring import Keyring
 from controller.service.limits import Limits
 from controller.store import migrate as migrations
-from controller.store.alone import alone
-from controller.store.open import open_store, open_tokens
+from controller.store.open import exclusive_lock, open_store, open_tokens
 from controller.store.port import StoreUnavailable
 from noted_time import NotedTimeError, Rejected
 
@@ -149,7 +148,7 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
     with _told_plainly():
         place = Place(host, port, tls_cert, tls_key)
         place.check_certificate()
-        with _tokens_of(database) as kept, alone(database):
+        with _tokens_of(database) as kept, exclusive_lock(database):
             keyring = Keyring(kept)
             keyring.look()
             gate = Gate(keyring, require=require_token, insecure=insecure)

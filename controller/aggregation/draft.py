@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from controller.store.law import without_dropped
+from controller.store.contract import without_dropped
 from controller.store.port import Batch, ReaderRecord
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from controller.aggregation.draft import Draft, Moment
-    from controller.store.port import Glance, Reading, Store, StreamRecord
+    from controller.store.port import Reading, Store, StreamRecord, StreamSummary
     from noted_time import Mark, MemberRecord, TimeWindow
     from noted_time.note import NoteLike
 
@@ -90,13 +90,13 @@ class StreamState:
         return stream
 
     @classmethod
-    def glanced(cls, glance: Glance) -> Self:
+    def from_summary(cls, summary: StreamSummary) -> Self:
         """Return the same with the last mark of each key only."""
-        stream = cls(glance.record)
-        for appended in glance.last_marks:
+        stream = cls(summary.record)
+        for appended in summary.last_marks:
             stream.publish(appended)
-        if glance.scales:
-            stream.aggregator = Aggregator(stream.settings, stream._scaled(glance.scales))
+        if summary.scales:
+            stream.aggregator = Aggregator(stream.settings, stream._scaled(summary.scales))
         return stream
 
     def catch_up(self, store: Reading) -> list[AppendedMark]:

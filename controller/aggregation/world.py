@@ -85,7 +85,7 @@ class World:
         self._by_id[stream.id] = stream
 
     def remove(self, stream: StreamState) -> None:
-        """Let a stream go."""
+        """Drop a stream."""
         del self._by_name[stream.record.name]
         del self._by_id[stream.id]
 
@@ -96,7 +96,7 @@ class World:
             self.add(stream)
 
     def keep(self, buckets: AbstractSet[int]) -> list[StreamState]:
-        """Let go of every other bucket; returns the streams that went."""
+        """Drop all streams outside `buckets`; returns those dropped."""
         self.clocks = {bucket: ms for bucket, ms in self.clocks.items() if bucket in buckets}
         gone = [each for each in self if self.bucket_of(each.record.name) not in buckets]
         for stream in gone:

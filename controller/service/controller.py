@@ -70,7 +70,7 @@ class Controller:
 
     def called_at(self, url: str) -> None:
         """Say where other controllers find this one; to be called before `start`."""
-        self._store.enter(url)
+        self._store.register(url)
 
     async def start(self) -> None:
         """Load the streams and serve; raises `StoreUnavailable`."""

@@ -383,7 +383,7 @@ def _first_seqs(reading: Reading, stream: StreamState) -> dict[str, int]:
 
 
 def _glances(reading: Reading, names: Sequence[str]) -> dict[str, StreamState]:
-    return {each.record.name: StreamState.glanced(each) for each in reading.glances(names)}
+    return {each.record.name: StreamState.from_summary(each) for each in reading.summaries(names)}
 
 
 async def _show(news: News, stream: StreamState) -> None:

@@ -111,16 +111,16 @@ class Ownership:
             await self._in_thread(self._store.commit, Batch(clocks))
         if self._leaves and not self._left:
             await self._leave(world)
-        leases = await self._in_thread(self._store.look)
+        leases = await self._in_thread(self._store.heartbeat)
         world.buckets = leases.buckets
         self._let_go(world, leases.mine)
         todo = Share() if self._left else share(leases, self._chance)
         mine = leases.mine - todo.give
         if todo.give:
             self._let_go(world, mine)
-            await self._in_thread(self._store.give, todo.give)
+            await self._in_thread(self._store.release, todo.give)
         if todo.take:
-            mine |= await self._in_thread(self._store.take, todo.take)
+            mine |= await self._in_thread(self._store.acquire, todo.take)
         taken = await self._take_in(world, mine - world.clocks.keys(), known or {})
         self._tell(Leases(leases.buckets, mine, leases.others, leases.replicas))
         return taken

@@ -1,14 +1,13 @@
 """The one session of a PostgreSQL database in which a controller may write, and what it owns by it.
 
-Streams fall into buckets by their names. The lease of a bucket is an advisory lock, which the
-server takes back when the session ends, however it ends. Every controller looks, once a second,
-whether the server by its own clock has heard nothing of another for `LEASE_MS`, and then ends that
-session: so the locks are leases, renewed by every word to the server. All commits of a controller
-are made in this very session. So there is no moment in which one that lost a lease could still
-write: it lost the session with it, and what it had not committed.
+Streams are hashed to buckets by their names. The lease of a bucket is an advisory lock, which the
+server releases when the session ends, however it ends. Once a second each controller ends the
+sessions of those of which the server, by its own clock, has heard nothing for `LEASE_MS`. So the
+locks are leases, renewed by every statement. A controller makes all its commits in this session:
+one that lost a lease lost the session with it, and what it had not committed, and cannot write.
 
-A session that is lost is not replaced behind the caller's back: another controller may have written
-in between, so what the caller remembers is to be read again first. `look` is where that begins.
+A lost session is not replaced behind the caller's back: another controller may have written in
+between, so the caller has to read everything again first. `heartbeat` begins the next session.
 """
 
 from __future__ import annotations
@@ -31,53 +30,53 @@ LEASE_MS = 3000
 """How long a controller may be silent, in ms, before others take its buckets."""
 
 RENEW_S = 1.0
-"""How old the last word to the server may grow while streams are loaded, in seconds."""
+"""How long ago the last statement may be while streams are loaded, in seconds."""
 
 END_MS = 500
-"""How long to wait for the end of a session that was told to end, in ms."""
+"""How long to wait for a terminated session to end, in ms."""
 
 PATIENCE_MS = 5000
 """How long a statement waits for a lock on rows or tables, in ms."""
 
 # Locks are pairs of numbers: the schema, as each may hold the tables of a controller, and a bucket
-# from `first` on. Just below lies the lock that every controller shares in as long as it lives.
-_NUMBERS = {"first": int.from_bytes(b"note"), "lives": int.from_bytes(b"note") - 1}
+# from `first` on. Just below is the lock that all live controllers share.
+_NUMBERS = {"first": int.from_bytes(b"note"), "live": int.from_bytes(b"note") - 1}
 
-# Unless the server is at work for it. Since when it waits for the client's next word is
-# `state_change`; within a statement that was sent in part, the wait says so itself.
-_END_THE_SILENT = """
+# A session is idle since `state_change`; one that is active may still wait for the rest of a
+# statement of its client.
+_END_SILENT_SESSIONS = """
 SELECT pg_terminate_backend(pid, %(end_ms)s) FROM pg_locks JOIN pg_stat_activity USING (pid)
 WHERE locktype = 'advisory' AND granted AND objsubid = 2
 AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-AND classid = hashtext(current_schema())::oid AND objid = %(lives)s
+AND classid = hashtext(current_schema())::oid AND objid = %(live)s
 AND (state <> 'active' OR wait_event_type = 'Client')
 AND clock_timestamp() - state_change > %(lease_ms)s * interval '1 ms'
 """
 
-_LOOK = """
+_OWNERS = """
 SELECT objid::bigint - %(first)s, pid = pg_backend_pid(), url
 FROM pg_locks LEFT JOIN replica USING (pid)
 WHERE locktype = 'advisory' AND granted AND objsubid = 2
 AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-AND classid = hashtext(current_schema())::oid AND objid >= %(lives)s
+AND classid = hashtext(current_schema())::oid AND objid >= %(live)s
 """
 
-_TAKE = """
+_ACQUIRE = """
 SELECT number FROM unnest(%(buckets)s::int[]) number
 WHERE pg_try_advisory_lock(hashtext(current_schema()), %(first)s + number)
 """
 
-_GIVE = """
+_RELEASE = """
 SELECT pg_advisory_unlock(hashtext(current_schema()), %(first)s + number)
 FROM unnest(%(buckets)s::int[]) number
 """
 
-_ENTER = """
+_REGISTER = """
 INSERT INTO replica VALUES (pg_backend_pid(), %s) ON CONFLICT (pid) DO UPDATE SET url = excluded.url
 """
-_LIVE = "SELECT pg_advisory_lock_shared(hashtext(current_schema()), %(lives)s)"
+_LIVE = "SELECT pg_advisory_lock_shared(hashtext(current_schema()), %(live)s)"
 _TIDY = "DELETE FROM replica WHERE pid NOT IN (SELECT pid FROM pg_stat_activity)"
-_LEAVE = "SELECT pg_advisory_unlock_all()"
+_RELEASE_ALL = "SELECT pg_advisory_unlock_all()"
 
 
 class LeaseSession:
@@ -88,25 +87,26 @@ class LeaseSession:
         self._connect = connect
         self._session: Connection[Any] | None = None
         self._url = ""
-        self._said_at = 0.0
+        self._last_statement_at = 0.0
         self._left = False
 
-    def enter(self, url: str) -> None:
-        """Say where other controllers find this one, from the next session on."""
+    def register(self, url: str) -> None:
+        """Set the URL at which other controllers reach this one, from the next session on."""
         self._url = url
 
-    def look(self, buckets: int) -> Leases:
-        """End the sessions that are silent, and return who has which of the buckets.
+    def heartbeat(self, buckets: int) -> Leases:
+        """End the sessions that are silent, and return who owns which of the buckets.
 
-        Begins a session where there is none; its controller then has nothing yet. May raise the
-        driver's errors.
+        Begins a session, without buckets, where there is none. May raise the driver's errors.
         """
         if self._session is None or self._session.closed:
             self._session = self._begin()
-        self._said_at = monotonic()
-        self._session.execute(_END_THE_SILENT, {**_NUMBERS, "lease_ms": LEASE_MS, "end_ms": END_MS})
+        self._last_statement_at = monotonic()
+        self._session.execute(
+            _END_SILENT_SESSIONS, {**_NUMBERS, "lease_ms": LEASE_MS, "end_ms": END_MS}
+        )
         mine, others, replicas = set(), {}, 0
-        for bucket, own, url in self._session.execute(_LOOK, _NUMBERS):
+        for bucket, own, url in self._session.execute(_OWNERS, _NUMBERS):
             if bucket < 0:
                 replicas += 1
             elif own:
@@ -115,44 +115,44 @@ class LeaseSession:
                 others[bucket] = url or ""
         return Leases(buckets, frozenset(mine), others, replicas)
 
-    def take(self, buckets: Iterable[int]) -> frozenset[int]:
-        """Take those of the buckets that nobody has; returns which."""
+    def acquire(self, buckets: Iterable[int]) -> frozenset[int]:
+        """Acquire those of the buckets that are free; returns those acquired."""
         session = self.session()
-        taken = frozenset(number for (number,) in session.execute(_TAKE, _named(buckets)))
-        if taken:
+        acquired = frozenset(number for (number,) in session.execute(_ACQUIRE, _named(buckets)))
+        if acquired:
             tell(session, LeasesChanged())
-        return taken
+        return acquired
 
-    def give(self, buckets: Iterable[int]) -> None:
-        """Let others take the buckets, which this controller has."""
+    def release(self, buckets: Iterable[int]) -> None:
+        """Release the buckets, which this controller owns."""
         session = self.session()
-        session.execute(_GIVE, _named(buckets))
+        session.execute(_RELEASE, _named(buckets))
         tell(session, LeasesChanged())
 
     def leave(self) -> None:
-        """Let others take all buckets, and live no more; a session that is lost has done so."""
+        """Release all buckets and count as live no more; a lost session has done so already."""
         self._left = True
         if self._session is not None and not self._session.closed:
-            self._session.execute(_LEAVE)
+            self._session.execute(_RELEASE_ALL)
             tell(self._session, LeasesChanged())
 
     def session(self) -> Connection[Any]:
         """Return the session; raises `StoreUnavailable` where it was lost."""
         if self._session is None or self._session.closed:
             raise StoreUnavailable("the session with the database was lost; read again")
-        self._said_at = monotonic()
+        self._last_statement_at = monotonic()
         return self._session
 
     def renew(self) -> None:
-        """Let the server hear of the controller where that was a while ago."""
-        if self._session is not None and monotonic() - self._said_at > RENEW_S:
+        """Renew the leases where the last statement is a while ago."""
+        if self._session is not None and monotonic() - self._last_statement_at > RENEW_S:
             self.session().execute("SELECT")
 
     def close(self) -> None:
-        """End the session, which hands all buckets to whoever looks next."""
+        """End the session, which releases all buckets."""
         if self._session is None:
             return
-        with suppress(Error):  # lost meanwhile
+        with suppress(Error):  # the session was lost meanwhile
             self.leave()
         self._session.close()
 
@@ -162,7 +162,7 @@ class LeaseSession:
         _set(session, "synchronous_commit", "on")
         _set(session, "lock_timeout", PATIENCE_MS)
         session.execute(_TIDY)
-        session.execute(_ENTER, (self._url,))
+        session.execute(_REGISTER, (self._url,))
         if not self._left:
             session.execute(_LIVE, _NUMBERS)
         tell(session, LeasesChanged())

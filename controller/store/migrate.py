@@ -1,4 +1,4 @@
-"""How a database comes to the tables of this version, and how one learns that it is not there."""
+"""Checks that a database has the tables of this version, and migrates it to them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from alembic import command
-from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.util import CommandError
@@ -17,7 +16,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from controller.store.port import StoreUnavailable
 from controller.store.postgres import is_postgres, migrating_alone, postgres_engine, shown
-from controller.store.schema import REVISION, metadata
+from controller.store.schema import REVISION
 from controller.store.sqlite import check_references, file_of, migration_engine, sqlite_engine
 
 if TYPE_CHECKING:
@@ -27,9 +26,9 @@ if TYPE_CHECKING:
 
 
 class WrongSchema(StoreUnavailable):
-    """The database is not at this version's tables; says what to do.
+    """The database does not have this version's tables; the sentence says what to do.
 
-    `found` is the revision it is at, `None` where there is none.
+    `found` is the revision that it is at, `None` where there is none.
     """
 
     def __init__(self, url: str, found: str | None) -> None:
@@ -65,9 +64,9 @@ def revision(url: str) -> str | None:
 
 
 def make_where_new(url: str) -> None:
-    """Make the tables in a database that has none, or a file that is not there yet.
+    """Make the tables in an empty database, or in a file that is not there yet.
 
-    Any other is left to `migrate`.
+    Any other database is left to `migrate`.
     """
     if _is_new(url):
         migrate(url)
@@ -76,7 +75,7 @@ def make_where_new(url: str) -> None:
 def migrate(url: str) -> None:
     """Bring the database to this version's tables, making the file where there is none.
 
-    Several processes may do so at once: one migrates and the others wait, then find it done. Raises
+    Several processes may call it at once: one migrates, the others wait and find it done. Raises
     `WrongSchema` where the schema is newer.
     """
     found = revision(url)
@@ -87,16 +86,6 @@ def migrate(url: str) -> None:
     with _migrating(url) as connection:
         if _revision(connection) != REVISION:  # else another process was faster
             _upgrade(connection)
-
-
-def check_models(url: str) -> None:
-    """Raise `AssertionError` where a migrated database differs from the tables of `schema`."""
-    check(url)
-    with _connected(_engine(url)) as connection:
-        context = MigrationContext.configure(connection, opts={"compare_server_default": True})
-        differences = compare_metadata(context, metadata)
-    if differences:
-        raise AssertionError(f"migrations and schema differ: {differences}")
 
 
 def engine_to_migrate(url: str) -> Engine:
@@ -118,7 +107,7 @@ def _is_new(url: str) -> bool:
 
 @contextmanager
 def _migrating(url: str) -> Iterator[Connection]:
-    """Begin a transaction beside which no other process migrates."""
+    """Begin a transaction in which no other process migrates."""
     if is_postgres(url):
         engine = postgres_engine(url)
         with migrating_alone(url), _connected(engine) as connection, connection.begin():
@@ -131,7 +120,7 @@ def _migrating(url: str) -> Iterator[Connection]:
 
 @contextmanager
 def _connected(engine: Engine) -> Iterator[Connection]:
-    """Connect for once, giving all back at the end."""
+    """Connect, and dispose of the engine at the end."""
     try:
         with engine.connect() as connection:
             yield connection
@@ -147,7 +136,7 @@ def _revision(connection: Connection) -> str | None:
 
 
 def _upgrade(connection: Connection) -> None:
-    """Run the migrations; found by name, as they may import us and not we them."""
+    """Run the migrations; found by name, since only they may import us."""
     with as_file(files("migrations")) as directory:
         config = Config(attributes={"connection": connection})
         config.set_main_option("script_location", directory.as_posix().replace("%", "%%"))

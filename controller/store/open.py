@@ -1,17 +1,25 @@
-"""Which store a database URL names."""
+"""Which store a database URL names, and how one process at a time serves a file."""
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 from controller.store.migrate import check
+from controller.store.port import StoreUnavailable
 from controller.store.postgres import PostgresStore, is_postgres, postgres_engine
 from controller.store.sqlite import SqliteStore, file_of, sqlite_engine, writing
 from controller.store.tokens import SqlTokens
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from controller.store.port import Store
     from controller.store.tokens import Tokens
+
+PATIENCE_S = 3.0
+"""How long a controller waits for one that is about to stop."""
 
 
 def open_store(url: str) -> Store:
@@ -32,3 +40,31 @@ def open_tokens(url: str) -> Tokens:
         return SqlTokens(shared, shared)
     engine = sqlite_engine(file_of(url))
     return SqlTokens(engine, writing(engine))
+
+
+@contextmanager
+def exclusive_lock(url: str) -> Iterator[None]:
+    """Keep every other controller from serving the database in a file meanwhile.
+
+    Two would not make two chains of marks, which the compare-and-set forbids; but each judges notes
+    by its own memory, so one could overwrite a note that the other has acknowledged.
+
+    The lock is SQLite's own, on an empty file beside the database: the operating system releases it
+    with the process, however that ends. Raises `StoreUnavailable` where another process holds it.
+    Controllers on PostgreSQL share the work by leases instead.
+    """
+    if is_postgres(url):
+        yield
+        return
+    file = file_of(url).resolve()
+    beside = file.with_name(f"{file.name}.serving")
+    try:
+        connection = sqlite3.connect(beside, timeout=PATIENCE_S, isolation_level=None)
+        connection.execute("PRAGMA journal_mode = MEMORY")  # or else it leaves a second file
+        connection.execute("BEGIN EXCLUSIVE")
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
+            raise StoreUnavailable(f"{file} is served by another controller") from error
+        raise StoreUnavailable(f"{beside}: {error}") from error
+    with closing(connection):
+        yield

@@ -1,14 +1,14 @@
 """What the controller asks of a database, whichever it is.
 
-The law every store obeys, checked by one contract suite:
+The contract that every store keeps, checked by one suite of tests:
 
 * `commit` is atomic and durable: when it returns, all of the batch survives any crash of the
-  process or the machine; when it raises, nothing of it was done.
+  process or the machine; when it raises, nothing of it was written.
 * Marks are appended by compare-and-set on (stream, key, seq): a batch with a mark whose
   predecessor is not the last one there (the first has seq 1) raises `MarkConflict`.
-* What is not there is not written to: a batch that names a stream id nobody made, that puts two
-  living streams under one name, or that brings a scale event twice raises `Conflict`.
-* `load` gives back exactly what was committed.
+* Nothing is written to a stream that is not there: a batch that names an unknown stream id, that
+  gives one name to two streams, or that repeats a scale event raises `Conflict`.
+* What is read is exactly what was committed.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StreamRecord:
-    """A stream's identity and settings; `id` is unique for ever, `name` among the living.
+    """A stream's identity and settings; an `id` is never used again, a `name` may be.
 
-    `declared_at` has the service time in ms at which a key was added to a stream that was there.
+    `declared_at` has the service time in ms at which a key was added to an existing stream.
     """
 
     id: str
@@ -61,8 +61,8 @@ class ReaderRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Glance:
-    """What lists show of a stream: the last mark of each key that has one, the scale events."""
+class StreamSummary:
+    """A stream as lists show it: the last mark of each key that has one, and the scale events."""
 
     record: StreamRecord
     last_marks: Sequence[AppendedMark]
@@ -71,15 +71,15 @@ class Glance:
 
 @dataclass(slots=True)
 class Batch:
-    """Everything that one transaction writes; lists, because the hot path fills them.
+    """Everything that one transaction writes, applied in the order of the fields.
 
-    Applied in the order of the fields. `scales` gives each event of a stream its number, which
-    only has to rise. `forgotten_members` removes each (stream, writer) that is there, which may
-    come back in the same batch. `members` has (stream, record), at most one for each writer.
-    `readers` replaces the record of that (stream, group, reader). `forgotten` drops the marks of
-    (stream, key) up to and with that seq, but never the last one, which the next is compared with.
-    `dropped` removes streams with all they have, also what this batch writes to them, and frees
-    their names for streams that it makes. `clocks` has the service clock of buckets, in ms.
+    `clocks` has the service clock of buckets, in ms. `scales` numbers the events of a stream;
+    numbers only have to rise. `forgotten_members` removes each (stream id, writer) that is there,
+    which may come back in the same batch. `members` has (stream id, record), at most one record
+    for each writer. `readers` replaces the record of that (stream, group, reader). `forgotten`
+    drops the marks of (stream id, key) up to and including that seq, but never the last mark,
+    which the next one is compared with. `dropped` removes streams with all they have, also what
+    this batch writes to them, and frees their names for streams that the batch makes.
     """
 
     clocks: dict[int, int] = field(default_factory=dict)
@@ -100,10 +100,10 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Leases:
-    """Who has which of the buckets, into which streams fall by their names.
+    """Which controller owns which of the buckets that streams are hashed to by their names.
 
-    `mine` are those of the store that was asked, `others` says where the controller that has a
-    bucket is called, the rest are free. `replicas` is how many controllers live, with this one
+    `mine` are those of the store that was asked; `others` has the URL of the controller that owns
+    a bucket; the rest are free. `replicas` is the number of live controllers, including this one
     until it leaves.
     """
 
@@ -114,12 +114,12 @@ class Leases:
 
     @property
     def free(self) -> frozenset[int]:
-        """The buckets that nobody has."""
+        """The buckets that nobody owns."""
         return frozenset(range(self.buckets)) - self.mine - self.others.keys()
 
 
 class Reading(Protocol):
-    """What anybody may read of a database at any time: what is committed in it."""
+    """Reads what is committed, of any stream and at any time, also from several threads."""
 
     def streams(self) -> list[StreamRecord]:
         """Return all streams in the order of their names."""
@@ -130,8 +130,8 @@ class Reading(Protocol):
     def names(self) -> list[str]:
         """Return the names of all streams in order."""
 
-    def glances(self, names: Sequence[str]) -> list[Glance]:
-        """Return what lists show of those of these streams that are there, in the names' order."""
+    def summaries(self, names: Sequence[str]) -> list[StreamSummary]:
+        """Return summaries of those of these streams that exist, in the order of their names."""
 
     def scales(self, stream_id: str) -> list[ScaleEvent]:
         """Return the scale events of a stream in the order in which they happened."""
@@ -143,47 +143,46 @@ class Reading(Protocol):
         """Yield the marks that are kept of (stream, key) after a seq, in the order of their seq."""
 
     def readers(self, stream_id: str) -> list[ReaderRecord]:
-        """Return the readers of all groups of a stream."""
+        """Return the readers of all groups of a stream in the order of their names."""
 
 
 class Store(Reading, Protocol):
     """A database behind the controller; every call blocks, and one is made at a time.
 
-    `local` says that the database is this process's own: a commit may be quick enough to be waited
-    for in the event loop, and nobody else ever writes. Where it is not, controllers share the
-    buckets by leases: a store commits to streams of its own buckets only, which its caller sees to,
-    and can commit nothing once it lost one. Then `commit` raises `StoreUnavailable` until `look`
-    has begun anew, with no buckets, and what the caller remembers is void.
+    `local` says that only this process writes to the database. Where others do, controllers share
+    the buckets by leases: a store must only be given batches for streams of its own buckets, and
+    cannot commit any more once it lost a lease. Then `commit` raises `StoreUnavailable` until
+    `heartbeat` has begun a new session, without buckets; its caller has to read everything again.
     """
 
     @property
     def local(self) -> bool:
-        """Whether the database is this process's own."""
+        """Whether only this process writes to the database."""
 
     @property
     def reading(self) -> Reading:
-        """What other threads may read by, also of streams that are another controller's."""
+        """Reads the database for other threads, also the streams of other controllers."""
 
     def listen(self) -> AsyncGenerator[Notice]:
-        """Yield what other controllers say is to be read; ends at once where there are none."""
+        """Yield the notices of other controllers; ends at once where there are none."""
 
-    def enter(self, url: str) -> None:
-        """Say where other controllers find this one; to be called before the first `look`."""
+    def register(self, url: str) -> None:
+        """Set the URL at which other controllers reach this one; before the first `heartbeat`."""
 
-    def look(self) -> Leases:
-        """Return who has which bucket, and show that this controller lives."""
+    def heartbeat(self) -> Leases:
+        """Show that this controller is alive, and return who owns which bucket."""
 
-    def take(self, buckets: Iterable[int]) -> frozenset[int]:
-        """Take those of the buckets that nobody has; returns which."""
+    def acquire(self, buckets: Iterable[int]) -> frozenset[int]:
+        """Acquire those of the buckets that are free; returns those acquired."""
 
-    def give(self, buckets: Iterable[int]) -> None:
-        """Let others take the buckets, all of them this store's own."""
+    def release(self, buckets: Iterable[int]) -> None:
+        """Release the buckets, all of them this store's own."""
 
     def leave(self) -> None:
-        """Let others take all buckets, and count as living no more; `look` goes on telling."""
+        """Release all buckets and count as live no more; `heartbeat` still returns the owners."""
 
     def clocks(self) -> dict[int, int]:
-        """Return the service clock of each bucket as of the last commit of it, 0 at first."""
+        """Return the service clock of each bucket as of its last commit, 0 at first."""
 
     def commit(self, batch: Batch) -> None:
         """Write the batch in one transaction.
@@ -197,7 +196,7 @@ class Store(Reading, Protocol):
         """Raise `StoreUnavailable` where the database does not answer."""
 
     def close(self) -> None:
-        """Give back what the store holds open."""
+        """Close the connections."""
 
 
 class StoreUnavailable(Exception):

@@ -1,4 +1,4 @@
-"""What is PostgreSQL's own: its URL, its session with leases, its upsert of many rows at once."""
+"""The store in PostgreSQL: its URL, its session with leases, its upsert of many rows at once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 SAY = "say postgresql://user@host:5432/database"
 
-# A network that swallows what is sent is noticed within seconds; a lost one at once.
+# A connection that is lost without a word is noticed within seconds.
 CONNECT: dict[str, Any] = {
     "application_name": "noted-time",
     "client_encoding": "UTF8",  # whatever the database has: Debian's is SQL_ASCII without a locale
@@ -63,7 +63,7 @@ class PostgresStore(SqlStore):
     placeholder = "%s"
 
     def __init__(self, url: str) -> None:
-        """Connect when first asked; the first `look` begins a session."""
+        """Connect when first used; the first `heartbeat` begins a session."""
         self._url = url
         engine = postgres_engine(url)
         super().__init__(engine, engine)
@@ -72,34 +72,34 @@ class PostgresStore(SqlStore):
         self._shared = False
         self.reading = SqlReading(engine)
 
-    def enter(self, url: str) -> None:
-        """Say where other controllers find this one; to be called before the first `look`."""
-        self._session.enter(url)
+    def listen(self) -> AsyncGenerator[Notice]:
+        """Yield the notices of other controllers, until the caller stops."""
+        return listen(lambda: connect_async(self._url))
 
-    def look(self) -> Leases:
-        """Return who has which bucket, and show that this controller lives."""
+    def register(self, url: str) -> None:
+        """Set the URL at which other controllers reach this one; before the first `heartbeat`."""
+        self._session.register(url)
+
+    def heartbeat(self) -> Leases:
+        """Show that this controller is alive, and return who owns which bucket."""
         self._buckets = self._buckets or len(self.clocks())
         with self._border():
-            leases = self._session.look(self._buckets)
+            leases = self._session.heartbeat(self._buckets)
         self._shared = leases.replicas > 1
         return leases
 
-    def listen(self) -> AsyncGenerator[Notice]:
-        """Yield what other controllers say is to be read, for as long as it is asked."""
-        return listen(lambda: connect_async(self._url))
-
-    def take(self, buckets: Iterable[int]) -> frozenset[int]:
-        """Take those of the buckets that nobody has; returns which."""
+    def acquire(self, buckets: Iterable[int]) -> frozenset[int]:
+        """Acquire those of the buckets that are free; returns those acquired."""
         with self._border():
-            return self._session.take(buckets)
+            return self._session.acquire(buckets)
 
-    def give(self, buckets: Iterable[int]) -> None:
-        """Let others take the buckets, all of them this store's own."""
+    def release(self, buckets: Iterable[int]) -> None:
+        """Release the buckets, all of them this store's own."""
         with self._border():
-            self._session.give(buckets)
+            self._session.release(buckets)
 
     def leave(self) -> None:
-        """Let others take all buckets, and count as living no more; `look` goes on telling."""
+        """Release all buckets and count as live no more; `heartbeat` still returns the owners."""
         with self._border():
             self._session.leave()
 
@@ -109,13 +109,13 @@ class PostgresStore(SqlStore):
             self._session.session().execute("SELECT")
 
     def close(self) -> None:
-        """Hand all buckets to others; any call after it raises `StoreUnavailable`."""
+        """Release all buckets; any call after it raises `StoreUnavailable`."""
         super().close()
         self._session.close()
 
     @contextmanager
     def _transaction(self) -> Iterator[Any]:
-        """Begin, and commit at the end or undo; what needs no answer is sent ahead of it."""
+        """Begin, and commit at the end or undo; statements are sent without waiting for answers."""
         session = self._session.session()
         with session.pipeline(), session.transaction(), session.cursor() as cursor:
             yield cursor
@@ -124,6 +124,14 @@ class PostgresStore(SqlStore):
         """Write all members by one statement."""
         if members:
             cursor.execute(_PUT_MEMBERS, [list(column) for column in zip(*members, strict=True)])
+
+    def _last_seqs(self, cursor: DBAPICursor, chains: Chains) -> dict[tuple[str, str], int]:
+        """Return the last seqs by one query, in a cursor that has no other results."""
+        if not chains:
+            return {}
+        with cursor.connection.cursor() as asking:
+            asking.execute(_LAST_SEQS, [list(column) for column in zip(*chains, strict=True)])
+            return {(stream_id, key): seq or 0 for stream_id, key, seq in asking}
 
     def _notify(self, cursor: DBAPICursor, batch: Batch) -> None:
         if not self._shared:
@@ -136,21 +144,13 @@ class PostgresStore(SqlStore):
         if trimmed:
             tell(cursor, StreamsTrimmed(tuple(sorted(trimmed))))
 
-    def _last_seqs(self, cursor: DBAPICursor, chains: Chains) -> dict[tuple[str, str], int]:
-        """Ask for all chains at once, in a cursor that has no other results to give."""
-        if not chains:
-            return {}
-        with cursor.connection.cursor() as asking:
-            asking.execute(_LAST_SEQS, [list(column) for column in zip(*chains, strict=True)])
-            return {(stream_id, key): seq or 0 for stream_id, key, seq in asking}
-
     def _rows(self, query: Executable) -> Sequence[Any]:
-        """Return few rows; who loads many streams without members reads nothing else."""
+        """Return few rows; loading many streams without members consists of such queries."""
         self._renew()
         return super()._rows(query)
 
     def _many_rows(self, query: Executable) -> Generator[Any]:
-        """Yield the rows, telling the server now and then that the controller lives."""
+        """Yield the rows, renewing the leases meanwhile."""
         self._renew()
         with closing(super()._many_rows(query)) as rows:
             for number, row in enumerate(rows, start=1):
@@ -188,7 +188,7 @@ def url_of(url: str) -> URL:
 
 
 def shown(url: str) -> str:
-    """Return a URL as it may be told: without its password.
+    """Return a URL as it may be shown: without its password.
 
     >>> shown("postgresql://noted:secret@db/noted")
     'postgresql://noted:***@db/noted'
@@ -197,12 +197,12 @@ def shown(url: str) -> str:
 
 
 def connect(url: str) -> psycopg.Connection[Any]:
-    """Return a session that commits each statement unless told otherwise."""
+    """Return a session that commits each statement that is not in a transaction."""
     return psycopg.connect(_conninfo(url), autocommit=True, **CONNECT)
 
 
 async def connect_async(url: str) -> psycopg.AsyncConnection[Any]:
-    """Return the same for use in an event loop."""
+    """Return the same for an event loop."""
     return await psycopg.AsyncConnection.connect(_conninfo(url), autocommit=True, **CONNECT)
 
 
@@ -219,9 +219,9 @@ def postgres_engine(url: str) -> Engine:
 
 @contextmanager
 def migrating_alone(url: str) -> Iterator[None]:
-    """Keep every other migration away from the database; raises `StoreUnavailable`.
+    """Keep other processes from migrating the database meanwhile; raises `StoreUnavailable`.
 
-    The lock has a session of its own: the migration's ends with each of its transactions.
+    The lock has a session of its own, because the migration may use several transactions.
     """
     try:
         session = connect(url)

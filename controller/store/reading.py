@@ -1,32 +1,32 @@
-"""What can be read of a database in SQL by anybody, whoever writes to it."""
+"""What is read of a database in SQL, by any process and thread."""
 
 from __future__ import annotations
 
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import select
+from sqlalchemy import Text, bindparam, func, select, true
+from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
 from controller.store import rows
-from controller.store.glances import glances
-from controller.store.port import StoreUnavailable
+from controller.store.port import StoreUnavailable, StreamSummary
 from controller.store.schema import mark, member, reader, scale, stream
 from noted_time import Conflict
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
 
-    from sqlalchemy import Engine, Executable, Select, Table
+    from sqlalchemy import ColumnElement, Connection, Engine, Executable, Row, Select, Table
 
-    from controller.store.port import AppendedMark, Glance, ReaderRecord, StreamRecord
+    from controller.store.port import AppendedMark, ReaderRecord, StreamRecord
     from noted_time import MemberRecord, ScaleEvent
 
 ROWS_AT_A_TIME = 1000
 
 
 class SqlReading:
-    """The streams of a database as they are committed; several threads may ask at once."""
+    """A `Reading` of a database in SQL."""
 
     def __init__(self, engine: Engine) -> None:
         self._reading = engine
@@ -46,13 +46,23 @@ class SqlReading:
         """Return the names of all streams in order."""
         return [name for (name,) in self._rows(select(stream.c.name).order_by(stream.c.name))]
 
-    def glances(self, names: Sequence[str]) -> list[Glance]:
-        """Return what lists show of those of these streams that are there, by a few queries."""
+    def summaries(self, names: Sequence[str]) -> list[StreamSummary]:
+        """Return summaries of those of these streams that exist, by few queries.
+
+        Scale events are read after the marks, so that those which a mark follows from are there.
+        """
+        named = stream.c.name.in_(names)
         with self._border(), self._reading.connect() as connection:
-            return glances(connection, names)
+            found = connection.execute(select(stream).where(named).order_by(stream.c.name))
+            records = [rows.stream_of(row) for row in found]
+            marks = _last_marks(connection, records)
+            scales = _scales(connection, named)
+        return [
+            StreamSummary(each, marks.get(each.id, ()), scales.get(each.id, ())) for each in records
+        ]
 
     def scales(self, stream_id: str) -> list[ScaleEvent]:
-        """Return the scale events of a stream in the order of their seq."""
+        """Return the scale events of a stream in the order in which they happened."""
         events = select(scale.c.sealed, scale.c.created).order_by(scale.c.seq)
         return [rows.scale_of(row) for row in self._rows(_of(events, scale, stream_id))]
 
@@ -62,7 +72,7 @@ class SqlReading:
         return map(rows.member_of, self._many_rows(_of(columns, member, stream_id)))
 
     def marks(self, stream_id: str, key: str, after: int = 0) -> Iterator[AppendedMark]:
-        """Yield the marks of (stream, key) with a seq above `after` in the order of their seq."""
+        """Yield the marks that are kept of (stream, key) after a seq, in the order of their seq."""
         later = mark.c.key == key, mark.c.seq > after
         chain = select(mark).where(*later).order_by(mark.c.seq)
         return map(rows.mark_of, self._many_rows(_of(chain, mark, stream_id)))
@@ -73,12 +83,12 @@ class SqlReading:
         return [rows.reader_of(row) for row in self._rows(_of(found, reader, stream_id))]
 
     def close(self) -> None:
-        """Give back the connections; any call after it raises `StoreUnavailable`."""
+        """Close the connections; any call after it raises `StoreUnavailable`."""
         self._closed = True
         self._reading.dispose()
 
     def _rows(self, query: Executable) -> Sequence[Any]:
-        """Return few rows: to stream them would take a turn with the server more."""
+        """Return few rows; to stream them would take another round trip."""
         with self._border(), self._reading.connect() as connection:
             return connection.execute(query).fetchall()
 
@@ -86,11 +96,12 @@ class SqlReading:
         """Yield the rows as they come, however many there are."""
         with self._border(), self._reading.connect() as connection:
             streamed = connection.execution_options(yield_per=ROWS_AT_A_TIME)
-            with streamed.execute(query) as found:  # closed with who reads no further
+            with streamed.execute(query) as found:  # closed by a caller that stops early
                 yield from found
 
     @contextmanager
     def _border(self) -> Iterator[None]:
+        """Turn the errors of the database into ours."""
         if self._closed:
             raise StoreUnavailable("the store is closed")
         try:
@@ -104,3 +115,50 @@ class SqlReading:
 
 def _of(query: Select[Any], table: Table, stream_id: str) -> Select[Any]:
     return query.where(table.c.stream_id == stream_id)
+
+
+def _last_marks(
+    connection: Connection, streams: Sequence[StreamRecord]
+) -> dict[str, list[AppendedMark]]:
+    """Return the last mark of each key of the streams, by one look into the index for each.
+
+    On PostgreSQL that is one query, since each would cost a round trip. SQLite has no lateral join.
+    """
+    chains = [(record.id, key) for record in streams for key in record.settings.keys]
+    found: list[Row[Any]] = []
+    if connection.dialect.name == "postgresql":
+        lists = {"stream_ids": [each for each, _ in chains], "keys": [key for _, key in chains]}
+        found += connection.execute(_LAST_OF_ALL, lists)
+    else:
+        for stream_id, key in chains:
+            found += connection.execute(_LAST_OF_ONE, {"stream_id": stream_id, "key": key})
+    marks: dict[str, list[AppendedMark]] = {}
+    for appended in map(rows.mark_of, found):
+        marks.setdefault(appended.stream_id, []).append(appended)
+    return marks
+
+
+def _scales(connection: Connection, named: ColumnElement[bool]) -> dict[str, list[ScaleEvent]]:
+    """Return the scale events of those of the streams that have some."""
+    columns = select(scale.c.stream_id, scale.c.sealed, scale.c.created)
+    found = columns.select_from(scale.join(stream)).where(named).order_by(scale.c.seq)
+    scales: dict[str, list[ScaleEvent]] = {}
+    for stream_id, *event in connection.execute(found):
+        scales.setdefault(stream_id, []).append(rows.scale_of(event))
+    return scales
+
+
+def _last(stream_id: Any, key: Any) -> Select[Any]:  # noqa: ANN401 - a column or a parameter
+    chain = mark.c.stream_id == stream_id, mark.c.key == key
+    return select(mark).where(*chain).order_by(mark.c.seq.desc()).limit(1)
+
+
+def _last_of_all() -> Select[Any]:
+    lists = [bindparam(name, type_=ARRAY(Text)) for name in ("stream_ids", "keys")]
+    chain = func.unnest(*lists).table_valued("stream_id", "key", name="chain").render_derived()
+    last = _last(chain.c.stream_id, chain.c.key).lateral("last")
+    return select(last).select_from(chain.join(last, true()))
+
+
+_LAST_OF_ALL = _last_of_all()
+_LAST_OF_ONE = _last(bindparam("stream_id"), bindparam("key"))

@@ -1,7 +1,7 @@
-"""How the values of the port become rows of the tables, and rows become values again.
+"""Conversion between the values of the port and rows of the tables.
 
-Rows are plain tuples in the order of the tables' columns: a batch brings thousands of them, and
-`executemany` takes them as they are. JSON is compact, its keys are segments or time domains.
+Rows are plain tuples in the order of the tables' columns, as `executemany` takes them. JSON is
+compact; its keys are segments or time domains.
 """
 
 from __future__ import annotations

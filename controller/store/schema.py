@@ -1,8 +1,8 @@
 """The tables of a controller's database, the same in every dialect.
 
-Positions, cuts and times travel as compact JSON text: one row per member however many segments it
-touches, and no dialect's own JSON type, which costs the server more than it gives here. What the
-tables hold is said in the port; `migrations` leads to them step by step.
+Positions, cuts and times are compact JSON text: one row per member however many segments it
+touches, and no dialect's own JSON type, which costs the server more than it gives here. The port
+documents what the tables hold.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sqlalchemy import (
 )
 
 REVISION = "0007"
-"""The migration that these tables are at; revisions are numbered, so that their order shows."""
+"""The migration that leads to these tables; revisions are numbered in their order."""
 
 # SQLite alters a table by copying it, which only keeps constraints that have names.
 metadata = MetaData(
@@ -39,7 +39,7 @@ Name = Text().with_variant(Text(collation="C"), "postgresql")
 
 
 def _of_a_stream() -> Column[str]:
-    """Return the first column of what goes when its stream goes."""
+    """Return the first column of a table whose rows are deleted with their stream."""
     stream_id = ForeignKey("stream.id", ondelete="CASCADE")
     return Column("stream_id", Name, stream_id, primary_key=True)
 
@@ -99,7 +99,7 @@ member = Table(
     Column("since", BigInteger, nullable=False),
     Column("sequence", BigInteger, nullable=False, server_default=text("0")),
     sqlite_with_rowid=False,
-    postgresql_with={"fillfactor": 50},  # a member is written again and again: on its page
+    postgresql_with={"fillfactor": 50},  # updates of a member find room on its page
 )
 
 mark = Table(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import select
 
 from controller.store import rows
-from controller.store.law import check_marks, without_dropped
+from controller.store.contract import check_marks, without_dropped
 from controller.store.reading import SqlReading
 from controller.store.schema import bucket, mark, member, reader, scale, stream
 

@@ -1,4 +1,4 @@
-"""What is SQLite's own: its pragmas, its locks, its upsert, and a file that may be gone."""
+"""The store in SQLite: its pragmas, its locks, and a file that may be gone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sqlalchemy import URL, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError
 
 from controller.store.port import StoreUnavailable
-from controller.store.sole import Sole
+from controller.store.single_node import SingleNodeLeases
 from controller.store.sql import SqlStore
 from noted_time import Rejected
 
@@ -39,14 +39,14 @@ PRAGMAS = (
     "PRAGMA cache_size = -65536",
 )
 
-# Notes of many writers touch a page each, which goes to the log whole: at the default of 4096 bytes
-# a commit of 32 members took a quarter longer, in CPU time as on the disk. A file keeps its own.
+# A commit of few members writes a page for each: with the default of 4096 bytes one of 32 members
+# took a quarter longer. An existing file keeps its page size.
 PAGE_BYTES = 1024
 
 SAY = "say sqlite:///path/to/file.db or postgresql://user@host:5432/database"
 
 
-class SqliteStore(Sole, SqlStore):
+class SqliteStore(SingleNodeLeases, SqlStore):
     """A `Store` in one SQLite file, which `migrate` has made."""
 
     def __init__(self, url_or_path: str | Path, *, busy_ms: int = BUSY_MS) -> None:
@@ -67,7 +67,7 @@ class SqliteStore(Sole, SqlStore):
         super().ping()
 
     def _check_file(self) -> None:
-        """Refuse to go on in a file without a name: what it takes is lost with the process."""
+        """Raise `StoreUnavailable` where the file was replaced: commits to it would be lost."""
         if self._identify() != self._identity:
             raise StoreUnavailable(f"another file was put in the place of {self._file}")
 
@@ -112,7 +112,7 @@ def sqlite_engine(file: Path, *, busy_ms: int = BUSY_MS) -> Engine:
 def writing(engine: Engine) -> Engine:
     """Return the engine with transactions that take the write lock when they begin.
 
-    One that begins as a reader and then writes fails at once where another has written meanwhile,
+    One that begins as a reader fails at its first write where another has written meanwhile,
     whatever the busy timeout.
     """
     return engine.execution_options(begin="BEGIN IMMEDIATE")
@@ -144,7 +144,7 @@ def check_references(connection: Connection) -> None:
 
 
 def _write_ahead(connection: sqlite3.Connection) -> None:
-    """Switch to the write-ahead log, for good; SQLite does not wait for others here, so we do."""
+    """Switch the file to the write-ahead log; SQLite does not wait for others here, so we do."""
     deadline = time.monotonic() + PATIENCE_MS / 1000
     while True:
         try:

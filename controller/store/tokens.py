@@ -1,7 +1,7 @@
-"""Where tokens are kept: who may come in, known by digests from which no token can be made.
+"""Where tokens are kept: digests from which no token can be made, and what each token allows.
 
-The law every `Tokens` obeys: a row is added, or revoked once, and never goes. So the two `counts`
-tell of every change, and a database in which there ever was a token stays one that asks for them.
+The contract of every `Tokens`: a row is added, or revoked once, and never deleted. So the two
+`counts` show every change, and a database that ever had a token goes on asking for tokens.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Tokens(Protocol):
         """Revoke a token for good; false where there is none, or none that was not revoked."""
 
     def close(self) -> None:
-        """Give back what is held open."""
+        """Close the connections."""
 
 
 class SqlTokens:

@@ -36,7 +36,7 @@ from controller.store.postgres import PostgresStore
 from tests.support.stored import mark, of_one_stream
 
 store = PostgresStore(sys.argv[1])
-store.take(store.look().free)
+store.acquire(store.heartbeat().free)
 store.commit(of_one_stream(upto=1))
 print("mark 1", flush=True)
 for n, _ in enumerate(sys.stdin, 2):
@@ -75,7 +75,7 @@ def at_work(server: Server, url: str, wait_event: str) -> None:
 def became_free(store: PostgresStore) -> None:
     """Look until all buckets are free."""
     deadline = time.monotonic() + 20
-    while store.look().free != ALL:
+    while store.heartbeat().free != ALL:
         assert time.monotonic() < deadline
         time.sleep(0.05)
 

@@ -55,18 +55,18 @@ class Shared(MemoryStore):
         assert self.open.wait(20)
         super().commit(batch)
 
-    def look(self) -> Leases:
+    def heartbeat(self) -> Leases:
         """Return what the test says."""
         return self.leases
 
-    def take(self, buckets: Iterable[int]) -> frozenset[int]:
+    def acquire(self, buckets: Iterable[int]) -> frozenset[int]:
         """Take what is free."""
         taken = self.leases.free & set(buckets)
         mine = self.leases.mine | taken
         self.leases = Leases(BUCKETS, mine, self.leases.others, self.leases.replicas)
         return taken
 
-    def give(self, buckets: Iterable[int]) -> None:
+    def release(self, buckets: Iterable[int]) -> None:
         """Let them go."""
         mine = self.leases.mine - set(buckets)
         self.leases = Leases(BUCKETS, mine, self.leases.others, self.leases.replicas)

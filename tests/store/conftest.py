@@ -65,7 +65,7 @@ def make_postgres(server: Server, emptied: str) -> MakeStore:
         server.execute("DELETE FROM stream", emptied)
         server.execute("UPDATE bucket SET service_ms = 0", emptied)
         made = PostgresStore(emptied)
-        made.take(made.look().free)
+        made.acquire(made.heartbeat().free)
         return made
 
     return make

@@ -1,4 +1,4 @@
-"""The law of the port, on every store."""
+"""The contract of the port, on every store."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_one_stream_one_mark_and_the_marks_after_one_can_be_asked_for(store: Sto
     assert found == (stream(), None, [2, 3])
 
 
-def test_many_streams_are_glanced_at_together(store: Store) -> None:
+def test_many_streams_are_summarised_together(store: Store) -> None:
     """Of each its record, the last mark of each key that has one, and all scale events."""
     events = [ScaleEvent({0: 500}, {2: (0,)}), ScaleEvent({2: 600}, {3: (2,)})]
     marks = [mark(1), mark(2), mark(1, key="ship_time"), mark(1, "id-3"), mark(2, "id-3")]
@@ -84,24 +84,24 @@ def test_many_streams_are_glanced_at_together(store: Store) -> None:
     scales = [("id-3", seq, event) for seq, event in enumerate(events)]
     store.commit(Batch({0: 1}, streams=streams, scales=scales, marks=marks))
 
-    found = store.glances(["trains", "nothing", "flights", "buses"])
+    found = store.summaries(["trains", "nothing", "flights", "buses"])
 
-    told = [
+    summaries = [
         (each.record, sorted(each.last_marks, key=lambda last: last.key), [*each.scales])
         for each in found
     ]
-    assert told == [
+    assert summaries == [
         (streams[2], [mark(2, "id-3")], events),
         (streams[0], [mark(2), mark(1, key="ship_time")], []),
         (streams[1], [], []),
     ]
 
 
-def test_no_stream_is_glanced_at_where_none_is_named(store: Store) -> None:
+def test_no_stream_is_summarised_where_none_is_named(store: Store) -> None:
     """Whatever there is."""
     store.commit(of_one_stream(upto=1))
 
-    assert store.glances([]) == []
+    assert store.summaries([]) == []
 
 
 def test_a_stream_written_again_has_its_new_settings_and_all_it_had(store: Store) -> None:

@@ -19,7 +19,6 @@ from sqlalchemy import Column, MetaData, Text
 from controller.store.migrate import (
     WrongSchema,
     check,
-    check_models,
     make_where_new,
     migrate,
     revision,
@@ -29,6 +28,7 @@ from controller.store.port import StoreUnavailable
 from controller.store.schema import REVISION, metadata
 from controller.store.sqlite import check_references, file_of, migration_engine
 from noted_time import Rejected
+from tests.support.models import check_models
 from tests.support.stored import of_one_stream, seqs
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ def test_a_table_without_a_migration_is_found(url: str, monkeypatch: pytest.Monk
     for table in metadata.tables.values():
         table.to_metadata(changed)
     changed.tables["mark"].append_column(Column("colour", Text))
-    monkeypatch.setattr("controller.store.migrate.metadata", changed)
+    monkeypatch.setattr("tests.support.models.metadata", changed)
 
     with pytest.raises(AssertionError, match="colour"):
         check_models(url)

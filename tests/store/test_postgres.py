@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from controller.store.migrate import check, check_models, make_where_new, migrate, revision
+from controller.store.migrate import check, make_where_new, migrate, revision
 from controller.store.open import open_store, open_tokens
 from controller.store.port import Batch, StoreUnavailable
 from controller.store.postgres import PostgresStore
 from controller.store.schema import REVISION
 from controller.store.tokens import TokenRecord
 from noted_time import Conflict, Rejected
+from tests.support.models import check_models
 from tests.support.postgres import PASSWORD
 from tests.support.processes import ROOT
 from tests.support.stored import mark, member, of_one_stream, records, seqs, stream
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 def store(url: str) -> Iterator[PostgresStore]:
     """A store that has all buckets of its database."""
     with closing(PostgresStore(url)) as made:
-        made.take(made.look().free)
+        made.acquire(made.heartbeat().free)
         yield made
 
 
@@ -48,7 +49,7 @@ def test_a_lost_session_takes_no_batch(store: PostgresStore, server: Server, url
         store.ping()
 
 
-def test_after_a_lost_session_a_look_begins_anew(
+def test_after_a_lost_session_a_heartbeat_begins_anew(
     store: PostgresStore, server: Server, url: str
 ) -> None:
     """Without any bucket; what was committed before is there, and the next batch is taken."""
@@ -57,7 +58,7 @@ def test_after_a_lost_session_a_look_begins_anew(
     with pytest.raises(StoreUnavailable):
         store.commit(Batch({0: 2}, marks=[mark(2)]))
 
-    had = store.look().mine
+    had = store.heartbeat().mine
     store.commit(Batch({0: 3}, marks=[mark(2)]))
 
     assert (had, store.streams(), store.clocks()[0], seqs(store)) == (
@@ -68,15 +69,15 @@ def test_after_a_lost_session_a_look_begins_anew(
     )
 
 
-def test_a_look_that_finds_the_session_lost_says_so_once(
+def test_a_heartbeat_that_finds_the_session_lost_says_so_once(
     store: PostgresStore, server: Server, url: str
 ) -> None:
-    """So that nobody goes on with what it remembers; the next look has a session of its own."""
+    """Nobody goes on with what it remembers; the next heartbeat has a session of its own."""
     server.cut(url)
 
     with pytest.raises(StoreUnavailable):
-        store.look()
-    assert store.look().mine == frozenset()
+        store.heartbeat()
+    assert store.heartbeat().mine == frozenset()
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT], ids=["restarted", "crashed"])
@@ -90,11 +91,11 @@ def test_a_server_that_comes_back_has_all_that_was_committed(
         with pytest.raises(StoreUnavailable):
             store.commit(Batch({0: 5}, marks=[mark(3)]))
         with pytest.raises(StoreUnavailable):
-            store.look()
+            store.heartbeat()
     finally:
         server.start()
 
-    store.look()
+    store.heartbeat()
     store.commit(Batch({0: 5}, marks=[mark(3)]))
 
     assert (store.clocks()[0], seqs(store)) == (5, [1, 2, 3])
@@ -209,7 +210,7 @@ def test_the_encoding_of_a_database_does_not_matter(server: Server, encoding: st
     record = TokenRecord("0123456789ab", 64 * "f", {}, "Zoë", created_at=5)
     with closing(open_tokens(url)) as tokens, closing(PostgresStore(url)) as store:
         tokens.add(record)
-        store.take(store.look().free)
+        store.acquire(store.heartbeat().free)
         store.commit(replace(of_one_stream(), members=records(member("Zoë"))))
 
         assert (tokens.all(), list(store.members("id-1"))) == ([record], [member("Zoë")])

@@ -13,12 +13,13 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy import MetaData, Table
 
-from controller.store.migrate import check_models, engine_to_migrate, migrate
+from controller.store.migrate import engine_to_migrate, migrate
 from controller.store.open import open_store
 from controller.store.port import StreamRecord
 from controller.store.postgres import is_postgres
 from noted_time import MemberRecord, StreamSettings
 from tests.store.conftest import DURABLE
+from tests.support.models import check_models
 from tests.support.stored import member
 
 if TYPE_CHECKING:
@@ -178,7 +179,7 @@ def test_a_database_that_is_made_today_has_the_same_buckets(url: str) -> None:
 
     with closing(open_store(url)) as store:
         buckets = 64 if is_postgres(url) else 1
-        assert (store.clocks(), store.look().buckets) == (
+        assert (store.clocks(), store.heartbeat().buckets) == (
             dict.fromkeys(range(buckets), 0),
             buckets,
         )

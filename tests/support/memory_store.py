@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from controller.store.law import check_marks, without_dropped
-from controller.store.port import Glance, StoreUnavailable
-from controller.store.sole import Sole
+from controller.store.contract import check_marks, without_dropped
+from controller.store.port import StoreUnavailable, StreamSummary
+from controller.store.single_node import SingleNodeLeases
 from noted_time import Conflict
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from noted_time import MemberRecord, ScaleEvent
 
 
-class MemoryStore(Sole):
+class MemoryStore(SingleNodeLeases):
     """A `Store` of dicts, durable as long as the object; a peer of the others in all else."""
 
     def __init__(self) -> None:
@@ -49,10 +49,13 @@ class MemoryStore(Sole):
         """Return the names of all streams in order."""
         return [record.name for record in self.streams()]
 
-    def glances(self, names: Sequence[str]) -> list[Glance]:
-        """Return what lists show of those of these streams that are there, in the names' order."""
-        wanted = [record for record in self.streams() if record.name in names]
-        return [Glance(each, self._last_marks(each), self.scales(each.id)) for each in wanted]
+    def summaries(self, names: Sequence[str]) -> list[StreamSummary]:
+        """Return summaries of those of these streams that exist, in the order of their names."""
+        return [
+            StreamSummary(record, self._last_marks(record), self.scales(record.id))
+            for record in self.streams()
+            if record.name in names
+        ]
 
     def scales(self, stream_id: str) -> list[ScaleEvent]:
         """Return the scale events of a stream in the order of their seq."""

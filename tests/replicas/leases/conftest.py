@@ -24,8 +24,8 @@ def make(url: str) -> Iterator[MakeReplica]:
     def begin(called: str) -> PostgresStore:
         store = PostgresStore(url)
         made.append(store)
-        store.enter(called)
-        store.look()
+        store.register(called)
+        store.heartbeat()
         return store
 
     yield begin
@@ -37,14 +37,14 @@ def make(url: str) -> Iterator[MakeReplica]:
 def a(make: MakeReplica) -> PostgresStore:
     """A replica that has all buckets."""
     store = make("http://a")
-    store.take(ALL)
+    store.acquire(ALL)
     return store
 
 
 @pytest.fixture
 def b(make: MakeReplica, a: PostgresStore) -> PostgresStore:
     """Another one, which has none."""
-    assert a.look().mine == ALL
+    assert a.heartbeat().mine == ALL
     return make("http://b")
 
 

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 def test_who_leaves_gives_all_and_goes_on_looking(a: PostgresStore, b: PostgresStore) -> None:
     """It counts no more, so the others take more; and it sees where they are."""
     a.leave()
-    free = b.look()
-    b.take(ALL)
+    free = b.heartbeat()
+    b.acquire(ALL)
 
-    seen = a.look()
+    seen = a.heartbeat()
     assert (free.free, free.replicas) == (ALL, 1)
     assert (seen.mine, set(seen.others.values()), seen.replicas) == (frozenset(), {"http://b"}, 1)
 
@@ -28,9 +28,9 @@ def test_who_left_does_not_come_back_with_another_session(
     """It goes on looking, whatever becomes of its session."""
     a.leave()
     end_session_of("http://a", server, url)
-    lost(a.look)
+    lost(a.heartbeat)
 
-    assert (a.look().replicas, b.look().replicas) == (1, 1)
+    assert (a.heartbeat().replicas, b.heartbeat().replicas) == (1, 1)
 
 
 def test_who_lost_its_session_has_left(a: PostgresStore, b: PostgresStore, server: Server) -> None:
@@ -39,20 +39,20 @@ def test_who_lost_its_session_has_left(a: PostgresStore, b: PostgresStore, serve
     lost(a.ping)
     a.leave()
 
-    assert a.look().replicas == 0
+    assert a.heartbeat().replicas == 0
 
 
 def test_an_owner_that_closes_hands_over_at_once(a: PostgresStore, b: PostgresStore) -> None:
     """Nobody waits for the end of a lease that was given back."""
     a.close()
 
-    after = b.look()
+    after = b.heartbeat()
     assert (after.free, after.replicas) == (ALL, 1)
 
 
 def test_a_closed_store_begins_no_session_again(a: PostgresStore, b: PostgresStore) -> None:
-    """Whoever looks by it all the same is told, and does not come to life."""
+    """Its heartbeat is refused, and does not make it live again."""
     a.close()
 
-    assert lost(a.look)
-    assert b.look().replicas == 1
+    assert lost(a.heartbeat)
+    assert b.heartbeat().replicas == 1

@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 def test_who_lost_its_session_owns_nothing(
     a: PostgresStore, b: PostgresStore, lease: Lease
 ) -> None:
-    """It says so until it looks again, and then begins with nothing, called as before."""
+    """It says so until its next heartbeat, and then begins with nothing, under the same URL."""
     silent(lease)
-    b.take(b.look().free)
+    b.acquire(b.heartbeat().free)
     lease(LONG_MS)
     told = [lost(act) for act in (a.ping, a.ping, lambda: a.commit(of_one_stream()))]
-    leases_of_a = a.look()
+    leases_of_a = a.heartbeat()
 
     assert (told, leases_of_a.mine, set(leases_of_a.others.values())) == (
         [True] * 3,
         frozenset(),
         {"http://b"},
     )
-    b.give([3])
-    assert (a.take([3]), b.look().others) == (frozenset([3]), {3: "http://a"})
+    b.release([3])
+    assert (a.acquire([3]), b.heartbeat().others) == (frozenset([3]), {3: "http://a"})
 
 
 def test_a_commit_in_a_session_that_was_ended_appends_nothing(
@@ -44,11 +44,11 @@ def test_a_commit_in_a_session_that_was_ended_appends_nothing(
     """Neither while its buckets are free nor when the next owner has gone on."""
     a.commit(of_one_stream(upto=1))
     silent(lease)
-    b.look()
+    b.heartbeat()
     lease(LONG_MS)
     told = [lost(lambda: a.commit(Batch(marks=[mark(2)])))]
     free = seqs(b)
-    b.take(ALL)
+    b.acquire(ALL)
     b.commit(Batch(marks=[mark(2)]))
     told.append(lost(lambda: a.commit(Batch(marks=[mark(3)]))))
 
@@ -83,7 +83,7 @@ def test_the_buckets_of_a_process_that_was_killed_are_free(
     b_alone: PostgresStore, other_process: subprocess.Popen[str]
 ) -> None:
     """The server notices the end of the process, not only that of the lease."""
-    had = len(b_alone.look().others)
+    had = len(b_alone.heartbeat().others)
     other_process.kill()
     became_free(b_alone)
 
@@ -103,7 +103,7 @@ def test_a_process_that_was_paused_beyond_its_lease_appends_nothing(
     other_process.send_signal(signal.SIGCONT)
     other_process.stdin.write("go on\n")
     said = other_process.stdout.readline()
-    b_alone.take(ALL)
+    b_alone.acquire(ALL)
     b_alone.commit(Batch({0: 2}, marks=[mark(2)]))
 
     assert (said, seqs(b_alone)) == ("StoreUnavailable\n", [1, 2])

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 def test_a_look_shows_who_has_what(a: PostgresStore, b: PostgresStore) -> None:
     """One's own, where the others are called, what is free, and how many live."""
-    a.give(range(10))
-    taken = b.take(range(5))
+    a.release(range(10))
+    taken = b.acquire(range(5))
 
-    seen_by_a, seen_by_b = a.look(), b.look()
+    seen_by_a, seen_by_b = a.heartbeat(), b.heartbeat()
     assert (taken, seen_by_a.free, seen_by_b.free) == (
         frozenset(range(5)),
         frozenset(range(5, 10)),
@@ -43,17 +43,17 @@ def test_a_look_shows_who_has_what(a: PostgresStore, b: PostgresStore) -> None:
 
 def test_what_another_has_is_not_taken(a: PostgresStore, b: PostgresStore) -> None:
     """To try is no error: it is simply not among what was taken."""
-    a.give([7])
+    a.release([7])
 
-    assert (b.take(ALL), b.look().mine) == (frozenset([7]), frozenset([7]))
+    assert (b.acquire(ALL), b.heartbeat().mine) == (frozenset([7]), frozenset([7]))
 
 
 def test_what_one_has_already_is_given_as_a_whole(a: PostgresStore, b: PostgresStore) -> None:
     """Nobody takes what it has twice, or one unlock would not be enough."""
-    a.take(a.look().free)
-    a.give([7])
+    a.acquire(a.heartbeat().free)
+    a.release([7])
 
-    assert b.take([7]) == frozenset([7])
+    assert b.acquire([7]) == frozenset([7])
 
 
 def test_no_bucket_is_ever_had_by_two(make: MakeReplica) -> None:
@@ -64,13 +64,13 @@ def test_no_bucket_is_ever_had_by_two(make: MakeReplica) -> None:
 
     def work(name: str, store: PostgresStore) -> None:
         for turn in range(60):
-            got = store.take(range(turn % 3, 64, 3))
+            got = store.acquire(range(turn % 3, 64, 3))
             taken[name] += len(got)
             broken.extend((each, name, owners[each]) for each in got if each in owners)
             owners.update(dict.fromkeys(got, name))
             for each in got:
                 del owners[each]
-            store.give(got)
+            store.release(got)
 
     threads = [threading.Thread(target=work, args=(name, make(name))) for name in taken]
     for thread in threads:
@@ -87,9 +87,9 @@ def test_schemas_of_one_database_are_apart(url: str, server: Server) -> None:
     elsewhere = f"{url}?options=-csearch_path%3Dapart"
     migrate(elsewhere)
     with closing(PostgresStore(url)) as one, closing(PostgresStore(elsewhere)) as other:
-        taken = [each.take(each.look().free) for each in (one, other)]
+        taken = [each.acquire(each.heartbeat().free) for each in (one, other)]
 
-        assert (taken, one.look().replicas, other.look().others) == ([ALL, ALL], 1, {})
+        assert (taken, one.heartbeat().replicas, other.heartbeat().others) == ([ALL, ALL], 1, {})
 
 
 def test_databases_of_one_server_are_apart(a: PostgresStore, server: Server) -> None:
@@ -97,9 +97,9 @@ def test_databases_of_one_server_are_apart(a: PostgresStore, server: Server) -> 
     url = server.make_database()
     migrate(url)
     with closing(PostgresStore(url)) as other:
-        taken = other.take(other.look().free)
+        taken = other.acquire(other.heartbeat().free)
 
-        assert (taken, a.look().replicas, other.look().others) == (ALL, 1, {})
+        assert (taken, a.heartbeat().replicas, other.heartbeat().others) == (ALL, 1, {})
 
 
 def test_an_ordinary_user_of_the_server_can_do_all_this(
@@ -114,9 +114,9 @@ def test_an_ordinary_user_of_the_server_can_do_all_this(
     plain = url.replace("//noted:", "//plain:")
     migrate(plain)
     with closing(PostgresStore(plain)) as one, closing(PostgresStore(plain)) as other:
-        one.enter("http://a")
-        one.take(one.look().free)
-        before = set(other.look().others.values())
+        one.register("http://a")
+        one.acquire(one.heartbeat().free)
+        before = set(other.heartbeat().others.values())
         silent(lease)
 
-        assert (before, other.look().free) == ({"http://a"}, ALL)
+        assert (before, other.heartbeat().free) == ({"http://a"}, ALL)

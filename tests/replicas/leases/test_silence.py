@@ -22,26 +22,27 @@ if TYPE_CHECKING:
 def test_a_silent_session_is_ended_after_its_lease(
     a: PostgresStore, b: PostgresStore, lease: Lease
 ) -> None:
-    """One look of another frees all its buckets; what it had was lost with the session."""
-    before = b.look().free
+    """One heartbeat of another frees all its buckets; what it had was lost with the session."""
+    before = b.heartbeat().free
     silent(lease)
-    after = b.look()
+    after = b.heartbeat()
 
     assert (before, after.free, after.replicas) == (frozenset(), ALL, 1)
-    assert all(lost(act) for act in (a.look, a.ping, lambda: a.take([1]), lambda: a.give([1])))
+    acts = (a.heartbeat, a.ping, lambda: a.acquire([1]), lambda: a.release([1]))
+    assert all(lost(act) for act in acts)
 
 
 def test_who_looks_often_enough_keeps_what_it_has(
     a: PostgresStore, b: PostgresStore, lease: Lease
 ) -> None:
     """The lease counts from the last word to the server."""
-    a.look()
+    a.heartbeat()
     lease(FAIR_MS)
     for _ in while_leases_end():
-        a.look()
-        b.look()
+        a.heartbeat()
+        b.heartbeat()
 
-    assert (a.look().mine, b.look().replicas) == (ALL, 2)
+    assert (a.heartbeat().mine, b.heartbeat().replicas) == (ALL, 2)
 
 
 def test_a_session_at_work_is_left_alone(
@@ -52,11 +53,11 @@ def test_a_session_at_work_is_left_alone(
     working.start()
     at_work(server, url, "PgSleep")
     silent(lease)
-    seen = len(b.look().others)
+    seen = len(b.heartbeat().others)
     lease(LONG_MS)
     working.join()
 
-    assert (seen, a.look().mine) == (64, ALL)
+    assert (seen, a.heartbeat().mine) == (64, ALL)
 
 
 def test_a_session_that_waits_for_a_lock_is_left_alone(
@@ -69,7 +70,7 @@ def test_a_session_that_waits_for_a_lock_is_left_alone(
         held_up.start()
         at_work(server, url, "relation")
         silent(lease)
-        seen = len(b.look().others)
+        seen = len(b.heartbeat().others)
         lease(LONG_MS)
     held_up.join()
 
@@ -97,7 +98,7 @@ def test_one_that_falls_silent_half_way_is_ended(
                 break
     silent(lease)
 
-    assert (b.look().free, set(b.clocks().values())) == (ALL, {0})
+    assert (b.heartbeat().free, set(b.clocks().values())) == (ALL, {0})
 
 
 def test_who_reads_for_long_is_not_silent(
@@ -109,9 +110,9 @@ def test_who_reads_for_long_is_not_silent(
     lease(FAIR_MS)
     for _ in while_leases_end():
         assert seqs(a) == [1]
-        b.look()
+        b.heartbeat()
 
-    assert a.look().mine == ALL
+    assert a.heartbeat().mine == ALL
 
 
 def test_who_loads_streams_without_anything_in_them_is_not_silent(
@@ -124,9 +125,9 @@ def test_who_loads_streams_without_anything_in_them_is_not_silent(
     lease(FAIR_MS)
     for _ in while_leases_end():
         assert len(load(a, ALL, len(ALL))) == 10
-        b.look()
+        b.heartbeat()
 
-    assert a.look().mine == ALL
+    assert a.heartbeat().mine == ALL
 
 
 def test_who_reads_after_its_session_was_ended_is_told(
@@ -136,6 +137,6 @@ def test_who_reads_after_its_session_was_ended_is_told(
     monkeypatch.setattr(leases, "RENEW_S", 0.0)
     a.commit(of_one_stream(upto=1))
     silent(lease)
-    b.look()
+    b.heartbeat()
 
     assert lost(lambda: seqs(a))

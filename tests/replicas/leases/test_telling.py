@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 
 def test_others_are_told_of_every_change(make: MakeReplica, url: str, server: Server) -> None:
-    """When a replica comes, takes, gives and goes; a look alone tells nobody."""
+    """When a replica comes, acquires, releases and leaves; a heartbeat alone tells nobody."""
     with server.session(url) as listening:
         _listen(listening)
         store = make("http://a")
         told = [_heard(listening)]
         acts: list[Callable[[], Any]] = [
-            store.look,
-            lambda: store.take([1, 2]),
-            lambda: store.take([1, 2]),
-            lambda: store.give([1]),
+            store.heartbeat,
+            lambda: store.acquire([1, 2]),
+            lambda: store.acquire([1, 2]),
+            lambda: store.release([1]),
             store.close,
         ]
         for act in acts:
@@ -42,8 +42,8 @@ def test_what_is_told_is_that_leases_changed(
     """In the words that a listener understands."""
     with server.session(url) as listening:
         _listen(listening)
-        a.give([1])
-        b.take([1])
+        a.release([1])
+        b.acquire([1])
         heard = [notice_of(each.payload) for each in listening.notifies(timeout=5, stop_after=2)]
 
     assert [type(each).__name__ for each in heard] == ["LeasesChanged"] * 2

@@ -1,4 +1,4 @@
-"""What is asked of a batch by every store alike, before anything of it is written."""
+"""What every store checks in a batch before it writes any of it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 def without_dropped(batch: Batch) -> Batch:
     """Return the batch without what it writes to the streams that it drops.
 
-    Ids are never used again, so to write and then drop is the same as to drop and not write; and
-    dropped first, a stream frees its name for one that the batch makes.
+    Ids are never used again, so dropping first is the same as dropping last, and it frees the
+    name of a stream for another one that the batch makes.
     """
     gone = set(batch.dropped)
     if not gone:
@@ -37,8 +37,8 @@ def without_dropped(batch: Batch) -> Batch:
 def check_marks(last: Mapping[tuple[str, str], int], marks: Iterable[AppendedMark]) -> None:
     """Raise `MarkConflict` at the first mark whose predecessor is not the last one there.
 
-    `last` gives the last seq of each (stream, key) before the batch; none, or 0, where there is no
-    mark yet.
+    `last` has the seq of the last stored mark of each (stream, key), 0 or nothing where there is
+    none.
     """
     seqs = dict(last)
     for appended in marks:
