@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from functools import partialmethod
-
 from controller.cli import main
-from controller.service.committer import Committer
+from controller.service import committer
 
 if __name__ == "__main__":
-    # work that is the last of its batch, so every piece of work is a batch
-    Committer.queue = partialmethod(Committer.queue, last=True)  # type: ignore[assignment,method-assign]
+    committer.BATCH_NOTES = 1  # so a batch ends with the first request that brings a note
     main()

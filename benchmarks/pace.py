@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from benchmarks.load import ACCEPTED, Answered, Connection
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 LONGEST_WAIT_S = 0.01
 DRAIN_S = 60.0
@@ -36,9 +36,9 @@ class Lane:
 class Pace:
     """Requests due evenly, `per_second` of them, over connections in turn."""
 
-    def __init__(self, port: int, connections: int, per_second: float) -> None:
-        """Connect."""
-        self._lanes = [Lane(number, Connection(port)) for number in range(connections)]
+    def __init__(self, ports: Sequence[int], per_second: float) -> None:
+        """Make a connection to each of the ports, some of which may be the same."""
+        self._lanes = [Lane(number, Connection(port)) for number, port in enumerate(ports)]
         self._by_number = {lane.connection.socket.fileno(): lane for lane in self._lanes}
         self._step_ns = 1e9 / per_second
         self._epoll = select.epoll()

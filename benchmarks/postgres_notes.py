@@ -34,9 +34,9 @@ REQUESTS = 40_960
 ALONE = 8
 """How many times fewer requests are posted where each is a transaction."""
 
-FEW = Aim(connections=64, rate=0.45, slowest_ms=30)
-MANY = Aim(connections=256, rate=0.5)
-SLOW = Aim(connections=256, rate=0.4, where="2 ms more for each sync")
+FEW = Aim(connections=64, rate=0.18, slowest_ms=50)
+MANY = Aim(connections=256, rate=0.18)
+SLOW = Aim(connections=256, rate=0.18, where="2 ms more for each sync")
 ADDED_MS = 2.0
 TIMES_ALONE = Target("ratio", "at least", 6)
 REMARK = "PostgreSQL, 10,000 writers in permuted order, marks every 200 ms"

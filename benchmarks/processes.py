@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from controller.store.migrate import migrate
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -58,8 +60,7 @@ def bare_server() -> Iterator[Server]:
 def controller(database: str, program: str = "controller") -> Iterator[Server]:
     """Serve a controller over the database at a URL, which is made or brought up to date first."""
     port = free_port()
-    migrate = [sys.executable, "-m", "controller", "migrate", "--database", database]
-    subprocess.run(migrate, check=True, stdout=subprocess.DEVNULL)  # noqa: S603 - our own program
+    migrate(database)
     words = ["-m", program, "serve", "--database", database, "--port", str(port)]
     with _serving([*words, "--log-level", "warning"], port) as server:
         yield server

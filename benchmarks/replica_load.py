@@ -49,7 +49,7 @@ class Shared:
         """Make the streams; all writers note."""
         for stream in self.crowd.streams:
             create_stream(self.servers[0], stream, PATIENT)
-        self.rate(split, STREAMS, len(self.crowd))
+        self.rate(split, len(self.crowd.streams), len(self.crowd))
 
     def rate(self, connect: Connect, connections: int, requests: int) -> float:
         """Post about so many single notes; returns notes/s when all are seen to be stored."""
@@ -61,13 +61,18 @@ class Shared:
 
 
 def measure(
-    run: Run, postgres: Postgres, writers: int = WRITERS, requests: int = REQUESTS
+    run: Run,
+    postgres: Postgres,
+    writers: int = WRITERS,
+    requests: int = REQUESTS,
+    *,
+    streams: int = STREAMS,
 ) -> list[Figure]:
     """Post to two replicas and to a single one in turn."""
     together, single = postgres.make_database(), postgres.make_database()
     with replicas(together, 2) as pair, replicas(single, 1) as alone:
-        two = Shared(pair, together, Crowd("two", STREAMS, writers))
-        one = Shared(alone, single, Crowd("one", STREAMS, writers))
+        two = Shared(pair, together, Crowd("two", streams, writers))
+        one = Shared(alone, single, Crowd("one", streams, writers))
         two.begin()
         one.begin()
         many, many_alone, many_at_one, _ = _rates(run, two, one, MANY, requests)

@@ -63,7 +63,7 @@ class Taken:
 
 def measure(run: Run, postgres: Postgres, members: int = MEMBERS) -> list[Figure]:
     """Note at one of two replicas and read at the other; then the floor; many times."""
-    repeats, samples = run.repeats(full=5, quick=2), run.repeats(full=400, quick=100)
+    repeats, samples = run.repeats(full=5, quick=2), run.repeats(full=400, quick=40)
     database = postgres.make_database()
     with (
         bare_server() as bare,

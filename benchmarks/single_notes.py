@@ -9,7 +9,7 @@ from benchmarks.stored import sqlite_url
 from benchmarks.taken import Aim, Taken, figures
 from benchmarks.writers import Writers
 
-AIM = Aim(connections=64, rate=0.33, slowest_ms=50)
+AIM = Aim(connections=64, rate=0.22, slowest_ms=50)
 WRITERS = 10_000
 REMARK = "SQLite, 10,000 writers in permuted order, marks every 200 ms"
 

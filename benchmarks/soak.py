@@ -1,7 +1,8 @@
-"""A controller on PostgreSQL under a steady load for minutes: what does it take, and does it grow?
+"""Controllers on PostgreSQL under a steady load for minutes: what do they take, and do they grow?
 
-10,000 writers on 100 streams note the wall clock once a second, each in a request of its own. Their
-marks are kept for a minute: after that, neither memory nor database should grow.
+Writers on 100 streams note the wall clock once a second, each in a request of its own: 5,000 at one
+controller, then 10,000 at the two that own their streams. Their marks are kept for a minute: after
+that, neither memory nor database should grow.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from benchmarks.figures import Figure, Run, Samples, Target
 from benchmarks.load import post
 from benchmarks.pace import Pace
 from benchmarks.postgres_server import postgres
-from benchmarks.processes import controller, cpu_seconds
+from benchmarks.processes import cpu_seconds
+from benchmarks.replica_servers import owner_of, replicas
 from benchmarks.single_notes import create_stream
 from benchmarks.stored import offsets_stored
 from benchmarks.writers import check_statuses, check_stored
@@ -31,7 +33,8 @@ if TYPE_CHECKING:
     from tests.support.postgres import Server as Postgres
 
 STREAMS = 100
-WRITERS = 10_000
+WRITERS = 5_000
+"""For each controller."""
 SEGMENTS = 16
 SETTINGS = b'{"mark_retention_ms":60000}'
 SAMPLES = 60
@@ -40,6 +43,7 @@ SETTLED = 0.4
 
 MIB = 1024 * 1024
 GROWTH = Target("ratio", "at most", 1.05)
+SLOWEST = Target("value", "at most", 60)
 
 _LAG = """
 SELECT coalesce(percentile_disc(0.99) WITHIN GROUP (ORDER BY written_at - lower), 0)
@@ -86,9 +90,9 @@ class Steady:
 
 @dataclass(slots=True)
 class Sampler:
-    """Looks at a controller and its database now and then, in a thread of its own."""
+    """Looks at controllers and their database now and then, in a thread of its own."""
 
-    server: Server
+    servers: list[Server]
     session: Connection[Any]
     every_s: float
     memory_mib: list[float] = field(default_factory=list)
@@ -105,14 +109,14 @@ class Sampler:
             self.cores.append((now[0] - before[0]) / self.every_s)
             self.database_cores.append((now[1] - before[1]) / self.every_s)
             before = now
-            self.memory_mib.append(self.server.memory_bytes() / MIB)
+            self.memory_mib.append(sum(each.memory_bytes() for each in self.servers) / MIB)
             self.database_mib.append(self._asked(_SIZE) / MIB)
             since_ms = (time.time() - self.every_s) * 1000
             self.lag_ms.append(self._asked(_LAG, int(since_ms)))
 
     def _cpu_seconds(self) -> tuple[float, float]:
         pids = [pid for (pid,) in self.session.execute(_PIDS)]
-        return self.server.cpu_seconds(), sum(map(cpu_seconds, pids))
+        return sum(each.cpu_seconds() for each in self.servers), sum(map(cpu_seconds, pids))
 
     def _asked(self, question: str, *values: int) -> float:
         ((found,),) = self.session.execute(question.encode(), values)
@@ -124,21 +128,28 @@ def measure(run: Run, writers: int = WRITERS, streams: int = STREAMS) -> list[Fi
     with postgres(run) as server:
         if server is None:
             return []
-        seconds = run.minutes * 60
-        run.say(f"{writers:,} writers note once a second, for {run.minutes:g} minutes")
-        return _soaked(server, Steady(writers, streams, 2 * streams), writers, seconds)
+        figures: list[Figure] = []
+        for controllers in (1, 2):
+            due = controllers * writers
+            run.say(f"{due:,} writers at {controllers}, for {run.minutes:g} minutes")
+            steady = Steady(due, streams, 2 * streams)
+            figures += _soaked(server, steady, due, run.minutes * 60, controllers)
+        return figures
 
 
-def _soaked(server: Postgres, steady: Steady, per_second: int, seconds: float) -> list[Figure]:
+def _soaked(
+    server: Postgres, steady: Steady, per_second: int, seconds: float, controllers: int
+) -> list[Figure]:
     database = server.make_database()
-    with controller(database) as taking, server.session(database) as session:
+    with replicas(database, controllers) as taking, server.session(database) as session:
         for stream in steady.streams:
-            create_stream(taking, stream, SETTINGS)
+            create_stream(taking[0], stream, SETTINGS)
+        owners = [taking[owner_of(taking, stream)].port for stream in steady.streams]
         sampler = Sampler(taking, session, seconds / SAMPLES)
-        with closing(Pace(taking.port, 2 * len(steady.streams), per_second)) as pace:
+        with closing(Pace(2 * owners, per_second)) as pace:
             answered = _watched(sampler, pace, steady, seconds)
         steady.check(answered, database)
-    return _figures(sampler, answered, per_second)
+    return _figures(sampler, answered, per_second, controllers)
 
 
 def _watched(sampler: Sampler, pace: Pace, steady: Steady, seconds: float) -> Answered:
@@ -152,30 +163,28 @@ def _watched(sampler: Sampler, pace: Pace, steady: Steady, seconds: float) -> An
         thread.join()
 
 
-def _figures(sampler: Sampler, answered: Answered, per_second: int) -> list[Figure]:
+def _figures(
+    sampler: Sampler, answered: Answered, per_second: int, controllers: int
+) -> list[Figure]:
+    def figure(name: str, unit: str, values: list[float], target: Target | None = None) -> Figure:
+        named = f"soak, {per_second:,} writers at {controllers}: {name}"
+        return Figure(named, unit, Samples(tuple(values)), target=target)
+
+    def grown(what: str, values: list[float]) -> list[Figure]:
+        """Return all samples, and the last quarter of them beside the first."""
+        whole, quarter = figure(what, "MiB", values), -(-len(values) // 4)
+        first, last = Samples(tuple(values[:quarter])), Samples(tuple(values[-quarter:]))
+        return [whole, Figure(f"{whole.name}, at the end", "MiB", last, first, "at first", GROWTH)]
+
     settled = slice(int(SAMPLES * SETTLED), None)
     latencies = [answered.percentile_ms(percent) for percent in (50, 99)]
     return [
-        _figure("notes taken", "/s", [answered.per_second], f"{per_second:,} a second were due"),
-        _figure("answered after they were due, p50", "ms", latencies[:1]),
-        _figure("answered after they were due, p99", "ms", latencies[1:]),
-        _figure("CPU of the controller", "cores", sampler.cores[settled]),
-        _figure("CPU of the database", "cores", sampler.database_cores[settled]),
-        _figure("lag of a mark when it is written, p99", "ms", sampler.lag_ms[settled]),
-        *_grown("memory of the controller", sampler.memory_mib[settled]),
-        *_grown("size of the database", sampler.database_mib[settled]),
-    ]
-
-
-def _figure(name: str, unit: str, values: list[float], remark: str = "") -> Figure:
-    return Figure(f"soak: {name}", unit, Samples(tuple(values)), remark=remark)
-
-
-def _grown(what: str, values: list[float]) -> list[Figure]:
-    """Return all samples, and the last quarter of them beside the first."""
-    quarter = -(-len(values) // 4)
-    first, last = Samples(tuple(values[:quarter])), Samples(tuple(values[-quarter:]))
-    return [
-        _figure(what, "MiB", values),
-        Figure(f"soak: {what}, at the end", "MiB", last, first, "at first", GROWTH),
+        figure("notes taken", "/s", [answered.per_second]),
+        figure("answered after they were due, p50", "ms", latencies[:1]),
+        figure("answered after they were due, p99", "ms", latencies[1:], SLOWEST),
+        figure("CPU of the controllers", "cores", sampler.cores[settled]),
+        figure("CPU of the database", "cores", sampler.database_cores[settled]),
+        figure("lag of a mark when it is written, p99", "ms", sampler.lag_ms[settled]),
+        *grown("memory of the controllers", sampler.memory_mib[settled]),
+        *grown("size of the database", sampler.database_mib[settled]),
     ]

@@ -13,6 +13,7 @@ from controller.store.sqlite import BUSY_MS, file_of, sqlite_engine
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from controller.store.port import StreamRecord
     from controller.store.rows import Row
     from noted_time import MemberRecord
 
@@ -30,7 +31,7 @@ def offsets_stored(database: str, stream: str) -> int:
 def marks_stored(database: str, stream: str) -> int:
     """Return how many marks of the stream the database at that URL holds."""
     with closing(_reading(database)) as reading:
-        found = reading.stream(stream)
+        found = _found(reading, stream)
         if found is None:
             return 0
         return sum(1 for key in found.settings.keys for _ in reading.marks(found.id, key))
@@ -39,7 +40,7 @@ def marks_stored(database: str, stream: str) -> int:
 def rows_as_of(database: str, stream: str, other: str) -> list[Row]:
     """Return the rows that the members of a stream would have, as those of another one."""
     with closing(_reading(database)) as reading:
-        found = reading.stream(other)
+        found = _found(reading, other)
     if found is None:
         raise LookupError(other)
     return member_rows((found.id, record) for record in _members(database, stream))
@@ -47,8 +48,12 @@ def rows_as_of(database: str, stream: str, other: str) -> list[Row]:
 
 def _members(database: str, stream: str) -> list[MemberRecord]:
     with closing(_reading(database)) as reading:
-        found = reading.stream(stream)
+        found = _found(reading, stream)
         return list(reading.members(found.id)) if found else []
+
+
+def _found(reading: SqlReading, name: str) -> StreamRecord | None:
+    return next((record for record in reading.streams() if record.name == name), None)
 
 
 def _reading(database: str) -> SqlReading:

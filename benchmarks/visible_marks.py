@@ -87,7 +87,7 @@ class Taken:
 
 def measure(run: Run, members: int = MEMBERS) -> list[Figure]:
     """Note, and time how long the mark takes to the reader; then the floor; many times."""
-    repeats, samples = run.repeats(full=5, quick=3), run.repeats(full=400, quick=100)
+    repeats, samples = run.repeats(full=5, quick=3), run.repeats(full=400, quick=40)
     database = sqlite_url(run.directory / "visible.db")
     with (
         bare_server() as floor,

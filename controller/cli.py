@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import structlog
 import typer
 
-from controller.api.access import Gate
-from controller.api.origin import is_loopback
+from controller.api.access import Gate, is_loopback
 from controller.api.server import Place
 from controller.api.server import serve as serve_app
 from controller.service import logs, tokens
 from controller.service.access import Grant
 from controller.service.controller import Controller
-from controller.service.keyring import Keyring
 from controller.service.limits import Limits
+from controller.service.tokens import TokenCache
 from controller.store import migrate as migrations
 from controller.store.open import exclusive_lock, open_store, open_tokens
 from controller.store.port import StoreUnavailable
@@ -116,7 +115,7 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
         typer.Option(
             envvar="NOTED_TIME_MAX_WAITING_NOTES",
             min=1000,
-            help="Waiting for their commit; over it writers are told to come back (503).",
+            help="Waiting for their commit; beyond that writers are refused (503) and retry.",
         ),
     ] = LIMITS.waiting_notes,
     max_long_polls: Annotated[
@@ -124,7 +123,7 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
         typer.Option(
             envvar="NOTED_TIME_MAX_LONG_POLLS",
             min=0,
-            help="Readers waiting for marks; more are told to come back (503).",
+            help="Readers waiting for marks; more are refused (503) and retry.",
         ),
     ] = LIMITS.long_polls,
     log_level: Annotated[
@@ -149,9 +148,9 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
         place = Place(host, port, tls_cert, tls_key)
         place.check_certificate()
         with _tokens_of(database) as kept, exclusive_lock(database):
-            keyring = Keyring(kept)
-            keyring.look()
-            gate = Gate(keyring, require=require_token, insecure=insecure)
+            cache = TokenCache(kept)
+            cache.refresh()
+            gate = Gate(cache, require=require_token, insecure=insecure)
             _check_address(gate, place, insecure=insecure)
             limits = Limits(
                 streams=max_streams,
@@ -255,13 +254,13 @@ def _tokens_of(database: str) -> Iterator[Tokens]:
 
 
 def _check_address(gate: Gate, place: Place, *, insecure: bool) -> None:
-    """Raise `Rejected` where strangers could move the time of every stream."""
+    """Raise `Rejected` where everybody on the network could move the watermark of every stream."""
     if is_loopback(place.host):
         return
     if not (gate.asks() or insecure):
         raise Rejected(
             f"{place.host} can be reached by others, and there is no token: make one with "
-            "`noted-time token create --scope admin`, or say --insecure to let everybody in"
+            "`noted-time token create --scope admin`, or say --insecure to admit every call"
         )
     if not gate.asks():
         log.warning("open_to_everybody", host=place.host)

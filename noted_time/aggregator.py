@@ -24,9 +24,8 @@ from noted_time.answer import Accepted, Refused
 from noted_time.census import Census
 from noted_time.cut import behind_of, gained_by, join_into
 from noted_time.departures import Departures
-from noted_time.domain import Domain
+from noted_time.domain import Domain, Member, Track
 from noted_time.errors import InvalidScale, Rejected, UnknownKey
-from noted_time.member import Member, Track
 from noted_time.note import SEGMENTS_PER_POSITION, is_above
 from noted_time.record import record_of
 from noted_time.succession import Succession

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from noted_time.member import Member
+    from noted_time.domain import Member
 
 STATES = ("live", "idle", "left", "left_out")
 

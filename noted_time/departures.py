@@ -9,7 +9,7 @@ from noted_time.time_queue import TimeQueue
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from noted_time.member import Member
+    from noted_time.domain import Member
 
 
 class Departures:

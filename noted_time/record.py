@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from noted_time.member import BEFORE_ALL_TIME
+from noted_time.domain import BEFORE_ALL_TIME
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from noted_time.member import Member
+    from noted_time.domain import Member
     from noted_time.note import State
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 
 from noted_time.bearer import authorization
-from noted_time.controllers import Controllers
+from noted_time.controllers import OWNER, Controllers
 from noted_time.errors import Unreachable
 from noted_time.problems import error_of
 from noted_time.wire import position_to_wire
@@ -105,6 +105,7 @@ class Connection:
         except (httpx.HTTPError, RuntimeError) as error:  # the latter where the client was closed
             message = f"no answer from {url}: {str(error) or type(error).__name__}"
             raise Unreachable(message) from error
+        self._controllers.prefer(answer.headers.get(OWNER))
         return self._decoded(answer)
 
     def _decoded(self, answer: httpx.Response) -> Json:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from controller.store.contract import without_dropped
 from controller.store.port import Batch, ReaderRecord
 
 if TYPE_CHECKING:
@@ -82,7 +81,7 @@ class Draft:
         """Have the stream removed with all it has, whatever was drafted for it before."""
         self._touched.pop(stream.id, None)
         self.batch.dropped.append(stream.id)
-        self.batch = without_dropped(self.batch)
+        self.batch = self.batch.without_dropped()
 
     def finished(self) -> Batch:
         """Return the batch to commit; the draft is done with then."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
-from controller.store.port import AppendedMark, ReaderRecord
+from controller.store.port import AppendedMark, ReaderRecord, StreamSummary
 from noted_time import (
     Accepted,
     Aggregator,
-    Conflict,
     MarkHistory,
     ReaderGroup,
     Refused,
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from controller.aggregation.draft import Draft, Moment
-    from controller.store.port import Reading, Store, StreamRecord, StreamSummary
+    from controller.store.port import Store, StreamRecord
     from noted_time import Mark, MemberRecord, TimeWindow
     from noted_time.note import NoteLike
 
@@ -74,51 +73,8 @@ class StreamState:
                 group.offline(reader.reader, {})
         return stream
 
-    @classmethod
-    def to_read(cls, record: StreamRecord, store: Reading) -> Self:
-        """Return the stream without members or readers, for who reads the marks of another's.
-
-        Scale events are read after the marks: one that a mark follows from must be known with it,
-        or a position on a successor would seem to lie before its predecessors' end, and get an
-        upper that is too low.
-        """
-        stream = cls(record)
-        for key, history in stream.histories.items():
-            for appended in store.marks(record.id, key):
-                history.append(appended.mark)
-        stream.aggregator = Aggregator(record.settings, stream._scaled(store.scales(record.id)))
-        return stream
-
-    @classmethod
-    def from_summary(cls, summary: StreamSummary) -> Self:
-        """Return the same with the last mark of each key only."""
-        stream = cls(summary.record)
-        for appended in summary.last_marks:
-            stream.publish(appended)
-        if summary.scales:
-            stream.aggregator = Aggregator(stream.settings, stream._scaled(summary.scales))
-        return stream
-
-    def catch_up(self, store: Reading) -> list[AppendedMark]:
-        """Return the marks that another appended since; `publish` shows them.
-
-        Nothing changes here, so that any thread may read. Raises `Conflict` where they do not go on
-        from what is shown, because the store forgot marks in between or was restored from a copy:
-        to find out, the last one shown is read once more.
-        """
-        later: list[AppendedMark] = []
-        for key, history in self.histories.items():
-            last = history.last
-            found = list(store.marks(self.id, key, last.seq - 1 if last else 0))
-            if last is not None:
-                same = found.pop(0).mark if found else None
-                if same is None or (same.seq, same.lower) != (last.seq, last.lower):
-                    raise Conflict(f"mark {last.seq} of key {key!r} is not there any more")
-            later.extend(found)
-        return later
-
     def _dating(self, members: Iterable[MemberRecord]) -> Iterator[MemberRecord]:
-        """Pass the members on, minding the latest moment stored with them."""
+        """Yield the members, and remember the latest moment stored with them."""
         for record in members:
             self.latest_ms = max(self.latest_ms, record.noted_at, record.since)
             yield record
@@ -129,6 +85,11 @@ class StreamState:
         for event in self.scale_events:
             succession.scale(event, known=event.sealed.keys())
         return succession
+
+    def summary(self) -> StreamSummary:
+        """Return what lists show of the stream."""
+        last = {key: history.last for key, history in self.histories.items() if history.last}
+        return StreamSummary(self.record, last, self.scale_events)
 
     @property
     def id(self) -> str:
@@ -196,7 +157,7 @@ class StreamState:
         return names
 
     def forget_departed(self, draft: Draft) -> tuple[str, ...]:
-        """Forget the writers that are gone for longer than the stream keeps them."""
+        """Forget the writers that left longer ago than the stream remembers them."""
         names = self.aggregator.forget_departed(self.service_ms(draft.moment), FORGOTTEN_AT_ONCE)
         if names:
             draft.forget(self, names)

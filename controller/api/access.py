@@ -1,31 +1,110 @@
-"""Who is let in: asked once for every request, before anything else looks into it."""
+"""Access control: every request is admitted or refused once, before anything else reads it.
+
+Which right a call needs depends on its method and path alone. Anything that is not listed here
+needs the right to administer, so a route that somebody forgets to enter is closed, not open.
+
+A browser lets any page post to any address, a controller on the loopback of its user among them,
+but says in `Origin` whose page it is. A page can also have its own name resolve to 127.0.0.1; then
+`Origin` and `Host` agree, and only the name tells.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from controller.api import audit
 from controller.api.audit import Attempt
-from controller.api.origin import SAFE, is_foreign
 from controller.api.problems import problem
 from controller.service.access import EVERYTHING, ForeignWriter, Grant
-from controller.service.keyring import Holder
+from controller.service.tokens import Holder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from starlette.responses import Response
-
-    from controller.api.rights import Need
-    from controller.service.keyring import Keyring
+    from controller.api.answers import Answer
+    from controller.service.tokens import TokenCache
     from noted_time.note import NoteLike
 
-ANYBODY = Holder("", EVERYTHING)
-NOBODY = Holder("", Grant())
+Right = Literal["nothing", "a token", "read", "read all", "write", "administer"]
+
+STREAMS = "/v1/streams/"
+FORWARDED_NOTES = "/v1/forwarded-notes"
+"""Where controllers post the notes that they forward; each request in there shows its token."""
+
+OPEN = frozenset(("/healthz", "/readyz", "/openapi.json"))
+"""What needs no token."""
+READING = frozenset(
+    (
+        ("GET", ""),
+        ("GET", "writers"),
+        ("GET", "explain"),
+        ("GET", "marks"),
+        ("GET", "cut"),
+        ("POST", "time-window"),
+        ("GET", "reader-groups/*"),
+        ("PUT", "reader-groups/*/readers/*"),
+        ("POST", "reader-groups/*/readers/*/offline"),
+    )
+)
+"""What a reader calls: method, and path below the stream with a star for each name."""
+
+SAFE = frozenset(("GET", "HEAD", "OPTIONS"))
+DEFAULT_PORTS = {b"http": b":80", b"https": b":443"}
+ANONYMOUS = Holder("", EVERYTHING)
 
 
-class Asked(NamedTuple):
-    """A request as it came: its headers have small names, `remote` is the address it came from."""
+class Need(NamedTuple):
+    """What a call needs, and on which stream where that matters."""
+
+    right: Right
+    stream: str = ""
+
+    def is_met_by(self, grant: Grant) -> bool:
+        """Whether the grant has the right; `writers` of a request are a matter of its body."""
+        if self.right == "write":
+            return grant.may_write(self.stream)
+        if self.right == "read":
+            return grant.may_read(self.stream)
+        if self.right == "read all":
+            return grant.may_read_all()
+        return self.right in {"nothing", "a token"} or grant.may_administer()
+
+    def __str__(self) -> str:
+        named = self.right in {"read", "write"}
+        return f"{self.right} stream {self.stream!r}" if named else self.right
+
+
+def needed(method: str, path: str) -> Need:
+    """Return what a call needs.
+
+    >>> str(needed("GET", "/v1/streams/flights/marks"))
+    "read stream 'flights'"
+    >>> str(needed("DELETE", "/v1/streams/flights")), str(needed("GET", "/metrics"))
+    ('administer', 'read all')
+    """
+    if path in OPEN:
+        return Need("nothing")
+    if path == "/metrics":
+        return Need("read all")
+    if (method, path) in {("GET", "/v1/streams"), ("POST", FORWARDED_NOTES)}:
+        return Need("a token")
+    if not path.startswith(STREAMS) or path == STREAMS:
+        return Need("administer")
+    stream, *below = path.removeprefix(STREAMS).split("/")
+    return Need(_right(method, below), stream)
+
+
+def _right(method: str, below: Sequence[str]) -> Right:
+    if (method, below) == ("POST", ["notes"]):
+        return "write"
+    # names stand at every second place
+    shape = "/".join("*" if place % 2 else part for place, part in enumerate(below))
+    return "read" if (method, shape) in READING else "administer"
+
+
+class RequestInfo(NamedTuple):
+    """A request as it came: header names in lower case, `remote` the address that it came from."""
 
     method: str
     path: str
@@ -34,18 +113,18 @@ class Asked(NamedTuple):
 
 
 class Call(NamedTuple):
-    """A request for notes that was let in: to which stream, by whom and from where."""
+    """An admitted request: for which stream (empty where for none), by whom and from where."""
 
     stream: str
     holder: Holder
     remote: str
 
 
-class NotLetIn(Exception):
+class AccessDenied(Exception):
     """A request is refused as a whole; `problem` says why."""
 
-    def __init__(self, problem: Response) -> None:
-        super().__init__(problem.status_code)
+    def __init__(self, problem: Answer) -> None:
+        super().__init__(problem.status)
         self.problem = problem
 
 
@@ -57,22 +136,22 @@ class Gate:
     """
 
     def __init__(
-        self, keyring: Keyring | None = None, *, require: bool = False, insecure: bool = False
+        self, tokens: TokenCache | None = None, *, require: bool = False, insecure: bool = False
     ) -> None:
         """Ask for tokens once there are any, with `require` from the first."""
-        self.keyring = keyring
+        self.tokens = tokens
         self._require = require
         self._insecure = insecure
 
     def asks(self) -> bool:
         """Whether a call needs a token."""
-        return self._require or (self.keyring is not None and self.keyring.any_ever())
+        return self._require or (self.tokens is not None and self.tokens.any_ever())
 
-    def admit(self, need: Need, asked: Asked) -> Holder:
-        """Return who calls; raises `NotLetIn`. Every request comes through here."""
+    def admit(self, need: Need, info: RequestInfo) -> Holder:
+        """Return who calls; raises `AccessDenied`. Every request comes through here."""
         authorization = origin = None
         host = b""
-        for name, value in asked.headers:
+        for name, value in info.headers:
             if name == b"authorization":
                 # with two of them, nobody knows which one counts
                 authorization = value if authorization is None else b""
@@ -81,35 +160,35 @@ class Gate:
             elif name == b"host":
                 host = value
         if origin is not None:
-            self._check_origin(origin, host, need, asked)
+            self._check_origin(origin, host, need, info)
         if need.right == "nothing" or not self.asks():
-            return ANYBODY
-        return self._holder(authorization or b"", need, asked)
+            return ANONYMOUS
+        return self._holder(authorization or b"", need, info)
 
-    def _check_origin(self, origin: bytes, host: bytes, need: Need, asked: Asked) -> None:
+    def _check_origin(self, origin: bytes, host: bytes, need: Need, info: RequestInfo) -> None:
         only_here = not (self.asks() or self._insecure)
-        if asked.method not in SAFE and is_foreign(origin, host, loopback_only=only_here):
-            audit.refused(attempt(need, asked), "foreign_origin")
+        if info.method not in SAFE and is_foreign(origin, host, loopback_only=only_here):
+            audit.refused(attempt(need, info), "foreign_origin")
             sentence = "the call comes from a web page of another origin"
-            raise NotLetIn(problem(403, "foreign_origin", sentence))
+            raise AccessDenied(problem(403, "foreign_origin", sentence))
 
-    def _holder(self, authorization: bytes, need: Need, asked: Asked) -> Holder:
+    def _holder(self, authorization: bytes, need: Need, info: RequestInfo) -> Holder:
         """Refuse missing, malformed, unknown, expired, revoked tokens alike, to tell nothing."""
-        holder = self.keyring.holder(authorization) if self.keyring is not None else None
+        holder = self.tokens.holder(authorization) if self.tokens is not None else None
         if holder is None:
-            audit.refused(attempt(need, asked), "unauthenticated")
-            sentence = "send a token that counts: Authorization: Bearer nt_…"
-            raise NotLetIn(problem(401, "unauthenticated", sentence))
+            audit.refused(attempt(need, info), "unauthenticated")
+            sentence = "missing, expired or revoked token: send Authorization: Bearer nt_…"
+            raise AccessDenied(problem(401, "unauthenticated", sentence))
         if not need.is_met_by(holder.grant):
-            audit.refused(attempt(need, asked), "forbidden", holder.token_id)
-            sentence = f"this token has not the right to {need}"
-            raise NotLetIn(problem(403, "forbidden", sentence, right=need.right))
+            audit.refused(attempt(need, info), "forbidden", holder.token_id)
+            sentence = f"this token does not give the right to {need}"
+            raise AccessDenied(problem(403, "forbidden", sentence, right=need.right))
         return holder
 
 
-def attempt(need: Need, asked: Asked) -> Attempt:
+def attempt(need: Need, info: RequestInfo) -> Attempt:
     """Return what the log says of a call."""
-    return Attempt(f"{asked.method} {asked.path}", need.stream, asked.remote)
+    return Attempt(f"{info.method} {info.path}", need.stream, info.remote)
 
 
 def check_writers(call: Call, notes: Iterable[NoteLike]) -> None:
@@ -122,3 +201,42 @@ def check_writers(call: Call, notes: Iterable[NoteLike]) -> None:
         tried = Attempt(f"note for {foreign}", call.stream, call.remote)
         audit.refused(tried, "forbidden", call.holder.token_id)
         raise ForeignWriter(foreign)
+
+
+def is_foreign(origin: bytes, host: bytes, *, loopback_only: bool) -> bool:
+    """Whether the page at `origin` is not of the controller that was called as `host`.
+
+    With `loopback_only`, no page is that was not loaded by a name of the loopback.
+
+    >>> is_foreign(b"http://localhost:7464", b"localhost:7464", loopback_only=True)
+    False
+    >>> is_foreign(b"https://evil.example", b"localhost:7464", loopback_only=True)
+    True
+    >>> is_foreign(b"http://evil.example:7464", b"evil.example:7464", loopback_only=True)
+    True
+    """
+    scheme, separator, place = origin.lower().partition(b"://")
+    port = DEFAULT_PORTS.get(scheme, b"")
+    own = host.lower().removesuffix(port)
+    same = bool(separator) and bool(own) and place.removesuffix(port) == own
+    return not same or (loopback_only and not is_loopback(_name(place.decode("latin-1"))))
+
+
+def is_loopback(host: str) -> bool:
+    """Whether the name or address is that of this machine, for itself alone.
+
+    >>> [is_loopback(host) for host in ("localhost", "127.0.0.2", "::1", "0.0.0.0", "example.org")]
+    [True, True, True, False, False]
+    """
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _name(place: str) -> str:
+    if place.startswith("["):
+        return place[1:].partition("]")[0]
+    return place.partition(":")[0]

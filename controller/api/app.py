@@ -1,18 +1,23 @@
-"""The ASGI application over one controller."""
+"""The ASGI application over one controller, with the routes for those who run it."""
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI, Response
+from fastapi.responses import PlainTextResponse
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from controller.api import audit, health, problems, readers, streams
-from controller.api.access import Gate
-from controller.api.front import Front
-from controller.api.problems import MEDIA_TYPE
-from controller.api.relay import Relay
-from controller.api.rights import OPEN
+from controller.api import audit, problems, readers, streams
+from controller.api.access import OPEN, Gate
+from controller.api.deps import ControllerDep
+from controller.api.forwarding import Forwarding
+from controller.api.middleware import Middleware
+from controller.api.problems import PROBLEMS
+from controller.api.replies import reply
+from controller.api.shapes import Problem
 from controller.service import traces
 from noted_time.cut import MAX_INT64
 
@@ -27,11 +32,40 @@ DESCRIPTION = """Watermarks that the writers vouch for: writers note time, the c
 the notes to marks, readers turn their position into a time window. Errors are RFC 9457 problems."""
 
 
+health = APIRouter(tags=["health"])
+
+
+@health.get("/healthz", responses={503: PROBLEMS[503]})
+async def alive(controller: ControllerDep) -> Response:
+    """Say that the process answers, and needs no new start."""
+    controller.check_alive()
+    return reply({"status": "ok"})
+
+
+@health.get("/readyz", responses={503: PROBLEMS[503]})
+async def ready(controller: ControllerDep) -> Response:
+    """Say that the database answers and the streams are loaded."""
+    await controller.check_ready()
+    return reply({"status": "ready"})
+
+
+@health.get(
+    "/metrics",
+    response_class=PlainTextResponse,
+    responses={status: PROBLEMS[status] for status in (401, 403)},
+)
+async def metrics(controller: ControllerDep) -> Response:
+    """Return the metrics in Prometheus' text format."""
+    # in a thread: the text of a thousand streams takes longer than a note may wait
+    text = await asyncio.to_thread(generate_latest, controller.measure())
+    return Response(text, media_type=CONTENT_TYPE_LATEST)
+
+
 class Api(FastAPI):
     """A FastAPI app whose document is exact where the framework is not.
 
-    It keeps every bound as a float, which the largest int64 is not, says that a response with a
-    model is plain JSON whatever media type was given, and knows nothing of the gate before it.
+    It keeps every bound as a float, which the largest int64 is not, and knows nothing of the gate
+    before it.
     """
 
     gate: Gate
@@ -40,7 +74,8 @@ class Api(FastAPI):
         """Return the OpenAPI document; a token is optional in it while none is asked for."""
         if self.openapi_schema is None:
             self.openapi_schema = _exact(super().openapi())
-            _name_problems(self.openapi_schema)
+            schemas = self.openapi_schema["components"]["schemas"]
+            schemas["Problem"] = Problem.model_json_schema()
             _secure(self.openapi_schema)
         anybody: list[dict[str, Any]] = [] if self.gate.asks() else [{}]
         return self.openapi_schema | {"security": [{"token": []}, *anybody]}
@@ -56,16 +91,6 @@ def _exact(part: Any) -> Any:  # noqa: ANN401 - any part of a document
     return part
 
 
-def _name_problems(document: dict[str, Any]) -> None:
-    for operations in document["paths"].values():
-        for operation in operations.values():
-            for response in operation["responses"].values():
-                content = response.get("content", {})
-                if MEDIA_TYPE in content:
-                    (named,) = content.keys() - {MEDIA_TYPE}  # the route's, whatever that is
-                    content[MEDIA_TYPE] = content.pop(named)
-
-
 def _secure(document: dict[str, Any]) -> None:
     schemes = document.setdefault("components", {}).setdefault("securitySchemes", {})
     schemes["token"] = {"type": "http", "scheme": "bearer", "bearerFormat": "nt_<id>_<secret>"}
@@ -75,34 +100,34 @@ def _secure(document: dict[str, Any]) -> None:
 
 
 def create_app(
-    controller: Controller, gate: Gate | None = None, relay: Relay | None = None
+    controller: Controller, gate: Gate | None = None, forwarding: Forwarding | None = None
 ) -> ASGIApp:
     """Return the app behind `gate`; its lifespan starts and closes `controller`.
 
-    Without a gate of one's own it lets everybody in, but for the web pages of strangers.
+    Without a gate of one's own it admits every call, but for those of foreign web pages.
     """
-    gate, relay = gate or Gate(), relay or Relay(controller)
-    return Front(create_api(controller, gate, relay), controller, gate, relay)
+    gate, forwarding = gate or Gate(), forwarding or Forwarding(controller)
+    return Middleware(create_api(controller, gate, forwarding), controller, gate, forwarding)
 
 
 def create_api(
-    controller: Controller, gate: Gate | None = None, relay: Relay | None = None
+    controller: Controller, gate: Gate | None = None, forwarding: Forwarding | None = None
 ) -> FastAPI:
-    """Return the FastAPI part, which also describes the hot route; the others stand before it."""
-    keyring = gate.keyring if gate else None
+    """Return the FastAPI part, which also describes notes; the middleware stands before it."""
+    tokens = gate.tokens if gate else None
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         await controller.start()
         try:
-            async with keyring.watching() if keyring else nullcontext(), audit.watching():
+            async with tokens.watching() if tokens else nullcontext(), audit.watching():
                 yield
         finally:
-            if relay:
-                await relay.close()
+            if forwarding:
+                await forwarding.close()
             await controller.close()
 
-    # The interactive pages load scripts from elsewhere; the document itself is served.
+    # the interactive pages would load scripts from elsewhere
     api = Api(
         title="noted-time",
         version="1",
@@ -111,7 +136,6 @@ def create_api(
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        # metrics are Prometheus' to fetch, and the log is on standard error
         telemetry={"auto_configure": traces.can_be_sent(), "metrics": False, "logs": False},
     )
     api.gate = gate or Gate()
@@ -119,5 +143,5 @@ def create_api(
     problems.install(api)
     api.include_router(streams.router, prefix="/v1")
     api.include_router(readers.router, prefix="/v1")
-    api.include_router(health.router)
+    api.include_router(health)
     return api

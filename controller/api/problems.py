@@ -1,6 +1,6 @@
-"""How errors are told over HTTP: RFC 9457 problem details, one `code` for each kind.
+"""Errors over HTTP: RFC 9457 problem details, one `code` for each kind.
 
-The status says whose turn it is: 4xx don't retry as it is, 503 retry after a while.
+The status says what to do: 4xx don't retry it as it is, 503 retry after a while.
 """
 
 from __future__ import annotations
@@ -8,11 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from starlette.responses import Response
+from fastapi.exceptions import RequestValidationError
+from pydantic import ValidationError
+from starlette.exceptions import HTTPException
 from starlette.routing import compile_path
 
-from controller.aggregation.world import NotHere
-from controller.api.unfit import MUST_BE_A_NAME, MUST_BE_A_SEGMENT
+from controller.aggregation.owned_streams import NotOwner
+from controller.api.answers import NOT_MINE, PROBLEM, Answer
 from controller.service.access import ForeignWriter
 from controller.service.limits import Overloaded
 from controller.store.port import StoreUnavailable
@@ -33,20 +35,26 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from fastapi import FastAPI, Request
-    from fastapi.exceptions import RequestValidationError
-    from starlette.exceptions import HTTPException
-
-MEDIA_TYPE = "application/problem+json"
-HEADERS: Mapping[int, tuple[str, str]] = {
-    401: ("WWW-Authenticate", "Bearer"),
-    503: ("Retry-After", "1"),
-}
-"""What an answer of that status says besides, whoever gives it."""
+    from pydantic import BaseModel
+    from pydantic_core import ErrorDetails
+    from starlette.responses import Response
 
 METHOD_NOT_ALLOWED = 405
 
-MISDIRECTED = 421
-"""The status by which a controller says that a stream is not its own, or not any more."""
+SHOWN = 10
+"""So many of the fields that do not fit are named."""
+
+BRIEF = 40
+"""So many characters of a value that does not fit are repeated."""
+
+UNSHOWN = frozenset(("missing", "extra_forbidden", "too_long", "too_short", "json_invalid"))
+"""Faults in which the value is not what is wrong."""
+
+MUST_BE_A_NAME = "must be 1 to 249 characters of A-Z a-z 0-9 . _ -"
+MUST_BE_A_SEGMENT = "must name a segment: a decimal integer below 10^18"
+
+Found = tuple[str, str]
+"""Where a field is, as a path, and why it does not fit."""
 
 KINDS: tuple[tuple[type[Exception], int, str], ...] = (
     (ForeignWriter, 403, "foreign_writer"),
@@ -59,7 +67,7 @@ KINDS: tuple[tuple[type[Exception], int, str], ...] = (
     (LimitReached, 422, "limit_reached"),
     (Rejected, 422, "rejected"),
     (Conflict, 409, "conflict"),
-    (NotHere, 503, "no_owner"),
+    (NotOwner, 503, "no_owner"),
     (Overloaded, 503, "overloaded"),
     (StoreUnavailable, 503, "unavailable"),
 )
@@ -74,7 +82,24 @@ FACTS: tuple[tuple[type[Exception], tuple[str, ...]], ...] = (
 """The attributes of an error that are members of its problem, where they are named alike."""
 
 
-def problem(status: int, code: str, detail: str, **facts: Any) -> Response:  # noqa: ANN401 - any JSON
+PROBLEM_SCHEMA = "#/components/schemas/Problem"
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    status: {"description": text, "content": {PROBLEM: {"schema": {"$ref": PROBLEM_SCHEMA}}}}
+    for status, text in (
+        (400, "Malformed JSON"),
+        (401, "Missing, expired or revoked token"),
+        (403, "Not with this token, or not from that web page"),
+        (404, "No such thing"),
+        (409, "Read again, then retry"),
+        (413, "Body over 1 MiB"),
+        (422, "A field does not fit"),
+        (503, "No answer from the database, or too much waits: retry after a while"),
+    )
+}
+"""What the OpenAPI document says of the problems of a route."""
+
+
+def problem(status: int, code: str, detail: str, **facts: Any) -> Answer:  # noqa: ANN401 - any JSON
     """Return a problem document; `facts` are further members of it."""
     body = {
         "type": f"urn:noted-time:problem:{code}",
@@ -84,11 +109,10 @@ def problem(status: int, code: str, detail: str, **facts: Any) -> Response:  # n
         "detail": detail,
         **facts,
     }
-    headers = dict([HEADERS[status]]) if status in HEADERS else None
-    return Response(msgspec.json.encode(body), status, headers, media_type=MEDIA_TYPE)
+    return Answer.of(status, msgspec.json.encode(body), PROBLEM)
 
 
-def problem_of(error: Exception) -> Response:
+def problem_of(error: Exception) -> Answer:
     """Return the problem document of an error that left the service."""
     status, code = next((s, c) for kind, s, c in KINDS if isinstance(error, kind))
     return problem(status, code, str(error), **_facts(error))
@@ -103,10 +127,33 @@ def _facts(error: Exception) -> dict[str, Any]:
     return {name: getattr(error, name) for name in names}
 
 
+def invalid_request(found: Sequence[Found]) -> Answer:
+    """Return the problem of a request in which fields do not fit: where each is, and why."""
+    detail = "; ".join(f"{where}: {what}" for where, what in found[:SHOWN])
+    errors = [{"where": where, "what": what} for where, what in found]
+    return problem(422, "invalid_request", detail, errors=errors)
+
+
+def validation_errors(model: type[BaseModel], body: bytes) -> list[Found]:
+    """Return what does not fit in a body, at most ten fields; empty where everything does."""
+    try:
+        model.model_validate_json(body)
+    except ValidationError as error:
+        found = error.errors(include_url=False)[:SHOWN]
+        return [(_path(("body", *each["loc"])), _what(each) + _given(each)) for each in found]
+    return []
+
+
+def _given(error: ErrorDetails) -> str:
+    """Return the value that does not fit, in brief, where there is one that should."""
+    if error["type"] in UNSHOWN or error["loc"][-1:] == ("[key]",):
+        return ""
+    text = msgspec.json.encode(error["input"]).decode()
+    return f", not {text if len(text) <= BRIEF else text[:BRIEF] + '…'}"
+
+
 def install(app: FastAPI) -> None:
     """Make every error of `app` a problem document."""
-    from fastapi.exceptions import RequestValidationError  # noqa: PLC0415 - see _unfit
-    from starlette.exceptions import HTTPException  # noqa: PLC0415
 
     async def http(request: Request, error: HTTPException) -> Response:
         answer = _http(error)
@@ -115,32 +162,26 @@ def install(app: FastAPI) -> None:
         return answer
 
     async def refused(_: Request, error: Exception) -> Response:
-        return problem_of(error)
+        return problem_of(error).to_response()
 
     async def misdirected(_: Request, __: Exception) -> Response:
-        return Response(status_code=MISDIRECTED)
+        return NOT_MINE.to_response()
 
     app.add_exception_handler(NotedTimeError, refused)
     app.add_exception_handler(StoreUnavailable, refused)
-    app.add_exception_handler(NotHere, misdirected)
-    app.add_exception_handler(RequestValidationError, _unfit)  # type: ignore[arg-type]
+    app.add_exception_handler(NotOwner, misdirected)
+    app.add_exception_handler(RequestValidationError, _invalid)  # type: ignore[arg-type]
     app.add_exception_handler(HTTPException, http)  # type: ignore[arg-type]
 
 
-async def _unfit(_: Request, error: RequestValidationError) -> Response:
+async def _invalid(_: Request, error: RequestValidationError) -> Response:
     """Name each field that does not fit, and why; JSON that cannot be parsed is a 400."""
     malformed = next((e for e in error.errors() if e["type"] == "json_invalid"), None)
     if malformed is not None:
         why, at = malformed["ctx"]["error"], malformed["loc"][-1]
-        return problem(400, "malformed_json", f"body: {why} (byte {at})")
-    return unfit([(_path(e["loc"]), _what(e)) for e in error.errors()])
-
-
-def unfit(found: Sequence[tuple[str, str]]) -> Response:
-    """Return the problem of a request in which fields do not fit: where each is, and what."""
-    detail = "; ".join(f"{where}: {what}" for where, what in found[:10])
-    errors = [{"where": where, "what": what} for where, what in found]
-    return problem(422, "invalid_request", detail, errors=errors)
+        return problem(400, "malformed_json", f"body: {why} (byte {at})").to_response()
+    found = [(_path(each["loc"]), _what(each)) for each in error.errors()]
+    return invalid_request(found).to_response()
 
 
 def _what(error: Mapping[str, Any]) -> str:
@@ -155,8 +196,9 @@ def _what(error: Mapping[str, Any]) -> str:
 def _http(error: HTTPException) -> Response:
     codes = {400: "malformed_json", 404: "not_found", 405: "method_not_allowed"}
     code = codes.get(error.status_code, "http_error")
-    answer = problem(error.status_code, code, str(error.detail))
-    _copy(error.headers, answer)
+    answer = problem(error.status_code, code, str(error.detail)).to_response()
+    for name, value in (error.headers or {}).items():
+        answer.headers[name] = value
     return answer
 
 
@@ -170,10 +212,5 @@ def _allowed(app: FastAPI, path: str) -> str:
     return ", ".join(sorted(method.upper() for each in operations for method in each))
 
 
-def _copy(headers: Mapping[str, str] | None, answer: Response) -> None:
-    for name, value in (headers or {}).items():
-        answer.headers[name] = value
-
-
-def _path(where: tuple[int | str, ...]) -> str:
+def _path(where: Sequence[int | str]) -> str:
     return ".".join(str(part) for part in where if part != "[key]")

@@ -7,7 +7,8 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Response
 
 from controller.api import shapes
-from controller.api.deps import PROBLEMS, ControllerDep, StreamName
+from controller.api.deps import ControllerDep, StreamName
+from controller.api.problems import PROBLEMS
 from controller.api.replies import group_to_wire, marks_to_wire, reply, window_reply
 from noted_time.cut import MAX_INT64
 from noted_time.wire import mark_to_wire, position_from_wire
@@ -38,7 +39,7 @@ async def time_window(
     controller: ControllerDep, stream: StreamName, body: shapes.WindowRequest
 ) -> Response:
     """Turn a reader's position into a time window."""
-    found = await controller.stream_to_read(stream)
+    found = controller.stream(stream)
     return window_reply(found.window(position_from_wire(body.position), body.key))
 
 
@@ -50,7 +51,7 @@ async def cut(
     key: shapes.Name | None = None,
 ) -> Response:
     """Return the first mark with lower >= `complete_to`: read up to its cut to have it all."""
-    found = await controller.stream_to_read(stream)
+    found = controller.stream(stream)
     return reply(mark_to_wire(found.history(key).complete_to(complete_to)))
 
 

@@ -1,4 +1,4 @@
-"""How the service's values are spelled as JSON."""
+"""The service's values as JSON."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from noted_time import Advance, Hold, TimeWindow
 from noted_time.wire import mark_to_wire, position_to_wire, window_to_wire
 
 if TYPE_CHECKING:
-    from controller.aggregation.answers import Explanation, WriterRow
+    from controller.aggregation.inspection import Explanation, WriterRow
     from controller.aggregation.stream import StreamState
     from controller.service.controller import NewMarks
+    from controller.store.port import StreamSummary
     from noted_time import ReaderGroup, ScaleEvent
 
 Json = dict[str, Any]
@@ -26,19 +27,25 @@ def reply(body: Json, status: int = 200) -> Response:
 
 
 def stream_to_wire(stream: StreamState) -> Json:
-    """Spell a stream: settings, creation id, last marks, scale events."""
-    last = {key: history.last for key, history in stream.histories.items()}
+    """Return the JSON of a stream: settings, creation id, last marks, scale events."""
+    return summary_to_wire(stream.summary())
+
+
+def summary_to_wire(summary: StreamSummary) -> Json:
+    """Return the JSON of a stream's summary, which is the same."""
+    record = summary.record
+    last = {key: mark_to_wire(mark) for key, mark in summary.last_marks.items()}
     return {
-        "name": stream.record.name,
-        "id": stream.id,
-        **asdict(stream.settings),
-        "marks": {key: mark and mark_to_wire(mark) for key, mark in last.items()},
-        "scale_events": [scale_to_wire(event) for event in stream.scale_events],
+        "name": record.name,
+        "id": record.id,
+        **asdict(record.settings),
+        "marks": {key: last.get(key) for key in record.settings.keys},
+        "scale_events": [scale_to_wire(event) for event in summary.scales],
     }
 
 
 def scale_to_wire(event: ScaleEvent) -> Json:
-    """Spell a scale event."""
+    """Return the JSON of a scale event."""
     return {
         "sealed": position_to_wire(event.sealed),
         "created": {str(s): list(predecessors) for s, predecessors in event.created.items()},
@@ -46,7 +53,7 @@ def scale_to_wire(event: ScaleEvent) -> Json:
 
 
 def marks_to_wire(found: NewMarks) -> Json:
-    """Spell the marks that a poll found."""
+    """Return the JSON of the marks that a poll found."""
     return {
         "stream_id": found.stream.id,
         "scale_events": len(found.stream.scale_events),
@@ -55,7 +62,7 @@ def marks_to_wire(found: NewMarks) -> Json:
 
 
 def group_to_wire(stream: StreamState, group: ReaderGroup) -> Json:
-    """Spell a reader group: position, readers, and the window of each key."""
+    """Return the JSON of a reader group: position, readers, and the window of each key."""
     position = group.position
     return {
         "position": position_to_wire(position),
@@ -69,7 +76,7 @@ def group_to_wire(stream: StreamState, group: ReaderGroup) -> Json:
 
 
 def writer_to_wire(row: WriterRow) -> Json:
-    """Spell one member."""
+    """Return the JSON of one member."""
     return asdict(row) | {"position": position_to_wire(row.position)}
 
 
@@ -79,7 +86,7 @@ def window_reply(window: TimeWindow) -> Response:
 
 
 def explanation_to_wire(explanation: Explanation) -> Json:
-    """Spell the decision and its reason."""
+    """Return the JSON of the decision and its reason."""
     decision = explanation.decision
     return {
         "decision": type(decision).__name__.lower(),

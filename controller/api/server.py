@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
+import os
 import ssl
 import sys
-from asyncio import get_running_loop
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from signal import SIG_DFL, SIG_IGN, SIGINT, SIGTERM, signal
 from socket import AF_INET, AF_INET6, SO_REUSEADDR, SOL_SOCKET, getfqdn, socket
 from typing import TYPE_CHECKING
@@ -17,12 +19,11 @@ import structlog
 import uvicorn
 
 from controller.api.app import create_app
-from controller.api.protocol import protocol_for
-from controller.api.relay import Relay
+from controller.api.connections import Connection
+from controller.api.forwarding import Forwarding
 from noted_time import Rejected
 
 if TYPE_CHECKING:
-    from asyncio import AbstractEventLoop
     from collections.abc import Iterator
     from pathlib import Path
     from types import FrameType
@@ -33,6 +34,10 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 GRACE_S = 10
+FILES_EVERY_S, FILES_AGAIN_S = 1.0, 60.0
+
+REQUEST_S = 30.0
+"""For how long a connection may bring no request, or none that is whole."""
 
 COMMITS_WAIT_S = 0.001
 """So long a commit waits for the interpreter's lock; it is much less than a batch is run."""
@@ -62,8 +67,19 @@ class Place:
             raise Rejected(f"{files} are no certificate and its key: {error}") from error
 
 
+async def _watch_files() -> None:
+    """Log now and then that no more files can be opened: new connections are closed unheard."""
+    while True:
+        await asyncio.sleep(FILES_EVERY_S)
+        try:
+            os.close(os.open(os.devnull, os.O_RDONLY))
+        except OSError as error:
+            log.warning("no_more_files", error=error.strerror)
+            await asyncio.sleep(FILES_AGAIN_S)
+
+
 class Server(uvicorn.Server):
-    """A server that lets long polls, and its streams, go when it is told to stop.
+    """A server that answers long polls and releases its streams when it is told to stop.
 
     uvicorn waits for open requests before it ends the app's lifespan: a long poll would keep a
     stopping controller up for its whole wait, and one slow request all of its streams.
@@ -73,11 +89,12 @@ class Server(uvicorn.Server):
         """Serve as configured."""
         super().__init__(config)
         self._controller = controller
-        self._loop: AbstractEventLoop | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def startup(self, sockets: list[socket] | None = None) -> None:
         """Listen, and say where: the port may have been left to the system."""
-        self._loop = get_running_loop()
+        self._loop = asyncio.get_running_loop()
+        self._watching = self._loop.create_task(_watch_files(), name="files")
         await super().startup(sockets)
         for server in self.servers:
             for listening in server.sockets:
@@ -101,7 +118,7 @@ class Server(uvicorn.Server):
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Begin the shutdown on a signal, which may come amid anything."""
         if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._controller.let_go)
+            self._loop.call_soon_threadsafe(self._controller.prepare_to_stop)
         super().handle_exit(sig, frame)
 
 
@@ -112,16 +129,16 @@ def serve(controller: Controller, gate: Gate, place: Place, advertise: str | Non
     Raises `Rejected`.
     """
     called = None if advertise is None else to_call(advertise)
-    relay = Relay(controller)
     _tune()
     config = uvicorn.Config(
-        create_app(controller, gate, relay),
+        create_app(controller, gate, Forwarding(controller)),
         host=place.host,
         port=place.port,
         ssl_certfile=place.tls_cert,
         ssl_keyfile=place.tls_key,
         loop="auto",
-        http=protocol_for(controller, gate, relay),
+        http="httptools",
+        ws="none",
         lifespan="on",
         log_config=None,
         access_log=False,
@@ -133,7 +150,15 @@ def serve(controller: Controller, gate: Gate, place: Place, advertise: str | Non
     )
     listening = _bound(place)
     controller.called_at(called or _advertised(config, listening))
+    guard(config)
     Server(config, controller).run([listening])
+
+
+def guard(config: uvicorn.Config) -> None:
+    """Load `config`, and have it serve guarded connections."""
+    config.load()
+    guarded = partial(Connection, config.http_protocol_class, REQUEST_S)
+    config.http_protocol_class = guarded  # type: ignore[assignment]
 
 
 def to_call(url: str) -> str:

@@ -7,7 +7,10 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from noted_time.cut import MAX_INT64, MIN_INT64
-from noted_time.note import SEGMENTS_PER_POSITION
+from noted_time.note import MAX_NOTES_PER_REQUEST, SEGMENTS_PER_POSITION
+
+SEGMENTS = 10**18
+"""Segment ids are below this, so that the pattern of their names in JSON says it all."""
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")]
 Int64 = Annotated[int, Field(ge=MIN_INT64, le=MAX_INT64)]
@@ -22,7 +25,7 @@ Position = Annotated[
     ),
 ]
 GivenPosition = Annotated[Position, Field(max_length=SEGMENTS_PER_POSITION)]
-Predecessor = Annotated[int, Field(ge=0, lt=10**18)]
+Predecessor = Annotated[int, Field(ge=0, lt=SEGMENTS)]
 
 
 SOME = Field(max_length=SEGMENTS_PER_POSITION)
@@ -48,6 +51,24 @@ class StreamChanges(Request):
         Field(description="how far beyond the wall clock a note's time may be; null: any time"),
     ] = None
     writer_retention_ms: Duration | None = None
+
+
+class Note(Request):
+    """One writer's claim: all its events with time < `time` lie below `position`."""
+
+    writer: Name
+    time: Int64 | None = None
+    position: GivenPosition = Field(default_factory=dict)
+    key: Name | None = None
+    max_time: Int64 | None = None
+    state: Literal["live", "idle", "left"] = "live"
+    sequence: Annotated[int, Field(ge=1, le=MAX_INT64)] | None = None
+
+
+class NotesBody(Request):
+    """1 to 1000 notes."""
+
+    notes: Annotated[list[Note], Field(min_length=1, max_length=MAX_NOTES_PER_REQUEST)]
 
 
 class WindowRequest(Request):
@@ -194,13 +215,6 @@ class AcceptedShape(BaseModel):
     lower: int | None
 
 
-class InvalidTimeShape(BaseModel):
-    """The note's time is below the writer's last."""
-
-    status: Literal["invalid_time"]
-    last: int
-
-
 class InvalidPositionShape(BaseModel):
     """The note goes back in these segments, or beyond the end of a sealed one."""
 
@@ -215,34 +229,23 @@ class UnknownKeyShape(BaseModel):
     last: list[str]
 
 
-class SupersededShape(BaseModel):
-    """The note's request is older than one with the sequence `last`, which was accepted."""
+class RefusedShape(BaseModel):
+    """The note falls behind, or goes beyond a bound of the stream.
 
-    status: Literal["superseded"]
-    last: int
-
-
-class BeyondShape(BaseModel):
-    """The note goes beyond a bound of the stream.
-
-    `last` is the largest time allowed now, or how many segments or writers there may be.
+    `last` is the writer's last time or sequence, the largest time allowed now, or how many segments
+    or writers there may be.
     """
 
-    status: Literal["too_far_ahead", "too_many_segments", "too_many_writers"]
+    status: Literal[
+        "invalid_time", "superseded", "too_far_ahead", "too_many_segments", "too_many_writers"
+    ]
     last: int
 
 
 class NotesAnswer(BaseModel):
     """What became of each note, in order."""
 
-    results: list[
-        AcceptedShape
-        | InvalidTimeShape
-        | InvalidPositionShape
-        | UnknownKeyShape
-        | SupersededShape
-        | BeyondShape
-    ]
+    results: list[AcceptedShape | InvalidPositionShape | UnknownKeyShape | RefusedShape]
 
 
 class Problem(BaseModel):

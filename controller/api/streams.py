@@ -1,18 +1,19 @@
-"""Routes of the streams themselves: settings, members, scale events, why time stands."""
+"""Routes of the streams themselves: settings, members, scale events, what holds the watermark."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Query, Request, Response
+from fastapi import APIRouter, Body, Query, Response
 
 from controller.api import notes, shapes
-from controller.api.access import Call
-from controller.api.deps import PROBLEMS, ControllerDep, HolderDep, StreamName
+from controller.api.deps import CallDep, ControllerDep, StreamName
+from controller.api.problems import PROBLEMS
 from controller.api.replies import (
     explanation_to_wire,
     reply,
     stream_to_wire,
+    summary_to_wire,
     writer_to_wire,
 )
 from noted_time import ScaleEvent
@@ -27,15 +28,15 @@ Limit = Annotated[int, Query(ge=1, le=1000)]
 
 @router.get("", response_model=shapes.StreamsPage)
 async def list_streams(
-    controller: ControllerDep, holder: HolderDep, after: str | None = None, limit: Limit = 100
+    controller: ControllerDep, call: CallDep, after: str | None = None, limit: Limit = 100
 ) -> Response:
     """List the streams that may be read by name, a page at a time."""
-    may_read = holder.grant.may_read
+    may_read = call.holder.grant.may_read
     names = [name for name in await controller.names() if after is None or name > after]
     names = [name for name in names if may_read(name)]
     page = names[:limit]
     body = {
-        "streams": [stream_to_wire(stream) for stream in await controller.glances(page)],
+        "streams": [summary_to_wire(each) for each in await controller.summaries(page)],
         "next": page[-1] if len(names) > limit else None,
     }
     return reply(body)
@@ -52,8 +53,8 @@ async def put_stream(
     changes: Annotated[shapes.StreamChanges | None, Body()] = None,
 ) -> Response:
     """Create the stream, or change the settings that are given."""
-    told: dict[str, Any] = changes.model_dump(exclude_unset=True) if changes else {}
-    given = {name: value for name, value in told.items() if value is not None or name in NULLABLE}
+    sent: dict[str, Any] = changes.model_dump(exclude_unset=True) if changes else {}
+    given = {name: value for name, value in sent.items() if value is not None or name in NULLABLE}
     if "keys" in given:
         given["keys"] = tuple(given["keys"])
     state, created = await controller.put_stream(stream, given)
@@ -63,7 +64,7 @@ async def put_stream(
 @router.get("/{stream}", response_model=shapes.StreamShape)
 async def get_stream(controller: ControllerDep, stream: StreamName) -> Response:
     """Return settings, creation id, the last mark per key and the scale events."""
-    return reply(stream_to_wire(await controller.stream_to_read(stream)))
+    return reply(stream_to_wire(controller.stream(stream)))
 
 
 @router.delete("/{stream}", status_code=204)
@@ -76,17 +77,14 @@ async def delete_stream(controller: ControllerDep, stream: StreamName) -> Respon
 @router.post(
     "/{stream}/notes",
     response_model=shapes.NotesAnswer,
-    openapi_extra={"requestBody": notes.REQUEST_BODY},
 )
 async def post_notes(
-    controller: ControllerDep, holder: HolderDep, stream: StreamName, request: Request
+    controller: ControllerDep, call: CallDep, stream: StreamName, body: shapes.NotesBody
 ) -> Response:
     """Note time: up to 1000 notes; 200 means that every accepted one is durable."""
-    body = await request.body()
-    remote = request.client.host if request.client else ""
-    call = Call(stream, holder, remote)
-    status, media_type, answer = await notes.answer_notes(controller, call, body)
-    return Response(answer, status, media_type=media_type)
+    sent = body.model_dump_json(exclude_unset=True).encode()
+    answer = await notes.answer_notes(controller, call._replace(stream=stream), sent)
+    return answer.to_response()
 
 
 @router.get("/{stream}/writers", response_model=shapes.WritersPage)
@@ -109,7 +107,7 @@ async def list_writers(
 async def explain(
     controller: ControllerDep, stream: StreamName, key: shapes.Name | None = None
 ) -> Response:
-    """Say where time stands, whom it waits for, and where it would be without them."""
+    """Say which writers hold the watermark back, and where it would be without each of them."""
     return reply(explanation_to_wire(controller.explain(stream, key)))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Self
 
 from noted_time import NotedTimeError, Rejected
@@ -59,21 +60,7 @@ class Patterns:
         """Whether one of the patterns is that of the name."""
         if name in self.exact:
             return True
-        return any(_matches(each, name) for each in self.patterns if "*" in each)
-
-
-def _matches(pattern: str, name: str) -> bool:
-    """Match by the first place at which each part may stand: linear, whatever the pattern."""
-    first, *middle, last = pattern.split("*")
-    if not name.startswith(first) or len(name) < len(first) + len(last):
-        return False
-    at, end = len(first), len(name) - len(last)
-    for part in middle:
-        found = name.find(part, at, end)
-        if found < 0:
-            return False
-        at = found + len(part)
-    return name.endswith(last)
+        return any(fnmatchcase(name, each) for each in self.patterns if "*" in each)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +70,7 @@ class Grant:
     To read takes no right to write, nor the other way round: the answer to a note has the lower,
     which is all that a writer needs. `writers` narrows the right to write to those writers: nobody
     else can note for them. An administrator may do everything; only so can a writer that died be
-    noted as gone.
+    noted as having left.
 
     >>> carrier = Grant(write=Patterns(("flights*",)), writers=Patterns(("UA", "UA-*")))
     >>> carrier.may_write("flights", "UA-7"), carrier.may_write("flights", "DL")

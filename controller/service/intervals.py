@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from controller.aggregation.draft import Draft, Moment
+    from controller.aggregation.owned_streams import OwnedStreams
     from controller.aggregation.stream import StreamState
-    from controller.aggregation.world import World
 
 
 class Intervals:
@@ -42,14 +42,14 @@ class Intervals:
             return False
         return True
 
-    def advance(self, draft: Draft, world: World) -> None:
+    def advance(self, draft: Draft, owned: OwnedStreams) -> None:
         """Mark what may be of those that wait and those that were touched; the rest wait."""
-        touched = world.with_ids(draft.stream_ids())
+        touched = owned.with_ids(draft.stream_ids())
         streams = {stream.id: stream for stream in touched} | self._waiting
         self._waiting = {}
         waits = []
         for stream in streams.values():
-            if not world.shows(stream):
+            if not owned.shows(stream):
                 continue
             wait = stream.advance_due(draft)
             if wait is not None:

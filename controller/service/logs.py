@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import logging
 import sys
+from time import monotonic
 from typing import TYPE_CHECKING, Literal
 
 import structlog
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from structlog.typing import Processor
+
+MINUTE_S = 60.0
 
 Format = Literal["auto", "console", "json"]
 
@@ -45,3 +50,24 @@ def configure(level: str, form: Format = "auto") -> None:
         )
     )
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
+    logging.getLogger("uvicorn.error").addFilter(OncePerMinute())
+
+
+class OncePerMinute(logging.Filter):
+    """Drops a warning that was logged within the last minute, which strangers can cause at will."""
+
+    def __init__(self, now: Callable[[], float] = monotonic) -> None:
+        """Begin without any."""
+        super().__init__()
+        self._now = now
+        self._logged: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether to log it."""
+        if record.levelno != logging.WARNING:
+            return True
+        last, now = self._logged.get(record.msg, -MINUTE_S), self._now()
+        if now - last < MINUTE_S:
+            return False
+        self._logged[record.msg] = now
+        return True

@@ -1,9 +1,13 @@
-"""What one process counts, for Prometheus; what streams say of themselves is in `exposition`."""
+"""Metrics for Prometheus: what the process counts, and what its streams say of themselves.
+
+Of many streams and holders only so many are shown that a scrape stays small.
+"""
 
 from __future__ import annotations
 
-from collections import Counter as Counted
-from typing import TYPE_CHECKING
+from heapq import nlargest
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
 
 from prometheus_client import (
     CollectorRegistry,
@@ -13,11 +17,37 @@ from prometheus_client import (
     ProcessCollector,
     disable_created_metrics,
 )
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
 
+from controller.aggregation.inspection import read_stream
 from controller.service.limits import Overloaded
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from prometheus_client import Metric
+
+    from controller.aggregation.draft import Moment
+    from controller.aggregation.inspection import KeyReading, StreamReading
+    from controller.aggregation.owned_streams import OwnedStreams
     from controller.store.port import Batch, Leases
+
+STREAMS_SHOWN = 1000
+
+NAMES_SHOWN = 1000
+"""So many holders are named in all streams together, the longest first."""
+
+NAMED_AFTER_MS = 5000
+"""Who holds for less is not named.
+
+At each mark some writers hold until their next note, and a name seen once is a series for ever.
+"""
+
+UNIX_MS = range(10**11, 10**13)
+"""1973 to 2286: a lower elsewhere is no Unix time in ms, and nothing lags behind the wall clock."""
+
+Family = GaugeMetricFamily | CounterMetricFamily
 
 SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
 
@@ -36,8 +66,6 @@ class Metrics:
             "noted_time_notes", "Notes answered, by status", ["status"], registry=self.registry
         )
         self.notes.labels("accepted")  # shown from the start
-        # Plain numbers on the hot path, a microsecond a note less; `count_notes` hands them on.
-        self.answered: Counted[str] = Counted()
         self.commit_seconds = Histogram(
             "noted_time_commit_seconds",
             "Time of one group commit",
@@ -69,16 +97,16 @@ class Metrics:
         self._ready = self._gauge("noted_time_ready", "1 where the controller serves, else 0")
         self._buckets = Gauge(
             "noted_time_buckets",
-            "Buckets of streams, by who has them",
+            "Buckets of streams, by who owns them",
             ["owner"],
             registry=self.registry,
         )
         self._replicas = self._gauge("noted_time_replicas", "Controllers that share the database")
 
     def show_state(self, leases: Leases, *, ready: bool) -> None:
-        """Show whether the controller serves, and who has which buckets.
+        """Show whether the controller serves, and who owns how many buckets.
 
-        What a session has locked that is no controller's is nobody's: no stream in it is served.
+        A bucket that a session locks which is no controller's counts as nobody's.
         """
         self._ready.set(ready)
         self._replicas.set(leases.replicas)
@@ -92,12 +120,6 @@ class Metrics:
         self._overloaded.inc()
         return Overloaded(message)
 
-    def count_notes(self) -> None:
-        """Add the notes answered since the last time to what is shown."""
-        answered, self.answered = self.answered, Counted()
-        for status, count in answered.items():
-            self.notes.labels(status).inc(count)
-
     def committed(self, batch: Batch, took_s: float) -> None:
         """Count one commit, and the writers that it made durable."""
         self.commit_seconds.observe(took_s)
@@ -105,3 +127,124 @@ class Metrics:
 
     def _gauge(self, name: str, sentence: str) -> Gauge:
         return Gauge(name, sentence, registry=self.registry)
+
+
+class Held(NamedTuple):
+    """A holder that may be named."""
+
+    ms: int
+    stream: str
+    key: str
+    writer: str
+
+
+class Exposition(Collector):
+    """What one scrape shows, once it is read: to be made into text by any thread.
+
+    The streams shown are the first of those there are, in the order in which they were read or
+    made.
+    """
+
+    def __init__(self, registry: CollectorRegistry, streams: OwnedStreams, now: Moment) -> None:
+        """Read the streams, in the event loop: a thousand that many hold take 20 ms."""
+        self._registry = registry
+        self._now = now
+        self._streams = [
+            read_stream(each, each.service_ms(now)) for each in islice(streams, STREAMS_SHOWN)
+        ]
+        self._not_shown = len(streams) - len(self._streams)
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the families of the process and of the streams."""
+        yield from self._registry.collect()
+        yield _family("streams_not_shown", "Streams that are not shown", [([], self._not_shown)])
+        yield from self._of_streams()
+        yield from self._of_keys()
+        yield from self._of_holders()
+
+    def _of_streams(self) -> Iterator[Metric]:
+        members = (
+            ([stream.name, state], count)
+            for stream in self._streams
+            for state, count in stream.members.items()
+        )
+        yield _family("members", "Members by state", members, ["stream", "state"])
+        left_out = CounterMetricFamily(
+            "noted_time_left_out", "Writers left out by timeout", labels=["stream"]
+        )
+        for stream in self._streams:
+            left_out.add_metric([stream.name], stream.left_out)
+        yield left_out
+
+    def _of_keys(self) -> Iterator[Metric]:
+        # The last seq is the number of marks ever appended, over all restarts and owners.
+        marks = CounterMetricFamily(
+            "noted_time_marks", "Marks appended since the stream was made", labels=["stream", "key"]
+        )
+        for stream, key in _keys(self._streams):
+            marks.add_metric([stream, key.key], key.last.seq if key.last else 0)
+        yield marks
+        yield self._of_each("lower", "Lower of the last mark", _lower)
+        yield self._of_each(
+            "watermark_lag_seconds", "Wall clock less lower, where that is Unix time", self._lag_s
+        )
+        yield self._of_each("mark_age_seconds", "Since the last mark", self._age_s)
+        yield self._of_each("holders", "Members that hold time back", lambda key: key.holders)
+        yield self._of_each(
+            "longest_holding_seconds",
+            "How long the longest holder holds, on the service clock",
+            lambda key: key.longest[0].ms / 1000 if key.longest else 0,
+        )
+
+    def _of_each(
+        self, name: str, sentence: str, read: Callable[[KeyReading], float | None]
+    ) -> Metric:
+        rows = (
+            ([stream, key.key], value)
+            for stream, key in _keys(self._streams)
+            if (value := read(key)) is not None
+        )
+        return _family(name, sentence, rows, ["stream", "key"])
+
+    def _of_holders(self) -> Iterator[Metric]:
+        held = (
+            Held(holding.ms, stream, key.key, holding.writer)
+            for stream, key in _keys(self._streams)
+            for holding in key.longest
+            if holding.ms >= NAMED_AFTER_MS
+        )
+        named = nlargest(NAMES_SHOWN, held)
+        rows = (([each.stream, each.key, each.writer], each.ms / 1000) for each in named)
+        sentence = "How long a writer holds time back, on the service clock"
+        yield _family("holder_seconds", sentence, rows, ["stream", "key", "writer"])
+        holders = sum(key.holders for _, key in _keys(self._streams))
+        sentence = "Holders of the streams shown that are not named"
+        yield _family("holders_not_named", sentence, [([], holders - len(named))])
+
+    def _lag_s(self, key: KeyReading) -> float | None:
+        if key.last is None or key.last.lower not in UNIX_MS:
+            return None
+        return (self._now.wall - key.last.lower) / 1000
+
+    def _age_s(self, key: KeyReading) -> float | None:
+        return None if key.last is None else max(0, self._now.wall - key.last.written_at) / 1000
+
+
+def _lower(key: KeyReading) -> float | None:
+    return None if key.last is None else key.last.lower
+
+
+def _keys(streams: Sequence[StreamReading]) -> Iterator[tuple[str, KeyReading]]:
+    return ((stream.name, key) for stream in streams for key in stream.keys)
+
+
+def _family(
+    name: str,
+    sentence: str,
+    rows: Iterable[tuple[Sequence[str], float]],
+    labels: Sequence[str] = (),
+) -> Metric:
+    family = GaugeMetricFamily(f"noted_time_{name}", sentence, labels=labels)
+    for values, value in rows:
+        family.add_metric(values, value)
+    return family

@@ -1,35 +1,35 @@
-"""Which buckets this controller has: how it comes to its share, and where the others are.
+"""Which buckets this controller owns: how it comes to its share, and who owns the others.
 
-Once a second, and whenever another controller says that leases changed, it takes a turn: it keeps
-the service clocks of its buckets, looks who has what, gives what is beyond its share, takes what is
-free up to it, and reads the streams of what it took. Turns are taken between commits, by the same
-task, so a bucket goes with nothing under way: its next owner reads all that was acknowledged.
+Once a second, and sooner while a bucket is free or an owner does not answer, it takes a turn: it
+stores the service clocks of its buckets, asks who owns what, releases what is beyond its share,
+acquires what is free up to it, and loads the streams of what it acquired. Turns are taken between
+commits, by the same task, so a bucket is released with nothing under way: its next owner reads all
+that was acknowledged.
 
-A controller that stops *leaves*: it gives all and takes none, and its further turns only look who
-has what, for as long as it has requests to pass on.
+A controller that stops *leaves*: it releases everything and acquires nothing, and its further turns
+only ask who owns what, for as long as it has requests to forward.
 """
 
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import structlog
 
-from controller.aggregation.buckets import bucket_of
-from controller.aggregation.world import load
-from controller.service.sharing import Share, share
+from controller.aggregation.owned_streams import bucket_of, load
 from controller.store.port import Batch, Leases
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
     from controller.aggregation.draft import Moment
+    from controller.aggregation.owned_streams import OwnedStreams
     from controller.aggregation.stream import StreamState
-    from controller.aggregation.world import World
-    from controller.service.bell import Bell
     from controller.service.clocks import Clocks
+    from controller.service.notifier import LongPollNotifier
     from controller.store.port import Store
 
     InThread = Callable[..., Coroutine[Any, Any, Any]]
@@ -40,123 +40,148 @@ TURN_MS = 1000
 """How long after one turn comes the next."""
 
 HURRY_MS = 100
-"""The same, while a bucket is nobody's or somebody said that leases changed."""
+"""The same, while a bucket has no owner or the owner of a stream did not answer."""
+
+
+class Share(NamedTuple):
+    """Which free buckets to acquire, and which of one's own to release; one of them is empty."""
+
+    acquire: frozenset[int] = frozenset()
+    release: frozenset[int] = frozenset()
+
+
+def share(leases: Leases, chance: Random) -> Share:
+    """Return what brings this controller to its share: all buckets by all controllers, rounded up.
+
+    Each decides for itself. None owns more than its share in the end and no bucket stays free, as
+    the shares together are at least all. Which free ones to acquire is left to chance, so that two
+    that ask at once seldom try for the same.
+
+    >>> from controller.store.port import Leases
+    >>> from random import Random
+    >>> share(Leases(4, frozenset((0, 1, 2)), {}, replicas=2), Random(1))
+    Share(acquire=frozenset(), release=frozenset({2}))
+    >>> share(Leases(4, frozenset((0, 1)), {2: "http://b"}, replicas=2), Random(1))
+    Share(acquire=frozenset(), release=frozenset())
+    """
+    fair = -(-leases.buckets // leases.replicas)
+    room = fair - len(leases.mine)
+    if room < 0:
+        return Share(release=frozenset(sorted(leases.mine)[room:]))
+    free = sorted(leases.free)
+    return Share(acquire=frozenset(chance.sample(free, min(room, len(free)))))
 
 
 class Ownership:
-    """The buckets of one controller, and where those of the others are."""
+    """The buckets of one controller, and who owns the others."""
 
-    def __init__(self, store: Store, clocks: Clocks, bell: Bell, in_thread: InThread) -> None:
-        """Begin with nothing."""
+    def __init__(
+        self, store: Store, clocks: Clocks, notifier: LongPollNotifier, in_thread: InThread
+    ) -> None:
+        """Begin without buckets."""
         self.leases = Leases(1, frozenset())
-        self._some_are_free = True
         self._store = store
         self._clocks = clocks
-        self._bell = bell
+        self._notifier = notifier
         self._in_thread = in_thread
         self._chance = Random()  # noqa: S311 - nothing is guessed by it
         self._changed = asyncio.Event()
         self._turned_at = 0
-        self._hurries = False
-        self._leaves = self._left = False
+        self._some_are_free = self._is_urgent = True
+        self._is_to_leave = self._left = False
 
     def is_due(self, now: Moment) -> bool:
-        """Whether to take a turn; never again where the database is this process's own."""
+        """Whether to take a turn; never again where only this process writes to the database."""
         if self._store.local:
             return False
-        if self._leaves and not self._left:
+        if self._is_to_leave and not self._left:
             return True
-        every = HURRY_MS if self._hurries or self._some_are_free else TURN_MS
+        every = HURRY_MS if self._is_urgent or self._some_are_free else TURN_MS
         return now.steady - self._turned_at >= every
 
-    def hurry(self) -> None:
+    def refresh_soon(self) -> None:
         """Take the next turn soon: something may have changed."""
-        self._hurries = True
+        self._is_urgent = True
 
     def leave(self) -> None:
-        """Give all buckets back at the next turn, which is due now, and take none again."""
-        self._leaves = True
+        """Release all buckets at the next turn, which is due now, and acquire none again."""
+        self._is_to_leave = True
 
     @property
     def is_last(self) -> bool:
-        """Whether what nobody has stays nobody's: this controller left, and no other lives."""
+        """Whether free buckets stay free: this controller left, and no other is alive."""
         return self._left and self.leases.replicas == 0
 
-    def elsewhere(self, name: str) -> str | None:
-        """Return where the controller is called that has the stream, `None` where nobody is known.
-
-        That is not this controller, which the caller knows.
-        """
+    def owner_url(self, name: str) -> str | None:
+        """Return where the other controller is called that owns the stream, `None` if unknown."""
         leases = self.leases
         return leases.others.get(bucket_of(name, leases.buckets)) or None
 
     async def change(self, seconds: float) -> None:
-        """Wait until the leases are another, at most so long."""
-        changed = self._changed
-        try:
+        """Wait until the leases changed, at most so long."""
+        with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await changed.wait()
-        except TimeoutError:
-            return
+                await self._changed.wait()
 
-    async def turn(self, world: World, known: Mapping[int, int] | None = None) -> list[StreamState]:
-        """Come to this controller's share; returns the streams that were taken in.
-
-        `known` has clocks that are not to be read anew. Raises `StoreUnavailable`, and what the
-        world holds then means nothing.
-        """
-        self._turned_at, self._hurries = self._clocks.read().steady, False
-        if world.clocks and not self._store.local:
-            clocks = world.clocks_at(self._clocks.read())
-            await self._in_thread(self._store.commit, Batch(clocks))
-        if self._leaves and not self._left:
-            await self._leave(world)
-        leases = await self._in_thread(self._store.heartbeat)
-        world.buckets = leases.buckets
-        self._let_go(world, leases.mine)
-        todo = Share() if self._left else share(leases, self._chance)
-        mine = leases.mine - todo.give
-        if todo.give:
-            self._let_go(world, mine)
-            await self._in_thread(self._store.release, todo.give)
-        if todo.take:
-            mine |= await self._in_thread(self._store.acquire, todo.take)
-        taken = await self._take_in(world, mine - world.clocks.keys(), known or {})
-        self._tell(Leases(leases.buckets, mine, leases.others, leases.replicas))
-        return taken
-
-    async def _leave(self, world: World) -> None:
-        self._let_go(world, frozenset())
-        await self._in_thread(self._store.leave)
-        self._left = True
-
-    def _let_go(self, world: World, mine: frozenset[int]) -> None:
-        gone = world.clocks.keys() - mine
-        for stream in world.keep(mine):
-            self._bell.ring(stream.id)
-        if gone:
-            log.info("buckets_given", count=len(gone), left=len(mine))
-
-    async def _take_in(
-        self, world: World, buckets: frozenset[int], known: Mapping[int, int]
+    async def turn(
+        self, owned: OwnedStreams, known: Mapping[int, int] | None = None
     ) -> list[StreamState]:
+        """Come to this controller's share; returns the streams that were loaded.
+
+        `known` has clocks that are not to be read again. Raises `StoreUnavailable`; what is in
+        `owned` is not to be used then.
+        """
+        self._turned_at, self._is_urgent = self._clocks.read().steady, False
+        if owned.clocks and not self._store.local:
+            clocks = owned.clocks_at(self._clocks.read())
+            await self._in_thread(self._store.commit, Batch(clocks))
+        if self._is_to_leave and not self._left:
+            self._drop_outside(owned, frozenset())
+            await self._in_thread(self._store.leave)
+            self._left = True
+        leases = await self._in_thread(self._store.heartbeat)
+        owned.buckets = leases.buckets
+        todo = Share() if self._left else share(leases, self._chance)
+        mine = leases.mine - todo.release
+        self._drop_outside(owned, mine)
+        if todo.release:
+            await self._in_thread(self._store.release, todo.release)
+        if todo.acquire:
+            mine |= await self._in_thread(self._store.acquire, todo.acquire)
+        loaded = await self._load(owned, mine - owned.clocks.keys(), known or {})
+        self._set(Leases(leases.buckets, mine, leases.others, leases.replicas))
+        return loaded
+
+    def _drop_outside(self, owned: OwnedStreams, mine: frozenset[int]) -> None:
+        """Drop all streams outside these buckets, and wake who waits for their marks."""
+        dropped = owned.clocks.keys() - mine
+        for stream in owned.drop_outside(mine):
+            self._notifier.notify(stream.id)
+        if dropped:
+            log.info("buckets_released", count=len(dropped), left=len(mine))
+
+    async def _load(
+        self, owned: OwnedStreams, buckets: frozenset[int], known: Mapping[int, int]
+    ) -> list[StreamState]:
+        """Load the streams of buckets that are owned from now on."""
         if not buckets:
             return []
-        streams = await self._in_thread(load, self._store, buckets, world.buckets)
-        kept = await self._in_thread(self._store.clocks)
-        for stream in streams:  # what was stored with it may be later than the clock, which is kept
-            bucket = bucket_of(stream.record.name, world.buckets)  # once a second only
-            kept[bucket] = max(kept[bucket], stream.latest_ms)
+        streams: list[StreamState] = await self._in_thread(
+            load, self._store, buckets, owned.buckets
+        )
+        clocks = await self._in_thread(self._store.clocks)
+        for stream in streams:  # what is stored with it may be later than its clock, which is
+            bucket = bucket_of(stream.record.name, owned.buckets)  # stored once a second only
+            clocks[bucket] = max(clocks[bucket], stream.latest_ms)
         service = self._clocks.read().service
-        ahead = {bucket: known.get(bucket, kept[bucket] - service) for bucket in buckets}
-        world.enter(ahead, streams)
+        ahead = {bucket: known.get(bucket, clocks[bucket] - service) for bucket in buckets}
+        owned.add_buckets(ahead, streams)
         if not self._store.local:
-            log.info("buckets_taken", count=len(buckets), streams=len(streams))
-        return list(streams)
+            log.info("buckets_acquired", count=len(buckets), streams=len(streams))
+        return streams
 
-    def _tell(self, leases: Leases) -> None:
-        if leases == self.leases:
-            return
-        self.leases, self._some_are_free = leases, bool(leases.free)
-        changed, self._changed = self._changed, asyncio.Event()
-        changed.set()
+    def _set(self, leases: Leases) -> None:
+        if leases != self.leases:
+            self.leases, self._some_are_free = leases, bool(leases.free)
+            self._changed.set()
+            self._changed = asyncio.Event()

@@ -1,23 +1,43 @@
-"""How tokens are made, spelled and checked.
+"""How tokens are made, written and checked, and which of them are valid now.
 
 A token is ``nt_<id>_<secret>``, the secret 256 bits of chance. Kept is its SHA-256: nobody can try
 2^256 secrets, so a digest made slow on purpose, as passwords need, would protect nothing more.
+
+The valid tokens are held in memory, and read again within a second after they changed.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import hmac
 import re
 import secrets
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+import structlog
+
+from controller.service.access import Grant
 from controller.store.tokens import TokenRecord
 from noted_time import Rejected
 
 if TYPE_CHECKING:
-    from controller.service.access import Grant
+    from collections.abc import AsyncIterator, Callable
+
+    from controller.store.tokens import Tokens
+
+log = structlog.get_logger()
+
+REFRESH_EVERY_S = 1.0
+"""How soon every controller on the database knows a token that was made or revoked."""
+
+MOST_SPELLINGS = 10_000
+"""How many headers are remembered; `Bearer` may be written in many ways."""
+
+NEVER = 1 << 63
 
 SECRET_BYTES = 32
 TOKEN = re.compile(rb"nt_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
@@ -27,9 +47,8 @@ UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 PERIOD = re.compile(r"([1-9][0-9]{0,5})([smhd])", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class Credential:
-    """What somebody shows: the id of a token, and the digest of a secret that may be its own."""
+class Credential(NamedTuple):
+    """What a caller shows: the id of a token, and the digest of a secret that may be its own."""
 
     token_id: str
     digest: str
@@ -64,11 +83,6 @@ def credential_of(authorization: bytes) -> Credential | None:
     return Credential(parts[1].decode(), sha256(parts[2]).hexdigest()) if parts else None
 
 
-def is_of(shown: Credential, record: TokenRecord | None) -> bool:
-    """Whether the secret is that of the record, in a time that does not tell how far it is."""
-    return hmac.compare_digest(shown.digest, record.digest if record else NOBODY)
-
-
 def period_ms(text: str) -> int:
     """Return the ms of a period; raises `Rejected`.
 
@@ -79,3 +93,109 @@ def period_ms(text: str) -> int:
     if parts is None:
         raise Rejected(f"{text[:40]!r} is no period: say 90d, 12h, 30m or 45s")
     return int(parts[1]) * UNITS_MS[parts[2]]
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Whose token it is and what it lets them do; `until_ms` is when it expires."""
+
+    token_id: str
+    grant: Grant
+    until_ms: int = NEVER
+
+
+@dataclass(slots=True)
+class Known:
+    """What was read of the database at once, and the headers that were found to fit.
+
+    A new reading begins with no headers, so that none outlives its token.
+    """
+
+    counts: tuple[int, int] = (0, 0)
+    records: dict[str, TokenRecord] = field(default_factory=dict)
+    holders: dict[bytes, Holder] = field(default_factory=dict)
+
+
+class TokenCache:
+    """The tokens of one database, as its controller knows them.
+
+    While the database does not answer, what was known goes on counting: without it no note is taken
+    either.
+    """
+
+    def __init__(
+        self, tokens: Tokens, wall_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+    ) -> None:
+        """Begin with none; `refresh` reads them."""
+        self._tokens = tokens
+        self._wall_ms = wall_ms
+        self._known = Known()
+        self._failing = False
+
+    def any_ever(self) -> bool:
+        """Whether there ever was a token: to revoke the last one must open no door."""
+        return self._known.counts[0] > 0
+
+    def holder(self, authorization: bytes) -> Holder | None:
+        """Return who shows this value of an Authorization header, if their token counts.
+
+        Called for every request: a header that was seen costs one look into a dict. That tells its
+        caller nothing of other headers, as the dict compares bytes only where their keyed hashes
+        are the same.
+        """
+        known = self._known
+        holder = known.holders.get(authorization)
+        if holder is None:
+            holder = self._holder(known, authorization)
+        if holder is None or self._wall_ms() >= holder.until_ms:
+            return None
+        return holder
+
+    def refresh(self) -> None:
+        """Read the tokens where they have changed; raises `StoreUnavailable`."""
+        counts = self._tokens.counts()
+        if counts == self._known.counts:
+            return
+        records = {record.id: record for record in self._tokens.all()}
+        # Counted before they were read: what came between is found again at the next look.
+        self._known = Known(counts, records)
+        log.info("tokens_read", known=counts[0], revoked=counts[1])
+
+    @contextlib.asynccontextmanager
+    async def watching(self) -> AsyncIterator[None]:
+        """Look again and again meanwhile, beside the loop."""
+        watch = asyncio.create_task(self._watch(), name="token cache")
+        try:
+            yield
+        finally:
+            watch.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await watch
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(REFRESH_EVERY_S)
+            try:
+                await asyncio.to_thread(self.refresh)
+                self._failing = False
+            except Exception as error:  # noqa: BLE001 - whatever it is, the next look may succeed
+                if not self._failing:
+                    log.warning("tokens_not_read", error=str(error))
+                self._failing = True
+
+    @staticmethod
+    def _holder(known: Known, authorization: bytes) -> Holder | None:
+        shown = credential_of(authorization)
+        if shown is None:
+            return None
+        record = known.records.get(shown.token_id)
+        # compared in a time that does not tell how much of it is right
+        fits = hmac.compare_digest(shown.digest, record.digest if record else NOBODY)
+        if not fits or record is None or record.revoked_at is not None:
+            return None
+        until_ms = NEVER if record.expires_at is None else record.expires_at
+        holder = Holder(record.id, Grant.from_scopes(record.scopes), until_ms)
+        if len(known.holders) >= MOST_SPELLINGS:
+            known.holders.clear()
+        known.holders[authorization] = holder
+        return holder

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 from psycopg import Error
 
-from controller.store.notices import LeasesChanged, tell
 from controller.store.port import Leases, StoreUnavailable
 
 if TYPE_CHECKING:
@@ -118,23 +117,18 @@ class LeaseSession:
     def acquire(self, buckets: Iterable[int]) -> frozenset[int]:
         """Acquire those of the buckets that are free; returns those acquired."""
         session = self.session()
-        acquired = frozenset(number for (number,) in session.execute(_ACQUIRE, _named(buckets)))
-        if acquired:
-            tell(session, LeasesChanged())
-        return acquired
+        return frozenset(number for (number,) in session.execute(_ACQUIRE, _named(buckets)))
 
     def release(self, buckets: Iterable[int]) -> None:
         """Release the buckets, which this controller owns."""
         session = self.session()
         session.execute(_RELEASE, _named(buckets))
-        tell(session, LeasesChanged())
 
     def leave(self) -> None:
         """Release all buckets and count as live no more; a lost session has done so already."""
         self._left = True
         if self._session is not None and not self._session.closed:
             self._session.execute(_RELEASE_ALL)
-            tell(self._session, LeasesChanged())
 
     def session(self) -> Connection[Any]:
         """Return the session; raises `StoreUnavailable` where it was lost."""
@@ -165,7 +159,6 @@ class LeaseSession:
         session.execute(_REGISTER, (self._url,))
         if not self._left:
             session.execute(_LIVE, _NUMBERS)
-        tell(session, LeasesChanged())
         return session
 
 

@@ -10,13 +10,12 @@ from controller.store.migrate import check
 from controller.store.port import StoreUnavailable
 from controller.store.postgres import PostgresStore, is_postgres, postgres_engine
 from controller.store.sqlite import SqliteStore, file_of, sqlite_engine, writing
-from controller.store.tokens import SqlTokens
+from controller.store.tokens import Tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from controller.store.port import Store
-    from controller.store.tokens import Tokens
 
 PATIENCE_S = 3.0
 """How long a controller waits for one that is about to stop."""
@@ -37,9 +36,9 @@ def open_tokens(url: str) -> Tokens:
     check(url)
     if is_postgres(url):
         shared = postgres_engine(url)
-        return SqlTokens(shared, shared)
+        return Tokens(shared, shared)
     engine = sqlite_engine(file_of(url))
-    return SqlTokens(engine, writing(engine))
+    return Tokens(engine, writing(engine))
 
 
 @contextmanager

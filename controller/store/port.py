@@ -3,7 +3,8 @@
 The contract that every store keeps, checked by one suite of tests:
 
 * `commit` is atomic and durable: when it returns, all of the batch survives any crash of the
-  process or the machine; when it raises, nothing of it was written.
+  process or the machine. After a `Conflict` nothing of it was written; after `StoreUnavailable` all
+  or nothing was, and what is there has to be read again.
 * Marks are appended by compare-and-set on (stream, key, seq): a batch with a mark whose
   predecessor is not the last one there (the first has seq 1) raises `MarkConflict`.
 * Nothing is written to a stream that is not there: a batch that names an unknown stream id, that
@@ -13,13 +14,14 @@ The contract that every store keeps, checked by one suite of tests:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
+from noted_time.errors import MarkConflict
 
-    from controller.store.notices import Notice
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
     from noted_time import Mark, MemberRecord, ScaleEvent, StreamSettings
 
 
@@ -65,7 +67,7 @@ class StreamSummary:
     """A stream as lists show it: the last mark of each key that has one, and the scale events."""
 
     record: StreamRecord
-    last_marks: Sequence[AppendedMark]
+    last_marks: Mapping[str, Mark]
     scales: Sequence[ScaleEvent]
 
 
@@ -91,6 +93,26 @@ class Batch:
     readers: list[ReaderRecord] = field(default_factory=list)
     forgotten: list[tuple[str, str, int]] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)
+
+    def without_dropped(self) -> Batch:
+        """Return the batch without what it writes to the streams that it drops.
+
+        Ids are never used again, so dropping first is the same as dropping last, and it frees the
+        name of a stream for another one that the batch makes.
+        """
+        gone = set(self.dropped)
+        if not gone:
+            return self
+        return replace(
+            self,
+            streams=[record for record in self.streams if record.id not in gone],
+            scales=[scale for scale in self.scales if scale[0] not in gone],
+            forgotten_members=[each for each in self.forgotten_members if each[0] not in gone],
+            members=[member for member in self.members if member[0] not in gone],
+            marks=[mark for mark in self.marks if mark.stream_id not in gone],
+            readers=[reader for reader in self.readers if reader.stream_id not in gone],
+            forgotten=[forgotten for forgotten in self.forgotten if forgotten[0] not in gone],
+        )
 
     @property
     def records(self) -> int:
@@ -124,9 +146,6 @@ class Reading(Protocol):
     def streams(self) -> list[StreamRecord]:
         """Return all streams in the order of their names."""
 
-    def stream(self, name: str) -> StreamRecord | None:
-        """Return the stream of that name, `None` where there is none."""
-
     def names(self) -> list[str]:
         """Return the names of all streams in order."""
 
@@ -139,8 +158,8 @@ class Reading(Protocol):
     def members(self, stream_id: str) -> Iterator[MemberRecord]:
         """Yield the members of a stream in the order of their names."""
 
-    def marks(self, stream_id: str, key: str, after: int = 0) -> Iterator[AppendedMark]:
-        """Yield the marks that are kept of (stream, key) after a seq, in the order of their seq."""
+    def marks(self, stream_id: str, key: str) -> Iterator[AppendedMark]:
+        """Yield the marks that are kept of (stream, key), in the order of their seq."""
 
     def readers(self, stream_id: str) -> list[ReaderRecord]:
         """Return the readers of all groups of a stream in the order of their names."""
@@ -162,9 +181,6 @@ class Store(Reading, Protocol):
     @property
     def reading(self) -> Reading:
         """Reads the database for other threads, also the streams of other controllers."""
-
-    def listen(self) -> AsyncGenerator[Notice]:
-        """Yield the notices of other controllers; ends at once where there are none."""
 
     def register(self, url: str) -> None:
         """Set the URL at which other controllers reach this one; before the first `heartbeat`."""
@@ -188,8 +204,7 @@ class Store(Reading, Protocol):
         """Write the batch in one transaction.
 
         Raises `MarkConflict` when another owner appended first, another `Conflict` when the batch
-        contradicts what is stored, `StoreUnavailable` when the database does not answer; nothing
-        was written then.
+        contradicts what is stored, `StoreUnavailable` when the database does not answer.
         """
 
     def ping(self) -> None:
@@ -197,6 +212,20 @@ class Store(Reading, Protocol):
 
     def close(self) -> None:
         """Close the connections."""
+
+
+def check_marks(last: Mapping[tuple[str, str], int], marks: Iterable[AppendedMark]) -> None:
+    """Raise `MarkConflict` at the first mark whose predecessor is not the last one there.
+
+    `last` has the seq of the last stored mark of each (stream, key), 0 or nothing where there is
+    none.
+    """
+    seqs = dict(last)
+    for appended in marks:
+        chain, seq = (appended.stream_id, appended.key), appended.mark.seq
+        if seq != seqs.get(chain, 0) + 1:
+            raise MarkConflict(*chain, seq)
+        seqs[chain] = seq
 
 
 class StoreUnavailable(Exception):

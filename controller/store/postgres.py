@@ -10,7 +10,6 @@ from sqlalchemy import BigInteger, Boolean, Text, create_engine, make_url
 from sqlalchemy.exc import ArgumentError
 
 from controller.store.leases import LeaseSession
-from controller.store.notices import StreamsChanged, StreamsTrimmed, listen, tell
 from controller.store.port import StoreUnavailable
 from controller.store.reading import ROWS_AT_A_TIME, SqlReading
 from controller.store.schema import member
@@ -18,13 +17,12 @@ from controller.store.sql import SqlStore, upsert
 from noted_time import Rejected
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Generator, Iterable, Iterator, Sequence
+    from collections.abc import Generator, Iterable, Iterator, Sequence
 
     from sqlalchemy import URL, Engine, Executable
     from sqlalchemy.engine.interfaces import DBAPICursor
 
-    from controller.store.notices import Notice
-    from controller.store.port import Batch, Leases
+    from controller.store.port import Leases
     from controller.store.rows import Row
     from controller.store.sql import Chains
 
@@ -69,12 +67,7 @@ class PostgresStore(SqlStore):
         super().__init__(engine, engine)
         self._session = LeaseSession(lambda: connect(url))
         self._buckets = 0
-        self._shared = False
         self.reading = SqlReading(engine)
-
-    def listen(self) -> AsyncGenerator[Notice]:
-        """Yield the notices of other controllers, until the caller stops."""
-        return listen(lambda: connect_async(self._url))
 
     def register(self, url: str) -> None:
         """Set the URL at which other controllers reach this one; before the first `heartbeat`."""
@@ -84,9 +77,7 @@ class PostgresStore(SqlStore):
         """Show that this controller is alive, and return who owns which bucket."""
         self._buckets = self._buckets or len(self.clocks())
         with self._border():
-            leases = self._session.heartbeat(self._buckets)
-        self._shared = leases.replicas > 1
-        return leases
+            return self._session.heartbeat(self._buckets)
 
     def acquire(self, buckets: Iterable[int]) -> frozenset[int]:
         """Acquire those of the buckets that are free; returns those acquired."""
@@ -132,17 +123,6 @@ class PostgresStore(SqlStore):
         with cursor.connection.cursor() as asking:
             asking.execute(_LAST_SEQS, [list(column) for column in zip(*chains, strict=True)])
             return {(stream_id, key): seq or 0 for stream_id, key, seq in asking}
-
-    def _notify(self, cursor: DBAPICursor, batch: Batch) -> None:
-        if not self._shared:
-            return
-        changed = {mark.stream_id for mark in batch.marks} | {each.id for each in batch.streams}
-        changed |= {stream_id for stream_id, *_ in batch.scales} | set(batch.dropped)
-        if changed:
-            tell(cursor, StreamsChanged(tuple(sorted(changed))))
-        trimmed = {stream_id for stream_id, *_ in batch.forgotten}
-        if trimmed:
-            tell(cursor, StreamsTrimmed(tuple(sorted(trimmed))))
 
     def _rows(self, query: Executable) -> Sequence[Any]:
         """Return few rows; loading many streams without members consists of such queries."""
@@ -199,11 +179,6 @@ def shown(url: str) -> str:
 def connect(url: str) -> psycopg.Connection[Any]:
     """Return a session that commits each statement that is not in a transaction."""
     return psycopg.connect(_conninfo(url), autocommit=True, **CONNECT)
-
-
-async def connect_async(url: str) -> psycopg.AsyncConnection[Any]:
-    """Return the same for an event loop."""
-    return await psycopg.AsyncConnection.connect(_conninfo(url), autocommit=True, **CONNECT)
 
 
 def postgres_engine(url: str) -> Engine:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection, Engine, Executable, Row, Select, Table
 
     from controller.store.port import AppendedMark, ReaderRecord, StreamRecord
-    from noted_time import MemberRecord, ScaleEvent
+    from noted_time import Mark, MemberRecord, ScaleEvent
 
 ROWS_AT_A_TIME = 1000
 
@@ -36,11 +36,6 @@ class SqlReading:
     def streams(self) -> list[StreamRecord]:
         """Return all streams in the order of their names."""
         return [rows.stream_of(row) for row in self._rows(select(stream).order_by(stream.c.name))]
-
-    def stream(self, name: str) -> StreamRecord | None:
-        """Return the stream of that name, `None` where there is none."""
-        found = self._rows(select(stream).where(stream.c.name == name))
-        return rows.stream_of(found[0]) if found else None
 
     def names(self) -> list[str]:
         """Return the names of all streams in order."""
@@ -58,7 +53,7 @@ class SqlReading:
             marks = _last_marks(connection, records)
             scales = _scales(connection, named)
         return [
-            StreamSummary(each, marks.get(each.id, ()), scales.get(each.id, ())) for each in records
+            StreamSummary(each, marks.get(each.id, {}), scales.get(each.id, ())) for each in records
         ]
 
     def scales(self, stream_id: str) -> list[ScaleEvent]:
@@ -71,10 +66,9 @@ class SqlReading:
         columns = select(*member.c[1:]).order_by(member.c.writer)
         return map(rows.member_of, self._many_rows(_of(columns, member, stream_id)))
 
-    def marks(self, stream_id: str, key: str, after: int = 0) -> Iterator[AppendedMark]:
-        """Yield the marks that are kept of (stream, key) after a seq, in the order of their seq."""
-        later = mark.c.key == key, mark.c.seq > after
-        chain = select(mark).where(*later).order_by(mark.c.seq)
+    def marks(self, stream_id: str, key: str) -> Iterator[AppendedMark]:
+        """Yield the marks that are kept of (stream, key), in the order of their seq."""
+        chain = select(mark).where(mark.c.key == key).order_by(mark.c.seq)
         return map(rows.mark_of, self._many_rows(_of(chain, mark, stream_id)))
 
     def readers(self, stream_id: str) -> list[ReaderRecord]:
@@ -119,7 +113,7 @@ def _of(query: Select[Any], table: Table, stream_id: str) -> Select[Any]:
 
 def _last_marks(
     connection: Connection, streams: Sequence[StreamRecord]
-) -> dict[str, list[AppendedMark]]:
+) -> dict[str, dict[str, Mark]]:
     """Return the last mark of each key of the streams, by one look into the index for each.
 
     On PostgreSQL that is one query, since each would cost a round trip. SQLite has no lateral join.
@@ -132,9 +126,9 @@ def _last_marks(
     else:
         for stream_id, key in chains:
             found += connection.execute(_LAST_OF_ONE, {"stream_id": stream_id, "key": key})
-    marks: dict[str, list[AppendedMark]] = {}
+    marks: dict[str, dict[str, Mark]] = {}
     for appended in map(rows.mark_of, found):
-        marks.setdefault(appended.stream_id, []).append(appended)
+        marks.setdefault(appended.stream_id, {})[appended.key] = appended.mark
     return marks
 
 

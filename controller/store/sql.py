@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import select
 
 from controller.store import rows
-from controller.store.contract import check_marks, without_dropped
+from controller.store.port import check_marks
 from controller.store.reading import SqlReading
 from controller.store.schema import bucket, mark, member, reader, scale, stream
 
@@ -58,7 +58,7 @@ class SqlStore(SqlReading):
 
     def commit(self, batch: Batch) -> None:
         """Write the batch in one transaction; raises `Conflict` and `StoreUnavailable`."""
-        batch = without_dropped(batch)
+        batch = batch.without_dropped()
         with self._border(), self._transaction() as cursor:
             self._many(cursor, _DROP_STREAM, [(stream_id,) for stream_id in batch.dropped])
             self._many(cursor, _PUT_STREAM, list(map(rows.stream_row, batch.streams)))
@@ -70,7 +70,6 @@ class SqlStore(SqlReading):
             self._many(cursor, _PUT_READER, list(map(rows.reader_row, batch.readers)))
             self._many(cursor, _FORGET_MARKS, batch.forgotten)
             self._many(cursor, _SET_CLOCK, rows.clock_rows(batch.clocks))
-            self._notify(cursor, batch)
 
     def ping(self) -> None:
         """Raise `StoreUnavailable` where the database does not answer."""
@@ -103,9 +102,6 @@ class SqlStore(SqlReading):
             found = cursor.fetchone()
             last[chain] = (found and found[0]) or 0
         return last
-
-    def _notify(self, cursor: DBAPICursor, batch: Batch) -> None:
-        """Tell other controllers what there is to read once the batch is committed."""
 
 
 def insert(table: Table, source: str = "") -> str:

@@ -5,22 +5,21 @@ from __future__ import annotations
 import sqlite3
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from sqlalchemy import URL, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError
 
-from controller.store.port import StoreUnavailable
-from controller.store.single_node import SingleNodeLeases
+from controller.store.port import Leases, StoreUnavailable
 from controller.store.sql import SqlStore
 from noted_time import Rejected
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from sqlalchemy import Connection, Engine
 
-    from controller.store.port import Batch
+    from controller.store.port import Batch, Reading
 
 BUSY_MS = 5000
 """How long a transaction waits for another process's, in ms."""
@@ -44,6 +43,37 @@ PRAGMAS = (
 PAGE_BYTES = 1024
 
 SAY = "say sqlite:///path/to/file.db or postgresql://user@host:5432/database"
+
+
+LEASES = Leases(buckets=1, mine=frozenset((0,)))
+
+
+class SingleNodeLeases:
+    """The part of a `Store` that concerns other controllers, where there are none."""
+
+    local = True
+
+    def register(self, url: str) -> None:
+        """Do nothing: no other controller asks for the URL."""
+
+    def heartbeat(self) -> Leases:
+        """Return that the bucket is this store's."""
+        return LEASES
+
+    def acquire(self, buckets: Iterable[int]) -> frozenset[int]:
+        """Acquire nothing: no bucket is ever free."""
+        return LEASES.free & frozenset(buckets)
+
+    def release(self, buckets: Iterable[int]) -> None:
+        """Keep the bucket."""
+
+    def leave(self) -> None:
+        """Keep the bucket."""
+
+    @property
+    def reading(self) -> Reading:
+        """The store itself: nobody else writes."""
+        return cast("Reading", self)
 
 
 class SqliteStore(SingleNodeLeases, SqlStore):

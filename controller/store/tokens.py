@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import func, insert, select, update
 from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
@@ -40,61 +40,45 @@ class TokenRecord:
     revoked_at: int | None = None
 
 
-class Tokens(Protocol):
-    """The tokens of a database; every call blocks and may raise `StoreUnavailable`."""
+class Tokens:
+    """The tokens of a database, over two engines of which `writing` begins as a writer.
 
-    def counts(self) -> tuple[int, int]:
-        """Return how many tokens there ever were, and how many of them are revoked."""
-
-    def all(self) -> list[TokenRecord]:
-        """Return every token, revoked and expired ones too, the oldest first."""
-
-    def add(self, record: TokenRecord) -> None:
-        """Keep a new token; raises `Conflict` where there is one with that id."""
-
-    def revoke(self, token_id: str, at_ms: int) -> bool:
-        """Revoke a token for good; false where there is none, or none that was not revoked."""
-
-    def close(self) -> None:
-        """Close the connections."""
-
-
-class SqlTokens:
-    """A `Tokens` over two engines of one database, of which `writing` begins as a writer."""
+    Every call blocks and may raise `StoreUnavailable`.
+    """
 
     def __init__(self, reading: Engine, writing: Engine) -> None:
         self._reading = reading
         self._writing = writing
 
     def counts(self) -> tuple[int, int]:
-        """See `Tokens`."""
+        """Return how many tokens there ever were, and how many of them are revoked."""
         query = select(func.count(), func.count(token.c.revoked_at)).select_from(token)
         with _border(), self._reading.connect() as connection:
             ever, revoked = connection.execute(query).one()
         return ever, revoked
 
     def all(self) -> list[TokenRecord]:
-        """See `Tokens`."""
+        """Return every token, revoked and expired ones too, the oldest first."""
         query = select(token).order_by(token.c.created_at, token.c.id)
         with _border(), self._reading.connect() as connection:
             return [_record(row) for row in connection.execute(query)]
 
     def add(self, record: TokenRecord) -> None:
-        """See `Tokens`."""
+        """Keep a new token; raises `Conflict` where there is one with that id."""
         row = {name: getattr(record, name) for name in record.__slots__}
         row["scopes"] = json.dumps(record.scopes)
         with _border(), self._writing.begin() as connection:
             connection.execute(insert(token).values(row))
 
     def revoke(self, token_id: str, at_ms: int) -> bool:
-        """See `Tokens`."""
+        """Revoke a token for good; false where there is none, or none that was not revoked."""
         living = token.c.id == token_id, token.c.revoked_at.is_(None)
         with _border(), self._writing.begin() as connection:
             done = connection.execute(update(token).where(*living).values(revoked_at=at_ms))
         return done.rowcount == 1
 
     def close(self) -> None:
-        """See `Tokens`."""
+        """Close the connections."""
         self._reading.dispose()
 
 

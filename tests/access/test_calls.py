@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from controller.api import audit
-from controller.api.access import Gate
+from controller.api.access import OPEN, Gate, needed
 from controller.api.app import create_api
-from controller.api.refusals import Refusals
-from controller.api.rights import OPEN, needed
+from controller.api.audit import Refusals
 from controller.service.controller import Controller
 from tests.support.gates import NOW, Guarded, behind
 from tests.support.memory_store import MemoryStore
@@ -108,7 +107,7 @@ async def test_a_reader_neither_notes_nor_administers() -> None:
     assert (noted.status_code, problem["right"], problem["detail"], others, stands) == (
         403,
         "write",
-        "this token has not the right to write stream 's'",
+        "this token does not give the right to write stream 's'",
         [(403, "forbidden")] * len(ADMINISTERS),
         (200, ""),
     )

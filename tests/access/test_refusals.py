@@ -11,8 +11,15 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from controller.api import audit
-from controller.api.audit import Attempt
-from controller.api.refusals import APART, OTHERS, PERIOD_S, TOLD, PassedOver, Refusals
+from controller.api.audit import (
+    APART,
+    LOGGED,
+    OTHERS,
+    PERIOD_S,
+    Attempt,
+    PassedOver,
+    Refusals,
+)
 from tests.support.gates import Guarded, behind
 
 if TYPE_CHECKING:
@@ -40,11 +47,11 @@ def test_the_first_of_a_minute_are_told_and_the_others_counted() -> None:
     """The next minute begins with the next call."""
     attempt = Attempt("GET /metrics", "", HERE)
     with capture_logs() as logs:
-        for now in (*range(TOLD + 5), PERIOD_S):
+        for now in (*range(LOGGED + 5), PERIOD_S):
             audit.refused(attempt, "unauthenticated", now=now)
 
     assert told(logs) == [
-        *[("audit", "unauthenticated", None)] * TOLD,
+        *[("audit", "unauthenticated", None)] * LOGGED,
         ("refusals_passed_over", "unauthenticated", 5),
         ("audit", "unauthenticated", None),
     ]
@@ -53,24 +60,24 @@ def test_the_first_of_a_minute_are_told_and_the_others_counted() -> None:
 def test_another_remote_or_outcome_is_told_all_the_same() -> None:
     """Who calls once is not hidden by who calls all the time."""
     refusals = Refusals()
-    for _ in range(TOLD + 1):
-        refusals.is_told(HERE, "unauthenticated", 0)
+    for _ in range(LOGGED + 1):
+        refusals.is_logged(HERE, "unauthenticated", 0)
 
     assert [
-        refusals.is_told(HERE, "unauthenticated", 1),
-        refusals.is_told(HERE, "forbidden", 1),
-        refusals.is_told("10.0.0.8", "unauthenticated", 1),
+        refusals.is_logged(HERE, "unauthenticated", 1),
+        refusals.is_logged(HERE, "forbidden", 1),
+        refusals.is_logged("10.0.0.8", "unauthenticated", 1),
     ] == [False, True, True]
 
 
 def test_remotes_beyond_some_are_told_as_one() -> None:
     """A stranger with many addresses takes no more memory and no more lines."""
     refusals = Refusals()
-    lines = sum(refusals.is_told(f"remote {n}", "forbidden", 0) for n in range(10_000))
+    lines = sum(refusals.is_logged(f"remote {n}", "forbidden", 0) for n in range(10_000))
 
     assert (lines, refusals.ended(PERIOD_S)) == (
-        APART + TOLD,
-        [PassedOver(OTHERS, "forbidden", 10_000 - APART - TOLD)],
+        APART + LOGGED,
+        [PassedOver(OTHERS, "forbidden", 10_000 - APART - LOGGED)],
     )
 
 
@@ -83,12 +90,12 @@ calls = st.lists(
 @given(calls)
 def test_every_refusal_is_told_or_counted(called: list[tuple[int, str, str]]) -> None:
     """Once, and no minute of a remote and outcome has more than its lines."""
-    refusals = Refusals(told=2, apart=4)
+    refusals = Refusals(logged=2, apart=4)
     now, lines, counted, most = 0, 0, 0, 0
     for later, remote, outcome in called:
         now += later
         counted += sum(passed.count for passed in refusals.ended(now))
-        lines += refusals.is_told(remote, outcome, now)
+        lines += refusals.is_logged(remote, outcome, now)
         most = max(most, len(refusals._minutes))
     counted += sum(passed.count for passed in refusals.ended(now + PERIOD_S))
 
@@ -102,14 +109,14 @@ async def test_what_was_passed_over_is_told_at_the_end_and_administration_always
     admin = guarded.token("admin")
     with capture_logs() as logs:
         async with behind(guarded.gate) as door:
-            for _ in range(TOLD + 3):
+            for _ in range(LOGGED + 3):
                 await door.call("GET", S)
-            for _ in range(TOLD + 3):
+            for _ in range(LOGGED + 3):
                 await door.call("PUT", S, admin, {})
 
     assert told(logs) == [
-        *[("audit", "unauthenticated", None)] * TOLD,
-        *[("audit", 200, None)] * (TOLD + 3),
+        *[("audit", "unauthenticated", None)] * LOGGED,
+        *[("audit", 200, None)] * (LOGGED + 3),
         ("refusals_passed_over", "unauthenticated", 3),
     ]
 
@@ -119,9 +126,9 @@ async def test_what_was_passed_over_is_told_while_it_serves(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Once its minute is over, by a clock that runs fast here."""
-    monkeypatch.setattr(audit, "TELL_EVERY_S", 0.001)
+    monkeypatch.setattr(audit, "REPORT_EVERY_S", 0.001)
     monkeypatch.setattr(audit, "monotonic", iter(range(0, 10**9, 10)).__next__)
-    for _ in range(TOLD + 1):
+    for _ in range(LOGGED + 1):
         audit.refused(Attempt("GET /metrics", "", HERE), "unauthenticated", now=0)
     with capture_logs() as logs:
         async with asyncio.timeout(30), audit.watching():

@@ -30,7 +30,7 @@ def test_a_pace_sends_every_request_that_is_due() -> None:
         asked.append(connection)
         return get("/")
 
-    with bare_server() as server, closing(Pace(server.port, 3, per_second=100)) as pace:
+    with bare_server() as server, closing(Pace([server.port] * 3, per_second=100)) as pace:
         answered = pace.drive(0.6, request)
 
     assert (dict(answered.statuses), sorted(asked)) == ({b"204": 60}, sorted([0, 1, 2] * 20))
@@ -61,7 +61,7 @@ def test_a_soak_counts_the_notes_that_are_stored(tmp_path: Path) -> None:
     with controller(database) as taking:
         for stream in steady.streams:
             create_stream(taking, stream)
-        with closing(Pace(taking.port, 4, per_second=200)) as pace:
+        with closing(Pace([taking.port] * 4, per_second=200)) as pace:
             answered = pace.drive(0.5, steady.note)
         steady.check(answered, database)
         claimed = Answered(accepted=answered.accepted + 1, statuses=answered.statuses)
@@ -72,11 +72,11 @@ def test_a_soak_counts_the_notes_that_are_stored(tmp_path: Path) -> None:
 
 @needs_postgres
 def test_a_soak_is_measured(tmp_path: Path) -> None:
-    """With what it took, and whether anything grew."""
-    run = Run(quick=True, directory=tmp_path, say=lambda _: None, minutes=0.1)
+    """At one controller and at two, with what it took and whether anything grew."""
+    run = Run(quick=True, directory=tmp_path, say=lambda _: None, minutes=0.05)
     figures = soak.measure(run, writers=100, streams=10)
 
-    assert len(figures) == 10
+    assert len(figures) == 20
     assert all(figure.ours.values for figure in figures)
 
 

@@ -77,7 +77,7 @@ def test_replicas_are_measured_when_each_has_its_share(server: Server) -> None:
 @needs_postgres
 def test_the_load_of_replicas_is_measured(run: Run, server: Server) -> None:
     """At the owners, at any one, alone, and with writers that change about."""
-    figures = replica_load.measure(run, server, writers=512, requests=512)
+    figures = replica_load.measure(run, server, writers=256, requests=256, streams=4)
 
     assert [len(figure.ours.values) for figure in figures] == [2] * 5
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from controller.service import controller as service
+from controller.service import maintenance
 from noted_time import Note, ScaleEvent, TimeWindow
 from noted_time.errors import UnknownStream
 from tests.support.controllers import marks_of, running, serve_for, serving, tell, until
@@ -35,7 +35,7 @@ def seqs(controller: Controller, key: str = "default") -> list[int]:
 async def retained(controller: Controller, time: GivenTime, first: int) -> None:
     """Serve until the marks were forgotten by age; the first one kept must be `first`."""
     await asyncio.sleep(0)  # a controller just started begins to count from its first turn
-    serve_for(controller, time, service.FORGET_EVERY_MS)
+    serve_for(controller, time, maintenance.FORGET_EVERY_MS)
     await until(lambda: seqs(controller)[0] == first)
 
 
@@ -88,7 +88,7 @@ async def test_a_reader_before_the_first_mark_keeps_them_all(
     async with serving(memory, time, mark_retention_ms=0) as controller:
         await controller.report("s", "g", "r", {})
         await made(controller)
-        serve_for(controller, time, 2 * service.FORGET_EVERY_MS)
+        serve_for(controller, time, 2 * maintenance.FORGET_EVERY_MS)
         await tell(controller, Note("a", 6, {0: 60}))
         before = seqs(controller)
         await controller.report("s", "g", "r", {0: 40})

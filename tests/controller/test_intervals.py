@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from controller.aggregation.draft import Draft, Moment
+from controller.aggregation.owned_streams import OwnedStreams
 from controller.aggregation.stream import StreamState
-from controller.aggregation.world import World
 from controller.service.intervals import Intervals
 from controller.store.port import StreamRecord
 from noted_time import Note, StreamSettings
@@ -16,18 +16,18 @@ pytestmark = pytest.mark.anyio
 INTERVAL_MS = 50
 
 
-def streams(*names: str) -> World:
+def streams(*names: str) -> OwnedStreams:
     """Return streams that were marked at 0 on the steady clock, whose time may go on since."""
-    world = World()
-    world.clocks = {0: 0}
+    owned = OwnedStreams()
+    owned.clocks = {0: 0}
     for name in names:
         stream = StreamState(StreamRecord(name, name, StreamSettings(mark_interval_ms=INTERVAL_MS)))
-        world.add(stream)
+        owned.add(stream)
         for time in (1, 2):
             draft = Draft.at(at(0))
             stream.take_notes([Note("a", time)], draft, 10)
             stream.advance_due(draft)
-    return world
+    return owned
 
 
 def at(steady: int) -> Moment:
@@ -38,10 +38,10 @@ def at(steady: int) -> Moment:
 async def test_however_often_streams_wait_one_timer_wakes_for_all() -> None:
     """A busy controller asks hundreds of times within an interval."""
     woken: list[int] = []
-    intervals, world = Intervals(lambda: woken.append(1)), streams("s", "t")
-    intervals.begin(world)
+    intervals, owned = Intervals(lambda: woken.append(1)), streams("s", "t")
+    intervals.begin(owned)
     for _ in range(100):
-        intervals.advance(Draft.at(at(0)), world)
+        intervals.advance(Draft.at(at(0)), owned)
         assert not intervals.are_over(at(1))
     await asyncio.sleep(3 * INTERVAL_MS / 1000)
 
@@ -50,12 +50,12 @@ async def test_however_often_streams_wait_one_timer_wakes_for_all() -> None:
 
 async def test_marks_are_due_when_the_interval_is_over() -> None:
     """Then each stream is marked, and none waits."""
-    intervals, world = Intervals(lambda: None), streams("s", "t")
-    intervals.begin(world)
-    intervals.advance(Draft.at(at(0)), world)
+    intervals, owned = Intervals(lambda: None), streams("s", "t")
+    intervals.begin(owned)
+    intervals.advance(Draft.at(at(0)), owned)
     early, late = intervals.are_over(at(INTERVAL_MS - 1)), intervals.are_over(at(INTERVAL_MS))
     draft = Draft.at(at(INTERVAL_MS))
-    intervals.advance(draft, world)
+    intervals.advance(draft, owned)
 
     assert (early, late, len(draft.batch.marks)) == (False, True, 2)
     assert not intervals.are_over(at(10 * INTERVAL_MS))
@@ -63,10 +63,10 @@ async def test_marks_are_due_when_the_interval_is_over() -> None:
 
 async def test_a_stream_that_went_is_not_marked() -> None:
     """Another controller has it now, or it was removed."""
-    intervals, world = Intervals(lambda: None), streams("s")
-    intervals.begin(world)
-    world.remove(world.stream("s"))
+    intervals, owned = Intervals(lambda: None), streams("s")
+    intervals.begin(owned)
+    owned.remove(owned.stream("s"))
     draft = Draft.at(at(INTERVAL_MS))
-    intervals.advance(draft, world)
+    intervals.advance(draft, owned)
 
     assert draft.batch.marks == []

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from controller.service.bell import Bell
+from controller.service.notifier import LongPollNotifier
 from noted_time import Note
 from noted_time.errors import UnknownStream
 from tests.support.controllers import serving, tell, until
@@ -20,9 +20,9 @@ pytestmark = pytest.mark.anyio
 
 async def polling(controller: Controller, after: int = 0) -> asyncio.Task[NewMarks]:
     """Return a poll of the stream `s` that has begun to wait."""
-    before = len(controller._bell)
+    before = len(controller._notifier)
     poll = asyncio.create_task(controller.marks("s", None, after=after, limit=10, wait_ms=30_000))
-    await until(lambda: len(controller._bell) > before)
+    await until(lambda: len(controller._notifier) > before)
     return poll
 
 
@@ -40,7 +40,7 @@ async def test_a_poll_for_later_marks_sleeps_through_earlier_ones(memory: Watche
     async with serving(memory) as controller:
         poll = await polling(controller, after=1)
         await tell(controller, Note("a", 5))
-        await until(lambda: len(controller._bell) == 1)
+        await until(lambda: len(controller._notifier) == 1)
         await tell(controller, Note("a", 6))
 
         assert [mark.seq for mark in (await poll).marks] == [2]
@@ -88,7 +88,7 @@ async def test_a_poll_ends_at_the_shutdown(memory: WatchedMemory) -> None:
     """A stopping controller answers its readers at once and keeps nobody for later."""
     async with serving(memory) as controller:
         poll = await polling(controller)
-        controller.let_go()
+        controller.prepare_to_stop()
         found = await poll
         late = await controller.marks("s", None, after=0, limit=10, wait_ms=30_000)
 
@@ -102,12 +102,12 @@ async def test_a_poll_that_was_given_up_is_forgotten(memory: WatchedMemory) -> N
         poll.cancel()
         await asyncio.wait([poll])
 
-        assert (len(controller._bell), dict(controller._bell._waiting)) == (0, {})
+        assert (len(controller._notifier), dict(controller._notifier._waiting)) == (0, {})
 
 
 async def test_no_ring_is_lost() -> None:
     """Ten thousand rings at random moments: a reader that looks, then waits, misses none."""
-    bell, rung, seen = Bell(), 0, 0
+    notifier, rung, seen = LongPollNotifier(), 0, 0
 
     async def read() -> None:
         nonlocal seen
@@ -115,12 +115,12 @@ async def test_no_ring_is_lost() -> None:
             if seen < rung:
                 seen = rung
             else:
-                assert await bell.wait("s", 5.0)
+                assert await notifier.wait("s", 5.0)
 
     reader = asyncio.create_task(read())
     for turn in range(10_000):
         rung += 1
-        bell.ring("s")
+        notifier.notify("s")
         if turn % 3:
             await asyncio.sleep(0)
     await reader
@@ -128,14 +128,14 @@ async def test_no_ring_is_lost() -> None:
     assert seen == 10_000
 
 
-async def test_a_bell_wakes_all_who_wait_for_it() -> None:
+async def test_a_notifier_wakes_all_who_wait_for_it() -> None:
     """Every poll of the stream is woken, and those of others sleep on."""
-    bell = Bell()
-    waits = [asyncio.create_task(bell.wait(name, 5.0)) for name in ("s", "s", "s", "t")]
+    notifier = LongPollNotifier()
+    waits = [asyncio.create_task(notifier.wait(name, 5.0)) for name in ("s", "s", "s", "t")]
     await asyncio.sleep(0)
-    bell.ring("s")
+    notifier.notify("s")
     await asyncio.sleep(0.01)
     woken = [wait.done() for wait in waits]
-    bell.silence()
+    notifier.shutdown()
 
     assert (woken, await waits[3]) == ([True, True, True, False], False)

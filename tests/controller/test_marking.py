@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from controller.service import controller as service
+from controller.service import maintenance
 from noted_time import Accepted, Note, Refused
 from noted_time.errors import UnknownKey
 from tests.support.controllers import marks_of, running, serve_for, serving, tell, until
@@ -171,7 +171,7 @@ async def test_the_last_mark_is_never_forgotten(store: Watched, time: GivenTime)
     """A quiet stream keeps where its time stands, and its chain goes on from there."""
     async with serving(store, time, mark_retention_ms=0) as controller:
         await tell(controller, Note("a", 1), Note("a", 2))
-        serve_for(controller, time, 2 * service.FORGET_EVERY_MS)
+        serve_for(controller, time, 2 * maintenance.FORGET_EVERY_MS)
         await until(lambda: len(marks_of(controller)) == 1)
     async with running(store.reopened(), time) as controller:
         await tell(controller, Note("a", 3))

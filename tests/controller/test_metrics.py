@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from controller.aggregation import readings
-from controller.service import exposition
+from controller.aggregation import inspection
+from controller.service import metrics
 from controller.service.metrics import Metrics
 from controller.store.port import Leases, StoreUnavailable
 from noted_time import Note
@@ -136,7 +136,7 @@ async def test_who_holds_for_a_moment_is_not_named(memory: Watched, time: GivenT
     """It is counted: a name at every mark would make series without end."""
     async with serving(memory, time) as controller:
         await tell(controller, Note("a"))
-        serve_for(controller, time, exposition.NAMED_AFTER_MS - 1)
+        serve_for(controller, time, metrics.NAMED_AFTER_MS - 1)
 
         names = ("holder_seconds", "holders", "holders_not_named")
         shown = [scraped(controller, f"noted_time_{name}") for name in names]
@@ -149,24 +149,24 @@ async def test_at_most_five_holders_of_a_key_are_named(memory: Watched, time: Gi
         for number in range(8):
             await tell(controller, Note(f"w{number}"))
             serve_for(controller, time, 100)
-        serve_for(controller, time, exposition.NAMED_AFTER_MS)
+        serve_for(controller, time, metrics.NAMED_AFTER_MS)
 
         named = [writer for *_, writer in scraped(controller, "noted_time_holder_seconds")]
         rest = scraped(controller, "noted_time_holders_not_named")
-        assert (named, rest) == ([f"w{number}" for number in range(readings.NAMED)], {(): 3.0})
+        assert (named, rest) == ([f"w{number}" for number in range(inspection.NAMED)], {(): 3.0})
 
 
 async def test_holders_named_in_all_streams_are_bounded(
     memory: Watched, time: GivenTime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those that hold longest are named, wherever."""
-    monkeypatch.setattr(exposition, "NAMES_SHOWN", 2)
+    monkeypatch.setattr(metrics, "NAMES_SHOWN", 2)
     async with running(memory, time) as controller:
         for stream in ("s1", "s2", "s3"):
             await controller.put_stream(stream, {})
             await controller.note(stream, [Note("a")])
             serve_for(controller, time, 1000)
-        serve_for(controller, time, exposition.NAMED_AFTER_MS)
+        serve_for(controller, time, metrics.NAMED_AFTER_MS)
 
         named = [stream for _, stream, _ in scraped(controller, "noted_time_holder_seconds")]
         rest = scraped(controller, "noted_time_holders_not_named")
@@ -175,7 +175,7 @@ async def test_holders_named_in_all_streams_are_bounded(
 
 async def test_streams_shown_are_bounded(memory: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
     """The others are counted."""
-    monkeypatch.setattr(exposition, "STREAMS_SHOWN", 2)
+    monkeypatch.setattr(metrics, "STREAMS_SHOWN", 2)
     async with running(memory) as controller:
         for stream in ("s1", "s2", "s3"):
             await controller.put_stream(stream, {})
@@ -222,11 +222,11 @@ async def test_a_scrape_looks_at_few_holders(
     memory: Watched, time: GivenTime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first to begin; the others are counted without a look."""
-    monkeypatch.setattr(readings, "EXAMINED", 3)
+    monkeypatch.setattr(inspection, "EXAMINED", 3)
     async with serving(memory, time) as controller:
         for number in range(6):
             await tell(controller, Note(f"w{number}"))
-        serve_for(controller, time, exposition.NAMED_AFTER_MS)
+        serve_for(controller, time, metrics.NAMED_AFTER_MS)
 
         named = {writer for *_, writer in scraped(controller, "noted_time_holder_seconds")}
         assert (named, scraped(controller, "noted_time_holders")) == (

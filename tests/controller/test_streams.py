@@ -7,7 +7,7 @@ import pytest
 
 from noted_time import Accepted, Note, Refused, ScaleEvent, StreamSettings
 from noted_time.errors import InvalidName, InvalidScale, Rejected, UnknownReader, UnknownStream
-from tests.support.controllers import marks_of, running, serving, tell
+from tests.support.controllers import marks_of, names, running, serving, tell
 
 if TYPE_CHECKING:
     from tests.support.controllers import Watched, WatchedMemory
@@ -56,7 +56,7 @@ async def test_a_bad_name_makes_no_stream(memory: WatchedMemory, name: str) -> N
         with pytest.raises(InvalidName):
             await controller.put_stream(name, {})
 
-        assert controller.world.names() == []
+        assert names(controller) == []
 
 
 async def test_a_stream_made_again_is_another(store: Watched) -> None:
@@ -99,7 +99,7 @@ async def test_a_stream_is_made_and_removed_in_one_batch(store: Watched) -> None
     async with running(store) as controller:
         await asyncio.gather(controller.put_stream("s", {}), controller.drop_stream("s"))
 
-        assert (controller.world.names(), store.streams()) == ([], [])
+        assert (names(controller), store.streams()) == ([], [])
 
 
 async def test_a_removed_stream_is_gone(store: Watched) -> None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from controller.service import controller as service
+from controller.service import maintenance
 from noted_time import Accepted, Hold, Note
 from tests.support.controllers import marks_of, running, serve_for, serving, tell, until
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-SOON = 5 * service.TICK_S
+SOON = 5 * maintenance.TICK_S
 """Several ticks, in seconds: what was due has happened by then."""
 
 
@@ -123,10 +123,10 @@ async def test_the_service_clock_is_kept_while_somebody_holds(
     async with serving(memory, time) as controller:
         await tell(controller, Note("silent"))
         before = memory.clocks()[0]
-        serve_for(controller, time, service.KEEP_CLOCK_EVERY_MS)
+        serve_for(controller, time, maintenance.KEEP_CLOCK_EVERY_MS)
         await until(lambda: memory.clocks()[0] > before)
 
-        assert memory.clocks()[0] - before == service.KEEP_CLOCK_EVERY_MS
+        assert memory.clocks()[0] - before == maintenance.KEEP_CLOCK_EVERY_MS
 
 
 async def test_the_service_clock_never_goes_back_behind_what_was_stored_by_it(

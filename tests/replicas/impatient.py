@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from controller.api import relay
+from controller.api import forwarding
 from controller.cli import main
 
 if __name__ == "__main__":
-    relay.HOLD_S = 1.0
+    forwarding.HOLD_S = 1.0
     main()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from controller.aggregation.buckets import bucket_of
+from controller.aggregation.owned_streams import bucket_of
 from controller.service.controller import Controller
 from controller.store.postgres import PostgresStore
 from tests.support.controllers import GivenTime, serve_for, until
@@ -45,8 +45,8 @@ async def shared(*controllers: Controller) -> None:
     fair = -(-BUCKETS // len(controllers))
 
     def are_even() -> bool:
-        counts = [len(each.world.clocks) for each in controllers]
-        seen = [each._ownership.leases for each in controllers]
+        counts = [len(each._committer.streams.clocks) for each in controllers]
+        seen = [each.ownership.leases for each in controllers]
         known = all(len(leases.mine) + len(leases.others) == BUCKETS for leases in seen)
         return known and sum(counts) == BUCKETS and max(counts) <= fair
 
@@ -56,7 +56,7 @@ async def shared(*controllers: Controller) -> None:
 def name_of(controller: Controller, *, other_than: str = "") -> str:
     """Return the name of a stream, made or not yet, that is this controller's."""
     names = (f"stream-{number}" for number in range(10 * BUCKETS))
-    return next(name for name in names if name != other_than and controller.has(name))
+    return next(name for name in names if name != other_than and controller.owns(name))
 
 
 def fills(buckets: int = BUCKETS) -> list[str]:
@@ -73,7 +73,7 @@ async def serve(controller: Controller, time: GivenTime, ms: int) -> None:
     """Let the controller serve that long, to the end of a turn that keeps its clocks."""
     serve_for(controller, time, ms)
     now = controller._clocks.read()
-    due = controller.world.clocks_at(now)
+    due = controller._committer.streams.clocks_at(now)
     await until(lambda: _is_kept(controller, due))
 
 

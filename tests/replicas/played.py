@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import msgspec
 
-from controller.aggregation.buckets import bucket_of
+from controller.aggregation.owned_streams import bucket_of
 from controller.api.access import Gate
+from controller.api.answers import Answer
 from controller.api.app import create_api
-from controller.api.frames import MEDIA_TYPE, PATH, Item
-from controller.api.front import Front
-from controller.api.relay import Relay
+from controller.api.forwarding import PATH, Forwarding, Item
+from controller.api.middleware import Middleware
 from controller.service.controller import Controller
 from controller.store.port import Leases
 from noted_time import StreamSettings
@@ -26,14 +26,13 @@ from tests.support.memory_store import MemoryStore
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 
-    from controller.api.notes import Answer
     from controller.service.limits import Limits
     from controller.store.port import Batch
 
 BUCKETS = 64
 OTHER = "http://other"
 MINE = frozenset(range(0, BUCKETS, 2))
-RESULTS: Answer = (200, "application/json", b'{"results":[{"status":"accepted","lower":5}]}')
+RESULTS = Answer.of(200, b'{"results":[{"status":"accepted","lower":5}]}')
 
 
 class Shared(MemoryStore):
@@ -77,6 +76,16 @@ class Shared(MemoryStore):
         self.leases = Leases(BUCKETS, frozenset(), others, replicas)
 
 
+def frame_of(items: list[Item]) -> bytes:
+    """Return the frame of these requests."""
+    return msgspec.msgpack.encode(items)
+
+
+def answers_of(reply: bytes) -> list[Answer]:
+    """Return the answers to the requests of a frame."""
+    return msgspec.msgpack.decode(reply, type=list[Answer])
+
+
 def stream_of(bucket: int) -> str:
     """Return the name of a stream that falls into that bucket."""
     return next(name for n in range(9999) if bucket_of(name := f"s{n}", BUCKETS) == bucket)
@@ -115,7 +124,7 @@ class Owner:
 
     async def __call__(self, request: httpx.Request) -> httpx.Response:
         """Answer one request."""
-        if request.url.path != "/v1/relay":
+        if request.url.path != PATH:
             self.asked.append(request)
             self._raise()
             return self.reply(request)
@@ -125,9 +134,7 @@ class Owner:
             await self.before()
         self._raise()
         answers = [self.answer(item) for item in items]
-        return httpx.Response(
-            200, content=msgspec.msgpack.encode(answers), headers={"content-type": MEDIA_TYPE}
-        )
+        return httpx.Response(200, content=msgspec.msgpack.encode(answers))
 
     def _raise(self) -> None:
         if self.trouble:
@@ -140,7 +147,7 @@ class Played:
 
     client: httpx.AsyncClient
     controller: Controller
-    relay: Relay
+    forwarding: Forwarding
     store: Shared
     owner: Owner
 
@@ -157,7 +164,7 @@ class Played:
         if owner is not None:
             others[bucket] = owner
         self.store.leases = Leases(BUCKETS, was.mine, others, replicas)
-        self.controller.look_again()
+        self.controller.ownership.refresh_soon()
 
     async def lose(self, *asked: Callable[[], Coroutine[Any, Any, httpx.Response]]) -> list[Any]:
         """Lose bucket 0 to the other while these requests wait for a commit; return answers."""
@@ -165,8 +172,8 @@ class Played:
         before = self.store.commits
         held_up = asyncio.create_task(self.controller.put_stream(HERE, {}))
         await until(lambda: self.store.commits > before)
-        self.controller.look_again()
-        ownership, clocks = self.controller._ownership, self.controller._clocks
+        self.controller.ownership.refresh_soon()
+        ownership, clocks = self.controller.ownership, self.controller._clocks
         await until(lambda: ownership.is_due(clocks.read()))  # a turn comes before the next batch
         waiting = [asyncio.create_task(each()) for each in asked]
         await until(lambda: self.controller._committer.depth >= len(asked))
@@ -177,40 +184,22 @@ class Played:
         return list(await asyncio.gather(*waiting))
 
 
-class PlayedCarrier:
-    """Carries frames by the client of a relay, whose other end a test plays."""
-
-    def __init__(self, url: str, relay: Relay) -> None:
-        self._url = url
-        self._relay = relay
-
-    async def carry(self, frame: bytes) -> bytes:
-        """Post the frame."""
-        reply = await self._relay._client.post(f"{self._url}{PATH}", content=frame)
-        reply.raise_for_status()
-        return reply.content
-
-    def close(self) -> None:
-        """Leave the client to the relay."""
-
-
 @asynccontextmanager
 async def played(gate: Gate | None = None, limits: Limits | None = None) -> AsyncIterator[Played]:
     """Serve by one replica, in which there is a stream `HERE`; `THERE` is the other's."""
     store, owner = Shared(), Owner()
     controller = Controller(store, limits=limits)
-    relay, gate = Relay(controller), gate or Gate()
-    await relay._client.aclose()
-    relay._client = httpx.AsyncClient(transport=httpx.MockTransport(owner))
-    relay._carrier = lambda url: PlayedCarrier(url, relay)  # type: ignore[method-assign,assignment,return-value]
-    api = create_api(controller, gate, relay)
-    front = httpx.ASGITransport(Front(api, controller, gate, relay), raise_app_exceptions=False)
+    forwarding, gate = Forwarding(controller, httpx.MockTransport(owner)), gate or Gate()
+    api = create_api(controller, gate, forwarding)
+    app = Middleware(api, controller, gate, forwarding)
     async with (
         api.router.lifespan_context(api),
-        httpx.AsyncClient(transport=front, base_url="http://this") as client,
+        httpx.AsyncClient(
+            transport=httpx.ASGITransport(app, raise_app_exceptions=False), base_url="http://this"
+        ) as client,
     ):
         await controller.put_stream(HERE, {"mark_interval_ms": 0})
-        yield Played(client, controller, relay, store, owner)
+        yield Played(client, controller, forwarding, store, owner)
 
 
 def settings(**changed: Any) -> StreamSettings:  # noqa: ANN401 - any setting

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import httpx
 
-from controller.aggregation.buckets import bucket_of
+from controller.aggregation.owned_streams import bucket_of
 from tests.support.scrapes import samples
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 BUCKETS = 64
 PATIENCE_S = 30.0
-ONLY_HERE = {"noted-time-relayed": "1"}
+ONLY_HERE = {"noted-time-forwarded": "1"}
 """A request with this header is answered by who has the stream, and refused by anybody else."""
 
 HTTP = httpx.Client(timeout=20, limits=httpx.Limits(max_keepalive_connections=0))

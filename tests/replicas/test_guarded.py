@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import httpx
 import pytest
 
-from controller.api.frames import Item, answers_of, frame_of
+from controller.api.forwarding import PATH, Item
 from controller.service.access import Grant
 from controller.service.tokens import mint
 from controller.store.migrate import migrate
 from controller.store.open import open_tokens
+from tests.replicas.played import answers_of, frame_of
 from tests.replicas.served import BUCKETS, seconds_until
 from tests.support.processes import ServeProcess
 from tests.support.scrapes import samples
@@ -117,7 +118,7 @@ def has_half(client: httpx.Client, admin: dict[str, str]) -> bool:
 
 def answers_for(client: httpx.Client, name: str, admin: dict[str, str]) -> bool:
     """Whether a replica has the stream, made or not."""
-    only_here = admin | {"noted-time-relayed": "1"}
+    only_here = admin | {"noted-time-forwarded": "1"}
     return client.get(f"/v1/streams/{name}/explain", headers=only_here).status_code == 404
 
 
@@ -187,13 +188,15 @@ def test_a_frame_needs_the_token_of_each_request_in_it(guarded: Guarded) -> None
         Item(guarded.name, shown, bodies[0]),
         Item(guarded.name, shown, bodies[1]),
     ]
-    reply = guarded.owner.post("/v1/relay", content=frame_of(items))
+    reply = guarded.owner.post(
+        PATH, content=frame_of(items), headers=guarded.tokens["writes for UA"]
+    )
 
-    assert [status for status, _, _ in answers_of(reply.content)] == [401, 200, 403]
+    assert [each.status for each in answers_of(reply.content)] == [401, 200, 403]
 
 
 def test_no_log_tells_a_token(guarded: Guarded) -> None:
-    """Neither that of who relayed a request nor that of who answered it."""
+    """Neither that of who forwarded a request nor that of who answered it."""
     guarded.codes("admin")
     guarded.statuses("PUT", "", "admin")
     guarded.statuses("PUT", "", "unknown")

@@ -1,7 +1,8 @@
-"""A replica that relays notes says who has their stream, and a writer goes there."""
+"""A replica that forwards a request says who owns the stream, and clients go there."""
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -9,6 +10,7 @@ import pytest
 
 from noted_time import Note, Unreachable
 from noted_time.controllers import OWNER
+from reader_client.connection import Connection as ReaderConnection
 from tests.replicas.played import HERE, OTHER, THERE, Played
 from tests.replicas.served import HTTP
 from writer_client.connection import Connection
@@ -22,7 +24,7 @@ A, B, ELSEWHERE = "http://a", "http://b", "http://elsewhere"
 
 
 @pytest.mark.acceptance
-def test_the_answer_to_relayed_notes_names_their_owner(
+def test_the_answer_to_forwarded_notes_names_their_owner(
     a: ServeProcess, b: ServeProcess, name: str
 ) -> None:
     """By the URL at which others call it; the owner itself names nobody."""
@@ -36,15 +38,15 @@ def test_the_answer_to_relayed_notes_names_their_owner(
 
 
 @pytest.mark.anyio
-async def test_so_does_one_that_went_the_long_way_about(this: Played) -> None:
-    """The same holds for a request that the parser of notes does not know."""
-    answers = [await this.note(HERE), await this.note(THERE)]
+async def test_so_does_the_answer_to_any_other_request(this: Played) -> None:
+    """Also where it is refused."""
+    answers = [await this.client.get(f"/v1/streams/{name}/explain") for name in (HERE, THERE)]
 
     assert [each.headers.get(OWNER) for each in answers] == [None, OTHER]
 
 
 class Replicas:
-    """What answers a writer: `a` relays what `owner` has, and `away` cannot be reached."""
+    """What answers a writer: `a` forwards what `owner` has, and `away` cannot be reached."""
 
     def __init__(self) -> None:
         self.owner = B
@@ -87,6 +89,15 @@ def test_a_writer_goes_to_the_owner_of_its_stream(
 ) -> None:
     """With the second request, and stays there."""
     post(3)
+
+    assert replicas.asked == [A, B, B]
+
+
+def test_a_reader_goes_to_the_owner_of_its_stream(replicas: Replicas) -> None:
+    """As a writer does."""
+    with closing(ReaderConnection(f"{A},{B}", "s", httpx.MockTransport(replicas))) as connection:
+        for _ in range(3):
+            connection.marks("default", after=0, wait_ms=0)
 
     assert replicas.asked == [A, B, B]
 

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from controller.aggregation.world import NotHere
-from controller.service import controller as service
+from controller.aggregation.owned_streams import NotOwner
+from controller.service import maintenance
 from controller.store import leases
 from controller.store.port import StoreUnavailable
 from noted_time import Accepted, Hold, Note, ScaleEvent
@@ -20,7 +20,7 @@ from tests.replicas.pair import (
     shared,
     two,
 )
-from tests.support.controllers import GivenTime, serve_for, until
+from tests.support.controllers import GivenTime, names, serve_for, until
 from tests.support.stored import kept
 
 if TYPE_CHECKING:
@@ -40,9 +40,9 @@ async def noted(controller: Controller, name: str, *notes: Note) -> list[Any]:
     return list(await controller.note(name, notes))
 
 
-async def lowers(controller: Controller, name: str) -> list[tuple[int, int]]:
-    """Return seq and lower of the marks that this controller shows, whoever made them."""
-    stream = await controller.stream_to_read(name)
+def lowers(controller: Controller, name: str) -> list[tuple[int, int]]:
+    """Return seq and lower of the marks that the owner of a stream shows."""
+    stream = controller.stream(name)
     return [(mark.seq, mark.lower) for mark in stream.history(None).after(0, 10_000)]
 
 
@@ -78,7 +78,9 @@ async def test_every_stream_is_with_one_of_two(url: str) -> None:
         async with replica(url, "http://b") as b:
             await shared(a, b)
 
-            here, there = a.world.names(), b.world.names()
+            here, there = (
+                [stream.record.name for stream in each._committer.streams] for each in (a, b)
+            )
             assert (len(here), len(there), sorted(here + there)) == (32, 32, sorted(names))
             assert await a.names() == await b.names() == sorted(names)
 
@@ -86,10 +88,10 @@ async def test_every_stream_is_with_one_of_two(url: str) -> None:
 async def test_each_knows_where_the_streams_of_the_other_are(url: str) -> None:
     """By the URL at which that one says that it is called; its own are not elsewhere."""
     async with two(url) as (a, b):
-        theirs = [name for name in fills() if b.has(name)]
+        theirs = [name for name in fills() if b.owns(name)]
 
-        assert {a.elsewhere(name) for name in theirs} == {"http://b"}
-        assert {b.elsewhere(name) for name in theirs} == {None}
+        assert {a.ownership.owner_url(name) for name in theirs} == {"http://b"}
+        assert {b.ownership.owner_url(name) for name in theirs} == {None}
 
 
 async def test_one_that_stops_hands_its_streams_back(url: str) -> None:
@@ -100,11 +102,11 @@ async def test_one_that_stops_hands_its_streams_back(url: str) -> None:
             name = name_of(b)
             await b.put_stream(name, EVERY_ADVANCE)
             await noted(b, name, Note("w", 5, {0: 3}))
-        await until(lambda: a.has(name))
+        await until(lambda: a.owns(name))
         after = await noted(a, name, Note("w", 4), Note("w", 7))
 
         refused, accepted = after
-        assert (refused.status, accepted, await lowers(a, name)) == (
+        assert (refused.status, accepted, lowers(a, name)) == (
             "invalid_time",
             Accepted(7),
             [(1, 5), (2, 7)],
@@ -127,7 +129,7 @@ async def test_a_bucket_goes_with_nothing_under_way(url: str, mark_interval_ms: 
             for controller in replicas:
                 try:
                     result = await noted(controller, name, Note("w", number, {0: number}))
-                except NotHere:
+                except NotOwner:
                     moved.add(name)
                     await asyncio.sleep(0.01)
                 else:
@@ -148,10 +150,10 @@ async def test_a_bucket_goes_with_nothing_under_way(url: str, mark_interval_ms: 
 
             found = {}
             for name in names:
-                owner = a if a.has(name) else b
+                owner = a if a.owns(name) else b
                 assert in_memory(owner, name) == in_store(owner, name)
                 found[name] = in_memory(owner, name)["w"].times["default"]
-                assert mark_interval_ms or await lowers(owner, name) == [
+                assert mark_interval_ms or lowers(owner, name) == [
                     (seq, seq) for seq in range(1, found[name] + 1)
                 ]
             assert (found, len(moved) > 8) == (acknowledged, True)
@@ -171,7 +173,7 @@ async def test_a_stream_that_is_not_here_takes_no_change(url: str) -> None:
             lambda each: each.drop_stream(name),
         ]
         for change in changes:
-            with pytest.raises(NotHere):
+            with pytest.raises(NotOwner):
                 await change(a)
             await change(b)
 
@@ -181,22 +183,8 @@ async def test_a_stream_that_is_not_here_takes_no_change(url: str) -> None:
 # Reading what another aggregates
 
 
-async def test_a_poll_is_woken_by_a_mark_of_another(url: str) -> None:
-    """Who waits at one replica hears of what the other made."""
-    async with two(url) as (a, b):
-        name = name_of(b)
-        await b.put_stream(name, EVERY_ADVANCE)
-        poll = asyncio.create_task(a.marks(name, None, after=0, limit=10, wait_ms=30_000))
-        await until(lambda: len(a._bell) == 1)
-        await noted(b, name, Note("w", 5))
-
-        async with asyncio.timeout(15):
-            found = await poll
-        assert [mark.lower for mark in found.marks] == [5]
-
-
-async def test_a_poll_goes_on_when_its_stream_goes(url: str) -> None:
-    """Who waits where a stream was gets the marks that its next owner makes."""
+async def test_a_poll_is_sent_on_when_its_stream_goes(url: str) -> None:
+    """Who waits where a stream was is told at once to ask its next owner."""
     names = fills()
     async with replica(url) as a:
         for name in names:
@@ -205,32 +193,18 @@ async def test_a_poll_goes_on_when_its_stream_goes(url: str) -> None:
             name: asyncio.create_task(a.marks(name, None, after=0, limit=10, wait_ms=30_000))
             for name in names
         }
-        await until(lambda: len(a._bell) == BUCKETS)
+        await until(lambda: len(a._notifier) == BUCKETS)
         async with replica(url, "http://b") as b:
             await shared(a, b)
+            theirs = [polls[name] for name in names if b.owns(name)]
             for name in names:
-                await noted(a if a.has(name) else b, name, Note("w", 5))
+                await noted(a if a.owns(name) else b, name, Note("w", 5))
 
             async with asyncio.timeout(20):
-                found = {name: (await poll).marks[0].lower for name, poll in polls.items()}
-            assert found == dict.fromkeys(names, 5)
-
-
-async def test_a_poll_goes_on_when_its_stream_comes(url: str) -> None:
-    """Who waits at one replica for the marks of another's stream gets those it makes itself."""
-    async with replica(url) as a:
-        async with replica(url, "http://b") as b:
-            await shared(a, b)
-            name = name_of(b)
-            await b.put_stream(name, EVERY_ADVANCE)
-            poll = asyncio.create_task(a.marks(name, None, after=0, limit=10, wait_ms=30_000))
-            await until(lambda: len(a._bell) == 1)
-        await until(lambda: a.has(name))
-        await noted(a, name, Note("w", 5))
-
-        async with asyncio.timeout(15):
-            found = await poll
-        assert [mark.lower for mark in found.marks] == [5]
+                found = await asyncio.gather(*polls.values(), return_exceptions=True)
+        kinds = {type(poll.exception()) for poll in theirs}
+        lowers_here = [each.marks[0].lower for each in found if not isinstance(each, BaseException)]
+        assert (kinds, lowers_here) == ({NotOwner}, [5] * (BUCKETS // 2))
 
 
 # Service clocks
@@ -253,16 +227,16 @@ async def test_a_bucket_that_is_given_takes_its_clock_along(url: str) -> None:
     async with replica(url, time=here) as a:
         await serve(a, here, 60_000)
         async with replica(url, "http://b", there) as b:
-            await until(lambda: a._ownership._hurries)
+            a.ownership.refresh_soon()
             serve_for(a, here, 100)
-            await until(lambda: len(a.world.clocks) == BUCKETS // 2)
-            await until(lambda: b._ownership._hurries)
+            await until(lambda: len(a._committer.streams.clocks) == BUCKETS // 2)
+            b.ownership.refresh_soon()
             serve_for(b, there, 100)
-            await until(lambda: len(b.world.clocks) == BUCKETS // 2)
+            await until(lambda: len(b._committer.streams.clocks) == BUCKETS // 2)
             await serve(b, there, 1000)
 
             clocks = a._store.clocks()
-            assert {clocks[bucket] for bucket in b.world.clocks} == {61_100}
+            assert {clocks[bucket] for bucket in b._committer.streams.clocks} == {61_100}
 
 
 async def test_time_without_an_owner_counts_for_nobody(
@@ -276,7 +250,7 @@ async def test_time_without_an_owner_counts_for_nobody(
         async with replica(url, "http://b", there) as b:
             end_session(server, url, "http://a")  # and as its time stands, it does not notice
             serve_for(b, there, 3_600_000)
-            await until(lambda: len(b.world.clocks) == BUCKETS)
+            await until(lambda: len(b._committer.streams.clocks) == BUCKETS)
             await serve(b, there, 1000)
 
             assert set(b._store.clocks().values()) == {4000}
@@ -292,8 +266,8 @@ async def test_silence_is_measured_across_owners(url: str) -> None:
     there.wall += 7_200_000  # the next owner comes much later
     async with replica(url, "http://b", there) as b:
         serve_for(b, there, 1999)
-        await asyncio.sleep(5 * service.TICK_S)
-        before = await lowers(b, "s"), left_out_in_ms(b, "s")
+        await asyncio.sleep(5 * maintenance.TICK_S)
+        before = lowers(b, "s"), left_out_in_ms(b, "s")
         serve_for(b, there, 1)
         await until(lambda: bool(b.stream("s").history(None).after(0, 1)))
 
@@ -311,9 +285,9 @@ async def test_a_writer_that_was_heard_at_the_last_owner_is_not_silent(url: str)
         await noted(a, "s", Note("slow"))
     async with replica(url, "http://b", there) as b:
         serve_for(b, there, 4000)
-        await asyncio.sleep(5 * service.TICK_S)
+        await asyncio.sleep(5 * maintenance.TICK_S)
 
-        assert (await lowers(b, "s"), left_out_in_ms(b, "s")) == (
+        assert (lowers(b, "s"), left_out_in_ms(b, "s")) == (
             [],
             1000,
         )
@@ -336,7 +310,7 @@ async def test_after_a_failed_commit_memory_is_what_the_database_has(
                 await noted(a, "s", Note("w", 9, {0: 7}), Note("late"))
         await until(lambda: a._committer.ready)
 
-        found = in_memory(a, "s"), await lowers(a, "s"), len(a.world.clocks)
+        found = in_memory(a, "s"), lowers(a, "s"), len(a._committer.streams.clocks)
         assert found == (in_store(a, "s"), [(1, 5)], BUCKETS)
         assert await noted(a, "s", Note("w", 6)) == [Accepted(6)]
 
@@ -350,13 +324,13 @@ async def test_one_that_lost_its_session_begins_anew_with_its_share(
         await a.put_stream(name, EVERY_ADVANCE)
         await noted(a, name, Note("w", 5))
         end_session(server, url, "http://a")
-        with pytest.raises((StoreUnavailable, NotHere)):
+        with pytest.raises((StoreUnavailable, NotOwner)):
             await noted(a, name, Note("w", 9))
         await shared(a, b)
-        owner = a if a.has(name) else b
+        owner = a if a.owns(name) else b
 
         assert await noted(owner, name, Note("w", 6)) == [Accepted(6)]
-        assert (await lowers(owner, name), in_memory(owner, name)) == (
+        assert (lowers(owner, name), in_memory(owner, name)) == (
             [(1, 5), (2, 6)],
             in_store(owner, name),
         )
@@ -365,7 +339,7 @@ async def test_one_that_lost_its_session_begins_anew_with_its_share(
 async def test_an_owner_that_does_not_know_yet_contradicts_nobody(
     url: str, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It shows marks that are there, acknowledges nothing, and then has what the other made."""
+    """It shows marks that are there, acknowledges nothing, and then knows that another owns it."""
     monkeypatch.setattr(leases, "LEASE_MS", 60_000)
     here = GivenTime()
     async with replica(url, time=here) as a:
@@ -373,18 +347,14 @@ async def test_an_owner_that_does_not_know_yet_contradicts_nobody(
         await noted(a, "s", Note("w", 5))
         async with replica(url, "http://b") as b:
             end_session(server, url, "http://a")  # as its time stands, it does not notice
-            await until(lambda: b.has("s"))
+            await until(lambda: b.owns("s"))
             await noted(b, "s", Note("w", 9))
-            stale = await lowers(a, "s")
+            stale = lowers(a, "s")
             with pytest.raises(StoreUnavailable):
                 await noted(a, "s", Note("w", 7))
             await until(lambda: a._committer.ready)
 
-            assert (stale, await lowers(a, "s"), await lowers(b, "s")) == (
-                [(1, 5)],
-                [(1, 5), (2, 9)],
-                [(1, 5), (2, 9)],
-            )
+            assert (stale, a.owns("s"), lowers(b, "s")) == ([(1, 5)], False, [(1, 5), (2, 9)])
 
 
 async def test_a_controller_closes_though_its_session_is_lost(url: str, server: Server) -> None:
@@ -394,6 +364,6 @@ async def test_a_controller_closes_though_its_session_is_lost(url: str, server: 
             await a.put_stream("s", {})
             end_session(server, url, "http://a")
         async with replica(url, "http://b") as b:
-            found = b.world.names()
+            found = names(b)
 
     assert found == ["s"]

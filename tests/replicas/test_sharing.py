@@ -6,7 +6,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.service.sharing import Share, share
+from controller.service.ownership import Share, share
 from controller.store.port import Leases
 
 ROUNDS = 4
@@ -61,8 +61,8 @@ class Population:
         if sharer.seen is None:
             return Share()
         decided, sharer.seen = share(sharer.seen, self.chance), None
-        taken = decided.take & self.free
-        sharer.mine = (sharer.mine | taken) - decided.give
+        taken = decided.acquire & self.free
+        sharer.mine = (sharer.mine | taken) - decided.release
         self.moves += [*taken]
         return decided
 
@@ -163,16 +163,16 @@ def test_one_decision_takes_what_is_free_or_gives_of_its_own(
     todo = share(leases, Random(seed))
 
     fair = -(-buckets // replicas)
-    assert todo.take <= leases.free
-    assert todo.give <= mine
-    assert len(todo.give) == max(0, len(mine) - fair)
-    assert len(todo.take) == min(max(0, fair - len(mine)), len(leases.free))
+    assert todo.acquire <= leases.free
+    assert todo.release <= mine
+    assert len(todo.release) == max(0, len(mine) - fair)
+    assert len(todo.acquire) == min(max(0, fair - len(mine)), len(leases.free))
 
 
 def test_two_that_look_at_once_seldom_try_for_the_same() -> None:
     """Of 64 free buckets both want 22: in the mean they get 36 different ones, not 22."""
     free = Leases(64, frozenset(), {}, replicas=3)
-    wanted = [share(free, Random(seed)).take for seed in range(200)]
+    wanted = [share(free, Random(seed)).acquire for seed in range(200)]
     got = [len(one | other) for one, other in zip(wanted[::2], wanted[1::2], strict=True)]
 
     assert 3400 < sum(got) < 3900
@@ -180,4 +180,4 @@ def test_two_that_look_at_once_seldom_try_for_the_same() -> None:
 
 def test_one_alone_takes_everything() -> None:
     """A single replica serves all streams from its first turn on."""
-    assert share(Leases(64, frozenset()), Random(1)).take == frozenset(range(64))
+    assert share(Leases(64, frozenset()), Random(1)).acquire == frozenset(range(64))

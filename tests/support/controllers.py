@@ -149,6 +149,11 @@ async def tell(controller: Controller, *notes: Note) -> list[Accepted | Refused]
     return await controller.note("s", notes)
 
 
+def names(controller: Controller) -> list[str]:
+    """Return the names of the streams that the controller owns."""
+    return sorted(stream.record.name for stream in controller._committer.streams)
+
+
 def marks_of(controller: Controller, key: str = "default") -> list[Mark]:
     """Return the durable marks of the stream `s`."""
     return controller.stream("s").history(key).after(0, 10_000)

@@ -10,12 +10,11 @@ import httpx
 
 from controller.api.access import Gate
 from controller.api.app import create_api
-from controller.api.front import Front
-from controller.api.relay import Relay
+from controller.api.forwarding import Forwarding
+from controller.api.middleware import Middleware
 from controller.service.access import Grant
 from controller.service.controller import Controller
-from controller.service.keyring import Keyring
-from controller.service.tokens import mint
+from controller.service.tokens import TokenCache, mint
 from tests.support.memory_store import MemoryStore, MemoryTokens
 
 if TYPE_CHECKING:
@@ -34,21 +33,21 @@ class Guarded:
     now: int = NOW
 
     def __post_init__(self) -> None:
-        self.keyring = Keyring(self.tokens, lambda: self.now)
-        self.gate = Gate(self.keyring)
+        self.cache = TokenCache(self.tokens, lambda: self.now)
+        self.gate = Gate(self.cache)
 
     def token(self, *scopes: str, lifetime_ms: int | None = None, **bounds: Any) -> str:  # noqa: ANN401 - streams, writers
         """Make a token that counts at once."""
         grant = Grant.of(scopes, **bounds)
         shown, record = mint(grant, label="", now_ms=self.now, lifetime_ms=lifetime_ms)
         self.tokens.add(record)
-        self.keyring.look()
+        self.cache.refresh()
         return shown
 
     def revoke(self, token: str) -> None:
         """Revoke a token, and know it at once."""
         assert self.tokens.revoke(token.split("_")[1], self.now)
-        self.keyring.look()
+        self.cache.refresh()
 
 
 @dataclass
@@ -93,9 +92,11 @@ class Door:
 async def behind(gate: Gate, base_url: str = "http://controller") -> AsyncIterator[Door]:
     """Serve an app behind the gate, in which there are streams `s` and `t`."""
     controller = Controller(MemoryStore())
-    relay = Relay(controller)
-    api = create_api(controller, gate, relay)
-    transport = httpx.ASGITransport(Front(api, controller, gate, relay), raise_app_exceptions=False)
+    forwarding = Forwarding(controller)
+    api = create_api(controller, gate, forwarding)
+    transport = httpx.ASGITransport(
+        Middleware(api, controller, gate, forwarding), raise_app_exceptions=False
+    )
     async with (
         api.router.lifespan_context(api),
         httpx.AsyncClient(transport=transport, base_url=base_url) as client,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from controller.store.contract import check_marks, without_dropped
-from controller.store.port import StoreUnavailable, StreamSummary
-from controller.store.single_node import SingleNodeLeases
+from controller.store.port import StoreUnavailable, StreamSummary, check_marks
+from controller.store.sqlite import SingleNodeLeases
+from controller.store.tokens import Tokens
 from noted_time import Conflict
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from controller.store.port import AppendedMark, Batch, ReaderRecord, StreamRecord
     from controller.store.tokens import TokenRecord
-    from noted_time import MemberRecord, ScaleEvent
+    from noted_time import Mark, MemberRecord, ScaleEvent
 
 
 class MemoryStore(SingleNodeLeases):
@@ -41,10 +41,6 @@ class MemoryStore(SingleNodeLeases):
         self.ping()
         return sorted(self._streams.values(), key=lambda record: record.name)
 
-    def stream(self, name: str) -> StreamRecord | None:
-        """Return the stream of that name, `None` where there is none."""
-        return next((record for record in self.streams() if record.name == name), None)
-
     def names(self) -> list[str]:
         """Return the names of all streams in order."""
         return [record.name for record in self.streams()]
@@ -68,11 +64,10 @@ class MemoryStore(SingleNodeLeases):
         members = self._members.get(stream_id, {})
         return iter([members[writer] for writer in sorted(members)])
 
-    def marks(self, stream_id: str, key: str, after: int = 0) -> Iterator[AppendedMark]:
-        """Yield the marks of (stream, key) with a seq above `after` in the order of their seq."""
+    def marks(self, stream_id: str, key: str) -> Iterator[AppendedMark]:
+        """Yield the marks of (stream, key) in the order of their seq."""
         self.ping()
-        chain = self._marks.get((stream_id, key), {}).values()
-        return iter([appended for appended in chain if appended.mark.seq > after])
+        return iter(list(self._marks.get((stream_id, key), {}).values()))
 
     def readers(self, stream_id: str) -> list[ReaderRecord]:
         """Return the readers of all groups of a stream in the order of their names."""
@@ -82,7 +77,7 @@ class MemoryStore(SingleNodeLeases):
     def commit(self, batch: Batch) -> None:
         """Take the batch in, all or nothing; raises `Conflict` and `StoreUnavailable`."""
         self.ping()
-        batch = without_dropped(batch)
+        batch = batch.without_dropped()
         streams = self._streams_after(batch)
         _check_streams(batch, streams.keys())
         scales = self._scales_after(batch)
@@ -103,9 +98,9 @@ class MemoryStore(SingleNodeLeases):
         """Answer no call any more."""
         self._closed = True
 
-    def _last_marks(self, record: StreamRecord) -> list[AppendedMark]:
-        chains = (self._marks.get((record.id, key), {}) for key in record.settings.keys)
-        return [next(reversed(chain.values())) for chain in chains if chain]
+    def _last_marks(self, record: StreamRecord) -> dict[str, Mark]:
+        chains = {key: self._marks.get((record.id, key), {}) for key in record.settings.keys}
+        return {key: [*chain.values()][-1].mark for key, chain in chains.items() if chain}
 
     def _last_seqs(self, batch: Batch) -> dict[tuple[str, str], int]:
         chains = {(appended.stream_id, appended.key) for appended in batch.marks}
@@ -162,7 +157,7 @@ class MemoryStore(SingleNodeLeases):
             del marks[each]
 
 
-class MemoryTokens:
+class MemoryTokens(Tokens):
     """A `Tokens` that is forgotten with its process."""
 
     def __init__(self) -> None:

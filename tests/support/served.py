@@ -40,7 +40,7 @@ class LettingGo(Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Answer long polls first."""
-        self._controller.let_go()
+        self._controller.prepare_to_stop()
         await super().shutdown(sockets)
 
 

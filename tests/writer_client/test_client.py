@@ -78,9 +78,9 @@ def test_time_does_not_wait_for_an_idle_writer(served: Served, stream: str) -> N
         one.note_time(5, {0: 10})
         other.note_time(9, {1: 10})
         one.flush()
+        other.flush()
         one.idle()
         one.flush()
-        other.flush()
         lowers = [mark["lower"] for mark in served.call("GET", f"/{stream}/marks")["marks"]]
 
     assert lowers == [5, 9]

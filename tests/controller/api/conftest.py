@@ -7,8 +7,8 @@ import pytest
 
 from controller.api.access import Gate
 from controller.api.app import create_api
-from controller.api.front import Front
-from controller.api.relay import Relay
+from controller.api.forwarding import Forwarding
+from controller.api.middleware import Middleware
 from controller.service.controller import Controller
 from tests.support.http import Caller
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 async def call(memory: WatchedMemory, time: GivenTime) -> AsyncIterator[Caller]:
     """Calls the real app, in which there is a stream `s` that marks every advance."""
     controller = Controller(memory, time.clocks())
-    relay = Relay(controller)
-    api = create_api(controller, Gate(), relay)
-    front = Front(api, controller, Gate(), relay)
-    transport = httpx.ASGITransport(front, raise_app_exceptions=False)
+    forwarding = Forwarding(controller)
+    api = create_api(controller, Gate(), forwarding)
+    app = Middleware(api, controller, Gate(), forwarding)
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     async with (
         api.router.lifespan_context(api),
         httpx.AsyncClient(transport=transport, base_url="http://controller") as client,

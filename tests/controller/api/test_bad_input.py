@@ -297,7 +297,7 @@ async def test_a_fault_of_ours_is_told_as_one_to_be_started_again(
     def fail(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(call.controller._committer, "_fill", fail)
+    monkeypatch.setattr(call.controller._committer, "_drain", fail)
     note = await call.post(f"{S}/notes", {"notes": [{"writer": "a"}]})
     ready, alive = await call.get("/readyz"), await call.get("/healthz")
 

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from controller.api.front import MAX_BODY, read_body
+from controller.api.middleware import MAX_BODY, read_body
+from tests.support.controllers import names
 from tests.support.http import problem
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ async def test_a_client_that_hangs_up_halfway_asked_for_nothing(call: Caller) ->
     }
     await transport.app(scope, receive, send)
 
-    assert (sent, call.controller.world.names()) == ([], ["s"])
+    assert (sent, names(call.controller)) == ([], ["s"])
 
 
 async def test_an_empty_body_is_one() -> None:
@@ -89,4 +90,4 @@ async def test_an_empty_body_is_one() -> None:
     async def receive() -> dict[str, Any]:
         return {"type": "http.request"}
 
-    assert await read_body(receive) == b""
+    assert await read_body(receive, MAX_BODY, {"state": {}}) == b""

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from uvicorn.server import ServerState
 
 from controller.api.app import create_app
-from controller.api.protocol import NotesProtocol, protocol_for
+from controller.api.connections import Connection
 from controller.service.controller import Controller
 from tests.support.controllers import until
 from tests.support.memory_store import MemoryStore
@@ -57,6 +57,10 @@ class PlayedTransport(asyncio.Transport):
 
     def resume_reading(self) -> None:
         """Go on."""
+
+    def abort(self) -> None:
+        """Know that it was closed."""
+        self.is_closed = True
 
     @property
     def statuses(self) -> list[int]:
@@ -101,14 +105,19 @@ REQUESTS = {
 }
 
 
-async def served(controller: Controller, keep_alive_s: float = 5) -> NotesProtocol:
+async def served(controller: Controller, request_s: float = 5) -> Connection:
     """Return one end of a connection to the controller, which has a stream `s`."""
     await controller.start()
     await controller.put_stream("s", {})
     config = uvicorn.Config(create_app(controller), lifespan="off", log_config=None)
     config.load()
-    config.timeout_keep_alive = keep_alive_s  # type: ignore[assignment]
-    made = protocol_for(controller)(config=config, server_state=ServerState(), app_state={})
+    made = Connection(
+        config.http_protocol_class,
+        request_s,
+        app_state={},
+        config=config,
+        server_state=ServerState(),
+    )
     made.connection_made(PlayedTransport())
     return made
 
@@ -134,12 +143,12 @@ async def answered(transport: PlayedTransport, count: int) -> list[int]:
 def test_however_requests_are_cut_each_is_answered_in_its_turn(
     sent: list[bytes], places: list[int], waits: str
 ) -> None:
-    """One after the other or all ahead, whole or in pieces, known heads and others mixed."""
+    """One after the other or all ahead, whole or in pieces."""
 
     async def play() -> list[int]:
         controller = Controller(MemoryStore())
         connection = await served(controller)
-        transport: Any = connection.transport
+        transport: Any = connection._network
         try:
             batches = (
                 [[each] for each in sent] if waits == "waits" else [cut(b"".join(sent), places)]
@@ -150,56 +159,63 @@ def test_however_requests_are_cut_each_is_answered_in_its_turn(
                 await answered(transport, count)
             return await answered(transport, len(sent))
         finally:
+            connection.connection_lost(None)
             await controller.close()
 
     assert asyncio.run(play()) == [REQUESTS[each] for each in sent]
 
 
-async def test_a_connection_that_stays_silent_is_closed_and_one_in_use_is_not() -> None:
-    """One timer serves all requests of a connection; it counts from the last answer."""
+@pytest.mark.parametrize(
+    "begun",
+    [b"", post(NOTE)[:30], post(NOTE)[:-1], chunked(NOTE)[:-4], post(NOTE) + post(NOTE)[:-1]],
+    ids=["silent", "half a head", "half a body", "half of the chunks", "half of the second"],
+)
+async def test_a_connection_without_a_whole_request_is_closed(begun: bytes) -> None:
+    """After the time that a request may take, whether anything of it came or not."""
     controller = Controller(MemoryStore())
-    connection = await served(controller, keep_alive_s=0.2)
-    transport: Any = connection.transport
+    connection = await served(controller, request_s=0.1)
+    transport: Any = connection._network
     try:
-        for count in range(1, 11):
-            connection.data_received(post(NOTE))
-            await answered(transport, count)
-            await asyncio.sleep(0.05)
-        in_use = transport.is_closed
+        connection.data_received(begun)
         await until(lambda: transport.is_closed)
     finally:
+        connection.connection_lost(None)
         await controller.close()
 
-    assert (in_use, transport.statuses) == (False, [200] * 10)
+    assert transport.statuses == [200] * (len(begun) > len(post(NOTE)) and b"chunked" not in begun)
 
 
-async def test_a_connection_whose_request_is_not_whole_is_not_closed() -> None:
-    """Its sender may be slow: the time between requests alone is limited."""
+async def test_a_connection_in_use_is_not_closed() -> None:
+    """The time counts from the first byte of each request, and not while one is answered."""
     controller = Controller(MemoryStore())
-    connection = await served(controller, keep_alive_s=0.1)
-    transport: Any = connection.transport
+    connection = await served(controller, request_s=0.3)
+    transport: Any = connection._network
+    poll = b"GET /v1/streams/s/marks?wait_ms=1000 HTTP/1.1\r\nHost: h\r\n\r\n"
     try:
-        connection.data_received(post(NOTE))
-        await answered(transport, 1)
-        connection.data_received(post(NOTE)[:30])
-        await asyncio.sleep(0.3)
+        for count in range(1, 4):
+            connection.data_received(post(NOTE)[:30])
+            await asyncio.sleep(0)
+            connection.data_received(post(NOTE)[30:])
+            await answered(transport, count)
+            await asyncio.sleep(0.6)
+        connection.data_received(poll.replace(b"?", b"?after=1&"))
+        statuses = await answered(transport, 4)
         was_closed = transport.is_closed
-        connection.data_received(post(NOTE)[30:])
-        await answered(transport, 2)
     finally:
+        connection.connection_lost(None)
         await controller.close()
 
-    assert not was_closed
+    assert (statuses, was_closed) == ([200] * 4, False)
 
 
 @pytest.mark.parametrize(
     ("more", "status"), [(b"", 400), (b"Origin: http://elsewhere.example\r\n", 403)]
 )
-async def test_a_body_that_looks_like_a_known_request_is_a_body(more: bytes, status: int) -> None:
-    """A head is looked for between requests alone; one may be refused before its body is here."""
+async def test_a_body_that_looks_like_a_request_is_a_body(more: bytes, status: int) -> None:
+    """Also where the request was refused before its body came."""
     controller = Controller(MemoryStore())
     connection = await served(controller)
-    transport: Any = connection.transport
+    transport: Any = connection._network
     try:
         connection.data_received(post(NOTE))
         await answered(transport, 1)
@@ -208,6 +224,7 @@ async def test_a_body_that_looks_like_a_known_request_is_a_body(more: bytes, sta
             connection.data_received(piece)
         statuses = await answered(transport, 3)
     finally:
+        connection.connection_lost(None)
         await controller.close()
 
     assert statuses == [200, status, 200]

@@ -199,7 +199,7 @@ async def test_marks_are_given_after_a_seq(call: Caller) -> None:
 async def test_a_long_poll_is_answered_by_the_mark(call: Caller) -> None:
     """The answer comes with the mark, long before the wait is over."""
     poll = asyncio.create_task(call.get(f"{S}/marks", wait_ms=30_000))
-    await until(lambda: len(call.controller._bell) == 1)
+    await until(lambda: len(call.controller._notifier) == 1)
     await call.note(NOTE)
 
     assert (await poll).json()["marks"] == [MARK]
@@ -208,7 +208,7 @@ async def test_a_long_poll_is_answered_by_the_mark(call: Caller) -> None:
 async def test_a_long_poll_of_a_removed_stream_is_a_404(call: Caller) -> None:
     """The reader learns it at once."""
     poll = asyncio.create_task(call.get(f"{S}/marks", wait_ms=30_000))
-    await until(lambda: len(call.controller._bell) == 1)
+    await until(lambda: len(call.controller._notifier) == 1)
     await call.client.delete(S)
     answer = await poll
 

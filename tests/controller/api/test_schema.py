@@ -47,9 +47,12 @@ async def test_the_document_knows_the_body_of_the_hot_route(call: Caller) -> Non
     """A note's fields, their bounds, and that no other is taken."""
     document = (await call.get("/openapi.json")).json()
     body = document["paths"]["/v1/streams/{stream}/notes"]["post"]["requestBody"]
-    notes = body["content"]["application/json"]["schema"]["properties"]["notes"]
+    shapes = document["components"]["schemas"]
+    notes = shapes["NotesBody"]["properties"]["notes"]
 
-    note: dict[str, Any] = notes["items"]
+    note: dict[str, Any] = shapes["Note"]
+    assert body["content"]["application/json"]["schema"]["$ref"].endswith("/NotesBody")
+    assert notes["items"]["$ref"].endswith("/Note")
     bounds = (notes["minItems"], notes["maxItems"], note["required"], note["additionalProperties"])
     fields = {"writer", "time", "position", "key", "max_time", "state", "sequence"}
     assert (bounds, set(note["properties"])) == ((1, 1000, ["writer"], False), fields)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
-from controller.api.frames import MEDIA_TYPE, Item, answers_of, frame_of
-from controller.api.front import MAX_FRAME
-from controller.api.notes import NOT_MINE
+from controller.api.answers import NOT_MINE
+from controller.api.forwarding import MAX_FRAME, PATH, Item
+from tests.replicas.played import answers_of, frame_of
 from tests.replicas.served import HTTP, lowers, note
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ UNUSUAL: dict[str, Callable[[str], tuple[bytes, int]]] = {
 
 
 @pytest.mark.parametrize("request_of", UNUSUAL.values(), ids=UNUSUAL)
-def test_unusual_requests_are_relayed_alike(
+def test_unusual_requests_are_forwarded_alike(
     owner: ServeProcess,
     other: ServeProcess,
     name: str,
@@ -92,18 +92,15 @@ def test_who_hangs_up_takes_nobody_along(other: ServeProcess, name: str) -> None
 def test_frames_are_taken_at_the_door(owner: ServeProcess, other: ServeProcess, name: str) -> None:
     """By who has the stream; by nobody who has not, or that are none, or too large."""
     frame = frame_of([Item(name, b"", b'{"notes":[{"writer":"w"}]}')])
-    url = f"{owner.url}/v1/relay"
+    url = f"{owner.url}{PATH}"
     taken = HTTP.post(url, content=frame)
-    misdirected = HTTP.post(f"{other.url}/v1/relay", content=frame)
+    misdirected = HTTP.post(f"{other.url}{PATH}", content=frame)
     nonsense = HTTP.post(url, content=b"nonsense")
     large = HTTP.post(url, content=b"\x00" * (MAX_FRAME + 1))
 
-    ((status, _, body),) = answers_of(taken.content)
-    assert (taken.headers["content-type"], status, msgspec.json.decode(body)["results"]) == (
-        MEDIA_TYPE,
-        200,
-        [{"status": "accepted", "lower": None}],
-    )
+    (answer,) = answers_of(taken.content)
+    results = msgspec.json.decode(answer.body)["results"]
+    assert (answer.status, results) == (200, [{"status": "accepted", "lower": None}])
     assert answers_of(misdirected.content) == [NOT_MINE]
     assert [(each.status_code, each.json()["code"]) for each in (nonsense, large)] == [
         (400, "malformed_frame"),
@@ -111,9 +108,9 @@ def test_frames_are_taken_at_the_door(owner: ServeProcess, other: ServeProcess, 
     ]
 
 
-def test_who_says_that_it_was_relayed_is_not_relayed(other: ServeProcess, name: str) -> None:
+def test_who_says_that_it_was_forwarded_is_not_forwarded(other: ServeProcess, name: str) -> None:
     """Whoever says so: 421, and nothing was done."""
-    headers = {"noted-time-relayed": "1"}
+    headers = {"noted-time-forwarded": "1"}
     answer = HTTP.delete(f"{other.url}/v1/streams/{name}", headers=headers)
 
     assert (answer.status_code, lowers(other, name)) == (421, [])

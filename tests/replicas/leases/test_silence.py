@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from controller.aggregation.world import load
+from controller.aggregation.owned_streams import load
 from controller.store import leases
 from controller.store.port import Batch
 from tests.replicas.leased import ALL, FAIR_MS, LONG_MS, at_work, lost, silent, while_leases_end

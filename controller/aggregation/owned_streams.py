@@ -1,0 +1,135 @@
+"""The streams of this controller, by name and by id: those of the buckets that it has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+from controller.aggregation.stream import StreamState
+from noted_time.errors import UnknownStream
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Set as AbstractSet
+
+    from controller.aggregation.draft import Moment
+    from controller.store.port import Batch, Store
+
+
+class NotOwner(Exception):
+    """This controller does not own the stream's bucket; nothing was done."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"no controller owns the bucket of stream {name!r} now; try again")
+        self.name = name
+
+
+def bucket_of(name: str, buckets: int) -> int:
+    """Return the bucket of a stream, the same in every process and version.
+
+    >>> [bucket_of(name, 64) for name in ("flights", "flights2", "ships")]
+    [42, 30, 49]
+    >>> bucket_of("flights", 1)
+    0
+    """
+    return crc32(name.encode()) % buckets
+
+
+class OwnedStreams:
+    """The streams of this controller in memory; what is durable of them is in the store.
+
+    `clocks` says how far the service clock of each bucket is ahead of this process's own, in ms.
+    """
+
+    def __init__(self, buckets: int = 1) -> None:
+        """Begin without any of so many buckets."""
+        self.buckets = buckets
+        self.clocks: dict[int, int] = {}
+        self._by_name: dict[str, StreamState] = {}
+        self._by_id: dict[str, StreamState] = {}
+
+    def __iter__(self) -> Iterator[StreamState]:
+        return iter(self._by_name.values())
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def __contains__(self, name: str) -> bool:
+        """Whether this controller owns the bucket of that name, be there a stream or not."""
+        return name in self._by_name or self.bucket_of(name) in self.clocks
+
+    def bucket_of(self, name: str) -> int:
+        """Return the bucket of a stream's name."""
+        return bucket_of(name, self.buckets)
+
+    def find(self, name: str) -> StreamState | None:
+        """Return the stream of that name, `None` where there is none; raises `NotOwner`."""
+        found = self._by_name.get(name)
+        if found is None and name not in self:
+            raise NotOwner(name)
+        return found
+
+    def stream(self, name: str) -> StreamState:
+        """Return the stream of that name; raises `UnknownStream` and `NotOwner`."""
+        found = self.find(name)
+        if found is None:
+            raise UnknownStream(name)
+        return found
+
+    def shows(self, stream: StreamState) -> bool:
+        """Whether this very stream is still owned: not removed, made again or handed over."""
+        return self._by_id.get(stream.id) is stream
+
+    def with_ids(self, stream_ids: Iterable[str]) -> Iterator[StreamState]:
+        """Yield those of the streams that are here."""
+        found = map(self._by_id.get, stream_ids)
+        return (stream for stream in found if stream is not None)
+
+    def add(self, stream: StreamState) -> None:
+        """Add a stream of a bucket that is owned."""
+        stream.clock_ahead = self.clocks[self.bucket_of(stream.record.name)]
+        self._by_name[stream.record.name] = stream
+        self._by_id[stream.id] = stream
+
+    def remove(self, stream: StreamState) -> None:
+        """Remove a stream."""
+        del self._by_name[stream.record.name]
+        del self._by_id[stream.id]
+
+    def add_buckets(self, clocks: Mapping[int, int], streams: Iterable[StreamState]) -> None:
+        """Add buckets, by how far their clocks are ahead, with all their streams."""
+        self.clocks |= clocks
+        for stream in streams:
+            self.add(stream)
+
+    def drop_outside(self, buckets: AbstractSet[int]) -> list[StreamState]:
+        """Drop all streams outside `buckets`; returns those dropped."""
+        self.clocks = {bucket: ms for bucket, ms in self.clocks.items() if bucket in buckets}
+        dropped = [each for each in self if self.bucket_of(each.record.name) not in buckets]
+        for stream in dropped:
+            self.remove(stream)
+        return dropped
+
+    def clocks_at(self, moment: Moment) -> dict[int, int]:
+        """Return the service clock of each owned bucket."""
+        return {bucket: moment.service + ahead for bucket, ahead in self.clocks.items()}
+
+    def publish(self, batch: Batch) -> None:
+        """Show what a commit made durable: new marks appear, forgotten ones go."""
+        for appended in batch.marks:
+            stream = self._by_id.get(appended.stream_id)
+            if stream is not None:
+                stream.publish(appended)
+        for stream_id, key, through in batch.forgotten:
+            stream = self._by_id.get(stream_id)
+            if stream is not None:
+                stream.histories[key].forget_through(through)
+
+
+def load(store: Store, buckets: AbstractSet[int], of: int) -> list[StreamState]:
+    """Return the streams of some of so many buckets as the store knows them."""
+    return [
+        StreamState.load(record, store)
+        for record in store.streams()
+        if bucket_of(record.name, of) in buckets
+    ]

@@ -1,0 +1,109 @@
+"""Bounds on what a connection may bring, where uvicorn has no setting for it.
+
+With httptools uvicorn buffers a head of any size, parses pipelined requests far ahead of its
+answers and has no time limit before the first answer. A `Connection` stands between the network and
+uvicorn's protocol: it is the protocol of the one and the transport of the other, by asyncio's
+public interface. It passes on what arrives, a piece in each iteration of the event loop,
+
+- until the app has a whole request: what follows is parsed after its answer;
+- until the app has received nothing of the last `MOST_UNSEEN` bytes (a head, chunk extension or
+  trailer): then it answers 431 and closes;
+- until `request_s` passed without a whole head or, after that, without a whole body: then it
+  closes, at most half as long later. To answer may take any time, and the silence after an answer
+  is uvicorn's `timeout_keep_alive`.
+
+The app answers each request inside of `with scope["state"]["connection"]:`, reads its body before
+it waits for anything else, and reports each part of it by `received`.
+"""
+
+import asyncio
+import re
+from typing import Any
+
+PIECE = 16 * 1024
+MOST_UNSEEN = 64 * 1024
+TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\n\r\n"
+
+# httptools ends a request with `Upgrade` at its head and parses its body as the next request. A
+# server may ignore the field, so it goes on under another name of the same length. That harms
+# no body: no line of JSON begins so. A field that is cut in two stays, and the app refuses it.
+UPGRADE = re.compile(rb"\r\n[Uu]pgrade:")
+
+
+class Connection(asyncio.Protocol):
+    """A connection that brings one request at a time to a protocol of the server."""
+
+    def __init__(self, protocol: Any, request_s: float, app_state: Any, **given: Any) -> None:  # noqa: ANN401 - as uvicorn makes its own
+        """Make the protocol, for an app that is to know of this connection."""
+        self._server = protocol(app_state={**app_state, "connection": self}, **given)
+        self.pause_writing = self._server.pause_writing  # type: ignore[method-assign]
+        self.resume_writing = self._server.resume_writing  # type: ignore[method-assign]
+        self._loop, self._request_s = asyncio.get_running_loop(), request_s
+        self._held, self._unseen, self._is_whole, self._is_paused = b"", 0, False, False
+
+    def __enter__(self) -> None:
+        """Begin a request, whose head has been parsed."""
+        self._unseen, self._since = 0, self._loop.time()
+
+    def received(self, *, is_whole: bool) -> None:
+        """Pass on more of the body, or nothing until the request is answered."""
+        self._unseen, self._is_whole = 0, is_whole
+
+    def __exit__(self, *_: object) -> None:
+        """End the request."""
+        self._unseen, self._is_whole, self._since = 0, False, float("inf")
+        self._pass_on_soon()
+
+    def connection_made(self, transport: Any) -> None:  # noqa: ANN401 - one to read and to write
+        """Wait for the first request."""
+        self._network, self._since = transport, self._loop.time()
+        for name in ("write", "writelines", "close", "abort", "is_closing", "get_extra_info"):
+            setattr(self, name, getattr(transport, name))
+        self._server.connection_made(self)
+        self._next = self._loop.call_soon(self._pass_on)
+        self._check_time()
+
+    def data_received(self, data: bytes) -> None:
+        """Pass it on behind what is held."""
+        self._held += data
+        self._pass_on()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell the server."""
+        self._timer.cancel()
+        self._server.connection_lost(exc)
+
+    def pause_reading(self) -> None:
+        """Let the server finish what it has."""
+        self._is_paused = True
+
+    def resume_reading(self) -> None:
+        """Pass on more, unless the app finds its request whole."""
+        self._is_paused = False
+        self._pass_on_soon()
+
+    def _pass_on_soon(self) -> None:
+        """Pass on, but not before a request that was parsed ahead has begun."""
+        if self._held:
+            self._next.cancel()
+            self._next = self._loop.call_soon(self._pass_on)
+
+    def _pass_on(self) -> None:
+        """Pass on a piece if the server is to have it; read on if nothing is left."""
+        if self._held and not (self._is_whole or self._is_paused or self._network.is_closing()):
+            if self._unseen >= MOST_UNSEEN:
+                self._network.write(TOO_LARGE)
+                self._network.close()
+                return
+            piece, self._held = self._held[:PIECE], self._held[PIECE:]
+            self._since = min(self._since, self._loop.time())
+            self._unseen += len(piece)
+            self._server.data_received(UPGRADE.sub(b"\r\nIgnored:", piece, count=1))
+            self._pass_on_soon()
+        if not self._network.is_closing():
+            (self._network.pause_reading if self._held else self._network.resume_reading)()
+
+    def _check_time(self) -> None:
+        if not self._is_whole and self._loop.time() - self._since > self._request_s:
+            self._network.abort()
+        self._timer = self._loop.call_later(self._request_s / 2, self._check_time)

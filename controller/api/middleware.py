@@ -1,0 +1,185 @@
+"""The one way in: a request is admitted, its body bounded, and answered here or by the owner."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import nullcontext, suppress
+from typing import TYPE_CHECKING
+
+from starlette.requests import ClientDisconnect
+
+from controller.api import audit, forwarding
+from controller.api.access import AccessDenied, Call, RequestInfo, attempt, needed
+from controller.api.answers import Answer, answer_of
+from controller.api.forwarding import StreamRequest
+from controller.api.notes import answer_notes
+from controller.api.problems import problem, problem_of
+from controller.store.port import StoreUnavailable
+from noted_time.settings import NAME
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+    from typing import Any
+
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from controller.api.access import Gate, Need
+    from controller.api.connections import Connection
+    from controller.api.forwarding import Forwarding
+    from controller.service.controller import Controller
+    from controller.service.tokens import Holder
+
+MAX_BODY = 1024 * 1024
+MOST_DROPPED = 16 * MAX_BODY
+CLOSE = ((b"connection", b"close"),)
+
+
+class Middleware:
+    """ASGI: admits each request by the gate, then answers it here or by the stream's owner.
+
+    `POST /v1/streams/{stream}/notes` is answered without the app behind, for speed.
+    """
+
+    def __init__(
+        self, app: ASGIApp, controller: Controller, gate: Gate, forwarding: Forwarding
+    ) -> None:
+        """Stand before `app`."""
+        self._app = app
+        self._controller = controller
+        self._gate = gate
+        self._forwarding = forwarding
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        connection = scope.setdefault("state", {}).get("connection")
+        with connection or nullcontext(), suppress(ClientDisconnect):
+            await self._admit(scope, receive, send)
+
+    async def _admit(self, scope: Scope, receive: Receive, send: Send) -> None:
+        remote, _ = scope.get("client") or ("", 0)
+        info = RequestInfo(scope["method"], scope["path"], scope["headers"], remote)
+        if info.method == "CONNECT" or any(name == b"upgrade" for name, _ in info.headers):
+            # what follows was parsed as requests of their own, of which none may run
+            answer = problem(400, "unknown_protocol", "this server speaks HTTP/1.1 alone")
+            await answer.with_headers(CLOSE).send(send)
+            return
+        need = needed(info.method, info.path)
+        try:
+            holder = self._gate.admit(need, info)
+        except AccessDenied as denied:
+            await read_body(receive, 0, scope)  # dropped; some clients read no answer before
+            await denied.problem.send(send)
+            return
+        if need.right == "administer":
+            send = _audited(send, need, info, holder)
+        most = forwarding.MAX_FRAME if info.path == forwarding.PATH else MAX_BODY
+        body = await read_body(receive, most, scope)
+        if body is None:
+            answer = problem(413, "too_large", f"the body is over {most} bytes")
+            await answer.with_headers(CLOSE).send(send)
+        else:
+            scope["state"]["call"] = Call(need.stream, holder, info.remote)
+            await self._serve(scope, receive, send, body)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send, body: bytes) -> None:
+        """Serve an admitted request with its whole body."""
+        call: Call = scope["state"]["call"]
+        if scope["path"] == forwarding.PATH:
+            answer = await forwarding.take_frame(self._controller, self._gate, body, call.remote)
+        elif not NAME.fullmatch(call.stream):
+            await self._app(scope, _given(body), send)
+            return
+        else:
+            notes = f"/v1/streams/{call.stream}/notes"
+            is_of_notes = scope["path"] == notes and scope["method"] == "POST"
+            answering = self._answer(StreamRequest(call.stream, scope, body, is_of_notes))
+            # an old note does no harm, see decision 9; any other request ends with its caller
+            answer = await (answering if is_of_notes else _while_connected(receive, answering))
+        await answer.send(send)
+
+    async def _answer(self, request: StreamRequest) -> Answer:
+        """Answer a request for a stream, here or by its owner."""
+        try:
+            return await self._forwarding.answer(request, self._answer_here)
+        except StoreUnavailable as failure:
+            return problem_of(failure)
+
+    async def _answer_here(self, request: StreamRequest) -> Answer:
+        scope, body = request.scope, request.body
+        if request.is_of_notes:
+            return await answer_notes(self._controller, scope["state"]["call"], body)
+        return await answer_of(self._app, dict(scope), _given(body))
+
+
+def _audited(send: Send, need: Need, info: RequestInfo, holder: Holder) -> Send:
+    """Return a send that logs the status of the answer."""
+
+    async def logged(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            audit.answered(attempt(need, info), message["status"], holder.token_id)
+        await send(message)
+
+    return logged
+
+
+async def read_body(receive: Receive, most: int, scope: Scope) -> bytes | None:
+    """Return the request's body, `None` where it is larger than `most` bytes.
+
+    Of a larger one up to `MOST_DROPPED` bytes are read and dropped, as its sender may read nothing
+    before it has sent all. Raises `ClientDisconnect` where the client hung up before all of it was
+    here, or was too slow.
+    """
+    connection: Connection | None = scope["state"].get("connection")
+    body, size, is_whole = bytearray(), 0, False
+    while not is_whole and size <= MOST_DROPPED:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        part = message.get("body", b"")
+        size += len(part)
+        if size <= most:
+            body += part
+        else:
+            body.clear()
+        is_whole = not message.get("more_body", False)
+        if connection is not None:
+            connection.received(is_whole=is_whole)
+    return bytes(body) if size <= most else None
+
+
+def _given(body: bytes) -> Receive:
+    """Return a receive that gives the body once; who comes back for more is told to stop."""
+    messages: list[Message] = [
+        {"type": "http.disconnect"},
+        {"type": "http.request", "body": body, "more_body": False},
+    ]
+
+    async def receive() -> Message:
+        return messages.pop() if len(messages) > 1 else messages[0]
+
+    return receive
+
+
+async def _while_connected(receive: Receive, answering: Coroutine[Any, Any, Answer]) -> Answer:
+    """Return the answer, as long as the client waits for it; raises `ClientDisconnect`.
+
+    A client that hung up may have sent something newer elsewhere, which the old request would undo
+    if it were forwarded again.
+    """
+    answer, gone = asyncio.create_task(answering), asyncio.create_task(_disconnected(receive))
+    try:
+        await asyncio.wait((answer, gone), return_when=asyncio.FIRST_COMPLETED)
+        if not answer.done():
+            raise ClientDisconnect
+        return answer.result()
+    finally:
+        answer.cancel()
+        gone.cancel()
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.processes import ServeProcess
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PROGRAM = Path(__file__).parent / "java" / "Main.java"
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[ServeProcess]:
+    """A controller in a process of its own."""
+    with ServeProcess(tmp_path).ready() as process:
+        yield process
+
+
+@pytest.mark.skipif(
+    shutil.which("javac") is None,
+    reason="needs a JDK, 11 or newer: apt install default-jdk-headless",
+)
+def test_the_default_client_of_java_notes(served: ServeProcess) -> None:
+    """Again and again, although it offers an upgrade with each request, bodies included."""
+    ran = subprocess.run(
+        ["java", str(PROGRAM), served.url], capture_output=True, text=True, timeout=60, check=True
+    )
+
+    assert ran.stdout.splitlines() == ["HTTP_1_1 201", *["HTTP_1_1 200"] * 5]

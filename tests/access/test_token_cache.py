@@ -1,0 +1,196 @@
+"""Which headers open the gate, and until when."""
+
+from __future__ import annotations
+
+import hmac
+import time
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from controller.api.access import AccessDenied, Gate, Need, RequestInfo
+from controller.service.access import Grant
+from controller.service.tokens import MOST_SPELLINGS, credential_of, mint, period_ms
+from noted_time import Rejected
+from tests.support.gates import NOW, Guarded
+
+if TYPE_CHECKING:
+    from controller.store.tokens import Tokens
+
+READ = Grant.of(["read"])
+
+
+def bearer(token: str) -> bytes:
+    """Return the header's value."""
+    return f"Bearer {token}".encode()
+
+
+def test_a_token_opens(tokens: Tokens) -> None:
+    """It is known by its id, with its own grant."""
+    guarded = Guarded(tokens)
+    token = guarded.token("read", streams=["s"])
+    holder = guarded.cache.holder(bearer(token))
+
+    assert holder is not None
+    assert (holder.token_id, holder.grant) == (token.split("_")[1], Grant.of(["read"], ["s"]))
+
+
+def test_a_secret_has_256_bits_and_is_not_kept() -> None:
+    """What is kept is its SHA-256, from which nobody comes back."""
+    token, record = mint(READ, label="", now_ms=NOW, lifetime_ms=None)
+    _, _, secret = token.split("_", 2)
+
+    kept = (record.digest, secret in repr(record))
+    assert (len(secret) * 6 >= 256, kept) == (True, (sha256(secret.encode()).hexdigest(), False))
+
+
+def test_no_two_tokens_are_alike() -> None:
+    """Neither in their id nor in their secret."""
+    made = [mint(READ, label="", now_ms=NOW, lifetime_ms=None) for _ in range(100)]
+
+    assert (len({token for token, _ in made}), len({r.id for _, r in made})) == (100, 100)
+
+
+def test_secrets_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By `hmac.compare_digest`, also where there is no token of that id."""
+    compared: list[tuple[object, object]] = []
+    compare_digest = hmac.compare_digest
+
+    def compare(shown: str, kept: str) -> bool:
+        compared.append((shown, kept))
+        return compare_digest(shown, kept)
+
+    monkeypatch.setattr(hmac, "compare_digest", compare)
+    guarded = Guarded()
+    token = guarded.token("read")
+    for shown in (token, "nt_0123456789ab_" + 43 * "x"):
+        guarded.cache.holder(bearer(shown))
+
+    assert [len(str(each)) for pair in compared for each in pair] == [64, 64, 64, 64]
+
+
+def test_an_expired_token_opens_no_more() -> None:
+    """From the very moment on, also where its header was seen before."""
+    guarded = Guarded()
+    token = guarded.token("read", lifetime_ms=1000)
+    guarded.now += 999
+    before = guarded.cache.holder(bearer(token))
+    guarded.now += 1
+
+    assert (before is None, guarded.cache.holder(bearer(token))) == (False, None)
+
+
+def test_a_revoked_token_opens_no_more(tokens: Tokens) -> None:
+    """From the next look on, also where its header was seen before; others go on."""
+    guarded = Guarded(tokens)
+    revoked, other = guarded.token("read"), guarded.token("read")
+    before = guarded.cache.holder(bearer(revoked))
+    guarded.revoke(revoked)
+
+    after = [guarded.cache.holder(bearer(each)) is None for each in (revoked, other)]
+    assert (before is None, after) == (False, [True, False])
+
+
+def test_the_last_token_revoked_opens_no_door() -> None:
+    """Who once asked for tokens goes on asking."""
+    guarded = Guarded()
+    before = guarded.gate.asks()
+    guarded.revoke(guarded.token("admin"))
+
+    assert (before, guarded.gate.asks()) == (False, True)
+
+
+def test_a_token_may_be_required_before_there_is_one() -> None:
+    """Then nobody comes in."""
+    gate = Gate(Guarded().cache, require=True)
+
+    with pytest.raises(AccessDenied):
+        gate.admit(Need("a token"), RequestInfo("GET", "/v1/streams", [], ""))
+
+
+def test_a_look_reads_no_rows_where_nothing_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two counts tell."""
+    guarded = Guarded()
+    guarded.token("read")
+    monkeypatch.delattr(type(guarded.tokens), "all")
+    guarded.cache.refresh()
+
+    assert guarded.gate.asks()
+
+
+def test_spellings_of_a_header_do_not_pile_up() -> None:
+    """However many spaces somebody puts before a token."""
+    guarded = Guarded()
+    token = guarded.token("read")
+    for spaces in range(1, MOST_SPELLINGS + 50):
+        guarded.cache.holder(b"Bearer" + spaces * b" " + token.encode())
+
+    assert len(guarded.cache._known.holders) <= MOST_SPELLINGS
+
+
+GUARDED = Guarded()
+TOKEN = GUARDED.token("admin")
+forms = st.one_of(
+    st.binary(max_size=200),
+    st.from_regex(rb"[Bb]earer +nt_[0-9a-f]{12}_[A-Za-z0-9_-]{43}", fullmatch=True),
+    st.tuples(st.integers(0, len(TOKEN) + 6), st.binary(min_size=1, max_size=3)).map(
+        lambda cut: bearer(TOKEN)[: cut[0]] + cut[1] + bearer(TOKEN)[cut[0] + 1 :]
+    ),
+)
+
+
+@given(forms)
+@example(b"")
+@example(b"Bearer")
+@example(b"Bearer " + TOKEN.encode() + b"\n")
+@example(b"Bearer " + TOKEN.encode() + b", Bearer x")
+@example(b"Basic " + TOKEN.encode())
+@example(TOKEN.encode())
+@example(b"Bearer nt__")
+@example(b"Bearer nt_\xd9\xa0_\xff")
+def test_no_other_header_opens(header: bytes) -> None:
+    """Whatever it is made of, it neither opens nor breaks anything."""
+    holder = GUARDED.cache.holder(header)
+
+    same = header.lower().startswith(b"bearer ") and header.split()[1:] == [TOKEN.encode()]
+    assert (holder is not None) <= (same and not header.endswith(b"\n"))
+
+
+@given(st.binary(max_size=100) | st.from_regex(rb"bearer .*", fullmatch=True))
+def test_to_read_a_header_never_fails(header: bytes) -> None:
+    """It is a credential or none."""
+    shown = credential_of(header)
+
+    assert shown is None or (len(shown.token_id), len(shown.digest)) == (12, 64)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "90", "d", "0d", "-1d", "1.5h", "1w", "1000000d", "1d ", "٣d"]
+)
+def test_a_period_of_another_form_is_refused(text: str) -> None:
+    """The sentence says which forms there are."""
+    with pytest.raises(Rejected, match="say 90d, 12h, 30m or 45s"):
+        period_ms(text)
+
+
+def test_to_be_let_in_takes_two_microseconds() -> None:
+    """The gate of every request, with six headers and a bound token among a thousand."""
+    guarded = Guarded()
+    for _ in range(1000):
+        guarded.token("read")
+    token = guarded.token("write", streams=["flights"], writers=["UA"])
+    headers = [(name, b"value") for name in (b"accept", b"user-agent", b"content-type")]
+    headers = [(b"host", b"controller"), *headers, (b"authorization", bearer(token)), (b"x", b"y")]
+    need, asked = Need("write", "flights"), RequestInfo("POST", "/", headers, "127.0.0.1")
+    rounds = []
+    for _ in range(5):
+        begun = time.process_time()
+        for _ in range(2000):
+            guarded.gate.admit(need, asked)
+        rounds.append((time.process_time() - begun) / 2000)
+
+    # twice the bound: a loaded machine must not fail this
+    assert min(rounds) < 4e-6

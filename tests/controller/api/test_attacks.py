@@ -1,0 +1,235 @@
+"""What strangers may do to a controller that serves: it stays small, and answers others."""
+
+from __future__ import annotations
+
+import resource
+import sys
+import threading
+import time
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from controller.api.middleware import MAX_BODY
+from tests.support.memory import Usage
+from tests.support.processes import ServeProcess
+from tests.support.waiting import eventually
+from tests.support.wire import Wire, post
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = [
+    pytest.mark.acceptance,
+    pytest.mark.skipif(sys.platform != "linux", reason="memory and files are read from /proc"),
+]
+
+MOST_MIB = 64
+PROMPT_S = 5
+REQUEST_S = 1.0
+NOTE = b'{"notes":[{"writer":"a","time":5}]}'
+PUT = b"PUT /v1/streams/s HTTP/1.1\r\nHost: h\r\n\r\n"
+GET = b"GET /v1/streams/s HTTP/1.1\r\nHost: h\r\n\r\n"
+POLL = b"GET /v1/streams/s/marks?after=9&wait_ms=2000 HTTP/1.1\r\nHost: h\r\n\r\n"
+CHUNKED = b"POST /v1/streams/s/notes HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
+FILLER = b"x" * 65536
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServeProcess]:
+    """A controller in a process of its own, with a stream `s`; it waits 1 s for a request."""
+    directory = tmp_path_factory.mktemp("attacks")
+    with ServeProcess(directory, module="tests.support.hasty").ready() as process:
+        with Wire(process.port) as wire:
+            wire.send(PUT)
+            assert wire.answer()[0] == 201
+            wire.send(post(NOTE))
+            wire.answer()
+        yield process
+
+
+@contextmanager
+def others(served: ServeProcess) -> Iterator[list[float]]:
+    """Note on a connection of its own meanwhile; yields how many seconds each answer took."""
+    took: list[float] = []
+    done = threading.Event()
+
+    def note() -> None:
+        with Wire(served.port) as wire:
+            while not done.wait(0.02):
+                begun = time.monotonic()
+                wire.send(post(NOTE))
+                assert wire.answer()[0] == 200
+                took.append(time.monotonic() - begun)
+
+    thread = threading.Thread(target=note)
+    thread.start()
+    try:
+        yield took
+        assert eventually(lambda: len(took) > 1, expected=True)
+    finally:
+        done.set()
+        thread.join()
+
+
+FLOODS = {
+    "one field": (GET[:-2] + b"X: ", FILLER, 4800),
+    "many fields": (GET[:-2], b"a:b\r\n" * 13107, 1600),
+    "a path": (b"GET /", FILLER, 1600),
+    "empty lines": (b"", b"\r\n" * 32768, 1600),
+    "a trailer": (CHUNKED + b"0\r\nX: ", FILLER, 1600),
+    "many trailers": (CHUNKED + b"0\r\n", b"a:b\r\n" * 13107, 1600),
+    "a chunk's extension": (CHUNKED + b"1;", FILLER, 1600),
+}
+
+
+@pytest.mark.parametrize("flood", FLOODS)
+def test_a_head_without_end_is_refused_early(served: ServeProcess, flood: str) -> None:
+    """300 MB of one field, 100 MB of others, cost neither memory nor the time of others."""
+    begin, part, times = FLOODS[flood]
+    usage = Usage(served.process.pid)
+    with others(served) as took, Wire(served.port) as wire:
+        wire.send(begin)
+        wire.flood(part, times)
+        ended = wire.ended("431")
+
+    assert (ended, usage.memory() < MOST_MIB, max(took) < PROMPT_S) == (True, True, True)
+
+
+@pytest.mark.parametrize("request_", [b"GET / HTTP/1.1\r\n\r\n", GET, post(NOTE)])
+def test_requests_sent_far_ahead_wait_outside(served: ServeProcess, request_: bytes) -> None:
+    """10 MB of them are read as they are answered, and others are answered between."""
+    usage = Usage(served.process.pid)
+    with others(served) as took, Wire(served.port) as wire:
+        sender = threading.Thread(target=wire.flood, args=(request_ * 500, 10**7 // 500))
+        sender.start()
+        answers = [wire.answer()[0] for _ in range(2000)]
+        wire.hang_up()
+        sender.join()
+
+    answered = answers.count(404 if b" / " in request_ else 200)
+    seen = answered, usage.memory() < MOST_MIB, max(took) < PROMPT_S
+    assert seen == (2000, True, True)
+
+
+def test_answers_that_nobody_reads_stop_the_reading(served: ServeProcess) -> None:
+    """What is sent ahead after them stays in the network."""
+    usage = Usage(served.process.pid)
+    with others(served) as took, Wire(served.port, timeout_s=2) as wire:
+        wire.flood(GET * 1000, 300)
+
+    assert (usage.memory() < MOST_MIB, max(took) < PROMPT_S) == (True, True)
+
+
+def test_a_body_may_come_in_chunks_of_one_byte(served: ServeProcess) -> None:
+    """A mebibyte of them takes less than two seconds."""
+    body = NOTE.ljust(MAX_BODY)
+    usage = Usage(served.process.pid)
+    with Wire(served.port) as wire:
+        wire.send(CHUNKED, b"".join(b"1\r\n%c\r\n" % each for each in body), b"0\r\n\r\n")
+        status, _ = wire.answer()
+
+    assert (status, usage.cpu() < 2, usage.memory() < MOST_MIB) == (200, True, True)
+
+
+BEGUN = {
+    "silent": b"",
+    "half a head": GET[:-2],
+    "empty lines": b"\r\n\r\n",
+    "half a body": post(NOTE)[:-1],
+    "half of the chunks": CHUNKED + b"1\r\n{\r\n",
+}
+
+
+def test_connections_without_a_whole_request_are_closed(served: ServeProcess) -> None:
+    """All of them, whether something of it came or not, soon after their time is over."""
+    with ExitStack() as stack:
+        wires = [stack.enter_context(Wire(served.port)) for _ in BEGUN]
+        for wire, begun in zip(wires, BEGUN.values(), strict=True):
+            wire.send(begun)
+        begun_at = time.monotonic()
+        ended = [wire.ended() for wire in wires]
+        took = time.monotonic() - begun_at
+
+    assert (ended, REQUEST_S / 2 < took < 10 * REQUEST_S) == ([True] * len(BEGUN), True)
+
+
+def test_a_head_that_comes_byte_by_byte_has_no_more_time(served: ServeProcess) -> None:
+    """Each byte that comes would be a sign of life to the server."""
+    with Wire(served.port) as wire:
+        wire.send(GET[:9])
+        dripping = threading.Event()
+        dripper = threading.Thread(target=_drip, args=(wire, dripping))
+        dripper.start()
+        ended = wire.ended()
+        dripping.set()
+        dripper.join()
+
+    assert ended
+
+
+def _drip(wire: Wire, ended: threading.Event) -> None:
+    """Send a byte each tenth of a second."""
+    while not ended.wait(0.1):
+        wire.flood(b"x", 1)
+
+
+def test_a_connection_in_use_is_never_closed(served: ServeProcess) -> None:
+    """Neither during a long poll that takes longer than a request may, nor between requests."""
+    with Wire(served.port) as wire:
+        for request in (POLL, post(NOTE), POLL):
+            wire.send(request)
+            status, _ = wire.answer()
+            assert status == 200
+        time.sleep(2 * REQUEST_S)
+        wire.send(post(NOTE))
+
+        assert wire.answer()[0] == 200
+
+
+def test_a_hundred_unfinished_bodies_keep_nobody_waiting(served: ServeProcess) -> None:
+    """Each but a byte of a mebibyte, they take that much memory until their time is over."""
+    usage = Usage(served.process.pid)
+    with ExitStack() as stack, others(served) as took:
+        wires = []
+        for _ in range(100):
+            wires.append(stack.enter_context(Wire(served.port)))
+            wires[-1].flood(post(b" " * MAX_BODY)[:-1], 1)
+        ended = [wire.ended() for wire in wires]
+
+    seen = ended, usage.memory() < 100 + MOST_MIB, max(took) < PROMPT_S
+    assert seen == ([True] * 100, True, True)
+
+
+def test_without_files_to_open_a_controller_serves_whom_it_knows(tmp_path: Path) -> None:
+    """It says so once in a minute, and takes new connections when there are files again."""
+    with ExitStack() as stack:
+        served = stack.enter_context(ServeProcess(tmp_path)).ready()
+        wire = stack.enter_context(Wire(served.port))
+        wire.send(PUT)
+        wire.answer()
+        most = Usage(served.process.pid).files() + 20
+        resource.prlimit(served.process.pid, resource.RLIMIT_NOFILE, (most, most))
+        with ExitStack() as strangers:
+            for _ in range(100):
+                strangers.enter_context(Wire(served.port))
+            eventually(lambda: events(served).count("no_more_files"), expected=1)
+            wire.send(post(NOTE))
+            known = wire.answer()[0]
+        eventually(lambda: takes_notes(served), expected=True)
+
+    assert (known, events(served).count("no_more_files")) == (200, 1)
+
+
+def events(served: ServeProcess) -> list[str]:
+    """Return the events that it logged."""
+    return [line["event"] for line in served.log()]
+
+
+def takes_notes(served: ServeProcess) -> bool:
+    """Whether a new connection is served."""
+    with Wire(served.port) as wire:
+        wire.flood(post(NOTE), 1)
+        return b" 200 " in wire.line()

@@ -1,0 +1,150 @@
+"""Where a request ends: what two parsers could take for different requests is refused."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.processes import ServeProcess
+from tests.support.wire import PATH, Wire, post
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.acceptance
+
+NOTE = b'{"notes":[{"writer":"a","time":5}]}'
+HIDDEN = b"PUT /v1/streams/hidden HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n{}"
+CHUNKED = b"%x\r\n%b\r\n0\r\n\r\n" % (len(NOTE), NOTE)
+UPGRADES = ("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAAQA")
+
+
+def head(*lines: str, method: str = "POST", path: str = PATH) -> bytes:
+    """Return the head of a request."""
+    return "\r\n".join([f"{method} {path} HTTP/1.1", "Host: h", *lines, "", ""]).encode()
+
+
+UNCLEAR = {
+    "both lengths": head("Content-Length: 4", "Transfer-Encoding: chunked") + CHUNKED,
+    "both, turned": head("Transfer-Encoding: chunked", "Content-Length: 4") + CHUNKED,
+    "two lengths": head(f"Content-Length: {len(NOTE)}", "Content-Length: 0") + NOTE,
+    "equal lengths": head(*[f"Content-Length: {len(NOTE)}"] * 2) + NOTE,
+    "a list of lengths": head(f"Content-Length: {len(NOTE)}, {len(NOTE)}") + NOTE,
+    "a signed length": head(f"Content-Length: +{len(NOTE)}") + NOTE,
+    "a negative length": head("Content-Length: -1") + NOTE,
+    "a length in hex": head(f"Content-Length: {len(NOTE):#x}") + NOTE,
+    "a length beyond int64": head(f"Content-Length: {2**64 + len(NOTE)}") + NOTE,
+    "a space before the colon": head(f"Content-Length : {len(NOTE)}") + NOTE,
+    "a folded field": head("Content-Length:", f" {len(NOTE)}") + NOTE,
+    "a folded encoding": head("Transfer-Encoding:", " chunked") + CHUNKED,
+    "not chunked last": head("Transfer-Encoding: chunked, identity") + CHUNKED,
+    "an unknown encoding": head("Transfer-Encoding: xchunked") + CHUNKED,
+    "a chunk of no number": head("Transfer-Encoding: chunked") + b"x\r\n" + NOTE,
+    "a chunk beyond int64": head("Transfer-Encoding: chunked") + b"f" * 17 + b"\r\n" + NOTE,
+    "a chunk that goes on": head("Transfer-Encoding: chunked") + b"2\r\n" + NOTE,
+    "a bare line feed": head(f"Content-Length: {len(NOTE)}").replace(b"\r\n", b"\n") + NOTE,
+    "one bare line feed": head(f"X: y\nContent-Length: {len(NOTE)}") + NOTE,
+    "a bare carriage return": head(f"X: y\rContent-Length: {len(NOTE)}") + NOTE,
+    "a null": head(f"Content-Length: {len(NOTE)}\0") + NOTE,
+    "a line without a name": head(f": {len(NOTE)}") + NOTE,
+    "a space before the first field": head().replace(b"Host", b" Host"),
+    "another protocol": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    "no protocol": b"hello\r\n\r\n",
+    "a tunnel": head(f"Content-Length: {len(HIDDEN)}", method="CONNECT", path="h:1"),
+}
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServeProcess]:
+    """A controller in a process of its own."""
+    with ServeProcess(tmp_path_factory.mktemp("framing")).ready() as process:
+        yield process
+
+
+@pytest.fixture
+def wire(served: ServeProcess) -> Iterator[Wire]:
+    """A connection to a controller whose stream `s` has just been made."""
+    with Wire(served.port) as opened:
+        for method in ("DELETE", "PUT"):
+            opened.send(head(method=method, path="/v1/streams/s"))
+            opened.answer()
+        yield opened
+
+
+def seen(served: ServeProcess) -> tuple[int, bool]:
+    """Return how many writers noted to the stream `s`, and whether a hidden request ran."""
+    with Wire(served.port) as other:
+        other.send(head(method="GET", path="/v1/streams/s/writers"))
+        _, listed = other.answer()
+        other.send(head(method="GET", path="/v1/streams/hidden"))
+        return len(listed["writers"]), other.answer()[0] == 200
+
+
+@pytest.mark.parametrize("unclear", UNCLEAR.values(), ids=UNCLEAR)
+@pytest.mark.parametrize("cut", ["whole", "byte by byte"])
+def test_a_request_without_a_clear_end_is_refused(
+    served: ServeProcess, wire: Wire, unclear: bytes, cut: str
+) -> None:
+    """With 400 and the end of the connection, however it comes; what follows it never runs."""
+    if cut == "whole":
+        wire.send(unclear, HIDDEN)
+    else:
+        for byte in unclear + HIDDEN:
+            wire.flood(bytes([byte]), 1)
+    status = int(wire.line().split()[1])
+    while wire.line():
+        pass
+
+    assert (status, wire.ended(), seen(served)) == (400, True, (0, False))
+
+
+def cuts(request: bytes) -> dict[str, list[bytes]]:
+    """Return the ways in which a request with a body may come."""
+    end = request.index(b"\r\n\r\n") + 4
+    name = request.index(b"Upgrade: ") + 4
+    return {
+        "whole": [request],
+        "head and body": [request[:end], request[end:]],
+        "amid the field": [request[:name], request[name:]],
+        "amid the field, then the body": [request[:name], request[name:end], request[end:]],
+    }
+
+
+@pytest.mark.parametrize("way", cuts(post(HIDDEN, PATH, "1.1", *UPGRADES)))
+def test_the_body_of_an_upgrade_never_runs_as_a_request(
+    served: ServeProcess, wire: Wire, way: str
+) -> None:
+    """It is a body, which is no JSON here; where the field is cut in two, all of it is refused."""
+    for piece in cuts(post(HIDDEN, PATH, "1.1", *UPGRADES))[way]:
+        wire.send(piece)
+        time.sleep(0.05)
+    refused = wire.code()
+
+    code = "unknown_protocol" if "amid" in way else "malformed_json"
+    assert (refused, seen(served)) == ((400, code), (0, False))
+
+
+def test_a_client_that_offers_an_upgrade_notes_in_http_1(wire: Wire) -> None:
+    """Again and again on one connection, head and body apart, as Java's default client does."""
+    request = post(NOTE, PATH, "1.1", *UPGRADES)
+    statuses = []
+    for piece in cuts(request)["head and body"] * 3 + [request]:
+        wire.send(piece)
+        time.sleep(0.05)
+        if piece.endswith(NOTE):
+            statuses.append(wire.answer()[0])
+
+    assert statuses == [200] * 4
+
+
+def test_an_upgrade_that_was_sent_ahead_ends_the_connection(
+    served: ServeProcess, wire: Wire
+) -> None:
+    """The request before it is answered; nothing of its body runs."""
+    wire.send(post(NOTE), post(HIDDEN, PATH, "1.1", *UPGRADES).replace(b"Upgrade:", b"UPGRADE:"))
+    wire.send(HIDDEN)
+
+    answers = wire.answer()[0], wire.code(), wire.ended()
+    assert (answers, seen(served)) == ((200, (400, "unknown_protocol"), True), (1, False))

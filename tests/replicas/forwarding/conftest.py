@@ -1,0 +1,17 @@
+from __future__ import annotations
+
+import pytest
+
+from controller.api import forwarding
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let what is held look again soon."""
+    monkeypatch.setattr(forwarding, "LOOK_AGAIN_S", 0.01)
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let requests wait for an owner for a moment only."""
+    monkeypatch.setattr(forwarding, "HOLD_S", 0.05)

@@ -1,0 +1,326 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from controller.api.answers import NOT_MINE, Answer
+from controller.api.forwarding import MAX_FRAME, MOST_ITEMS, PATH, Item
+from controller.store.port import StoreUnavailable
+from tests.replicas.played import HERE, THERE, Played, answers_of, frame_of, played
+from tests.support.gates import Guarded
+from tests.support.http import problem
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    import httpx
+
+pytestmark = pytest.mark.anyio
+
+
+def noting(*notes: dict[str, Any]) -> bytes:
+    """Return the body of a request with these notes."""
+    return msgspec.json.encode({"notes": notes})
+
+
+async def send(this: Played, frame: bytes, token: str = "") -> httpx.Response:
+    """Send the frame, as another replica does."""
+    shown = {"authorization": f"Bearer {token}"} if token else {}
+    return await this.client.post(PATH, content=frame, headers=shown)
+
+
+async def answered(this: Played, *items: Item, token: str = "") -> list[Answer]:
+    """Send these items in a frame; returns what each is answered."""
+    reply = await send(this, frame_of(list(items)), token)
+    assert reply.status_code == 200
+    return answers_of(reply.content)
+
+
+def code(answer: Answer) -> tuple[int, str]:
+    """Return status and code of a refusal."""
+    assert answer.headers[0] == (b"content-type", b"application/problem+json")
+    return answer.status, msgspec.json.decode(answer.body)["code"]
+
+
+def item(stream: str = HERE, body: bytes = noting({"writer": "w"}), token: str = "") -> Item:
+    """Return a request with notes that shows that token."""
+    return Item(stream, f"Bearer {token}".encode() if token else b"", body)
+
+
+async def test_each_request_is_answered_in_its_place(this: Played) -> None:
+    """What one of them is refused takes nothing from the others."""
+    good = noting({"writer": "w", "time": 5, "position": {"0": 3}})
+    found = await answered(
+        this,
+        item(body=good),
+        item(THERE),
+        item(body=b"{"),
+        item(body=noting({"writer": "w", "time": 4})),
+        item(body=noting({"writer": "w", "times": 4})),
+        item("not-made-yet-" + HERE),
+        item(body=noting({"writer": "w", "time": 7})),
+    )
+
+    assert (found[0], found[1], found[3], found[6]) == (
+        Answer.of(200, b'{"results":[{"status":"accepted","lower":5}]}'),
+        NOT_MINE,
+        Answer.of(200, b'{"results":[{"status":"invalid_time","last":5}]}'),
+        Answer.of(200, b'{"results":[{"status":"accepted","lower":7}]}'),
+    )
+    assert (code(found[2]), code(found[4])) == ((400, "malformed_json"), (422, "invalid_request"))
+    assert found[5] == NOT_MINE or code(found[5]) == (404, "unknown_stream")
+
+
+async def test_requests_of_one_writer_are_taken_in_their_order(this: Played) -> None:
+    """Rising times in one frame are all accepted, and every advance is marked."""
+    items = [item(body=noting({"writer": "w", "time": time})) for time in range(1, 301)]
+    found = await answered(this, *items)
+
+    assert {each.status for each in found} == {200}
+    assert [mark.seq for mark in this.controller.stream(HERE).history(None).after(0, 999)] == [
+        *range(1, 301)
+    ]
+
+
+async def test_a_stream_that_nobody_made_is_told(this: Played) -> None:
+    """By its own controller, which knows that there is none."""
+    await this.controller.drop_stream(HERE)
+
+    assert code((await answered(this, item()))[0]) == (404, "unknown_stream")
+
+
+async def test_a_stream_that_is_elsewhere_is_not_passed_on_again(this: Played) -> None:
+    """The sender is told that it was misdirected, and finds out itself where to go."""
+    found = await answered(this, *[item(THERE)] * 3)
+
+    assert (found, this.owner.frames) == ([NOT_MINE] * 3, [])
+
+
+async def test_any_other_request_that_was_passed_on_is_not_passed_on_again(this: Played) -> None:
+    """Two replicas that each think the other has the stream do not play ball with it."""
+    forwarded = {"noted-time-forwarded": "1"}
+    found = [
+        await this.client.get(f"/v1/streams/{THERE}/explain", headers=forwarded),
+        await this.client.put(f"/v1/streams/{THERE}", headers=forwarded),
+        await this.note(THERE, **forwarded),
+    ]
+
+    statuses = [answer.status_code for answer in found]
+    assert (statuses, this.owner.asked, this.owner.frames) == ([421] * 3, [], [])
+
+
+async def test_a_frame_of_nothing_has_no_answers(this: Played) -> None:
+    """It is no error."""
+    assert await answered(this) == []
+
+
+async def test_while_the_database_is_away_each_is_told(this: Played) -> None:
+    """With the status by which a caller tries again."""
+    this.controller._committer.ready = False
+    found = await answered(this, item())
+
+    assert code(found[0]) == (503, "unavailable")
+    this.controller._committer.ready = True
+
+
+async def test_a_database_that_fails_is_told_to_each_whose_notes_it_did_not_take(
+    this: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of the frame was taken then."""
+
+    def fail(*_: object) -> None:
+        raise StoreUnavailable("the disk is full")
+
+    monkeypatch.setattr(this.store, "commit", fail)
+    found = await answered(this, item(), item())
+
+    assert [code(each) for each in found] == [(503, "unavailable")] * 2
+
+
+# Whose request it is
+
+
+@pytest.fixture
+async def guarded() -> AsyncIterator[tuple[Played, Guarded]]:
+    """A replica that asks for tokens, and the tokens."""
+    guard = Guarded()
+    guard.token("admin")
+    async with played(guard.gate) as made:
+        yield made, guard
+
+
+async def test_each_request_shows_a_token_of_its_own(guarded: tuple[Played, Guarded]) -> None:
+    """A frame opens no door: what is in it is judged as if it had come by itself."""
+    this, guard = guarded
+    revoked = guard.token("write")
+    guard.revoke(revoked)
+    tokens = {
+        "": (401, "unauthenticated"),
+        "nonsense": (401, "unauthenticated"),
+        revoked: (401, "unauthenticated"),
+        guard.token("read"): (403, "forbidden"),
+        guard.token("write", streams=["another"]): (403, "forbidden"),
+        guard.token("write", writers=["x"]): (403, "foreign_writer"),
+    }
+    good = [guard.token("write"), guard.token("write", streams=[HERE], writers=["w"])]
+    items = [item(token=token) for token in (*tokens, *good)]
+    found = await answered(this, *items, token=good[0])
+
+    assert [code(each) for each in found[:-2]] == list(tokens.values())
+    assert [each.status for each in found[-2:]] == [200, 200]
+
+
+async def test_a_stranger_sends_no_frame(guarded: tuple[Played, Guarded]) -> None:
+    """Without a token it is refused before its body is read."""
+    this, guard = guarded
+    revoked = guard.token("write")
+    guard.revoke(revoked)
+    found = [await send(this, b"no frame", token) for token in ("", "nonsense", revoked)]
+
+    assert [problem(each)[:2] for each in found] == [(401, "unauthenticated")] * 3
+
+
+async def test_nobody_learns_who_owns_a_stream_without_the_right(
+    guarded: tuple[Played, Guarded],
+) -> None:
+    """The gate is asked before anything else."""
+    this, guard = guarded
+    found = await answered(this, item(THERE), token=guard.token("read"))
+
+    assert code(found[0]) == (401, "unauthenticated")
+
+
+async def test_nothing_of_a_request_with_a_foreign_writer_is_taken(
+    guarded: tuple[Played, Guarded],
+) -> None:
+    """Not even what its token may note."""
+    this, guard = guarded
+    token = guard.token("write", writers=["w"])
+    body = noting({"writer": "w"}, {"writer": "x"})
+    await answered(this, item(body=body, token=token), token=token)
+
+    assert this.controller.writers(HERE, start=0, limit=9) == []
+
+
+# What is no frame
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b"",
+        b"\xc1",
+        b"{}",
+        msgspec.msgpack.encode(None),
+        msgspec.msgpack.encode({"stream": HERE}),
+        msgspec.msgpack.encode([1, 2, 3]),
+        msgspec.msgpack.encode([[HERE]]),
+        msgspec.msgpack.encode([[HERE, "text", b"{}"]]),
+        msgspec.msgpack.encode([[b"bytes", b"", b"{}"]]),
+        msgspec.msgpack.encode([[None, b"", b"{}"]]),
+        frame_of([item()])[:-1],
+        frame_of([item()]) + b"\x00",
+        b"\x91\x93\xa1\xff\xc4\x00\xc4\x00",
+        b"\xdd\xff\xff\xff\xff",
+        b"\x91\x93\xa1s\xc6\xff\xff\xff\xff",
+    ],
+)
+async def test_what_is_no_frame_is_told(this: Played, frame: bytes) -> None:
+    """As a problem, with nothing of it taken."""
+    status, told, _ = problem(await send(this, frame))
+
+    assert (status, told, this.controller.writers(HERE, start=0, limit=9)) == (
+        400,
+        "malformed_frame",
+        [],
+    )
+
+
+async def test_a_frame_over_the_limit_is_refused(this: Played) -> None:
+    """Nobody may fill the memory; one of just that size is read."""
+    filled = frame_of([item(body=b"")])
+    body = b" " * (MAX_FRAME - len(filled) - 3)  # its length takes five bytes then, not two
+    whole = frame_of([item(body=body)])
+    over = problem(await send(this, whole + b" "))
+    found = await answered(this, item(body=body))
+
+    assert (len(whole), over[:2], code(found[0])) == (
+        MAX_FRAME,
+        (413, "too_large"),
+        (400, "malformed_json"),
+    )
+
+
+async def test_a_frame_has_no_more_requests_than_any_replica_sends(this: Played) -> None:
+    """Half a million tiny ones, from anybody, would stop everything for seconds."""
+    tiny = Item("", b"", b"")
+    over = problem(await send(this, frame_of([tiny] * (MOST_ITEMS + 1))))
+    found = await answered(this, *[tiny] * MOST_ITEMS)
+
+    assert (over[:2], len(found)) == ((400, "malformed_frame"), MOST_ITEMS)
+
+
+NAMES = st.one_of(st.sampled_from([HERE, THERE, "", "a/b", "✈", "x" * 300, "\x00"]), st.text())
+ITEMS = st.builds(
+    Item,
+    stream=NAMES,
+    authorization=st.one_of(st.just(b""), st.binary(max_size=40)),
+    body=st.one_of(st.just(noting({"writer": "w"})), st.binary(max_size=60)),
+)
+STATUSES = {200, 400, 404, 421, 422}
+
+
+@pytest.fixture(scope="module")
+async def hardy() -> AsyncIterator[Played]:
+    """A replica that many examples try in vain to break."""
+    async with played() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    """Run coroutines on asyncio, as the server does."""
+    return "asyncio"
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(sent=st.lists(ITEMS, max_size=5))
+async def test_whatever_is_in_a_frame_each_request_is_answered(
+    hardy: Played, sent: list[Item]
+) -> None:
+    """One answer each, none of them a fault of the server, and the next frame is taken."""
+    found = await answered(hardy, *sent)
+
+    assert len(found) == len(sent)
+    assert {each.status for each in found} <= STATUSES
+    assert (await answered(hardy, item()))[0][0] == 200
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    sent=st.lists(ITEMS, min_size=1, max_size=3),
+    changes=st.lists(
+        st.tuples(st.floats(0, 1), st.integers(0, 4), st.binary(max_size=4)),
+        min_size=1,
+        max_size=3,
+    ),
+)
+async def test_a_frame_that_was_broken_is_answered_or_told(
+    hardy: Played, sent: list[Item], changes: list[tuple[float, int, bytes]]
+) -> None:
+    """Some bytes of it changed, went or came: it is a frame still, or is told not to be one."""
+    frame = bytearray(frame_of(sent))
+    for where, length, replaced in changes:
+        begin = int(where * len(frame))
+        frame[begin : begin + length] = replaced
+    reply = await send(hardy, bytes(frame))
+
+    if reply.status_code == 200:
+        assert {each.status for each in answers_of(reply.content)} <= STATUSES
+    else:
+        assert problem(reply)[:2] == (400, "malformed_frame")
+    assert (await answered(hardy, item()))[0][0] == 200

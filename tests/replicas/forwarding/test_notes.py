@@ -1,0 +1,265 @@
+"""Requests with notes for a stream that another replica has."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import httpx
+import msgspec
+import pytest
+
+from controller.api import forwarding
+from controller.api.answers import NOT_MINE, PROBLEM, Answer
+from controller.api.forwarding import FRAME_BYTES, FRAMES_AT_ONCE, MOST_ITEMS, Item
+from controller.service.limits import Limits
+from controller.store.port import Batch, StreamRecord
+from tests.replicas.played import (
+    ELSEWHERE,
+    HERE,
+    RESULTS,
+    THERE,
+    TROUBLES,
+    Played,
+    played,
+    settings,
+)
+from tests.support.controllers import until
+from tests.support.gates import Guarded
+from tests.support.http import problem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+pytestmark = pytest.mark.anyio
+
+
+def refusing(times: int, answer: Answer = NOT_MINE) -> Callable[[Item], Answer]:
+    """Return what an owner answers that refuses so many requests first."""
+    left = times
+
+    def answered(_: Item) -> Answer:
+        nonlocal left
+        left -= 1
+        return RESULTS if left < 0 else answer
+
+    return answered
+
+
+async def test_notes_go_to_the_owner_and_its_answer_comes_back(this: Played) -> None:
+    """Whatever it is, word for word."""
+    refusal = b'{"status":409,"code":"conflict"}'
+    this.owner.answer = refusing(1, Answer.of(409, refusal, PROBLEM))
+    refused, taken = await this.note(THERE, "a"), await this.note(THERE, "a", "b")
+
+    bodies = [
+        msgspec.json.decode(item.body)["notes"] for frame in this.owner.frames for item in frame
+    ]
+    assert [(answer.status_code, answer.content) for answer in (refused, taken)] == [
+        (409, refusal),
+        (RESULTS.status, RESULTS.body),
+    ]
+    assert bodies == [
+        [{"writer": "a", "time": 5}],
+        [{"writer": "a", "time": 5}, {"writer": "b", "time": 5}],
+    ]
+
+
+async def test_notes_for_a_stream_that_is_here_stay_here(this: Played) -> None:
+    """Nobody else is asked."""
+    answer = await this.note(HERE)
+
+    assert (answer.json()["results"][0]["lower"], this.owner.frames) == (5, [])
+
+
+async def test_what_waits_together_travels_together(this: Played) -> None:
+    """Two hundred requests at once take a few frames, and each gets its own answer."""
+    this.owner.answer = lambda item: Answer.of(200, item.body)
+    answers = await asyncio.gather(*(this.note(THERE, f"w{n}") for n in range(200)))
+
+    told = [answer.json()["notes"][0]["writer"] for answer in answers]
+    assert (told, sum(map(len, this.owner.frames)), len(this.owner.frames) < 50) == (
+        [f"w{n}" for n in range(200)],
+        200,
+        True,
+    )
+
+
+async def test_meanwhile_the_next_frame_gathers(this: Played) -> None:
+    """Only a few are under way to one replica; what comes later waits for one of them."""
+    opened = asyncio.Event()
+
+    async def wait() -> None:
+        await opened.wait()
+
+    this.owner.before = wait
+    asked = []
+    for n in range(30):
+        asked.append(asyncio.create_task(this.note(THERE, f"w{n}")))
+        await asyncio.sleep(0.005)
+    under_way = len(this.owner.frames)
+    opened.set()
+    answers = await asyncio.gather(*asked)
+
+    assert (under_way, {answer.status_code for answer in answers}) == (FRAMES_AT_ONCE, {200})
+    assert sum(map(len, this.owner.frames[:under_way])) < 15
+    assert len(this.owner.frames) < 15
+
+
+async def test_no_frame_is_larger_than_its_owner_takes(this: Played) -> None:
+    """Neither in bytes, but for the request that goes beyond, nor in requests."""
+    body = {"notes": [{"writer": "w", "key": "k" * 200}] * 1000}  # 0.23 MB
+    large = [
+        asyncio.create_task(this.client.post(f"/v1/streams/{THERE}/notes", json=body))
+        for _ in range(20)
+    ]
+    await asyncio.gather(*large)
+
+    sizes = [sum(len(item.body) for item in frame) for frame in this.owner.frames]
+    size = len(this.owner.frames[0][0].body)
+    assert max(sizes) < FRAME_BYTES + size
+    assert max(map(len, this.owner.frames)) <= MOST_ITEMS
+
+
+@pytest.mark.parametrize("trouble", TROUBLES, ids=lambda each: type(each).__name__)
+async def test_notes_are_passed_on_again_where_no_answer_came(
+    this: Played, trouble: Exception
+) -> None:
+    """Whether they were taken or not: a note that was taken is taken again as a replay."""
+    this.owner.trouble = [trouble] * 3
+    answer = await this.note(THERE)
+
+    assert (answer.status_code, len(this.owner.frames)) == (200, 4)
+
+
+async def test_notes_wait_until_the_owner_has_the_stream(this: Played) -> None:
+    """One that says that it has it not, or not yet, is asked again."""
+    this.owner.answer = refusing(2)
+    answer = await this.note(THERE)
+
+    assert (answer.status_code, len(this.owner.frames)) == (200, 3)
+
+
+async def test_notes_wait_for_a_stream_that_nobody_has(this: Played) -> None:
+    """And go to whoever comes to have it."""
+    this.now_has(None)  # and this replica has its share already
+    await until(lambda: this.controller.ownership.owner_url(THERE) is None)
+    asked = asyncio.create_task(this.note(THERE))
+    await asyncio.sleep(0.3)
+    before = len(this.owner.frames)
+    this.now_has(ELSEWHERE)
+
+    assert (before, (await asked).status_code, len(this.owner.frames)) == (0, 200, 1)
+
+
+async def test_notes_are_taken_here_where_the_stream_comes_here(this: Played) -> None:
+    """As if it had been here from the first."""
+    this.store.commit(Batch(streams=[StreamRecord("id-there", THERE, settings())]))
+    this.owner.trouble = [httpx.ConnectError("it was killed")] * 1000
+    asked = asyncio.create_task(this.note(THERE))
+    await until(lambda: bool(this.owner.frames))
+    this.now_has(None, replicas=1)
+    answer = await asked
+
+    assert (answer.json(), this.controller.owns(THERE)) == (
+        {"results": [{"status": "accepted", "lower": 5}]},
+        True,
+    )
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("trouble", TROUBLES, ids=lambda each: type(each).__name__)
+async def test_an_owner_that_is_not_to_be_reached_is_told_in_the_end(
+    this: Played, trouble: Exception
+) -> None:
+    """After the hold, with the status by which a caller tries again; none hangs for ever."""
+    this.owner.trouble = [trouble] * 1000
+    answer = await this.note(THERE)
+
+    assert (problem(answer)[:2], answer.headers["retry-after"]) == ((503, "no_owner"), "1")
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"\xc1", msgspec.msgpack.encode([]), msgspec.msgpack.encode([RESULTS, RESULTS])],
+    ids=["nothing", "no frame", "too few", "too many"],
+)
+async def test_an_owner_that_answers_nonsense_is_as_good_as_none(
+    this: Played, content: bytes
+) -> None:
+    """No answer is given to a request that is not its own."""
+    client = httpx.MockTransport(lambda _: httpx.Response(200, content=content))
+    this.forwarding._client = httpx.AsyncClient(transport=client)
+
+    assert problem(await this.note(THERE))[:2] == (503, "no_owner")
+
+
+async def test_a_replica_that_knows_of_no_owner_yet_says_so_at_once(this: Played) -> None:
+    """While it reads anew who has what, nothing is held."""
+    this.controller._committer.ready = False
+    answers = [await this.note(THERE), await this.client.get(f"/v1/streams/{THERE}/explain")]
+    this.controller._committer.ready = True
+
+    assert [problem(answer)[:2] for answer in answers] == [(503, "unavailable")] * 2
+
+
+async def test_no_more_wait_than_may() -> None:
+    """The next one is told to come back, and those that wait are answered."""
+    opened = asyncio.Event()
+    async with played(limits=Limits(waiting_requests=5)) as this:
+
+        async def wait() -> None:
+            await opened.wait()
+
+        this.owner.before = wait
+        asked = [asyncio.create_task(this.note(THERE)) for _ in range(5)]
+        await until(lambda: bool(this.owner.frames))
+        over = await this.note(THERE)
+        opened.set()
+        answers = await asyncio.gather(*asked)
+        after = await this.note(THERE)
+
+    assert (problem(over)[:2], {each.status_code for each in (*answers, after)}) == (
+        (503, "overloaded"),
+        {200},
+    )
+
+
+async def test_no_more_bytes_wait_than_may(this: Played, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few large requests fill the memory as many small ones do; one alone always has room."""
+    opened = asyncio.Event()
+
+    async def wait() -> None:
+        await opened.wait()
+
+    this.owner.before = wait
+    monkeypatch.setattr(forwarding, "MOST_BYTES", 100)
+    writers = [f"writer-{n}" for n in range(100)]
+    asked = [asyncio.create_task(this.note(THERE, *writers))]
+    await until(lambda: bool(this.owner.frames))
+    over = await this.note(THERE)
+    opened.set()
+    answers = [await asked[0], await this.note(THERE)]
+
+    assert (problem(over)[:2], [each.status_code for each in answers]) == (
+        (503, "overloaded"),
+        [200, 200],
+    )
+
+
+async def test_the_token_goes_along() -> None:
+    """The one that was shown here, which the owner judges by itself."""
+    guard = Guarded()
+    token = guard.token("write", writers=["w"])
+    shown = {"authorization": f"Bearer {token}"}
+    async with played(guard.gate) as this:
+        await this.note(THERE, **shown)
+        refused = await this.note(THERE)
+        guard.revoke(token)
+        revoked = await this.note(THERE, **shown)
+
+    assert [item.authorization for frame in this.owner.frames for item in frame] == [
+        f"Bearer {token}".encode()
+    ]
+    assert [each.status_code for each in (refused, revoked)] == [401, 401]

@@ -1,0 +1,127 @@
+"""All other requests for a stream that another replica has."""
+
+from __future__ import annotations
+
+import asyncio
+
+import httpx
+import pytest
+
+from tests.replicas.played import ELSEWHERE, HERE, OTHER, THERE, Played
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_other_requests_go_as_they_are(this: Played) -> None:
+    """Method, path, query and body; of the headers those that matter; and once only."""
+    path = f"/v1/streams/{THERE}/reader-groups/g%2F/readers/r?a=%20b&a=2"
+    shown = {"authorization": "Bearer x", "cookie": "c", "x-forwarded-for": "1.2.3.4"}
+    await this.client.put(path, json={"position": {}}, headers=shown)
+    (asked,) = this.owner.asked
+
+    passed = {"authorization", "content-type", "accept", "noted-time-forwarded", "cookie"}
+    assert (asked.method, str(asked.url), asked.content) == (
+        "PUT",
+        f"{OTHER}{path}",
+        b'{"position":{}}',
+    )
+    assert {name: asked.headers[name] for name in passed & asked.headers.keys()} == {
+        "authorization": "Bearer x",
+        "content-type": "application/json",
+        "accept": "*/*",
+        "noted-time-forwarded": "1",
+    }
+    assert "x-forwarded-for" not in asked.headers
+
+
+async def test_their_answers_come_back_as_they_are(this: Played) -> None:
+    """Status and body, and the headers that mean something to a caller."""
+    given = {
+        "retry-after": "7",
+        "content-type": "text/x",
+        "www-authenticate": "Bearer",
+        "allow": "GET",
+    }
+    this.owner.reply = lambda _: httpx.Response(
+        418, content=b"tea", headers=given | {"server": "other", "connection": "close"}
+    )
+    answer = await this.client.get(f"/v1/streams/{THERE}/explain")
+
+    assert (answer.status_code, answer.content, dict(answer.headers)) == (
+        418,
+        b"tea",
+        given | {"content-length": "3", "noted-time-owner": OTHER},
+    )
+
+
+async def test_an_answer_without_a_body_says_nothing_of_its_length(this: Played) -> None:
+    """As the owner's own has it: a 204 must not name one."""
+    this.owner.reply = lambda _: httpx.Response(204)
+    forwarded = await this.client.delete(f"/v1/streams/{THERE}")
+    own = await this.client.delete(f"/v1/streams/{HERE}")
+
+    assert (own.status_code, dict(own.headers)) == (204, {})
+    assert (forwarded.status_code, dict(forwarded.headers)) == (204, {"noted-time-owner": OTHER})
+
+
+async def test_a_long_poll_is_waited_for_as_long_as_it_asks(this: Played) -> None:
+    """And for the owner's own time beside that."""
+    await this.client.get(f"/v1/streams/{THERE}/marks?wait_ms=20000")
+    (asked,) = this.owner.asked
+
+    assert asked.extensions["timeout"]["read"] == 24
+
+
+async def test_a_long_poll_follows_its_stream(this: Played) -> None:
+    """Where the owner is replaced, it is sent to the next one."""
+    silent = asyncio.Event()
+
+    async def answer(request: httpx.Request) -> httpx.Response:
+        if request.url.host == "other":
+            await silent.wait()
+        return httpx.Response(200, json={"at": request.url.host})
+
+    this.forwarding._client = httpx.AsyncClient(transport=httpx.MockTransport(answer))
+    asked = asyncio.create_task(this.client.get(f"/v1/streams/{THERE}/marks?wait_ms=20000"))
+    await asyncio.sleep(0.1)
+    this.now_has(ELSEWHERE)
+
+    assert (await asked).json() == {"at": "third"}
+
+
+async def test_a_long_poll_ends_where_the_replica_stops(this: Played) -> None:
+    """Its caller is told to ask again, and keeps nobody from stopping."""
+    silent = asyncio.Event()
+
+    async def answer(_: httpx.Request) -> httpx.Response:
+        await silent.wait()
+        return httpx.Response(200)
+
+    this.forwarding._client = httpx.AsyncClient(transport=httpx.MockTransport(answer))
+    asked = asyncio.create_task(this.client.get(f"/v1/streams/{THERE}/marks?wait_ms=20000"))
+    await asyncio.sleep(0.1)
+    this.controller.prepare_to_stop()
+
+    async with asyncio.timeout(4):  # less than other requests are held
+        assert (await asked).status_code == 503
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/streams/a b/notes",
+        "/v1/streams//notes",
+        f"/v1/streams/{'x' * 250}/notes",
+        "/v1/streams/a✈/explain",
+    ],
+)
+async def test_what_names_no_stream_goes_nowhere(this: Played, path: str) -> None:
+    """It is refused here, whichever bucket such a name might fall into."""
+    method = "POST" if path.endswith("notes") else "GET"
+    answer = await this.client.request(method, path, json={"notes": [{"writer": "w"}]})
+
+    assert (answer.status_code in {404, 405, 422}, this.owner.asked, this.owner.frames) == (
+        True,
+        [],
+        [],
+    )

@@ -1,0 +1,10 @@
+"""`python -m controller` that waits a second for a request, not half a minute."""
+
+from __future__ import annotations
+
+from controller.api import server
+from controller.cli import main
+
+if __name__ == "__main__":
+    server.REQUEST_S = 1.0
+    main()

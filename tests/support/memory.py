@@ -1,0 +1,39 @@
+"""How much memory and CPU time a process takes, as Linux tells."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+MIB = 1024 * 1024
+
+
+class Usage:
+    """What a process takes from now on."""
+
+    def __init__(self, pid: int) -> None:
+        self._proc = Path(f"/proc/{pid}")
+        (self._proc / "clear_refs").write_text("5")  # forgets the peak
+        self._memory, self._cpu = self._peak(), self._seconds()
+
+    def memory(self) -> float:
+        """Return by how many MiB its peak exceeds what it had."""
+        return (self._peak() - self._memory) / MIB
+
+    def cpu(self) -> float:
+        """Return the seconds of CPU time it used."""
+        return self._seconds() - self._cpu
+
+    def files(self) -> int:
+        """Return how many files it has open."""
+        return sum(1 for _ in (self._proc / "fd").iterdir())
+
+    def _peak(self) -> int:
+        found = re.search(r"VmHWM:\s+(\d+) kB", (self._proc / "status").read_text())
+        assert found
+        return int(found[1]) * 1024
+
+    def _seconds(self) -> float:
+        fields = (self._proc / "stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
