@@ -1,0 +1,139 @@
+"""The configurations of the page, in front of a controller of which a replica is down."""
+
+from __future__ import annotations
+
+import shutil
+import ssl
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+
+from noted_time.controllers import OWNER
+from tests.support.processes import ServeProcess
+from tests.support.proxies import CERTIFICATE, Proxy, free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.acceptance
+
+MIB = 1024 * 1024
+PACKAGES = {"nginx": "nginx-light", "caddy": "caddy"}
+
+
+@pytest.fixture(scope="module", params=PACKAGES)
+def name(request: pytest.FixtureRequest) -> str:
+    """Each of the proxies, where it is installed."""
+    wanted: str = request.param
+    if shutil.which(wanted) is None:
+        pytest.skip(f"no {wanted}: apt install {PACKAGES[wanted]}")
+    return wanted
+
+
+@pytest.fixture(scope="module")
+def stream(name: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a stream behind a proxy that knows a controller and a port where nobody is."""
+    directory = tmp_path_factory.mktemp(name)
+    with ServeProcess(directory).ready() as served:
+        httpx.put(f"{served.url}/v1/streams/s", json={"mark_interval_ms": 0}, trust_env=False)
+        with Proxy(name, tmp_path_factory.mktemp(name), served.port, free_port()) as proxy:
+            yield f"{proxy.ready().url}/v1/streams/s"
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[httpx.Client]:
+    """A client that trusts the certificate."""
+    tls = ssl.create_default_context(cafile=CERTIFICATE / "certificate.pem")
+    with httpx.Client(verify=tls, timeout=60, trust_env=False) as opened:
+        yield opened
+
+
+def test_notes_are_taken_and_marks_are_read(client: httpx.Client, stream: str) -> None:
+    """Every time, although one of the two addresses is not served."""
+    statuses = []
+    for time in range(1, 21):
+        body = {"notes": [{"writer": "a", "time": time, "position": {"0": time}}]}
+        statuses.append(client.post(f"{stream}/notes", json=body).status_code)
+    last = client.get(f"{stream}/marks", params={"after": 19}).json()["marks"]
+
+    assert (statuses, [mark["lower"] for mark in last]) == ([200] * 20, [20])
+
+
+def test_a_batch_near_the_limit_passes(client: httpx.Client, stream: str) -> None:
+    """A mebibyte, by which the proxy's limit is not below the controller's."""
+    body = b'{"notes": [{"writer": "b"}]}'.ljust(MIB)
+
+    assert client.post(f"{stream}/notes", content=body).status_code == 200
+
+
+@pytest.mark.parametrize("size", [MIB + 1, 8 * MIB])
+def test_too_large_a_body_is_refused(client: httpx.Client, stream: str, size: int) -> None:
+    """By the proxy or by the controller."""
+    assert client.post(f"{stream}/notes", content=b" " * size).status_code == 413
+
+
+def test_too_large_a_head_is_refused(client: httpx.Client, stream: str) -> None:
+    """Of 100 KiB; each proxy has its own status for that."""
+    answer = client.get(stream, headers={f"x-{number}": "x" * 4000 for number in range(25)})
+
+    assert answer.status_code in {400, 431, 494}
+
+
+def test_a_long_poll_waits_its_whole_time(client: httpx.Client, tmp_path: Path) -> None:
+    """Thirty seconds, the most that a controller waits; then the answer is empty."""
+    installed = [each for each in PACKAGES if shutil.which(each)]
+    if not installed:
+        pytest.skip(f"no proxy: apt install {' '.join(PACKAGES.values())}")
+    with ExitStack() as stack:
+        served = stack.enter_context(ServeProcess(tmp_path)).ready()
+        httpx.put(f"{served.url}/v1/streams/s", trust_env=False)
+        urls = []
+        for each in installed:
+            (directory := tmp_path / each).mkdir()
+            proxy = stack.enter_context(Proxy(each, directory, served.port, free_port()))
+            urls.append(f"{proxy.ready().url}/v1/streams/s/marks?wait_ms=30000")
+        with ThreadPoolExecutor() as threads:
+            answers = list(threads.map(client.get, urls))
+
+    seen = [(each.status_code, each.elapsed.seconds, each.json()["marks"]) for each in answers]
+    assert seen == [(200, 30, [])] * len(installed)
+
+
+class Elsewhere(BaseHTTPRequestHandler):
+    """Answers as a controller that another one's stream was asked for."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        """Name the owner, and what the proxy passed on."""
+        self.send_response(200)
+        self.send_header(OWNER, "http://controller-2.example:7464")
+        for name in ("Host", "Authorization"):
+            self.send_header(f"X-{name}", self.headers[name])
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+def test_headers_pass_in_both_directions(
+    client: httpx.Client, name: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """The token and the name that was called, and the owner of the stream."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Elsewhere) as elsewhere:
+        threading.Thread(target=elsewhere.serve_forever, daemon=True).start()
+        port = elsewhere.server_address[1]
+        with Proxy(name, tmp_path_factory.mktemp(name), port, port) as proxy:
+            answer = client.get(proxy.ready().url, headers={"Authorization": "Bearer nt_1"})
+            called = f"localhost:{proxy.port}"
+        elsewhere.shutdown()
+
+    seen = answer.headers[OWNER], answer.headers["x-authorization"], answer.headers["x-host"]
+    assert seen == ("http://controller-2.example:7464", "Bearer nt_1", called)
