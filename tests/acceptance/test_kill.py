@@ -26,7 +26,7 @@ pytestmark = pytest.mark.anyio
 DOWNTIMES_S = (0.0, 1.0, 0.3)
 """How long the controller stays away after each kill."""
 
-ANSWERS = 250
+ANSWERS = 150
 """How many requests are answered between two kills, at least."""
 
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -99,10 +99,10 @@ def test_downtime_times_no_writer_out(tmp_path: Path) -> None:
     notes = [{"writer": "silent"}, {"writer": "a", "time": 5}]
     with ServeProcess(tmp_path).ready() as controller:
         url = f"{controller.url}/v1/streams/s"
-        httpx.put(url, json={"writer_timeout_ms": 3000}).raise_for_status()
+        httpx.put(url, json={"writer_timeout_ms": 1500}).raise_for_status()
         httpx.post(f"{url}/notes", json={"notes": notes}).raise_for_status()
         before = httpx.get(f"{url}/explain").json()["waiting_for"]
-    time.sleep(4.0)
+    time.sleep(2.0)
     started_ms = time.time_ns() // 1_000_000
     with ServeProcess(tmp_path).ready() as controller:
         url = f"{controller.url}/v1/streams/s/marks"

@@ -26,7 +26,7 @@ def test_a_driver_that_is_killed_gives_the_output_of_one_that_never_was(
     read: Reads, flights: NotedStream, controller: MarksServer, tmp_path: Path
 ) -> None:
     """SIGKILL a few batches in; events and marks go on before it is started again."""
-    steps = disorder(7, events=40)
+    steps = disorder(7, events=25)
     told: dict[str, object] = {
         "root": str(flights.root),
         "stream": flights.name,
@@ -34,12 +34,12 @@ def test_a_driver_that_is_killed_gives_the_output_of_one_that_never_was(
         "checkpoint": str(tmp_path / "checkpoint"),
         "output": str(tmp_path / "output"),
     }
-    replay(flights, steps[:18])
+    replay(flights, steps[:10])
     killed = SparkProgram("count_log", told, tmp_path / "killed.log")
-    committed = tmp_path / "checkpoint" / "commits" / "2"
+    committed = tmp_path / "checkpoint" / "commits" / "1"
     eventually(lambda: (committed.exists(), killed.running()), (True, True), timeout_s=120)
     killed.kill()
-    replay(flights, steps[18:])
+    replay(flights, steps[10:])
     SparkProgram("count_log", told, tmp_path / "again.log").finish()
 
     counts = read.spark.read.json(str(tmp_path / "output")).select("second", "count")
