@@ -1,0 +1,108 @@
+"""What docs/architecture.md says of the code is there: files, definitions, folders and modules."""
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+REFERENCE = re.compile(r"`([\w.-]+/[\w./-]*)(?:::([\w.]+))?`")
+CODE = re.compile(r"`([^`\n]*(?:\.py|::)[^`\n]*)`")
+DRAWING = re.compile(r"^```\n(controller/.*?)^```$", re.MULTILINE | re.DOTALL)
+ROW = re.compile(r"^controller/(\w+)/|\b(\w+\.py)\b", re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def page(root: Path) -> str:
+    """Return the page."""
+    return (root / "docs" / "architecture.md").read_text(encoding="utf-8")
+
+
+def references(page: str) -> set[tuple[str, str]]:
+    """Return each file or folder that the page names, with the definition in it or nothing."""
+    return set(REFERENCE.findall(page))
+
+
+@cache
+def definitions(file: Path) -> frozenset[str]:
+    """Return what a module defines, methods and class attributes as `Class.name`."""
+    return frozenset(_defined(ast.parse(file.read_text(encoding="utf-8")).body))
+
+
+def _defined(body: Iterable[ast.stmt], prefix: str = "") -> Iterator[str]:
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield prefix + node.name
+        elif isinstance(node, ast.ClassDef):
+            yield prefix + node.name
+            yield from _defined(node.body, f"{prefix}{node.name}.")
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            yield from (prefix + each.id for each in targets if isinstance(each, ast.Name))
+
+
+def missing(root: Path, found: Iterable[tuple[str, str]]) -> list[str]:
+    """Return the references that lead nowhere."""
+    return sorted(
+        f"{path}::{name}" if name else path
+        for path, name in found
+        if not (root / path).exists() or (name and name not in definitions(root / path))
+    )
+
+
+def modules(root: Path) -> dict[str, set[str]]:
+    """Return the modules of each folder of the controller."""
+    files = [each for each in (root / "controller").glob("*/*.py") if each.stem != "__init__"]
+    return {
+        folder: {each.name for each in files if each.parent.name == folder}
+        for folder in {each.parent.name for each in files}
+    }
+
+
+def drawn(page: str) -> dict[str, set[str]]:
+    """Return the modules that the drawing of the layers has under each folder."""
+    drawing = DRAWING.search(page)
+    assert drawing is not None
+    layers: dict[str, set[str]] = {}
+    folder = ""
+    for named, module in ROW.findall(drawing[1]):
+        folder = named or folder
+        layers.setdefault(folder, set()).update([module] if module else [])
+    return layers
+
+
+def test_every_reference_leads_to_a_definition(root: Path, page: str) -> None:
+    """A function that is renamed or moved is renamed on the page too."""
+    assert missing(root, references(page)) == []
+
+
+def test_a_reference_to_nothing_is_found(root: Path) -> None:
+    """Be it the file, the function, the method or the class that is not there."""
+    wrong = "`controller/api/nowhere.py` `controller/api/notes.py::answer_noted` "
+    wrong += "`controller/service/committer.py::Committer.commit` `noted_time/mark.py::Marks`"
+
+    assert missing(root, references(wrong)) == [
+        "controller/api/notes.py::answer_noted",
+        "controller/api/nowhere.py",
+        "controller/service/committer.py::Committer.commit",
+        "noted_time/mark.py::Marks",
+    ]
+
+
+def test_the_page_refers_to_the_code_throughout(page: str) -> None:
+    """By at least 25 definitions, or it describes something other than the code."""
+    assert len({each for each in references(page) if each[1]}) >= 25
+
+
+def test_no_reference_is_written_in_another_form(page: str) -> None:
+    """One that the pattern does not know would not be checked."""
+    other = [each for each in CODE.findall(page) if not REFERENCE.fullmatch(f"`{each}`")]
+
+    assert other == ["path.py::Name"]  # which explains the form
+
+
+def test_the_drawing_has_every_module_under_its_folder(root: Path, page: str) -> None:
+    """A new module or folder of the controller gets its place in it."""
+    assert drawn(page) == modules(root)
