@@ -35,11 +35,13 @@ class Controllers:
     """
 
     def __init__(self, urls: str) -> None:
-        """Take one URL, or several with commas between; raises `Rejected` where there is none."""
+        """Take one URL, or several with commas between; raises `Rejected` where one is none."""
         self.urls = tuple(url.strip().rstrip("/") for url in urls.split(",") if url.strip())
         if not self.urls:
             message = "no URL of a controller: say http://127.0.0.1:7464"
             raise Rejected(message)
+        for url in self.urls:
+            _check(url)
         self._at = 0
         self._doubted: dict[str, int] = {}
 
@@ -78,3 +80,11 @@ class Controllers:
         self._doubted[url] = DOUBTS
         if url == self.current:
             self._at = (self._at + 1) % len(self.urls)
+
+
+def _check(url: str) -> None:
+    """Raise `Rejected`, with the remedy, where a URL lacks its scheme or names the API's path."""
+    if not url.lower().startswith(("http://", "https://")):
+        raise Rejected(f"{url!r} has no scheme: say http://{url.rpartition('//')[2]}, or https://")
+    if url.endswith("/v1"):
+        raise Rejected(f"{url!r} names a path of the API: say {url.removesuffix('/v1')}")

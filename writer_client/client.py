@@ -86,6 +86,7 @@ class WriterClient:
             url, stream, timeout_s=timeout_ms / 1000, transport=transport, token=token
         )
         self._clock = clock
+        self._notes_clock = automatically_note_time
         self._open_blocks: dict[object, int] = {}
         self._pid = os.getpid()
         self._closed = False
@@ -112,8 +113,15 @@ class WriterClient:
 
         `max_time` is the largest event time written; what `wrote` was told counts as well. Raises
         `InvalidNote` at once where time or position goes back behind an earlier call, `Rejected`
-        for numbers outside int64; refusals by the controller are raised by `flush`.
+        for numbers outside int64 and where the client notes the clock by itself; refusals by the
+        controller are raised by `flush`.
         """
+        if self._notes_clock:
+            message = (
+                f"the client of writer {self._outbox.writer!r} notes the clock by itself: tell it "
+                "positions by wrote(), or make it without automatically_note_time"
+            )
+            raise Rejected(message)
         largest = None if max_time is None else index(max_time)
         with self._noting():
             self._outbox.note(index(time), position, key=key, max_time=largest)

@@ -41,7 +41,7 @@ class Request(BaseModel):
 class StreamChanges(Request):
     """The settings of a stream to set or change; all optional, durations in ms."""
 
-    writer_timeout_ms: Duration | None = None
+    writer_timeout_ms: Annotated[int, Field(ge=1, le=MAX_INT64)] | None = None
     mark_interval_ms: Duration | None = None
     returning_writer: Literal["hold", "exclude"] | None = None
     keys: Annotated[list[Name], DIFFERENT] | None = None

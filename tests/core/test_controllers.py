@@ -54,3 +54,20 @@ def test_somebody_must_be_named(urls: str) -> None:
     """No URL at all is a mistake that is told at once."""
     with pytest.raises(Rejected, match="no URL"):
         Controllers(urls)
+
+
+@pytest.mark.parametrize(
+    ("url", "remedy"),
+    [
+        ("127.0.0.1:7464", "http://127.0.0.1:7464"),
+        ("controller.example", "http://controller.example"),
+        ("ftp://a", "http://a"),
+        ("http://a,b:7464", "http://b:7464"),
+        ("http://a/v1", "say http://a$"),
+        ("https://a/v1/", "say https://a$"),
+    ],
+)
+def test_what_is_no_url_of_a_controller_is_refused_with_the_remedy(url: str, remedy: str) -> None:
+    """At once, and not as a controller that does not answer."""
+    with pytest.raises(Rejected, match=remedy):
+        Controllers(url)

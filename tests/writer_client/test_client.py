@@ -252,7 +252,7 @@ def test_the_clock_is_not_noted_for_an_idle_writer(served: Served, stream: str) 
 
 
 def test_a_clock_that_fails_is_reported_and_stops_nothing(served: Served, stream: str) -> None:
-    """Notes go on beside a clock that raises, and flush tells of it."""
+    """What else is said is posted beside a clock that raises, and flush tells of it."""
     with WriterClient(
         served.url,
         stream,
@@ -262,11 +262,22 @@ def test_a_clock_that_fails_is_reported_and_stops_nothing(served: Served, stream
         clock=lambda: 2**63,
     ) as client:
         client._sender._next_beat = 0
-        client.note_time(5, {0: 10})
+        client.join({0: 10})
         with pytest.raises(Rejected, match="time 9223372036854775808 is not an int64"):
             client.flush()
 
-        assert served.writers(stream)["UA"]["times"] == {"default": 5}
+        assert served.writers(stream)["UA"]["position"] == {"0": 10}
+
+
+def test_a_note_beside_automatic_ones_is_refused(served: Served, stream: str) -> None:
+    """One of another clock would stop the automatic ones, without an error, for ever."""
+    with WriterClient(served.url, stream, "UA", automatically_note_time=True) as client:
+        with pytest.raises(Rejected, match="notes the clock by itself: tell it positions by wrote"):
+            client.note_time(5, {0: 10})
+        client.join({0: 10})
+        client.flush()
+
+        assert served.writers(stream)["UA"]["position"] == {"0": 10}
 
 
 def test_a_closed_client_says_so(served: Served, stream: str) -> None:

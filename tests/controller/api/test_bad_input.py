@@ -53,9 +53,9 @@ BAD_REQUESTS: list[tuple[str, str, bytes, str, str]] = [
     (
         PUT,
         S,
-        b'{"writer_timeout_ms": -1}',
+        b'{"writer_timeout_ms": 0}',
         "422 invalid_request",
-        "body.writer_timeout_ms: Input should be greater than or equal to 0",
+        "body.writer_timeout_ms: Input should be greater than or equal to 1",
     ),
     (
         PUT,
