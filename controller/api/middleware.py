@@ -43,7 +43,7 @@ class Middleware:
     def __init__(
         self, app: ASGIApp, controller: Controller, gate: Gate, forwarding: Forwarding
     ) -> None:
-        """Stand before `app`."""
+        """Put it in front of `app`."""
         self._app = app
         self._controller = controller
         self._gate = gate

@@ -68,7 +68,7 @@ class Place:
 
 
 async def _watch_files() -> None:
-    """Log now and then that no more files can be opened: new connections are closed unheard."""
+    """Log now and then that no file can be opened: new connections are closed unanswered."""
     while True:
         await asyncio.sleep(FILES_EVERY_S)
         try:

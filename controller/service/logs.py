@@ -54,7 +54,7 @@ def configure(level: str, form: Format = "auto") -> None:
 
 
 class OncePerMinute(logging.Filter):
-    """Drops a warning that was logged within the last minute, which strangers can cause at will."""
+    """Drops a warning that was logged within the last minute; any caller can cause them at will."""
 
     def __init__(self, now: Callable[[], float] = monotonic) -> None:
         """Begin without any."""

@@ -47,8 +47,6 @@ At each mark some writers hold until their next note, and a name seen once is a 
 UNIX_MS = range(10**11, 10**13)
 """1973 to 2286: a lower elsewhere is no Unix time in ms, and nothing lags behind the wall clock."""
 
-Family = GaugeMetricFamily | CounterMetricFamily
-
 SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
 
 # a second series for each counter that nobody asks for
