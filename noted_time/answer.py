@@ -8,12 +8,21 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from noted_time.membership import Exclusion
+
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The note counts; `lower` is that of its key's last mark, `None` before the first."""
+    """The note counts; `lower` is that of its domain's last mark, `None` before the first.
+
+    `exclusion` says that time went on without the writer, which has not caught up since. `position`
+    is all that is known of the writer's, where it joined and there is any: one that restarts goes
+    on from there.
+    """
 
     lower: int | None
+    exclusion: Exclusion | None = None
+    position: Mapping[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,18 +30,22 @@ class Refused:
     """The note fell behind what its writer said before, or goes beyond a bound.
 
     `last` is what it fell behind: an int for `invalid_time`, the offsets of the offending segments
-    for `invalid_position`, the declared keys for `unknown_key`, the largest sequence accepted of
-    the writer for `superseded`. Or the bound: the largest time allowed now for `too_far_ahead`, the
-    number of them for `too_many_segments` (of one writer) and `too_many_writers`.
+    for `invalid_position`, the largest sequence accepted of the writer for `superseded`. Or the
+    bound: the largest time allowed now for `too_far_ahead`, the number of them for
+    `too_many_segments` (of one writer) and `too_many_writers`, the first ten domains that the
+    writer vouches for where the note's is `not_vouched`. It is `None` for `unknown_domain` and
+    `unknown_writer`.
     """
 
     status: Literal[
         "invalid_time",
         "invalid_position",
-        "unknown_key",
+        "unknown_domain",
         "superseded",
         "too_far_ahead",
         "too_many_segments",
         "too_many_writers",
+        "unknown_writer",
+        "not_vouched",
     ]
-    last: int | Mapping[int, int] | tuple[str, ...]
+    last: int | Mapping[int, int] | tuple[str, ...] | None = None

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from noted_time.domain import Member
+    from noted_time.member import Member
 
-STATES = ("live", "idle", "left", "left_out")
+STATES = ("live", "idle", "finished", "excluded")
 
 
 class Census:
@@ -18,7 +18,7 @@ class Census:
     >>> for state in ("live", "idle"):
     ...     _ = stream.note(Note("UA", state=state), now=0)
     >>> stream.census.members
-    {'live': 0, 'idle': 1, 'left': 0, 'left_out': 0}
+    {'live': 0, 'idle': 1, 'finished': 0, 'excluded': 0}
     """
 
     __slots__ = ("members",)
@@ -37,4 +37,4 @@ class Census:
 
 
 def _state(member: Member) -> str:
-    return "left_out" if member.left_out else member.state
+    return "excluded" if member.excluded else member.state

@@ -59,7 +59,7 @@ class Controllers:
                 return call(url)
             except Unreachable as error:
                 away = error
-                self._pass_over(url)
+                self.pass_over(url)
         raise away
 
     def prefer(self, url: str | None) -> None:
@@ -75,7 +75,7 @@ class Controllers:
         else:
             self._at = self.urls.index(url)
 
-    def _pass_over(self, url: str) -> None:
+    def pass_over(self, url: str) -> None:
         """Go on to the next, unless another thread already did."""
         self._doubted[url] = DOUBTS
         if url == self.current:

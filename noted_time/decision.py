@@ -1,4 +1,4 @@
-"""What the aggregator decided for one key, and why."""
+"""What the aggregator decided for one domain, and why."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from dataclasses import dataclass
 class Waiting:
     """One member that is waited for.
 
-    `time` is its last noted time, `None` before its first note of the key. `since_ms` is how long
-    it has held time back and `left_out_in_ms` how long until the writer timeout leaves it out,
-    both on the service clock.
+    `time` is its last noted time, `None` before its first note of the domain. `held_for_ms` is how
+    long it has held time back and `times_out_in_ms` how long until it is excluded if it stays
+    silent, both on the service clock.
     """
 
     writer: str
     time: int | None
-    since_ms: int
-    left_out_in_ms: int
+    held_for_ms: int
+    times_out_in_ms: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,11 @@ from noted_time.time_queue import TimeQueue
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from noted_time.domain import Member
+    from noted_time.member import Member
 
 
 class Departures:
-    """The members that left or were left out, by the service time since which they are silent.
+    """The members that left or were excluded, by the service time since which they are silent.
 
     An entry may be stale: a member that came back is let go when its turn comes, one that was heard
     again is queued again, so nothing scans all members.

@@ -4,19 +4,22 @@
 
     NotedTimeError
     ├── Rejected            don't retry: the request itself is wrong
-    │   ├── InvalidName     a stream, writer, key or reader name outside [A-Za-z0-9._-]{1,249}
+    │   ├── InvalidName     a stream, writer, domain or reader name outside [A-Za-z0-9._-]{1,249}
     │   ├── InvalidNote     a writer's note was refused; `status` and `last` say why
     │   ├── InvalidScale    a scale event names an unknown or sealed segment
     │   ├── LimitReached    the controller takes on no more of these
-    │   ├── NotAllowed      the token is missing, counts no more, or lacks the right
+    │   ├── NotAllowed      the token is missing, expired or revoked, or lacks the right
     │   ├── SharedName      another process notes under the writer's name
     │   ├── UnknownStream   there is no stream of that name
-    │   ├── UnknownKey      the stream does not declare that key
+    │   ├── UnknownDomain   the stream does not declare that domain
+    │   ├── UnknownWriter   the stream has no member of that name
     │   └── UnknownReader   the group or its reader never reported
     ├── Conflict            read again, then retry
     │   ├── MarkConflict    another owner appended the mark with that seq first
     │   └── NotCompleteYet  no mark is complete to the time asked for; `lower` says how far it is
-    └── Unreachable         the outcome is unknown: retry with backoff
+    ├── Unreachable         the outcome is unknown: retry with backoff
+    │   └── UnexpectedAnswer  something answered that is no controller of this version
+    └── ClientFailed        a fault in the client itself: make a new one, and report the cause
 """
 
 from __future__ import annotations
@@ -36,10 +39,11 @@ class Rejected(NotedTimeError):
 
 
 class InvalidName(Rejected):
-    """A name is not of the form ``[A-Za-z0-9._-]{1,249}``."""
+    """A name is not of the form ``[A-Za-z0-9._-]{1,249}``, or is ``.`` or ``..``."""
 
     def __init__(self, what: str, name: str) -> None:
-        super().__init__(f"{what} {name[:260]!r} is not 1 to 249 characters of A-Z a-z 0-9 . _ -")
+        legal = "1 to 249 characters of A-Z a-z 0-9 . _ -, and neither . nor .."
+        super().__init__(f"{what} {name[:260]!r} is not {legal}")
         self.what = what
         self.name = name
 
@@ -47,16 +51,29 @@ class InvalidName(Rejected):
 class InvalidNote(Rejected):
     """A note was refused.
 
-    `status` is the wire word: ``invalid_time``, ``invalid_position``, ``unknown_key`` and
-    ``superseded``, where `last` is the stored value the note fell behind; ``too_far_ahead``,
+    `status` is the wire word: ``invalid_time``, ``invalid_position`` and ``superseded``, where
+    `last` is the stored value the note fell behind; ``unknown_domain`` and ``not_vouched``, where
+    it is the domains there are; ``unknown_writer``, where it is `None`; ``too_far_ahead``,
     ``too_many_segments`` and ``too_many_writers``, where it is the bound that the note goes beyond.
     """
 
-    def __init__(self, writer: str, status: str, last: int | Mapping[int, int] | None) -> None:
-        super().__init__(f"note of writer {writer!r} refused as {status}: last is {last}")
+    def __init__(
+        self, writer: str, status: str, last: int | Mapping[int, int] | tuple[str, ...] | None
+    ) -> None:
+        why = _WHY.get(status, "last is {last}")
+        names = ", ".join(last) if isinstance(last, tuple) else last
+        super().__init__(f"note of writer {writer!r} refused as {status}: {why.format(last=names)}")
         self.writer = writer
         self.status = status
         self.last = last
+
+
+_WHY = {
+    "unknown_domain": "the stream declares {last}",
+    "not_vouched": "it vouches for {last}; add the domain to domains= of its client",
+    "unknown_writer": "it never joined, so it can be neither idle nor finished; is the name right?",
+}
+"""What a refusal says where `last` alone does not tell."""
 
 
 class InvalidScale(Rejected):
@@ -69,16 +86,16 @@ class InvalidScale(Rejected):
 
 
 class LimitReached(Rejected):
-    """The controller takes on no more of `what` than `limit`."""
+    """The controller takes on no more of `what` than `limit`; `remedy` says what to do."""
 
-    def __init__(self, what: str, limit: int) -> None:
-        super().__init__(f"there are {limit} {what} already, and no more are taken on")
+    def __init__(self, what: str, limit: int, remedy: str) -> None:
+        super().__init__(f"the limit of {limit} {what} is reached: {remedy}")
         self.what = what
         self.limit = limit
 
 
 class NotAllowed(Rejected):
-    """No token was shown that counts, or it has not the right; another one may be let in."""
+    """The token is missing, expired or revoked, or lacks the right; another one may have it."""
 
 
 class SharedName(Rejected):
@@ -87,7 +104,7 @@ class SharedName(Rejected):
     def __init__(self, writer: str) -> None:
         super().__init__(
             f"requests of writer {writer!r} are overtaken again and again: "
-            "another process notes under its name"
+            "another process notes under its name; give each process a writer name of its own"
         )
         self.writer = writer
 
@@ -100,13 +117,23 @@ class UnknownStream(Rejected):
         self.stream = stream
 
 
-class UnknownKey(Rejected):
-    """The stream does not declare that key."""
+class UnknownDomain(Rejected):
+    """The stream does not declare that domain."""
 
-    def __init__(self, key: str, declared: Iterable[str]) -> None:
-        self.key = key
+    def __init__(self, domain: str, declared: Iterable[str]) -> None:
+        self.domain = domain
         self.declared = tuple(declared)
-        super().__init__(f"the stream has no key {key!r}; it declares {', '.join(self.declared)}")
+        super().__init__(
+            f"the stream has no domain {domain!r}; it declares {', '.join(self.declared)}"
+        )
+
+
+class UnknownWriter(Rejected):
+    """The stream has no member of that name."""
+
+    def __init__(self, writer: str) -> None:
+        super().__init__(f"there is no writer {writer!r}; GET …/writers lists those there are")
+        self.writer = writer
 
 
 class UnknownReader(Rejected):
@@ -126,10 +153,12 @@ class Conflict(NotedTimeError):
 class MarkConflict(Conflict):
     """A mark with that seq is already there, appended by another owner."""
 
-    def __init__(self, stream: str, key: str, seq: int) -> None:
-        super().__init__(f"mark {seq} of stream {stream!r}, key {key!r} was appended by another")
+    def __init__(self, stream: str, domain: str, seq: int) -> None:
+        super().__init__(
+            f"mark {seq} of stream {stream!r}, domain {domain!r} was appended by another"
+        )
         self.stream = stream
-        self.key = key
+        self.domain = domain
         self.seq = seq
 
 
@@ -152,3 +181,17 @@ class Unreachable(NotedTimeError):
     def __init__(self, message: str, retry_after_s: float | None = None) -> None:
         super().__init__(message)
         self.retry_after_s = retry_after_s
+
+
+class UnexpectedAnswer(Unreachable):
+    """Something answered that is no controller of this version: a proxy, another service.
+
+    What became of the request is unknown, so it is retried; the URL may be the wrong one.
+    """
+
+
+class ClientFailed(NotedTimeError):
+    """The client itself failed, and sends and follows nothing any more; its cause is the fault.
+
+    What `flush` did not confirm may not be durable. Make a new client, and report the cause.
+    """

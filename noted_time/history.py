@@ -1,4 +1,4 @@
-"""The marks of one (stream, key) as a function from positions to time and back.
+"""The marks of one (stream, domain) as a function from positions to time and back.
 
 The history *is* one monotone relation, time → cut (Materialize calls the like reclocking), so every
 question is a binary search. Columns of flat int64 arrays, one a segment: a search of a column takes
@@ -39,7 +39,16 @@ class MarkHistory:
     TimeWindow(lower=None, upper=None, lower_seq=None, upper_seq=None)
     """
 
-    __slots__ = ("_columns", "_count", "_first_seq", "_left_out", "_lowers", "_uppers", "_written")
+    __slots__ = (
+        "_bounds",
+        "_columns",
+        "_count",
+        "_excluded",
+        "_first_seq",
+        "_lowers",
+        "_uppers",
+        "_written",
+    )
 
     def __init__(self, marks: Iterable[Mark] = ()) -> None:
         """Begin with `marks`, in the order of their seq."""
@@ -48,7 +57,8 @@ class MarkHistory:
         self._lowers = array("q")
         self._uppers = array("q")
         self._written = array("q")
-        self._left_out: dict[int, tuple[str, ...]] = {}
+        self._bounds = bytearray()
+        self._excluded: dict[int, tuple[str, ...]] = {}
         self._columns: dict[int, array[int]] = {}
         for mark in marks:
             self.append(mark)
@@ -89,8 +99,9 @@ class MarkHistory:
         self._lowers.append(mark.lower)
         self._uppers.append(mark.upper)
         self._written.append(mark.written_at)
-        if mark.left_out:
-            self._left_out[mark.seq] = mark.left_out
+        self._bounds.append(mark.upper_is_bound)
+        if mark.excluded:
+            self._excluded[mark.seq] = mark.excluded
         self._count = count + 1
 
     def window(self, position: Mapping[int, int]) -> TimeWindow:
@@ -143,9 +154,27 @@ class MarkHistory:
             return
         for column in (self._lowers, self._uppers, self._written, *self._columns.values()):
             del column[:drop]
+        del self._bounds[:drop]
         self._first_seq += drop
         self._count -= drop
-        self._left_out = {s: names for s, names in self._left_out.items() if s >= self._first_seq}
+        self._excluded = {s: names for s, names in self._excluded.items() if s >= self._first_seq}
+
+    def latest(self, count: int) -> MarkHistory:
+        """Return a history of its own with the last `count` marks; others may search this one.
+
+        >>> chain = [Mark(n, n * 10, n * 10, StreamCut({0: n})) for n in (1, 2, 3)]
+        >>> [mark.seq for mark in MarkHistory(chain).latest(2).after(0, 9)]
+        [2, 3]
+        """
+        start = max(0, self._count - count)
+        kept = MarkHistory()
+        kept._first_seq, kept._count = self._first_seq + start, self._count - start
+        kept._lowers, kept._uppers = self._lowers[start:], self._uppers[start:]
+        kept._written, kept._bounds = self._written[start:], self._bounds[start:]
+        kept._columns = {segment: column[start:] for segment, column in self._columns.items()}
+        first = kept._first_seq
+        kept._excluded = {s: names for s, names in self._excluded.items() if s >= first}
+        return kept
 
     def _around(self, position: Mapping[int, int], count: int) -> tuple[int, int]:
         """Return the index of the last mark that the position reaches, and of the first beyond it.
@@ -182,5 +211,6 @@ class MarkHistory:
             upper=self._uppers[index],
             cut=StreamCut(offsets),
             written_at=self._written[index],
-            left_out=self._left_out.get(seq, ()),
+            excluded=self._excluded.get(seq, ()),
+            upper_is_bound=bool(self._bounds[index]),
         )

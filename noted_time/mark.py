@@ -14,11 +14,12 @@ class Mark:
     """The aggregate of the notes at one moment (PDP-33).
 
     All events with time < `lower` of every vouching writer lie below `cut`; with `max_time` noted
-    by all, no event below the cut has a time > `upper`. Marks of a (stream, key) form a chain:
+    by all, no event below the cut has a time > `upper`. Marks of a (stream, domain) form a chain:
     `seq` 1, 2, 3 …, `lower` strictly rising, each cut reaching the one before.
 
-    `written_at` is wall time in Unix ms, for people; nothing is decided by it. `left_out` names the
-    writers that this mark was the first to go on without.
+    `written_at` is wall time in Unix ms, for people; nothing is decided by it. `excluded` names the
+    writers that this mark was the first to go on without. `upper_is_bound`: every writer below the
+    cut noted its `max_time`.
     """
 
     seq: int
@@ -26,7 +27,8 @@ class Mark:
     upper: int
     cut: StreamCut
     written_at: int = 0
-    left_out: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
+    upper_is_bound: bool = False
 
 
 class TimeWindow(NamedTuple):

@@ -5,13 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from noted_time.cut import MAX_INT64, MIN_INT64
 
-State = Literal["live", "idle", "left"]
-"""`live`; `idle`: don't wait for me, I may return; `left`: I am done, my position is final."""
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from noted_time.membership import LateLike, LateRows
+
+State = Literal["live", "idle", "finished"]
+"""`live`; `idle`: don't wait for me, I may return; `finished`: I am done, my position is final."""
 
 MAX_NOTES_PER_REQUEST = 1000
+
+UNCHANGED = 0
+"""The `timeout_ms` of a note that says nothing of it; no timeout is 0."""
+
+LEAST_TIME, LARGEST_TIME = MIN_INT64 + 1, MAX_INT64 - 1
+"""What may be noted; the ends of int64 are kept for what is before and after all time."""
 
 SEGMENTS_PER_POSITION = 4096
 """So many segments may one position name, and all notes of a writer together."""
@@ -20,7 +30,7 @@ SEGMENTS_PER_POSITION = 4096
 class NoteLike(Protocol):
     """The attributes the aggregator reads of a note, whoever decoded it (PDP-33).
 
-    The claim is: all my events with time < `time` (in the time domain `key`) lie below `position`.
+    The claim is: all my events with time < `time` (in time domain `domain`) lie below `position`.
     Times are int64 of the application's own clock, Unix milliseconds by convention. A note without
     a time only says that the writer is there and how far it wrote.
     """
@@ -38,7 +48,7 @@ class NoteLike(Protocol):
         """How far: segment → exclusive offset; a segment not named stays where it was."""
 
     @property
-    def key(self) -> str | None:
+    def domain(self) -> str | None:
         """The time domain; `None` stands for the stream's default."""
 
     @property
@@ -48,6 +58,18 @@ class NoteLike(Protocol):
     @property
     def state(self) -> State:
         """Whether to wait for this writer from now on."""
+
+    @property
+    def domains(self) -> Collection[str] | None:
+        """The domains that the writer vouches for from now on; `None`: as before, at first all."""
+
+    @property
+    def timeout_ms(self) -> int | None:
+        """The writer's own timeout from now on; `None`: the stream's, `UNCHANGED`: as before."""
+
+    @property
+    def late(self) -> LateLike | None:
+        """Rows that it wrote below the lower since it last said so."""
 
     @property
     def sequence(self) -> int | None:
@@ -63,26 +85,17 @@ class Note:
     """One writer's claim, as a value; see `NoteLike` for the meaning of each field.
 
     >>> Note("UA", 1357034220000, {0: 10})  # doctest: +NORMALIZE_WHITESPACE
-    Note(writer='UA', time=1357034220000, position={0: 10}, key=None, max_time=None, state='live',
-         sequence=None)
+    Note(writer='UA', time=1357034220000, position={0: 10}, domain=None, max_time=None,
+         state='live', sequence=None, domains=None, timeout_ms=0, late=None)
     """
 
     writer: str
     time: int | None = None
     position: Mapping[int, int] = field(default_factory=dict)
-    key: str | None = None
+    domain: str | None = None
     max_time: int | None = None
     state: State = "live"
     sequence: int | None = None
-
-
-def is_above(note: NoteLike, largest_time: int) -> bool:
-    """Whether the note tells of a time above the largest allowed.
-
-    >>> is_above(Note("UA", 5), 7), is_above(Note("UA", 5, max_time=9), 7)
-    (False, True)
-    """
-    time, max_time = note.time, note.max_time
-    return (time is not None and time > largest_time) or (
-        max_time is not None and max_time > largest_time
-    )
+    domains: tuple[str, ...] | None = None
+    timeout_ms: int | None = UNCHANGED
+    late: LateRows | None = None

@@ -1,7 +1,8 @@
 """What an HTTP answer that is not a success means to a client, in words of the error tree.
 
 The controller describes problems by RFC 9457. A problem is known by the last word of its `type`
-(``urn:noted-time:problem:unknown_stream``), its facts are members beside `detail`.
+(``urn:noted-time:problem:unknown_stream``), its facts are members beside `detail`. What is refused
+without such a document was not refused by a controller: a proxy may have answered in its place.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from noted_time.errors import (
     NotCompleteYet,
     NotedTimeError,
     Rejected,
-    UnknownKey,
+    UnexpectedAnswer,
+    UnknownDomain,
     UnknownReader,
     UnknownStream,
     Unreachable,
@@ -26,8 +28,12 @@ if TYPE_CHECKING:
 
 TRY_LATER = frozenset((408, 425, 429))
 CONFLICT = 409
-NOT_ALLOWED = frozenset((401, 403))
+UNAUTHENTICATED = 401
+NOT_ALLOWED = frozenset((UNAUTHENTICATED, 403))
+SUCCESS = range(200, 300)
 SERVER_ERROR = 500
+PREFIX = "urn:noted-time:problem:"
+HOW_TO_SHOW_ONE = "; show one by token=… or the variable NOTED_TIME_TOKEN"
 _WORDS = re.compile(r"[A-Za-z0-9_]+")
 
 
@@ -44,8 +50,11 @@ def error_of(
     7
     >>> error_of(503, {}, stream="flights", retry_after="2").retry_after_s
     2.0
-    >>> error_of(422, {"title": "bad time", "detail": "must be an int64"}, stream="flights")
-    Rejected('422 bad time: must be an int64')
+    >>> rejected = {"type": "urn:noted-time:problem:rejected", "title": "Rejected", "detail": "no"}
+    >>> error_of(422, rejected, stream="flights")
+    Rejected('422 Rejected: no')
+    >>> error_of(404, {}, stream="flights")
+    UnexpectedAnswer('status 404, not from a noted-time controller: check the URL and its proxies')
     """
     if status >= SERVER_ERROR or status in TRY_LATER:
         return Unreachable(_sentence(status, problem), retry_after_s(retry_after))
@@ -75,8 +84,8 @@ def _named(problem: Mapping[str, Any], stream: str) -> NotedTimeError | None:
     kind = kind_of(problem)
     if kind == "unknown_stream":
         return UnknownStream(stream)
-    if kind == "unknown_key":
-        return UnknownKey(str(problem.get("key", "")), problem.get("keys", ()))
+    if kind == "unknown_domain":
+        return UnknownDomain(str(problem.get("domain", "")), problem.get("domains", ()))
     if kind == "unknown_reader":
         return UnknownReader(str(problem.get("group", "")), problem.get("reader"))
     if kind == "not_complete_yet":
@@ -86,7 +95,11 @@ def _named(problem: Mapping[str, Any], stream: str) -> NotedTimeError | None:
 
 def _unnamed(status: int, problem: Mapping[str, Any]) -> NotedTimeError:
     if status in NOT_ALLOWED:
-        return NotAllowed(_sentence(status, problem))
+        remedy = HOW_TO_SHOW_ONE if status == UNAUTHENTICATED else ""
+        return NotAllowed(_sentence(status, problem) + remedy)
+    if not str(problem.get("type", "")).startswith(PREFIX):
+        what = f"status {status}, not from a noted-time controller"
+        return UnexpectedAnswer(f"{what}: check the URL and its proxies")
     kind = Conflict if status == CONFLICT else Rejected
     return kind(_sentence(status, problem))
 

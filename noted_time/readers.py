@@ -42,6 +42,13 @@ class ReaderGroup:
         """Return the segments that `reader` was the last to report, with its offsets."""
         return {s: offset for s, (offset, owner) in self.offsets.items() if owner == reader}
 
+    def segments_by_reader(self) -> dict[str, dict[int, int]]:
+        """Return the same of every reader that has some, in one pass over the segments."""
+        found: dict[str, dict[int, int]] = {}
+        for segment, (offset, owner) in self.offsets.items():
+            found.setdefault(owner, {})[segment] = offset
+        return found
+
     def report(self, reader: str, position: Mapping[int, int]) -> None:
         """Take in how far `reader` has read in its segments."""
         self.readers.add(reader)

@@ -4,53 +4,71 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from noted_time.domain import BEFORE_ALL_TIME
+from noted_time.member import BEFORE_ALL_TIME
+from noted_time.membership import NO_TERMS, Exclusion
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
-    from noted_time.domain import Member
+    from noted_time.member import Member
+    from noted_time.membership import LateRows, Reason, Terms
     from noted_time.note import State
 
 
 class MemberRecord(NamedTuple):
-    """The latest note of a writer per key, and its membership.
+    """The latest note of a writer per domain, and its membership.
 
     A tuple, because one is made for every note: a frozen dataclass took four times as long.
 
-    `times` and `max_times` map keys to int64; `noted_at` (its last accepted
+    `times` and `max_times` map domains to int64; `noted_at` (its last accepted
     note) and `since` (when its membership last changed) are on the service clock. `sequence` is the
-    largest of its accepted notes, 0 where none had one.
+    largest of its accepted notes, 0 where none had one. `late` has the late rows that it reported,
+    by domain, and `returned_late` the domains in which it came back below the last lower.
     """
 
     writer: str
     state: State
-    left_out: bool
+    excluded: Reason | None
     position: Mapping[int, int]
     times: Mapping[str, int]
     max_times: Mapping[str, int]
     noted_at: int
     since: int
     sequence: int = 0
+    terms: Terms = NO_TERMS
+    late: Mapping[str, LateRows] = {}
+    returned_late: tuple[str, ...] = ()
+
+    @property
+    def exclusion(self) -> Exclusion | None:
+        """Why and since when time goes on without the writer, `None` where it does not."""
+        reason = self.excluded or ("returned_late" if self.returned_late else None)
+        return Exclusion(reason, self.since) if reason else None
 
 
-def record_of(member: Member) -> MemberRecord:
-    """Return what must outlive the process of a member."""
+def record_of(member: Member, domains: Iterable[str]) -> MemberRecord:
+    """Return what must outlive the process of a member of a stream with these domains."""
     times: dict[str, int] = {}
     max_times: dict[str, int] = {}
-    for track in member.tracks:
+    late: tuple[str, ...] = ()
+    for name, track in zip(domains, member.tracks, strict=True):
         if track.time != BEFORE_ALL_TIME:
-            times[track.domain.key] = track.time
+            times[name] = track.time
         if track.max_time is not None:
-            max_times[track.domain.key] = track.max_time
+            max_times[name] = track.max_time
+        if track.returned_late:
+            late += (name,)
     return MemberRecord(
         member.writer,
         member.state,
-        member.left_out,
+        member.excluded,
         member.position.copy(),
         times,
         max_times,
         member.noted_at,
         member.since,
         member.sequence,
+        member.terms,
+        member.late or {},
+        late,
     )

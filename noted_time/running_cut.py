@@ -1,4 +1,4 @@
-"""The cut of one key as time goes on.
+"""The cut of one domain as time goes on.
 
 What a writer wrote after it noted T belongs to its first note above T. So the cut of a lower has it
 exactly if that lower is above T, whoever the writer is, and all that waits for the same T is one
@@ -69,6 +69,14 @@ class RunningCut:
             self._size -= len(position)
             join_into(self._passed, position)
         return StreamCut(dict(self._passed))
+
+    def would_be(self, lower: int) -> StreamCut:
+        """Return the cut that `at` would give, without letting time go on."""
+        cut = dict(self._passed)
+        for after in self._times:
+            if after < lower:
+                join_into(cut, self._waiting[after])
+        return StreamCut(cut)
 
     def complete(self, floor: Mapping[int, int], segments: frozenset[int]) -> None:
         """Add `floor` wherever one of `segments` is named (a scale event came to be known)."""

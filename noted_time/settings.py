@@ -10,8 +10,10 @@ from noted_time.errors import InvalidName, Rejected
 
 ReturningWriter = Literal["hold", "exclude"]
 
-DAY_MS = 24 * 60 * 60 * 1000
-NAME = re.compile(r"[A-Za-z0-9._-]{1,249}", re.ASCII)
+HOUR_MS = 60 * 60 * 1000
+DAY_MS = 24 * HOUR_MS
+NAME = re.compile(r"(?!\.\.?\Z)[A-Za-z0-9._-]{1,249}", re.ASCII)
+"""Neither `.` nor `..`: clients and proxies take these out of a path before it is sent."""
 
 
 def checked_name(what: str, name: str) -> str:
@@ -19,6 +21,8 @@ def checked_name(what: str, name: str) -> str:
 
     >>> checked_name("stream", "flights.2013")
     'flights.2013'
+    >>> [name for name in (".", "..", "...", ".a", "") if NAME.fullmatch(name)]
+    ['...', '.a']
     """
     if not NAME.fullmatch(name):
         raise InvalidName(what, name)
@@ -30,33 +34,39 @@ class StreamSettings:
     """What the owner of a stream decides; every duration in ms.
 
     `mark_interval_ms` is the least wall time between marks, 0 for a mark at every advance.
-    `returning_writer`: whether time stands for a writer that comes back below the last lower
-    (`hold`) or goes on without it until it has caught up (`exclude`). A note whose time is more
+    `returning_writer`: whether the watermark waits for a writer that returns below the last lower
+    (`hold`) or advances without it until it has caught up (`exclude`). A note whose time is more
     than `max_time_ahead_ms` beyond the wall clock is refused; `None` asks no clock, as times may be
-    none of ours. Writers that are gone for `writer_retention_ms` are forgotten.
+    none of ours. Writers that are gone for `writer_retention_ms` are forgotten. `expected_writers`
+    are members from the start, before they note. A reader that is silent for `reader_timeout_ms`
+    goes offline.
     """
 
     writer_timeout_ms: int = 60_000
     mark_interval_ms: int = 200
     returning_writer: ReturningWriter = "hold"
-    keys: tuple[str, ...] = ("default",)
+    domains: tuple[str, ...] = ("default",)
     mark_retention_ms: int = 7 * DAY_MS
-    max_time_ahead_ms: int | None = None
+    max_time_ahead_ms: int | None = HOUR_MS
     writer_retention_ms: int = DAY_MS
+    expected_writers: tuple[str, ...] = ()
+    reader_timeout_ms: int = DAY_MS
 
     def __post_init__(self) -> None:
-        if not self.keys or len(set(self.keys)) != len(self.keys):
-            message = f"keys must be one or more different names, not {list(self.keys)}"
+        if not self.domains or len(set(self.domains)) != len(self.domains):
+            message = f"domains must be one or more different names, not {list(self.domains)}"
             raise Rejected(message)
-        for key in self.keys:
-            checked_name("key", key)
+        for domain in self.domains:
+            checked_name("domain", domain)
+        for writer in self.expected_writers:
+            checked_name("writer", writer)
 
-    def key_or_default(self, key: str | None) -> str:
-        """Return the key that an unnamed one stands for: `default`, or the only one declared.
+    def domain_or_default(self, domain: str | None) -> str:
+        """Return the domain that an unnamed one stands for: `default`, or the only one declared.
 
-        >>> StreamSettings(keys=("ship_time",)).key_or_default(None)
+        >>> StreamSettings(domains=("ship_time",)).domain_or_default(None)
         'ship_time'
         """
-        if key is not None:
-            return key
-        return self.keys[0] if len(self.keys) == 1 else "default"
+        if domain is not None:
+            return domain
+        return self.domains[0] if len(self.domains) == 1 else "default"

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from heapq import heappop, heappush
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 Thing = TypeVar("Thing")
 
@@ -51,6 +54,16 @@ class TimeQueue(Generic[Thing]):
     def pop(self) -> list[Thing]:
         """Take out all that waits at the least time."""
         return self._things.pop(heappop(self._times))
+
+    def discard(self, time: int, thing: Thing) -> None:
+        """Take out `thing`, which waits at `time`; costs a look at all that waits there."""
+        self._things[time].remove(thing)
+
+    def before(self, time: int) -> Iterator[Thing]:
+        """Yield what waits at times below `time`, in no order; nothing is taken out."""
+        for each in self._times:
+            if each < time:
+                yield from self._things[each]
 
     def __bool__(self) -> bool:
         return bool(self._times)

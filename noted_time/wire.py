@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from noted_time.cut import StreamCut
 from noted_time.errors import Rejected
 from noted_time.mark import Mark, TimeWindow
+from noted_time.note import UNCHANGED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,10 +44,16 @@ def note_to_wire(note: NoteLike) -> Json:
     wire: Json = {"writer": note.writer, "state": note.state}
     if note.position:
         wire["position"] = position_to_wire(note.position)
-    for name in ("time", "key", "max_time", "sequence"):
+    for name in ("time", "domain", "max_time", "sequence"):
         value = getattr(note, name)
         if value is not None:
             wire[name] = value
+    if note.domains is not None:
+        wire["domains"] = list(note.domains)
+    if note.timeout_ms != UNCHANGED:
+        wire["timeout_ms"] = note.timeout_ms
+    if note.late is not None:
+        wire["late"] = {"rows": note.late.rows, "least": note.late.least}
     return wire
 
 
@@ -58,7 +65,8 @@ def mark_to_wire(mark: Mark) -> Json:
         "upper": mark.upper,
         "cut": position_to_wire(mark.cut.offsets),
         "written_at": mark.written_at,
-        "left_out": list(mark.left_out),
+        "excluded": list(mark.excluded),
+        "upper_is_bound": mark.upper_is_bound,
     }
 
 
@@ -71,7 +79,8 @@ def mark_from_wire(wire: Json) -> Mark:
             upper=wire["upper"],
             cut=StreamCut(position_from_wire(wire["cut"])),
             written_at=wire["written_at"],
-            left_out=tuple(wire["left_out"]),
+            excluded=tuple(wire["excluded"]),
+            upper_is_bound=wire["upper_is_bound"],
         )
     except KeyError as missing:
         message = f"a mark without {missing}"

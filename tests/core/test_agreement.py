@@ -1,9 +1,14 @@
 """The aggregator against the rules done by brute force."""
 
-from hypothesis import given
+from copy import deepcopy
+from dataclasses import replace
 
-from noted_time import StreamSettings
+from hypothesis import given
+from hypothesis import strategies as st
+
+from noted_time import Aggregator, Hold, Quiet, StreamSettings
 from tests.support.model import NEVER
+from tests.support.streams import marks_of, restarted
 from tests.support.twins import WRITERS, Step, Twins, starts, steps
 
 
@@ -24,15 +29,77 @@ def test_the_aggregator_is_the_rules_done_fast(
 def test_without_foretells_what_leaving_a_writer_out_gives(
     settings: StreamSettings, history: list[Step]
 ) -> None:
-    """The lower foretold is the one that comes when the writer is really left out."""
+    """The lower foretold is the one that comes when the writer is really excluded."""
     twins = Twins(settings)
     for step in history:
         twins.take(step)
-    keys = list(twins.model.marks)
+    domains = list(twins.model.marks)
 
-    foretold = {w: {key: twins.code.without(key, w) for key in keys} for w in WRITERS}
+    foretold = {w: {domain: twins.code.without(domain, w) for domain in domains} for w in WRITERS}
 
     assert foretold == {
         writer: {k: None if lower == NEVER else lower for k, lower in come.items()}
         for writer, come in ((w, twins.without(w)) for w in WRITERS)
     }
+
+
+@given(
+    settings=starts,
+    history=steps,
+    removed=st.sets(st.sampled_from(WRITERS)),
+    timeout_ms=st.none() | st.integers(1, 12),
+)
+def test_a_dry_run_foretells_what_then_happens(
+    settings: StreamSettings, history: list[Step], removed: set[str], timeout_ms: int | None
+) -> None:
+    """Removing the writers, or changing the writer timeout, then leads to that very mark."""
+    twins = Twins(settings)
+    for step in history:
+        twins.take(step)
+    names = sorted(name for name in removed if name in twins.code)
+
+    for domain in twins.model.marks:
+        foretold = twins.code.would(domain, names, timeout_ms, twins.now)
+
+        code = deepcopy(twins.code)
+        for name in names:
+            code.remove(name, twins.now)
+        if timeout_ms is not None:
+            code.reconfigure(replace(code.settings, writer_timeout_ms=timeout_ms), twins.now)
+            code.expire(twins.now)
+        mark = code.advance(domain, now=twins.now, written_at=0)
+        if mark is not None:
+            come = ("advance", mark.lower, mark.cut, mark.excluded)
+        else:
+            last, decision = code.last_mark(domain), code.decide(domain, twins.now)
+            kept = (last.lower, last.cut) if last else (None, None)
+            come = ("hold" if isinstance(decision, Hold) else "quiet", *kept, ())
+            assert isinstance(decision, Hold | Quiet)
+        assert (foretold.decision, foretold.lower, foretold.cut, foretold.excluded) == come
+
+
+def to_come(stream: Aggregator, now: int) -> list[object]:
+    """Return by domain who is waited for, and what of the next marks no restart may change."""
+    come: list[object] = []
+    for domain in stream.settings.domains:
+        decision = stream.decide(domain, now)
+        waiting = decision.waiting_for if isinstance(decision, Hold) else ()
+        come.append(sorted(each.writer for each in waiting))
+        marks = marks_of(stream, domain, now=now)
+        come += [(mark.seq, mark.lower, mark.excluded) for mark in marks]
+    return come
+
+
+@given(settings=starts, history=steps)
+def test_a_restart_changes_neither_times_nor_who_is_waited_for(
+    settings: StreamSettings, history: list[Step]
+) -> None:
+    """Whatever sets a member apart is durable: its own timeout, its domains, that it is late."""
+    twins = Twins(settings)
+    for step in history:
+        twins.now += 1  # an exclusion is recorded on the first mark of a later moment
+        twins.take(step)
+
+    again = restarted(twins.code, twins.appended_at, twins.declared_at)
+
+    assert to_come(again, twins.now) == to_come(twins.code, twins.now)

@@ -80,7 +80,7 @@ def test_joining_in_place_is_joining(one: dict[int, int], other: dict[int, int])
 
 
 @given(cut=cuts)
-def test_equal_cuts_are_one_key(cut: StreamCut) -> None:
+def test_equal_cuts_are_one_domain(cut: StreamCut) -> None:
     """However their segments are ordered."""
     backwards = StreamCut(dict(reversed(list(cut.offsets.items()))))
 

@@ -12,22 +12,24 @@ from tests.support.streams import marks_of, stream_of, tell
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "coalescing.json"
 CASES: list[dict[str, Any]] = json.loads(GOLDEN.read_text(encoding="utf-8"))
-STATES: dict[str, State] = {"idle": "idle", "done": "left"}
+STATES: dict[str, State] = {"idle": "idle", "done": "finished"}
 
 
-def keys_of(case: dict[str, Any]) -> tuple[str, ...]:
-    """Return the keys that the case uses; one of its own where it uses none."""
+def domains_of(case: dict[str, Any]) -> tuple[str, ...]:
+    """Return the domains that the case uses; one of its own where it uses none."""
     used = {step["key"] for step in case["steps"] if "key" in step}
     return tuple(str(key) for key in sorted(used)) or ("0",)
 
 
 def taken(stream: Aggregator, step: dict[str, Any]) -> list[list[int]]:
     """Take one step; returns [key, lower] of every mark that follows."""
-    keys = stream.settings.keys
-    key = str(step.get("key", keys[0]))
+    domains = stream.settings.domains
+    domain = str(step.get("key", domains[0]))
     writer = f"input-{step['input']}"
-    tell(stream, Note(writer, step.get("value"), key=key, state=STATES.get(step["op"], "live")))
-    return [[int(k), mark.lower] for k in keys for mark in marks_of(stream, k)]
+    tell(
+        stream, Note(writer, step.get("value"), domain=domain, state=STATES.get(step["op"], "live"))
+    )
+    return [[int(k), mark.lower] for k in domains for mark in marks_of(stream, k)]
 
 
 def test_the_file_of_cases_is_whole() -> None:
@@ -40,6 +42,6 @@ def test_the_file_of_cases_is_whole() -> None:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
 def test_marks_come_where_other_engines_let_watermarks_out(case: dict[str, Any]) -> None:
     """After every step the marks are those of the case, no more and no fewer."""
-    stream = stream_of(*(f"input-{i}" for i in range(case["inputs"])), keys=keys_of(case))
+    stream = stream_of(*(f"input-{i}" for i in range(case["inputs"])), domains=domains_of(case))
 
     assert [taken(stream, step) for step in case["steps"]] == [s["expect"] for s in case["steps"]]

@@ -24,9 +24,11 @@ def following(mark: Mark, step: tuple[int, int, dict[int, int]]) -> Mark:
     offsets = dict(mark.cut.offsets)
     for segment, gain in gains.items():
         offsets[segment] = offsets.get(segment, 0) + gain
-    left_out = ("UA",) if later == 3 else ()
+    excluded = ("UA",) if later == 3 else ()
     cut = StreamCut({segment: offset for segment, offset in offsets.items() if offset})
-    return Mark(mark.seq + 1, mark.lower + later, mark.upper + higher, cut, mark.seq * 10, left_out)
+    bound, at = higher != 3, mark.seq * 10
+    lower, upper = mark.lower + later, mark.upper + higher
+    return Mark(mark.seq + 1, lower, upper, cut, at, excluded, upper_is_bound=bound)
 
 
 BEFORE = Mark(0, 0, 0, StreamCut({}))

@@ -11,7 +11,7 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from noted_time import Accepted, Aggregator, Note, StreamCut
-from tests.support.acts import KEYS, WRITERS, Act, histories, lived, streams
+from tests.support.acts import DOMAINS, WRITERS, Act, histories, lived, streams
 from tests.support.streams import marks_of, restarted, stream_of, tell
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 times = st.integers(0, 20)
 offsets = st.dictionaries(st.integers(0, 3), st.integers(1, 4), max_size=2)
 strides = st.lists(st.tuples(st.sampled_from(WRITERS), times, offsets), max_size=20)
-resting: st.SearchStrategy[State] = st.sampled_from(("idle", "left"))
+resting: st.SearchStrategy[State] = st.sampled_from(("idle", "finished"))
 
 
 def live_notes(steps: list[tuple[str, int, dict[int, int]]]) -> list[Note]:
@@ -82,8 +82,8 @@ def test_advancing_seldom_ends_where_advancing_often_does(
 def durable(stream: Aggregator) -> list[tuple[object, ...]]:
     """Return all that a restart would find, but the signs of life."""
     records = (stream.record(writer) for writer in stream.writers())
-    members = [(r.writer, r.state, r.left_out, r.position, r.times, r.max_times) for r in records]
-    return [*members, *((key, stream.last_mark(key)) for key in stream.settings.keys)]
+    members = [(r.writer, r.state, r.excluded, r.position, r.times, r.max_times) for r in records]
+    return [*members, *((domain, stream.last_mark(domain)) for domain in stream.settings.domains)]
 
 
 @given(settings=streams, history=histories("waits", "scales"), upto=st.integers(0, 50))
@@ -92,17 +92,17 @@ def test_replaying_any_prefix_changes_nothing(
 ) -> None:
     """Live members' live notes, said again, move neither time nor anything durable.
 
-    A replayed change of state would be a change of state, and a replay brings a left-out writer
+    A replayed change of state would be a change of state, and a replay brings a excluded writer
     back; so those are not replayed here. Without their numbers, as old ones would be refused.
     """
     world = lived(settings, history)
     live = {n for n, author in world.authors.items() if author.state == "live"}
-    live -= {n for n, author in world.authors.items() if author.left_out}
+    live -= {n for n, author in world.authors.items() if author.excluded}
     notes = [n for n in world.notes[:upto] if n.writer in live and n.state == "live"]
     before = durable(world.stream)
     answers = tell(world.stream, *(replace(n, sequence=None) for n in notes), now=world.now)
     event(f"accepted again: {min(3, sum(isinstance(a, Accepted) for a in answers))}")
-    marks = [mark for key in KEYS for mark in marks_of(world.stream, key)]
+    marks = [mark for domain in DOMAINS for mark in marks_of(world.stream, domain)]
 
     assert (durable(world.stream), marks) == (before, [])
 

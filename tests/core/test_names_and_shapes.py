@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from noted_time import InvalidName, Mark, Note, Rejected, StreamCut, StreamSettings, TimeWindow
 from noted_time.file_log import file_name, segment_directory, segment_of, start_of
+from noted_time.membership import LateRows
 from noted_time.settings import checked_name
 from noted_time.wire import (
     mark_from_wire,
@@ -25,7 +26,8 @@ int64 = st.integers(-(2**63), 2**63 - 1)
 offsets = st.integers(0, 2**63 - 1)
 positions = st.dictionaries(offsets, offsets, max_size=4)
 letters = "AZaz09._-"
-names = st.text(letters, min_size=1, max_size=12) | st.just("-" * 249)
+words = st.text(letters, min_size=1, max_size=12).filter(lambda word: word not in {".", ".."})
+names = words | st.just("-" * 249)
 marks = st.builds(
     Mark,
     seq=st.integers(1, 2**63 - 1),
@@ -33,7 +35,7 @@ marks = st.builds(
     upper=int64,
     cut=positions.map(StreamCut),
     written_at=int64,
-    left_out=st.lists(names, max_size=2).map(tuple),
+    excluded=st.lists(names, max_size=2).map(tuple),
 )
 
 
@@ -61,7 +63,7 @@ def test_a_mark_without_a_field_is_rejected_by_name(mark: Mark, missing: str) ->
 
 @pytest.mark.parametrize("segment", ["", "-1", "+1", "01", "1.0", " 1", "1e3", "¹", "٣", "x"])
 def test_a_segment_that_is_no_decimal_integer_is_rejected_by_name(segment: str) -> None:
-    """One spelling each, so that no two keys are one segment."""
+    """One spelling each, so that no two domains are one segment."""
     with pytest.raises(Rejected, match="is not a decimal integer"):
         position_from_wire({segment: 1})
 
@@ -83,18 +85,22 @@ def test_what_is_beyond_int64_is_rejected(segment: str, offset: int) -> None:
 def test_a_note_travels_without_the_fields_that_say_nothing() -> None:
     """A time of 0 says something."""
     bare = note_to_wire(Note("UA"))
-    full = note_to_wire(Note("UA", 0, {3: 1}, "ship", 0, "left", 1))
+    late = LateRows(3, 5)
+    full = note_to_wire(Note("UA", 0, {3: 1}, "ship", 0, "live", 1, ("ship",), None, late))
 
     assert (bare, full) == (
         {"writer": "UA", "state": "live"},
         {
             "writer": "UA",
-            "state": "left",
+            "state": "live",
             "position": {"3": 1},
             "time": 0,
-            "key": "ship",
+            "domain": "ship",
             "max_time": 0,
             "sequence": 1,
+            "domains": ["ship"],
+            "timeout_ms": None,
+            "late": {"rows": 3, "least": 5},
         },
     )
 
@@ -115,7 +121,7 @@ def test_a_legal_name_is_kept(name: str) -> None:
     assert checked_name("stream", name) == name
 
 
-@pytest.mark.parametrize("name", ["", "a" * 250, "a b", "a/b", "a\n", "ä", "٣"])
+@pytest.mark.parametrize("name", ["", "a" * 250, "a b", "a/b", "a\n", "ä", "٣", ".", ".."])
 def test_an_illegal_name_is_named_in_the_error(name: str) -> None:
     """And what it should have been a name of."""
     with pytest.raises(InvalidName) as raised:
@@ -129,21 +135,23 @@ def test_the_defaults_are_those_of_the_design() -> None:
     assert StreamSettings() == StreamSettings(60_000, 200, "hold", ("default",), 7 * 86_400_000)
 
 
-@pytest.mark.parametrize("keys", [(), ("a", "a"), ("a", ""), ("a b",)])
-def test_keys_are_one_or_more_different_names(keys: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("domains", [(), ("a", "a"), ("a", ""), ("a b",)])
+def test_keys_are_one_or_more_different_names(domains: tuple[str, ...]) -> None:
     """Anything else is rejected."""
     with pytest.raises(Rejected):
-        StreamSettings(keys=keys)
+        StreamSettings(domains=domains)
 
 
 @pytest.mark.parametrize(
-    ("keys", "meant"), [(("ship",), "ship"), (("order", "default"), "default")]
+    ("domains", "meant"), [(("ship",), "ship"), (("order", "default"), "default")]
 )
-def test_an_unnamed_key_is_the_only_one_or_the_default(keys: tuple[str, ...], meant: str) -> None:
+def test_an_unnamed_domain_is_the_only_one_or_the_default(
+    domains: tuple[str, ...], meant: str
+) -> None:
     """A named one is itself."""
-    settings = StreamSettings(keys=keys)
+    settings = StreamSettings(domains=domains)
 
-    assert (settings.key_or_default(None), settings.key_or_default("x")) == (meant, "x")
+    assert (settings.domain_or_default(None), settings.domain_or_default("x")) == (meant, "x")
 
 
 @given(stream=names, segment=offsets, start=offsets)
@@ -207,7 +215,9 @@ def test_a_foreign_directory_is_no_segment(name: str) -> None:
 
 def test_values_are_what_they_say() -> None:
     """The wire's types are JSON's."""
-    wire: dict[str, Any] = mark_to_wire(Mark(1, 2, 3, StreamCut({0: 4}), 5, ("UA",)))
+    wire: dict[str, Any] = mark_to_wire(
+        Mark(1, 2, 3, StreamCut({0: 4}), 5, ("UA",), upper_is_bound=True)
+    )
 
     assert wire == {
         "seq": 1,
@@ -215,5 +225,6 @@ def test_values_are_what_they_say() -> None:
         "upper": 3,
         "cut": {"0": 4},
         "written_at": 5,
-        "left_out": ["UA"],
+        "excluded": ["UA"],
+        "upper_is_bound": True,
     }

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+import pytest
+
 from noted_time import Accepted, Note, Quiet, Refused
 from tests.support.streams import lowers, marks_of, restarted, stream_of, tell, told, waiting
+
+if TYPE_CHECKING:
+    from noted_time import State
 
 
 def test_a_time_below_the_writers_last_is_refused_with_the_stored_value() -> None:
@@ -46,10 +53,10 @@ def test_a_refused_note_changes_nothing() -> None:
 
 
 def test_a_refused_note_makes_no_member() -> None:
-    """A writer whose first note names an unknown key is not waited for."""
+    """A writer whose first note names an unknown domain is not waited for."""
     stream = stream_of()
 
-    tell(stream, Note("UA", 10, key="nonsense"))
+    tell(stream, Note("UA", 10, domain="nonsense"))
 
     assert (len(stream), stream.decide("default", now=0)) == (0, Quiet())
 
@@ -72,50 +79,50 @@ def test_an_unnamed_segment_does_not_excuse_one_that_went_back() -> None:
     assert answers[-1] == Refused("invalid_position", {0: 5})
 
 
-def test_times_are_compared_within_their_key() -> None:
-    """A low time of one key is no regress of another."""
-    stream = stream_of("UA", keys=("order", "ship"))
+def test_times_are_compared_within_their_domain() -> None:
+    """A low time of one domain is no regress of another."""
+    stream = stream_of("UA", domains=("order", "ship"))
 
-    answers = tell(stream, Note("UA", 100, key="ship"), Note("UA", 3, key="order"))
+    answers = tell(stream, Note("UA", 100, domain="ship"), Note("UA", 3, domain="order"))
 
     assert answers == [Accepted(None), Accepted(None)]
 
 
-def test_an_undeclared_key_is_refused_with_the_declared_ones() -> None:
+def test_an_undeclared_domain_is_refused() -> None:
     """Also the empty name, which is none of them."""
-    stream = stream_of("UA", keys=("order", "ship"))
+    stream = stream_of("UA", domains=("order", "ship"))
 
-    answers = tell(stream, Note("UA", 1, key="arrival"), Note("UA", 1, key=""), Note("UA", 1))
+    answers = tell(stream, Note("UA", 1, domain="arrival"), Note("UA", 1, domain=""), Note("UA", 1))
 
-    assert answers == [Refused("unknown_key", ("order", "ship"))] * 3
+    assert answers == [Refused("unknown_domain")] * 3
 
 
-def test_an_unnamed_key_is_the_only_one() -> None:
-    """A stream with one key needs no naming of it."""
-    stream = stream_of("UA", keys=("ship",))
+def test_an_unnamed_domain_is_the_only_one() -> None:
+    """A stream with one domain needs no naming of it."""
+    stream = stream_of("UA", domains=("ship",))
 
     tell(stream, Note("UA", 7))
 
     assert stream.record("UA").times == {"ship": 7}
 
 
-def test_a_note_without_a_time_needs_no_key() -> None:
-    """Joining, idle and left apply to all keys."""
-    stream = stream_of(keys=("order", "ship"))
+def test_a_note_without_a_time_needs_no_domain() -> None:
+    """Joining, idle and finished apply to all domains."""
+    stream = stream_of(domains=("order", "ship"))
 
-    answers = tell(stream, Note("UA"), Note("UA", state="idle"), Note("DL", state="left"))
+    answers = tell(stream, Note("UA"), Note("UA", state="idle"), Note("UA", state="finished"))
 
-    assert (answers, len(stream)) == ([Accepted(None)] * 3, 2)
+    assert answers == [Accepted(None)] * 3
 
 
-def test_the_answer_carries_the_lower_of_the_keys_last_mark() -> None:
+def test_the_answer_carries_the_lower_of_the_domains_last_mark() -> None:
     """So a writer learns at once that what it writes is late."""
-    stream = stream_of(keys=("order", "ship"))
-    tell(stream, Note("UA", 30, key="order"), Note("UA", 20, key="ship"))
+    stream = stream_of(domains=("order", "ship"))
+    tell(stream, Note("UA", 30, domain="order"), Note("UA", 20, domain="ship"))
     marks_of(stream, "order")
     marks_of(stream, "ship")
 
-    answers = tell(stream, Note("UA", 31, key="order"), Note("UA", 21, key="ship"))
+    answers = tell(stream, Note("UA", 31, domain="order"), Note("UA", 21, domain="ship"))
 
     assert answers == [Accepted(30), Accepted(20)]
 
@@ -147,13 +154,13 @@ def test_a_writer_that_never_joined_is_not_waited_for() -> None:
     assert lowers(told(stream, Note("UA", 10))) == [10]
 
 
-def test_a_member_holds_a_declared_key_that_it_never_noted() -> None:
+def test_a_member_holds_a_declared_domain_that_it_never_noted() -> None:
     """It counts as minus infinity there."""
-    stream = stream_of("UA", "DL", keys=("order", "ship"))
-    tell(stream, Note("UA", 10, key="order"), Note("UA", 10, key="ship"))
-    tell(stream, Note("DL", 20, key="order"))
+    stream = stream_of("UA", "DL", domains=("order", "ship"))
+    tell(stream, Note("UA", 10, domain="order"), Note("UA", 10, domain="ship"))
+    tell(stream, Note("DL", 20, domain="order"))
 
-    marks = {key: lowers(marks_of(stream, key)) for key in ("order", "ship")}
+    marks = {domain: lowers(marks_of(stream, domain)) for domain in ("order", "ship")}
 
     assert (marks, [w.time for w in waiting(stream, "ship")]) == (
         {"order": [10], "ship": []},
@@ -161,12 +168,16 @@ def test_a_member_holds_a_declared_key_that_it_never_noted() -> None:
     )
 
 
-def test_idle_and_left_apply_to_all_keys() -> None:
-    """Whichever key the note names."""
-    stream = stream_of("UA", "DL", "AA", keys=("order", "ship"))
-    tell(stream, Note("UA", 10, key="order"), Note("UA", 12, key="ship"))
+def test_idle_and_left_apply_to_all_domains() -> None:
+    """Whichever domain the note names."""
+    stream = stream_of("UA", "DL", "AA", domains=("order", "ship"))
+    tell(stream, Note("UA", 10, domain="order"), Note("UA", 12, domain="ship"))
 
-    tell(stream, Note("DL", key="order", state="idle"), Note("AA", key="ship", state="left"))
+    tell(
+        stream,
+        Note("DL", domain="order", state="idle"),
+        Note("AA", domain="ship", state="finished"),
+    )
 
     assert {k: lowers(marks_of(stream, k)) for k in ("order", "ship")} == {
         "order": [10],
@@ -174,39 +185,50 @@ def test_idle_and_left_apply_to_all_keys() -> None:
     }
 
 
-def test_an_idle_first_note_makes_a_member_that_is_not_waited_for() -> None:
-    """Any state makes a member."""
+@pytest.mark.parametrize("state", ["idle", "finished"])
+def test_a_writer_that_nobody_knows_cannot_rest(state: State) -> None:
+    """Only a live note makes a member, so a mistyped name leaves no ghost."""
     stream = stream_of("UA")
 
-    tell(stream, Note("DL", state="idle"))
+    answers = tell(stream, Note("UX", state=state))
 
-    assert (lowers(told(stream, Note("UA", 10))), list(stream.writers())) == ([10], ["UA", "DL"])
+    assert (answers, list(stream.writers())) == ([Refused("unknown_writer")], ["UA"])
 
 
 def test_a_writer_that_left_may_come_back() -> None:
     """It holds again until it has caught up."""
     stream = stream_of("UA", "DL")
-    told(stream, Note("DL", state="left"), Note("UA", 10))
+    told(stream, Note("DL", state="finished"), Note("UA", 10))
 
     marks = told(stream, Note("DL", 4), Note("UA", 20))
 
     assert (marks, [w.writer for w in waiting(stream)]) == ([], ["DL"])
 
 
-def test_the_least_and_the_greatest_int64_are_times() -> None:
+def test_all_but_the_ends_of_int64_are_times() -> None:
     """Minus infinity lies below all of them."""
     stream = stream_of("UA")
 
-    marks = told(stream, Note("UA", -(2**63))) + told(stream, Note("UA", 2**63 - 1))
+    marks = told(stream, Note("UA", 1 - 2**63)) + told(stream, Note("UA", 2**63 - 2))
 
-    assert lowers(marks) == [-(2**63), 2**63 - 1]
+    assert lowers(marks) == [1 - 2**63, 2**63 - 2]
+
+
+@pytest.mark.parametrize("end", [-(2**63), 2**63 - 1])
+def test_either_end_of_int64_is_refused(end: int) -> None:
+    """They stand for before and after all time; a query would never get past the one."""
+    stream = stream_of("UA")
+
+    answers = tell(stream, Note("UA", end), Note("UA", 5, max_time=end))
+
+    assert answers == [Refused("too_far_ahead", 2**63 - 2)] * 2
 
 
 def test_a_record_says_since_when_a_writer_is_what_it_is() -> None:
-    """Also of a writer whose first note is its last."""
+    """Also of a writer that finished at once."""
     stream = stream_of()
 
-    tell(stream, Note("UA", state="left"), Note("DL"), now=7)
+    tell(stream, Note("UA"), Note("UA", state="finished"), Note("DL"), now=7)
 
     assert [(stream.record(w).noted_at, stream.record(w).since) for w in ("UA", "DL")] == [
         (7, 7)
@@ -235,7 +257,7 @@ def test_a_note_of_an_older_request_is_refused_with_the_largest_sequence() -> No
 def test_a_late_request_changes_nothing() -> None:
     """Not the state, not the sign of life: a writer that left stays away."""
     stream = stream_of()
-    tell(stream, Note("UA", 5, {0: 1}, sequence=2), Note("UA", state="left", sequence=3))
+    tell(stream, Note("UA", 5, {0: 1}, sequence=2), Note("UA", state="finished", sequence=3))
     before = stream.record("UA")
 
     tell(stream, Note("UA", 6, {0: 2}, sequence=2), now=50)
@@ -245,8 +267,8 @@ def test_a_late_request_changes_nothing() -> None:
 
 def test_all_notes_of_a_request_may_share_a_sequence() -> None:
     """An equal one is judged as always, and a replay is a replay."""
-    stream = stream_of(keys=("order", "ship"))
-    notes = [Note("UA", 5, key="order", sequence=7), Note("UA", 3, key="ship", sequence=7)]
+    stream = stream_of(domains=("order", "ship"))
+    notes = [Note("UA", 5, domain="order", sequence=7), Note("UA", 3, domain="ship", sequence=7)]
 
     assert tell(stream, *notes, *notes) == [Accepted(None)] * 4
 
@@ -291,16 +313,16 @@ def test_each_writer_has_an_order_of_its_own() -> None:
     assert answers == [Accepted(None)] * 2
 
 
-def test_an_undeclared_key_is_told_before_the_order_and_the_order_before_all_else() -> None:
+def test_an_undeclared_domain_is_told_before_the_order_and_the_order_before_all_else() -> None:
     """A late note that is wrong in other ways too is late."""
     stream = stream_of()
     tell(stream, Note("UA", 5, {0: 5}, sequence=7))
     late = [Note("UA", 4, {0: 4}, sequence=6), Note("UA", 99, sequence=6)]
 
-    answers = [stream.note(note, 0, 9) for note in (Note("UA", key="no", sequence=6), *late)]
+    answers = [stream.note(note, 0, 9) for note in (Note("UA", domain="no", sequence=6), *late)]
 
     assert answers == [
-        Refused("unknown_key", ("default",)),
+        Refused("unknown_domain"),
         Refused("superseded", 7),
         Refused("superseded", 7),
     ]

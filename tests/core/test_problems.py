@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import noted_time
 from noted_time.backoff import LONGEST_RETRY_AFTER_S, Backoff
 from noted_time.errors import (
     Conflict,
@@ -15,7 +16,8 @@ from noted_time.errors import (
     NotCompleteYet,
     NotedTimeError,
     Rejected,
-    UnknownKey,
+    UnexpectedAnswer,
+    UnknownDomain,
     UnknownStream,
     Unreachable,
 )
@@ -27,15 +29,23 @@ URN = "urn:noted-time:problem:"
 @pytest.mark.parametrize(
     ("status", "problem", "kind"),
     [
-        (400, {}, Rejected),
+        (301, {}, UnexpectedAnswer),
+        (400, {}, UnexpectedAnswer),
+        (400, {"type": URN + "malformed_json"}, Rejected),
         (401, {}, NotAllowed),
         (403, {"title": "Forbidden"}, NotAllowed),
         (404, {"type": URN + "unknown_stream"}, UnknownStream),
         (404, {"type": URN + "not_complete_yet", "complete_to": 9, "lower": None}, NotCompleteYet),
-        (404, {"type": "about:blank"}, Rejected),
+        (404, {"type": "about:blank"}, UnexpectedAnswer),
+        (405, {}, UnexpectedAnswer),
         (408, {}, Unreachable),
         (409, {"type": URN + "conflict"}, Conflict),
-        (422, {"type": URN + "unknown_key", "key": "k", "keys": ["default"]}, UnknownKey),
+        (413, {"title": "too large"}, UnexpectedAnswer),
+        (
+            422,
+            {"type": URN + "unknown_domain", "domain": "k", "domains": ["default"]},
+            UnknownDomain,
+        ),
         (429, {}, Unreachable),
         (500, {"type": URN + "unknown_stream"}, Unreachable),
         (503, {"type": URN + "unavailable"}, Unreachable),
@@ -58,3 +68,24 @@ def test_a_delay_stays_within_its_bounds(
 
     delay = backoff.delay_s(failures, chance=chance, retry_after_s=retry_after_s)
     assert asked + 0.05 <= delay <= asked + 5.0
+
+
+def test_a_refused_token_comes_with_the_remedy() -> None:
+    """Where a client takes its token from is said by the client, which knows."""
+    problem = {"title": "Unauthenticated", "detail": "missing, expired or revoked token"}
+
+    assert str(error_of(401, problem, stream="flights")) == (
+        "401 Unauthenticated: missing, expired or revoked token; "
+        "show one by token=… or the variable NOTED_TIME_TOKEN"
+    )
+
+
+def test_every_error_is_exported_at_the_top() -> None:
+    """Whoever handles an error imports it from `noted_time`."""
+    errors = {
+        name
+        for name, value in vars(noted_time.errors).items()
+        if isinstance(value, type) and issubclass(value, NotedTimeError)
+    }
+
+    assert errors - set(noted_time.__all__) == set()

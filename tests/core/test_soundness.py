@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from noted_time import MarkHistory, StreamCut
 from tests.support.acts import (
-    KEYS,
+    DOMAINS,
     WRITERS,
     Act,
     histories,
@@ -44,7 +44,7 @@ def test_no_request_that_comes_late_makes_a_mark_unsound(
     settings: StreamSettings, history: list[Act]
 ) -> None:
     """Soundness: every request was made twice, and the first may be delivered at any time."""
-    world = lived(replace(settings, keys=KEYS[:1]), history)
+    world = lived(replace(settings, domains=DOMAINS[:1]), history)
 
     assert [made for made in world.made if made.lost] == []
 
@@ -55,16 +55,18 @@ def test_a_reader_has_read_every_vouched_event_below_its_lower(
 ) -> None:
     """Soundness, as a reader sees it: wherever it stands, its window's lower holds."""
     world = lived(settings, history)
-    marks = {key: MarkHistory(m.mark for m in world.made if m.key == key) for key in KEYS}
+    marks = {
+        domain: MarkHistory(m.mark for m in world.made if m.domain == domain) for domain in DOMAINS
+    }
     positions = [dict(world.stream.succession.normalise(reading)) for reading in readings]
     positions += [dict(made.mark.cut.offsets) for made in world.made]
 
     lost = [
-        (key, position, window.lower)
-        for key, history_of_key in marks.items()
+        (domain, position, window.lower)
+        for domain, history_of_domain in marks.items()
         for position in positions
-        if (window := history_of_key.window(position)).lower is not None
-        and world.missed(key, window.lower, position)
+        if (window := history_of_domain.window(position)).lower is not None
+        and world.missed(domain, window.lower, position)
     ]
 
     assert lost == []
@@ -96,7 +98,7 @@ def test_a_cut_is_never_above_the_latest_positions(
 
 
 @given(settings=streams, history=ALL_TROUBLE)
-def test_marks_of_a_key_form_a_chain(settings: StreamSettings, history: list[Act]) -> None:
+def test_marks_of_a_domain_form_a_chain(settings: StreamSettings, history: list[Act]) -> None:
     """Seq is gapless, lower rises, upper never falls, and each cut reaches the one before."""
     world = lived(settings, history)
 
@@ -118,7 +120,7 @@ def test_no_event_below_the_cut_is_above_the_upper_when_segments_are_unshared(
     settings: StreamSettings, history: list[Act]
 ) -> None:
     """Every note declares its largest event time, and each writer has its own segment."""
-    world = World(replace(settings, keys=("order",)), WRITERS, len(WRITERS))
+    world = World(replace(settings, domains=("order",)), WRITERS, len(WRITERS))
     for name, parts in history:
         own = (parts[0], WRITERS.index(str(parts[0])), parts[2]) if name == "write" else parts
         if "ship" not in parts:

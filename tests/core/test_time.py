@@ -34,7 +34,7 @@ def test_time_stands_while_a_member_is_at_the_last_lower() -> None:
 
     assert (marks, stream.decide("default", now=5)) == (
         [],
-        Hold((Waiting("UA", 10, since_ms=5, left_out_in_ms=TIMEOUT_MS - 5),), 1),
+        Hold((Waiting("UA", 10, held_for_ms=5, times_out_in_ms=TIMEOUT_MS - 5),), 1),
     )
 
 
@@ -54,7 +54,11 @@ def test_the_longest_holder_is_named_first() -> None:
     decision = stream.decide("default", now=5)
 
     assert isinstance(decision, Hold)
-    assert [(w.writer, w.since_ms) for w in decision.waiting_for] == [("b", 5), ("a", 2), ("c", 2)]
+    assert [(w.writer, w.held_for_ms) for w in decision.waiting_for] == [
+        ("b", 5),
+        ("a", 2),
+        ("c", 2),
+    ]
 
 
 def test_with_no_live_member_left_the_highest_time_is_flushed_once() -> None:
@@ -62,7 +66,7 @@ def test_with_no_live_member_left_the_highest_time_is_flushed_once() -> None:
     stream = stream_of("UA", "DL")
     told(stream, Note("UA", 10), Note("DL", 30))
 
-    marks = told(stream, Note("DL", state="idle"), Note("UA", state="left"))
+    marks = told(stream, Note("DL", state="idle"), Note("UA", state="finished"))
 
     assert (lowers(marks), stream.decide("default", now=0)) == ([30], Quiet())
 
@@ -72,7 +76,7 @@ def test_nothing_is_flushed_that_is_not_above_the_last_lower() -> None:
     stream = stream_of("UA")
     told(stream, Note("UA", 10))
 
-    marks = told(stream, Note("UA", state="left"))
+    marks = told(stream, Note("UA", state="finished"))
 
     assert (marks, stream.decide("default", now=0)) == ([], Quiet())
 
@@ -81,7 +85,7 @@ def test_a_stream_that_nobody_noted_is_quiet() -> None:
     """There is no infinite time."""
     stream = stream_of("UA")
 
-    marks = told(stream, Note("UA", state="left"))
+    marks = told(stream, Note("UA", state="finished"))
 
     assert (marks, stream.decide("default", now=0)) == ([], Quiet())
 
@@ -89,9 +93,11 @@ def test_a_stream_that_nobody_noted_is_quiet() -> None:
 def test_a_flush_is_not_repeated_by_a_replay() -> None:
     """Leaving twice at the same time gives one mark."""
     stream = stream_of("UA", "DL")
-    first = told(stream, Note("UA", 10), Note("DL", state="left"), Note("UA", 12, state="left"))
+    first = told(
+        stream, Note("UA", 10), Note("DL", state="finished"), Note("UA", 12, state="finished")
+    )
 
-    again = told(stream, Note("UA", 12, state="left"))
+    again = told(stream, Note("UA", 12, state="finished"))
 
     assert (lowers(first), again) == ([12], [])
 
@@ -127,12 +133,12 @@ def test_what_was_written_between_notes_waits_for_the_next_one() -> None:
     assert cuts(marks) == [StreamCut({0: 170})]
 
 
-def test_a_note_of_another_key_moves_no_cut_of_this_one() -> None:
-    """Positions are shared by the keys, the moments at which they count are not."""
-    stream = stream_of("UA", "DL", keys=("order", "ship"))
-    tell(stream, Note("UA", 10, {0: 100}, key="order"), Note("UA", 90, {0: 150}, key="ship"))
+def test_a_note_of_another_domain_moves_no_cut_of_this_one() -> None:
+    """Positions are shared by the domains, the moments at which they count are not."""
+    stream = stream_of("UA", "DL", domains=("order", "ship"))
+    tell(stream, Note("UA", 10, {0: 100}, domain="order"), Note("UA", 90, {0: 150}, domain="ship"))
 
-    tell(stream, Note("DL", 10, key="order"))
+    tell(stream, Note("DL", 10, domain="order"))
 
     assert cuts(marks_of(stream, "order")) == [StreamCut({0: 100})]
 
@@ -141,7 +147,7 @@ def test_a_leaving_writers_last_events_lie_inside_the_next_cut() -> None:
     """Leaving is a note at +infinity with the position given."""
     stream = stream_of("UA", "DL")
     told(stream, Note("UA", 10, {0: 100}), Note("DL", 10))
-    tell(stream, Note("UA", None, {0: 140}, state="left"))
+    tell(stream, Note("UA", None, {0: 140}, state="finished"))
 
     marks = told(stream, Note("DL", 20))
 
@@ -253,12 +259,12 @@ def test_the_upper_never_falls() -> None:
 
 def test_keys_make_marks_apart() -> None:
     """Each counts its own seq."""
-    stream = stream_of(keys=("order", "ship"))
+    stream = stream_of(domains=("order", "ship"))
     for time in (1, 2):
-        tell(stream, Note("UA", time, key="order"))
+        tell(stream, Note("UA", time, domain="order"))
         marks_of(stream, "order")
 
-    tell(stream, Note("UA", 5, key="ship"))
+    tell(stream, Note("UA", 5, domain="ship"))
 
     assert [m.seq for m in marks_of(stream, "ship")] == [1]
 

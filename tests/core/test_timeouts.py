@@ -1,4 +1,4 @@
-"""Rules 6 and 7: who is left out, when, where it is recorded, and what a return does."""
+"""Rules 6 and 7: who is excluded, when, where it is recorded, and what a return does."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from noted_time import Aggregator, Note, Quiet, Rejected, ServiceClock
+from noted_time import Note, Quiet, Rejected, ServiceClock
 from tests.support.streams import (
     TIMEOUT_MS,
+    expiries,
     lowers,
     marks_of,
     restarted,
@@ -19,12 +20,7 @@ from tests.support.streams import (
 )
 
 
-def expiries(stream: Aggregator, *moments: int) -> list[tuple[str, ...]]:
-    """Return who is left out at each moment."""
-    return [stream.expire(moment) for moment in moments]
-
-
-def test_a_holder_is_left_out_exactly_at_the_timeout_after_its_last_note() -> None:
+def test_a_holder_is_excluded_exactly_at_the_timeout_after_its_last_note() -> None:
     """One ms before it is still waited for."""
     stream = stream_of("UA", "DL")
     tell(stream, Note("UA", 10), Note("DL", 20), now=5)
@@ -34,7 +30,7 @@ def test_a_holder_is_left_out_exactly_at_the_timeout_after_its_last_note() -> No
     assert expiries(stream, 30 + TIMEOUT_MS - 1, 30 + TIMEOUT_MS) == [(), ("UA",)]
 
 
-def test_a_holder_is_left_out_exactly_at_the_timeout_after_it_began_to_hold() -> None:
+def test_a_holder_is_excluded_exactly_at_the_timeout_after_it_began_to_hold() -> None:
     """It noted long ago, but nobody waited for it then."""
     stream = stream_of("UA", "DL")
     tell(stream, Note("UA", 10), now=0)
@@ -43,7 +39,7 @@ def test_a_holder_is_left_out_exactly_at_the_timeout_after_it_began_to_hold() ->
     assert expiries(stream, 70 + TIMEOUT_MS - 1, 70 + TIMEOUT_MS) == [(), ("UA",)]
 
 
-def test_who_does_not_hold_is_never_left_out() -> None:
+def test_who_does_not_hold_is_never_excluded() -> None:
     """However long it is silent."""
     stream = stream_of("UA", "DL")
     tell(stream, Note("UA", 10))
@@ -69,7 +65,7 @@ def test_a_refused_note_is_no_sign_of_life() -> None:
     assert stream.expire(TIMEOUT_MS) == ("UA",)
 
 
-def test_a_member_that_joined_and_never_noted_a_time_is_left_out_too() -> None:
+def test_a_member_that_joined_and_never_noted_a_time_is_excluded_too() -> None:
     """A join holds until it notes, goes idle, leaves or times out."""
     stream = stream_of("UA", "DL")
     tell(stream, Note("DL", 10), now=50)
@@ -77,19 +73,19 @@ def test_a_member_that_joined_and_never_noted_a_time_is_left_out_too() -> None:
     assert (stream.expire(TIMEOUT_MS), lowers(marks_of(stream))) == (("UA",), [10])
 
 
-def test_a_holder_of_one_key_is_left_out_of_all() -> None:
+def test_a_holder_of_one_domain_is_excluded_of_all() -> None:
     """Membership is per writer."""
-    stream = stream_of("UA", "DL", keys=("order", "ship"))
+    stream = stream_of("UA", "DL", domains=("order", "ship"))
     for writer, time in (("UA", 10), ("DL", 20)):
-        tell(stream, Note(writer, time, key="ship"))
-    tell(stream, Note("DL", 20, key="order"), now=TIMEOUT_MS - 1)
+        tell(stream, Note(writer, time, domain="ship"))
+    tell(stream, Note("DL", 20, domain="order"), now=TIMEOUT_MS - 1)
 
     stream.expire(TIMEOUT_MS)
 
-    assert [lowers(marks_of(stream, key)) for key in ("order", "ship")] == [[20], [20]]
+    assert [lowers(marks_of(stream, domain)) for domain in ("order", "ship")] == [[20], [20]]
 
 
-def test_a_left_out_writers_last_known_position_is_in_the_cut() -> None:
+def test_a_excluded_writers_last_known_position_is_in_the_cut() -> None:
     """It acts as one that went idle there."""
     stream = stream_of("UA", "DL")
     told(stream, Note("UA", 10, {0: 100}), Note("UA", 10, {0: 130}), Note("DL", 20, {1: 7}))
@@ -98,7 +94,7 @@ def test_a_left_out_writers_last_known_position_is_in_the_cut() -> None:
     assert [mark.cut.offsets for mark in marks_of(stream)] == [{0: 130, 1: 7}]
 
 
-def test_the_first_mark_above_its_time_names_the_left_out_writer_and_no_other_does() -> None:
+def test_the_first_mark_above_its_time_names_the_excluded_writer_and_no_other_does() -> None:
     """The mark that went on without it."""
     stream = stream_of("UA", "DL")
     told(stream, Note("UA", 10), Note("DL", 20))
@@ -106,37 +102,37 @@ def test_the_first_mark_above_its_time_names_the_left_out_writer_and_no_other_do
 
     marks = marks_of(stream) + told(stream, Note("DL", 30))
 
-    assert [(mark.lower, mark.left_out) for mark in marks] == [(20, ("UA",)), (30, ())]
+    assert [(mark.lower, mark.excluded) for mark in marks] == [(20, ("UA",)), (30, ())]
 
 
-def test_a_mark_at_the_very_time_of_a_left_out_writer_does_not_name_it() -> None:
+def test_a_mark_at_the_very_time_of_a_excluded_writer_does_not_name_it() -> None:
     """It vouched for that one, noting on after an earlier return; the next goes on without it."""
-    stream = stream_of("UA", "DL", "AA", keys=("order", "ship"))
-    tell(stream, *(Note(w, t, key="ship") for w, t in (("UA", 12), ("DL", 16), ("AA", 10))))
-    tell(stream, Note("DL", 1, key="order"), Note("AA", 1, key="order"), now=TIMEOUT_MS)
+    stream = stream_of("UA", "DL", "AA", domains=("order", "ship"))
+    tell(stream, *(Note(w, t, domain="ship") for w, t in (("UA", 12), ("DL", 16), ("AA", 10))))
+    tell(stream, Note("DL", 1, domain="order"), Note("AA", 1, domain="order"), now=TIMEOUT_MS)
     stream.expire(TIMEOUT_MS)
     marks_of(stream, "ship", now=TIMEOUT_MS)
-    tell(stream, Note("UA", 15, key="ship"), now=TIMEOUT_MS)
-    tell(stream, Note("AA", 15, key="ship"), now=2 * TIMEOUT_MS)
+    tell(stream, Note("UA", 15, domain="ship"), now=TIMEOUT_MS)
+    tell(stream, Note("AA", 15, domain="ship"), now=2 * TIMEOUT_MS)
     stream.expire(2 * TIMEOUT_MS)
 
     marks = marks_of(stream, "ship")
-    tell(stream, Note("AA", 16, key="ship"))
+    tell(stream, Note("AA", 16, domain="ship"))
     marks += marks_of(stream, "ship")
 
-    assert [(mark.lower, mark.left_out) for mark in marks] == [(15, ()), (16, ("UA",))]
+    assert [(mark.lower, mark.excluded) for mark in marks] == [(15, ()), (16, ("UA",))]
 
 
-def test_several_left_out_writers_are_named_in_order() -> None:
+def test_several_excluded_writers_are_named_in_order() -> None:
     """By name, so that equal histories give equal marks."""
     stream = stream_of("c", "a", "b")
     tell(stream, Note("b", 10))
     stream.expire(TIMEOUT_MS)
 
-    assert [mark.left_out for mark in marks_of(stream)] == [("a", "c")]
+    assert [mark.excluded for mark in marks_of(stream)] == [("a", "c")]
 
 
-def test_with_everybody_left_out_the_highest_time_is_flushed() -> None:
+def test_with_everybody_excluded_the_highest_time_is_flushed() -> None:
     """Nobody is left to ask."""
     stream = stream_of("UA", "DL")
     tell(stream, Note("UA", 30, state="idle"), Note("DL", 10))
@@ -146,7 +142,7 @@ def test_with_everybody_left_out_the_highest_time_is_flushed() -> None:
     assert (lowers(marks_of(stream)), stream.decide("default", now=TIMEOUT_MS)) == ([30], Quiet())
 
 
-def test_a_left_out_writer_that_returns_is_waited_for_again() -> None:
+def test_a_excluded_writer_that_returns_is_waited_for_again() -> None:
     """`hold`: time stands until it has caught up."""
     stream = stream_of("UA", "DL")
     told(stream, Note("UA", 10), Note("DL", 20))
@@ -169,19 +165,29 @@ def test_a_returned_writer_may_time_out_again_and_is_named_again() -> None:
 
     assert (
         expiries(stream, 150 + TIMEOUT_MS - 1, 150 + TIMEOUT_MS),
-        [mark.left_out for mark in marks_of(stream)],
+        [mark.excluded for mark in marks_of(stream)],
     ) == ([(), ("UA",)], [("UA",)])
 
 
-@pytest.mark.parametrize("time", [None, 9, 10])
-def test_an_excluded_writer_is_not_waited_for_at_or_below_the_last_lower(time: int | None) -> None:
-    """`exclude`: a late joiner is left out until it is above, and the next mark says so."""
+@pytest.mark.parametrize("time", [None, 9])
+def test_an_excluded_writer_is_not_waited_for_below_the_last_lower(time: int | None) -> None:
+    """`exclude`: a late joiner is excluded until it is above, and the next mark says so."""
     stream = stream_of("UA", returning="exclude")
     told(stream, Note("UA", 10))
 
     marks = told(stream, Note("DL", time, {1: 5}), Note("UA", 20))
 
-    assert [(m.lower, m.cut.offsets, m.left_out) for m in marks] == [(20, {1: 5}, ("DL",))]
+    assert [(m.lower, m.cut.offsets, m.excluded) for m in marks] == [(20, {1: 5}, ("DL",))]
+
+
+def test_a_writer_that_joins_exactly_at_the_last_lower_is_in_time() -> None:
+    """`exclude`: what it writes from there on is not late, so time waits for it."""
+    stream = stream_of("UA", returning="exclude")
+    told(stream, Note("UA", 10))
+
+    marks = told(stream, Note("DL", 10), Note("UA", 20))
+
+    assert (marks, [w.writer for w in waiting(stream)]) == ([], ["DL"])
 
 
 def test_an_excluded_writer_counts_again_once_above_the_last_lower() -> None:
@@ -211,16 +217,16 @@ def test_a_first_note_above_the_last_lower_is_not_late() -> None:
 
     marks = told(stream, Note("DL", 11), Note("UA", 20))
 
-    assert [(mark.lower, mark.left_out) for mark in marks] == [(11, ())]
+    assert [(mark.lower, mark.excluded) for mark in marks] == [(11, ())]
 
 
-def test_an_excluded_writer_that_goes_idle_is_not_left_out() -> None:
+def test_an_excluded_writer_that_goes_idle_is_not_excluded() -> None:
     """It asked not to be waited for; no mark names it."""
     stream = stream_of("UA", returning="exclude")
     told(stream, Note("UA", 10))
     tell(stream, Note("DL", 5), Note("DL", state="idle"))
 
-    assert [mark.left_out for mark in told(stream, Note("UA", 20))] == [()]
+    assert [mark.excluded for mark in told(stream, Note("UA", 20))] == [()]
 
 
 def test_a_late_joiner_holds_but_time_does_not_go_back() -> None:
@@ -249,7 +255,7 @@ def test_without_one_of_two_holders_time_stands() -> None:
     assert [stream.without("default", w) for w in ("UA", "DL", "AA")] == [10, 10, 10]
 
 
-def test_the_next_timeout_is_a_moment_before_which_nobody_is_left_out() -> None:
+def test_the_next_timeout_is_a_moment_before_which_nobody_is_excluded() -> None:
     """`None` where nobody holds."""
     stream = stream_of("UA", "DL", now=7)
     first = stream.next_timeout()
@@ -269,24 +275,24 @@ def test_a_restart_leaves_nobody_out_sooner() -> None:
     assert expiries(again, 70 + TIMEOUT_MS - 1, 70 + TIMEOUT_MS) == [(), ("UA",)]
 
 
-def test_a_new_key_is_held_by_every_live_member_from_its_declaration_on() -> None:
+def test_a_new_domain_is_held_by_every_live_member_from_its_declaration_on() -> None:
     """Silent members that were ahead have the whole timeout from then on."""
     stream = stream_of("UA", "DL", "AA")
     told(stream, Note("UA", 30), Note("DL", 30), Note("AA", 10))
-    stream.reconfigure(replace(stream.settings, keys=("default", "ship")), now=150)
-    tell(stream, Note("AA", 10, key="ship"), now=240)
+    stream.reconfigure(replace(stream.settings, domains=("default", "ship")), now=150)
+    tell(stream, Note("AA", 10, domain="ship"), now=240)
 
     due = 150 + TIMEOUT_MS
     assert (expiries(stream, due - 1, due)) == [(), ("UA", "DL")]
 
 
-def test_a_key_cannot_be_taken_away() -> None:
+def test_a_domain_cannot_be_taken_away() -> None:
     """And the refusal changes nothing."""
-    stream = stream_of("UA", keys=("order", "ship"))
+    stream = stream_of("UA", domains=("order", "ship"))
     before = stream.settings
 
     with pytest.raises(Rejected, match="ship missing"):
-        stream.reconfigure(replace(before, keys=("order",)), now=0)
+        stream.reconfigure(replace(before, domains=("order",)), now=0)
 
     assert stream.settings == before
 
@@ -301,7 +307,7 @@ def test_a_shorter_timeout_counts_at_once() -> None:
 
 
 def test_a_longer_timeout_counts_at_once() -> None:
-    """Nobody is left out at the old one."""
+    """Nobody is excluded at the old one."""
     stream = stream_of("UA", "DL")
     told(stream, Note("UA", 10), Note("DL", 20))
     stream.reconfigure(replace(stream.settings, writer_timeout_ms=500), now=30)
@@ -324,7 +330,7 @@ def test_a_writer_taken_back_by_new_settings_begins_to_hold_then() -> None:
     ) == (1000, [(), ("DL",)])
 
 
-def test_members_below_the_last_lower_are_left_out_by_new_settings() -> None:
+def test_members_below_the_last_lower_are_excluded_by_new_settings() -> None:
     """`hold` becomes `exclude` while one is catching up."""
     stream = stream_of("UA")
     told(stream, Note("UA", 10))
@@ -332,7 +338,7 @@ def test_members_below_the_last_lower_are_left_out_by_new_settings() -> None:
 
     stream.reconfigure(replace(stream.settings, returning_writer="exclude"), now=0)
 
-    assert [(mark.lower, mark.left_out) for mark in marks_of(stream)] == [(20, ("DL",))]
+    assert [(mark.lower, mark.excluded) for mark in marks_of(stream)] == [(20, ("DL",))]
 
 
 def test_the_service_clock_counts_serving_only() -> None:

@@ -1,0 +1,49 @@
+"""The command `noted-time`, and `python -m noted_time`.
+
+It is installed with the clients, which need nothing of the command line's; where that is missing
+it says what to install.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from importlib.machinery import PathFinder
+from importlib.util import module_from_spec
+from pathlib import Path
+
+OURS = {"controller", "migrations", "noted_time"}
+INSTALL = 'pip install "noted-time[controller]"'
+
+
+def main() -> None:
+    """Run the command line, or end with status 2 and what to install."""
+    _import_beside("controller")
+    try:
+        import_module("controller.cli.app").app(prog_name="noted-time")
+    except ImportError as error:
+        if _root(error) in OURS:
+            raise
+        sys.stderr.write(f"noted-time: the command line needs more ({error}): {INSTALL}\n")
+        raise SystemExit(2) from error
+
+
+def _import_beside(package: str) -> None:
+    """Import the package beside this one, also where the path has another of its name before it."""
+    spec = PathFinder.find_spec(package, [str(Path(__file__).parents[1])])
+    if package not in sys.modules and spec is not None and spec.loader is not None:
+        sys.modules[package] = module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[package])
+
+
+def _root(error: ImportError) -> str:
+    """Return the top-level package that could not be imported.
+
+    >>> _root(ImportError(name="rich.table")), _root(ImportError())
+    ('rich', '')
+    """
+    return (error.name or "").partition(".")[0]
+
+
+if __name__ == "__main__":
+    main()

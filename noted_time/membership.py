@@ -1,0 +1,73 @@
+"""What sets one writer apart from the others: why it is excluded, its own terms, its late rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping  # noqa: TC003 - stores decode by the annotations
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, Protocol
+
+Reason = Literal["timed_out", "removed", "returned_late", "late_rows"]
+"""Why time went on without a writer: it was silent for its timeout, was removed by hand, or came
+back below the last lower. `late_rows`: it reported rows that it wrote below the lower."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What holds for one writer alone; most writers have none of their own.
+
+    `timeout_ms` and `domains` (those it vouches for) are what the writer declared; `None` stands
+    for the stream's timeout and for all domains. `hold_until` (service clock) is how long an
+    operator keeps it from timing out, and `removed_by` who removed it.
+    """
+
+    timeout_ms: int | None = None
+    domains: tuple[str, ...] | None = None
+    hold_until: int | None = None
+    removed_by: str | None = None
+
+
+NO_TERMS = Terms()
+
+
+class LateLike(Protocol):
+    """The attributes of `LateRows`, whoever decoded them."""
+
+    @property
+    def rows(self) -> int:
+        """How many."""
+
+    @property
+    def least(self) -> int:
+        """The least time."""
+
+
+class LateRows(NamedTuple):
+    """Rows that a writer wrote below the lower of that moment: how many, and the least time."""
+
+    rows: int
+    least: int
+
+    def join(self, other: LateLike) -> LateRows:
+        """Return both together.
+
+        >>> LateRows(3, 500).join(LateRows(1, 200))
+        LateRows(rows=4, least=200)
+        """
+        return LateRows(self.rows + other.rows, min(self.least, other.least))
+
+
+class Exclusion(NamedTuple):
+    """That time went on without a writer: why, and since when (service clock in ms)."""
+
+    reason: Reason
+    since: int
+
+
+class Absence(NamedTuple):
+    """One writer that a mark went on without, with its last time and position."""
+
+    writer: str
+    time: int | None
+    position: Mapping[int, int]
+    reason: Reason
+    late: LateRows | None = None

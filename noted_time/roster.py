@@ -1,0 +1,361 @@
+"""The members of one stream, and what changes how each stands in the stream's domains."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from noted_time.census import Census
+from noted_time.departures import Departures
+from noted_time.errors import UnknownWriter
+from noted_time.member import BEFORE_ALL_TIME, Member, Track, make_tracks
+from noted_time.membership import NO_TERMS, Exclusion, LateRows
+from noted_time.note import UNCHANGED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from noted_time.domain import Domain
+    from noted_time.membership import LateLike, Reason, Terms
+    from noted_time.note import NoteLike, State
+    from noted_time.record import MemberRecord
+    from noted_time.settings import StreamSettings
+
+
+class Roster:
+    """The members by name and the domains in order; `now` is always the service clock in ms."""
+
+    def __init__(self, settings: StreamSettings, domains: Iterable[Domain]) -> None:
+        """Begin without members."""
+        self.settings = settings
+        self.domains = list(domains)
+        self.census = Census()
+        self._members: dict[str, Member] = {}
+        self._departures = Departures()
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def __iter__(self) -> Iterator[Member]:
+        return iter(self._members.values())
+
+    def __contains__(self, writer: str) -> bool:
+        return writer in self._members
+
+    def get(self, writer: str) -> Member | None:
+        """Return the member of that name, `None` where there is none."""
+        return self._members.get(writer)
+
+    def member(self, writer: str) -> Member:
+        """Return the member of that name; raises `UnknownWriter`."""
+        try:
+            return self._members[writer]
+        except KeyError:
+            raise UnknownWriter(writer) from None
+
+    def names(self) -> Iterator[str]:
+        """Yield the names of all members in the order in which they joined."""
+        return iter(self._members)
+
+    # Joining and noting
+
+    def join(
+        self, writer: str, now: int, state: State = "finished", terms: Terms = NO_TERMS
+    ) -> Member:
+        """Add a member; until its first note is accepted it stands nowhere."""
+        member = Member(writer, state, noted_at=now, since=now, terms=terms)
+        make_tracks(member, [domain.name for domain in self.domains])
+        self._members[writer] = member
+        self.census.enter(member)
+        return member
+
+    def expect(self, writers: Iterable[str], now: int) -> list[str]:
+        """Make members of those that are none yet, which hold time from now on; returns them."""
+        new = [writer for writer in writers if writer not in self._members]
+        for writer in new:
+            member = self.join(writer, now, "live")
+            self._exclude_late(member, now)
+            self._place(member, now)
+        return new
+
+    def accept(
+        self, member: Member, number: int, note: NoteLike, gained: Mapping[int, int], now: int
+    ) -> Track:
+        """Take in a note of the domain of that number; returns the member's track of it.
+
+        `gained` is by how much its position goes beyond the member's.
+        """
+        state = note.state
+        changes, returns = member.excluded is not None or member.state != state, False
+        if changes:
+            returns = self._change_state(member, state, now)
+        member.noted_at = now
+        if note.sequence is not None:
+            member.sequence = note.sequence
+        if note.timeout_ms != UNCHANGED or note.domains is not None:
+            self._take_terms(member, note, now)
+            changes = True
+        if gained:
+            self._gain(member, gained)
+        domain, track = self.domains[number], member.track(number)
+        domain.note(track, note.time, note.max_time)
+        if note.late is not None:
+            _report_late(member, domain, track, note.late)
+        if track.exclusion is not None and note.time is not None:
+            _catch_up(track, note.time, domain.lower, returns=returns)
+        if changes:
+            self._change_place(member, now, returns=returns)
+        elif track.role != "ahead":
+            domain.place(track, self.settings.writer_timeout_ms, now)
+        return track
+
+    def _change_place(self, member: Member, now: int, *, returns: bool) -> None:
+        if returns:
+            self._exclude_late(member, now)
+        self._place(member, now)
+        if member.state == "finished":
+            self._departures.add(member)
+
+    def _gain(self, member: Member, gained: Mapping[int, int]) -> None:
+        member.position.update(gained)
+        first, domains = member.first, self.domains
+        domains[0].cut.add(first.time, gained)
+        if first.max_time is None:
+            domains[0].wrote_undeclared(first)
+        for number, track in enumerate(member.others, start=1):
+            domains[number].cut.add(track.time, gained)
+            domains[number].wrote_undeclared(track)
+
+    def _change_state(self, member: Member, state: State, now: int) -> bool:
+        """Change the membership; returns whether the member is waited for from now on."""
+        returns = state == "live" and not member.vouches
+        was, since = member.excluded, member.since
+        self.census.leave(member)
+        member.since = now
+        member.state = state
+        member.excluded = None
+        self.census.enter(member)
+        if was == "removed":
+            member.terms = replace(member.terms, removed_by=None)
+            for number in range(len(self.domains)):
+                self._begin_again(member, number, max_time=None)
+        for track in member.tracks:
+            if state != "live":
+                track.returned_late, track.exclusion = False, None
+                track.is_unrecorded = False
+            elif was is not None:
+                track.exclusion = Exclusion(was, since)
+        return returns
+
+    def _begin_again(self, member: Member, number: int, max_time: int | None) -> None:
+        """Forget the times that the member noted of a domain; it may note any again.
+
+        What it wrote so far may have any time now, so the next cut has all of it. Queues drop the
+        old track in their turn, as it is nobody's.
+        """
+        old, domain = member.track(number), self.domains[number]
+        old.vouched = old.returned_late = False
+        domain.place(old, self.settings.writer_timeout_ms, 0)
+        domain.cut.add(BEFORE_ALL_TIME, member.position)
+        old.member = Member(member.writer, "finished")
+        new = Track(
+            member,
+            max_time=max_time,
+            vouched=member.vouches_for(domain.name),
+            is_undeclared=old.is_undeclared,
+        )
+        if member.position:
+            domain.wrote_undeclared(new)
+        if number == 0:
+            member.first = new
+        else:
+            others = list(member.others)
+            others[number - 1] = new
+            member.others = tuple(others)
+
+    def _exclude_late(self, member: Member, now: int) -> None:
+        if self.settings.returning_writer != "exclude" or not member.vouches:
+            return
+        for domain, track in zip(self.domains, member.tracks, strict=True):
+            if track.vouched and domain.last is not None and track.time < domain.lower:
+                domain.return_late(track, now)
+
+    def _place(self, member: Member, now: int) -> None:
+        timeout_ms = self.settings.writer_timeout_ms
+        for domain, track in zip(self.domains, member.tracks, strict=True):
+            domain.place(track, timeout_ms, now)
+
+    # Terms of one writer
+
+    def _take_terms(self, member: Member, note: NoteLike, now: int) -> None:
+        terms = member.terms
+        if note.timeout_ms != UNCHANGED:
+            terms = replace(terms, timeout_ms=note.timeout_ms)
+        if note.domains is not None:
+            named = tuple(each.name for each in self.domains if each.name in note.domains)
+            terms = replace(terms, domains=named)
+        if terms != member.terms:
+            self._set_terms(member, terms, now)
+
+    def _set_terms(self, member: Member, terms: Terms, now: int) -> None:
+        """Widening begins a domain anew; narrowing rests there, at the last position (S6)."""
+        member.terms = NO_TERMS if terms == NO_TERMS else terms
+        for number, domain in enumerate(self.domains):
+            track, vouches = member.track(number), member.vouches_for(domain.name)
+            if vouches and not track.vouched:
+                self._begin_again(member, number, track.max_time)
+            elif not vouches:
+                track.vouched = track.returned_late = False
+        self._exclude_late(member, now)
+        self._place(member, now)
+        for domain, track in zip(self.domains, member.tracks, strict=True):
+            domain.timeouts.change_one(track, self.settings.writer_timeout_ms)
+
+    def hold(self, writer: str, until: int | None, now: int) -> None:
+        """Let no timeout exclude the writer until then; raises `UnknownWriter`."""
+        member = self.member(writer)
+        self._set_terms(member, replace(member.terms, hold_until=until), now)
+
+    # Members that go
+
+    def remove(self, writer: str, now: int, by: str | None) -> None:
+        """Exclude a member by hand, at its last position; raises `UnknownWriter`."""
+        member = self.member(writer)
+        if member.excluded == "removed":
+            return
+        member.terms = replace(member.terms, hold_until=None, removed_by=by)
+        self._exclude(member, "removed", now)
+        for number, domain in enumerate(self.domains):
+            domain.withdraw(each.track(number) for each in self)
+
+    def overdue(self, now: int) -> list[Member]:
+        """Return the members that were silent for their timeout."""
+        timeout_ms = self.settings.writer_timeout_ms
+        overdue = {
+            member.writer: member
+            for domain in self.domains
+            for member in domain.timeouts.overdue(now, timeout_ms)
+        }
+        return list(overdue.values())
+
+    def expire(self, now: int) -> tuple[str, ...]:
+        """Exclude the members that were silent for their timeout; returns their names."""
+        overdue = self.overdue(now)
+        for member in overdue:
+            self._exclude(member, "timed_out", now)
+        return tuple(member.writer for member in overdue)
+
+    def _exclude(self, member: Member, reason: Reason, now: int) -> None:
+        waited_for = member.vouches
+        self.census.leave(member)
+        member.excluded = reason
+        member.since = now
+        self.census.enter(member)
+        for domain, track in zip(self.domains, member.tracks, strict=True):
+            if waited_for and track.vouched:
+                domain.absences.add(track)
+            track.returned_late = False  # if it comes back late again, a mark says so again
+        self._place(member, now)
+        self._departures.add(member)
+
+    def forget(self, horizon: int, limit: int) -> tuple[str, ...]:
+        """Forget at most `limit` members that are gone since before `horizon`; returns them.
+
+        Never one that a mark has still to name or to cover. Who comes back after it is new.
+        """
+        gone = self._departures.due(horizon + 1, self._is_done_with, limit)
+        for member in gone:
+            self.census.leave(member)
+            del self._members[member.writer]
+            for domain, track in zip(self.domains, member.tracks, strict=True):
+                domain.forget(track)
+        return tuple(member.writer for member in gone)
+
+    def _is_done_with(self, member: Member) -> bool:
+        pairs = zip(self.domains, member.tracks, strict=True)
+        return all(domain.is_done_with(track) for domain, track in pairs)
+
+    # Restarts and changed settings
+
+    def restore(self, records: Iterable[MemberRecord]) -> None:
+        """Take the members back after a restart.
+
+        The history that made cuts tight is gone: each member has one note, at its latest position,
+        so the next cut may be loose, never unsound.
+        """
+        for record in records:
+            member = self.join(record.writer, record.noted_at, record.state, record.terms)
+            self.census.leave(member)
+            member.excluded = record.excluded
+            self.census.enter(member)
+            member.since = record.since
+            member.sequence = record.sequence
+            member.late = dict(record.late) or None
+            member.position.update(record.position)
+            for domain, track in zip(self.domains, member.tracks, strict=True):
+                _restore_track(domain, track, record)
+            self._place(member, record.since)
+            if member.is_gone:
+                self._departures.add(member)
+        for number, domain in enumerate(self.domains):
+            domain.restored([member.track(number) for member in self])
+
+    def declare(self, domain: Domain) -> None:
+        """Add a domain, which every live member that vouches for all holds from now on."""
+        self.domains.append(domain)
+        for member in self:
+            track = Track(member, vouched=member.vouches_for(domain.name))
+            member.others += (track,)
+            domain.cut.add(track.time, member.position)
+            if member.position:
+                domain.wrote_undeclared(track)
+
+    def reconfigure(self, settings: StreamSettings, now: int) -> None:
+        """Take changed settings: members below the lower are late, or waited for again."""
+        self.settings = settings
+        for member in self:
+            if settings.returning_writer == "hold":
+                for track in member.tracks:
+                    if track.returned_late:
+                        track.returned_late = False
+                        member.since = now
+            self._exclude_late(member, now)
+            self._place(member, now)
+        for domain in self.domains:
+            waited_for = (*domain.holders.values(), *domain.late.values())
+            domain.timeouts.change_all(waited_for, settings.writer_timeout_ms)
+
+
+def _report_late(member: Member, domain: Domain, track: Track, reported: LateLike) -> None:
+    late = LateRows(reported.rows, reported.least)
+    if member.late is None:
+        member.late = {}
+    known = member.late.get(domain.name)
+    member.late[domain.name] = known.join(late) if known else late
+    domain.report_late(track, late)
+
+
+def _catch_up(track: Track, time: int, lower: int, *, returns: bool) -> None:
+    """Forget why time went on without the member, once it noted above the lower it came back to.
+
+    Its first note after that may be above it already, and must be answered with the reason.
+    """
+    if returns:
+        track.caught_up = max(time, lower)
+    elif not track.returned_late and time > max(track.caught_up, lower):
+        track.exclusion, track.caught_up = None, BEFORE_ALL_TIME
+
+
+def _restore_track(domain: Domain, track: Track, record: MemberRecord) -> None:
+    time, max_time = record.times.get(domain.name), record.max_times.get(domain.name)
+    domain.cut.add(BEFORE_ALL_TIME, record.position)
+    domain.note(track, time, max_time)
+    if record.position:
+        domain.wrote_undeclared(track)
+    track.returned_late = domain.name in record.returned_late
+    if track.returned_late:
+        track.exclusion = Exclusion("returned_late", record.since)
+    is_above = time is not None and time >= domain.lower
+    unrecorded = is_above or record.since > domain.moved_at
+    if unrecorded and track.vouched and (record.excluded or track.returned_late):
+        domain.absences.add(track)

@@ -1,0 +1,198 @@
+"""Who is excluded is told: in the answer to its note, on the mark, and by what keeps the rows."""
+
+from __future__ import annotations
+
+import pytest
+
+from noted_time import Accepted, Note, Quiet
+from noted_time.membership import Absence, Exclusion, LateRows
+from tests.support.streams import (
+    TIMEOUT_MS,
+    expiries,
+    lowers,
+    marks_of,
+    restarted,
+    stream_of,
+    tell,
+    told,
+    waiting,
+)
+
+
+def test_a_writer_that_timed_out_is_told_with_its_next_note() -> None:
+    """Why, and since when; also where it is above the last lower by then."""
+    stream = stream_of("UA", "DL")
+    told(stream, Note("UA", 10), Note("DL", 5))
+    expiries(stream, TIMEOUT_MS)
+    tell(stream, Note("UA", 10), now=TIMEOUT_MS)
+    marks_of(stream)
+
+    (answer,) = tell(stream, Note("DL", 12), now=TIMEOUT_MS + 7)
+
+    assert answer == Accepted(10, Exclusion("timed_out", TIMEOUT_MS))
+
+
+def test_it_is_told_until_it_has_noted_a_later_time_above_the_lower() -> None:
+    """A repeated note is told again, as the answer may have been lost."""
+    stream = stream_of("UA", "DL")
+    told(stream, Note("UA", 10), Note("DL", 5))
+    expiries(stream, TIMEOUT_MS)
+    tell(stream, Note("UA", 10), now=TIMEOUT_MS)
+    marks_of(stream)
+
+    answers = tell(stream, *(Note("DL", time) for time in (6, 6, 9, 12, 13)), now=TIMEOUT_MS)
+
+    told_so = [isinstance(each, Accepted) and each.exclusion is not None for each in answers]
+    assert told_so == [True, True, True, False, False]
+
+
+def test_a_writer_that_returned_late_is_told_as_long_as_time_goes_on_without_it() -> None:
+    """`exclude`: until it is above the last lower, over a restart too."""
+    stream = stream_of("UA", returning="exclude")
+    told(stream, Note("UA", 10))
+
+    first = tell(stream, Note("DL", 5), now=3)
+    again = restarted(stream)
+    then = tell(again, Note("DL", 7), Note("DL", 11), now=4)
+
+    late = Accepted(10, Exclusion("returned_late", 3))
+    assert (first, then) == ([late], [late, Accepted(10)])
+
+
+def test_a_join_is_answered_with_the_position_that_is_known() -> None:
+    """A writer that crashed begins there."""
+    stream = stream_of()
+
+    answers = tell(stream, Note("UA"), Note("UA", 5, {0: 3, 1: 4}), Note("UA"))
+
+    assert answers == [Accepted(None), Accepted(None), Accepted(None, None, {0: 3, 1: 4})]
+
+
+def test_a_live_writer_that_returned_late_keeps_the_highest_time_from_a_flush() -> None:
+    """Flink's valve: with A and C idle, B is still active, so nothing is flushed past it."""
+    stream = stream_of("A", "B", "C", returning="exclude")
+    tell(stream, Note("B", 1), now=0)
+    tell(stream, Note("A", 10), Note("C", 20), Note("B", state="idle"))
+    marks_of(stream)
+    tell(stream, Note("B", 5))
+
+    marks = told(stream, Note("A", state="idle"), Note("C", state="idle"))
+
+    assert (marks, [each.writer for each in waiting(stream)]) == ([], ["B"])
+
+
+def test_it_does_so_until_it_is_above_the_lower() -> None:
+    """Then it is a member like any other."""
+    stream = stream_of("A", "B", returning="exclude")
+    told(stream, Note("A", 10), Note("B", state="idle"))
+    tell(stream, Note("B", 5), Note("A", 20, state="idle"))
+
+    assert lowers(told(stream, Note("B", 11))) == [11]
+
+
+def test_it_does_so_until_it_times_out() -> None:
+    """Silent for the timeout it is excluded for good, and the highest time is flushed."""
+    stream = stream_of("A", "B", returning="exclude")
+    told(stream, Note("A", 10), Note("B", state="idle"))
+    tell(stream, Note("B", 5), Note("A", 20, state="idle"), now=7)
+
+    out = expiries(stream, TIMEOUT_MS + 6, TIMEOUT_MS + 7)
+
+    marks = marks_of(stream)
+    assert (out, [(mark.lower, mark.excluded) for mark in marks]) == (
+        [(), ("B",)],
+        [(20, ("B",))],
+    )
+    assert stream.decide("default", now=TIMEOUT_MS + 7) == Quiet()
+
+
+def test_who_returns_late_again_after_its_timeout_is_named_again() -> None:
+    """Each time that time goes on without it is one of its own."""
+    stream = stream_of("A", returning="exclude")
+    told(stream, Note("A", 10))
+    tell(stream, Note("B", 5))
+    expiries(stream, TIMEOUT_MS)
+    first = told(stream, Note("A", 20), now=TIMEOUT_MS)
+    again = told(stream, Note("B", 6), Note("A", 30), now=TIMEOUT_MS)
+
+    assert [mark.excluded for mark in (*first, *again)] == [("B",), ("B",)]
+
+
+def test_who_went_idle_before_it_was_removed_is_not_named() -> None:
+    """Nobody waited for it any more, though it had come back late before."""
+    stream = stream_of("A", returning="exclude")
+    told(stream, Note("A", 10))
+    tell(stream, Note("B", 5), Note("B", state="idle"))
+    stream.remove("B", now=0)
+
+    assert [mark.excluded for mark in told(stream, Note("A", 20))] == [()]
+
+
+@pytest.mark.parametrize("time", [8, None])
+def test_who_is_late_while_others_are_ahead_holds_nothing(time: int | None) -> None:
+    """The watermark goes on, and nobody is waited for but who is ahead."""
+    stream = stream_of("A", returning="exclude")
+    told(stream, Note("A", 10))
+
+    marks = told(stream, Note("B", time), Note("A", 20))
+
+    assert (lowers(marks), [each.writer for each in waiting(stream)]) == ([20], ["A"])
+
+
+def test_rows_below_the_lower_are_summed_and_named_by_the_next_mark() -> None:
+    """Per writer and domain; a mark that nobody is missing from tells of them too."""
+    stream = stream_of("UA")
+    told(stream, Note("UA", 10))
+
+    marks = told(
+        stream,
+        Note("UA", 11, late=LateRows(3, 7)),
+        Note("UA", 12, late=LateRows(1, 4)),
+    )
+
+    assert stream.absences("default") == (Absence("UA", 12, {}, "late_rows", LateRows(4, 4)),)
+    assert [mark.excluded for mark in marks] == [()]
+    assert stream.record("UA").late == {"default": LateRows(4, 4)}
+    assert stream.late_rows("default") == 4
+
+
+def test_an_absent_writer_is_named_once_with_its_late_rows() -> None:
+    """It came back and reported what it had written meanwhile."""
+    stream = stream_of("UA", returning="exclude")
+    told(stream, Note("UA", 10))
+    tell(stream, Note("DL", 5, {1: 2}, late=LateRows(2, 3)))
+
+    told(stream, Note("UA", 20))
+
+    assert stream.absences("default") == (
+        Absence("DL", 5, {1: 2}, "returned_late", LateRows(2, 3)),
+    )
+
+
+def test_the_upper_is_a_bound_once_all_who_wrote_declared_theirs() -> None:
+    """One that noted without `max_time` may have written anything."""
+    stream = stream_of()
+
+    bounds = [
+        [mark.upper_is_bound for mark in told(stream, note)]
+        for note in (
+            Note("UA", 5, {0: 1}, max_time=6),
+            Note("DL", 6, {1: 1}),
+            Note("UA", 7, max_time=9),
+            Note("DL", 8, max_time=8),
+            Note("UA", 10, max_time=11),
+        )
+    ]
+
+    assert bounds == [[True], [], [False], [True], [True]]
+
+
+def test_the_upper_is_no_bound_for_a_member_that_only_told_its_position() -> None:
+    """Its rows lie below the cut once it is excluded."""
+    stream = stream_of()
+    tell(stream, Note("silent", position={3: 9}), Note("UA", 5, max_time=5))
+    expiries(stream, TIMEOUT_MS)
+
+    tell(stream, Note("UA", 6, max_time=6), now=TIMEOUT_MS)
+
+    assert [mark.upper_is_bound for mark in marks_of(stream)] == [False]

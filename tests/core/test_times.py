@@ -1,0 +1,63 @@
+"""Times may be integers or aware datetimes."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from noted_time import Rejected
+from noted_time.times import unix_ms_of
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)
+NOON_MS = 1357041600000
+
+
+@given(st.integers(-(10**14), 10**14))
+def test_a_whole_millisecond_is_exact(ms: int) -> None:
+    """Also where a float of seconds would not be, and before 1970."""
+    time = EPOCH + timedelta(milliseconds=ms // 2)
+
+    assert (unix_ms_of(time), unix_ms_of(time, up=True)) == (ms // 2, ms // 2)
+
+
+@pytest.mark.parametrize(
+    "time",
+    [
+        NOON,
+        NOON.astimezone(timezone(timedelta(hours=-5))),
+        pd.Timestamp(NOON),
+        np.int64(NOON_MS),
+        NOON_MS,
+    ],
+)
+def test_an_instant_is_the_same_however_it_is_spelled(time: Any) -> None:  # noqa: ANN401
+    """Zones, pandas and numpy make no difference."""
+    assert unix_ms_of(time) == NOON_MS
+
+
+def test_what_is_finer_than_a_millisecond_is_rounded_as_asked() -> None:
+    """Down for a claim, up for an event; pandas counts nanoseconds."""
+    time = pd.Timestamp(NOON) + pd.Timedelta(1, "ns")
+
+    assert (unix_ms_of(time), unix_ms_of(time, up=True)) == (NOON_MS, NOON_MS + 1)
+
+
+@pytest.mark.parametrize("time", [NOON.replace(tzinfo=None), pd.NaT, pd.Timestamp(2013, 1, 1)])
+def test_a_time_without_a_zone_is_refused(time: Any) -> None:  # noqa: ANN401
+    """The remedy is in the message."""
+    with pytest.raises(Rejected, match="has no time zone: make it with tzinfo=datetime"):
+        unix_ms_of(time)
+
+
+@pytest.mark.parametrize("time", [1.5, "noon", None, np.datetime64("2013-01-01")])
+def test_what_is_no_time_is_refused(time: Any) -> None:  # noqa: ANN401
+    """Seconds as a float are the usual mistake."""
+    with pytest.raises(Rejected, match=r"neither an integer .Unix ms. nor an aware datetime"):
+        unix_ms_of(time)
