@@ -125,7 +125,7 @@ class LeaseSession:
         session.execute(_RELEASE, _named(buckets))
 
     def leave(self) -> None:
-        """Release all buckets and count as live no more; a lost session has done so already."""
+        """Release all buckets and stop counting as live; a lost session has done so already."""
         self._left = True
         if self._session is not None and not self._session.closed:
             self._session.execute(_RELEASE_ALL)

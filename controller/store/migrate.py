@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from importlib.resources import as_file, files
+from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sqlalchemy import Connection, Engine
+
+MIGRATIONS = Path(__file__).parents[2] / "migrations"
 
 
 class WrongSchema(StoreUnavailable):
@@ -136,11 +138,10 @@ def _revision(connection: Connection) -> str | None:
 
 
 def _upgrade(connection: Connection) -> None:
-    """Run the migrations; found by name, since only they may import us."""
-    with as_file(files("migrations")) as directory:
-        config = Config(attributes={"connection": connection})
-        config.set_main_option("script_location", directory.as_posix().replace("%", "%%"))
-        try:
-            command.upgrade(config, REVISION)
-        except CommandError as error:
-            raise StoreUnavailable(f"the migrations do not lead from there: {error}") from error
+    """Run the migrations beside this package, whatever else on the path has their name."""
+    config = Config(attributes={"connection": connection})
+    config.set_main_option("script_location", MIGRATIONS.as_posix().replace("%", "%%"))
+    try:
+        command.upgrade(config, REVISION)
+    except CommandError as error:
+        raise StoreUnavailable(f"the migrations do not lead from there: {error}") from error

@@ -4,8 +4,8 @@ The contract that every store keeps, checked by one suite of tests:
 
 * `commit` is atomic and durable: when it returns, all of the batch survives any crash of the
   process or the machine. After a `Conflict` nothing of it was written; after `StoreUnavailable` all
-  or nothing was, and what is there has to be read again.
-* Marks are appended by compare-and-set on (stream, key, seq): a batch with a mark whose
+  or nothing was, and what is there has to be read again. After `StoreLost` no call succeeds.
+* Marks are appended by compare-and-set on (stream, domain, seq): a batch with a mark whose
   predecessor is not the last one there (the first has seq 1) raises `MarkConflict`.
 * Nothing is written to a stream that is not there: a batch that names an unknown stream id, that
   gives one name to two streams, or that repeats a scale event raises `Conflict`.
@@ -23,13 +23,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from noted_time import Mark, MemberRecord, ScaleEvent, StreamSettings
+    from noted_time.membership import Absence
 
 
 @dataclass(frozen=True, slots=True)
 class StreamRecord:
     """A stream's identity and settings; an `id` is never used again, a `name` may be.
 
-    `declared_at` has the service time in ms at which a key was added to an existing stream.
+    `declared_at` has the service time in ms at which a domain was added to an existing stream.
     """
 
     id: str
@@ -40,10 +41,10 @@ class StreamRecord:
 
 @dataclass(frozen=True, slots=True)
 class AppendedMark:
-    """A mark of (stream, key), and the service time in ms at which it was appended."""
+    """A mark of (stream, domain), and the service time in ms at which it was appended."""
 
     stream_id: str
-    key: str
+    domain: str
     mark: Mark
     appended_at: int
 
@@ -52,7 +53,8 @@ class AppendedMark:
 class ReaderRecord:
     """One reader of a group and the segments it was the last to report: segment → offset.
 
-    `online` is false once it went offline and only its segments are remembered.
+    `online` is false once it went offline and only its segments are remembered. `reported_at` is
+    when it reported last, on the service clock.
     """
 
     stream_id: str
@@ -60,11 +62,30 @@ class ReaderRecord:
     reader: str
     online: bool
     position: Mapping[int, int]
+    reported_at: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerEntry:
+    """That the mark `seq` of (stream, domain) went on without writers, or learned of late rows.
+
+    `at` is wall time in Unix ms. The mark took the lower from `from_lower`, `None` for the first,
+    to `to_lower`. `by` is who removed a writer by hand, `None` where nobody did.
+    """
+
+    stream_id: str
+    domain: str
+    seq: int
+    at: int
+    from_lower: int | None
+    to_lower: int
+    writers: tuple[Absence, ...]
+    by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class StreamSummary:
-    """A stream as lists show it: the last mark of each key that has one, and the scale events."""
+    """A stream as lists show it: the last mark of each domain with one, and the scale events."""
 
     record: StreamRecord
     last_marks: Mapping[str, Mark]
@@ -78,8 +99,10 @@ class Batch:
     `clocks` has the service clock of buckets, in ms. `scales` numbers the events of a stream;
     numbers only have to rise. `forgotten_members` removes each (stream id, writer) that is there,
     which may come back in the same batch. `members` has (stream id, record), at most one record
-    for each writer. `readers` replaces the record of that (stream, group, reader). `forgotten`
-    drops the marks of (stream id, key) up to and including that seq, but never the last mark,
+    for each writer. `readers` replaces the record of that (stream, group, reader). `ledger` has
+    entries that are new; `forgotten_readers` removes each (stream id, group, reader), and
+    `forgotten_ledger` the entries of (stream id) made before that moment in Unix ms. `forgotten`
+    drops the marks of (stream id, domain) up to and including that seq, but never the last mark,
     which the next one is compared with. `dropped` removes streams with all they have, also what
     this batch writes to them, and frees their names for streams that the batch makes.
     """
@@ -91,6 +114,9 @@ class Batch:
     members: list[tuple[str, MemberRecord]] = field(default_factory=list)
     marks: list[AppendedMark] = field(default_factory=list)
     readers: list[ReaderRecord] = field(default_factory=list)
+    ledger: list[LedgerEntry] = field(default_factory=list)
+    forgotten_readers: list[tuple[str, str, str]] = field(default_factory=list)
+    forgotten_ledger: list[tuple[str, int]] = field(default_factory=list)
     forgotten: list[tuple[str, str, int]] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)
 
@@ -111,6 +137,9 @@ class Batch:
             members=[member for member in self.members if member[0] not in gone],
             marks=[mark for mark in self.marks if mark.stream_id not in gone],
             readers=[reader for reader in self.readers if reader.stream_id not in gone],
+            ledger=[entry for entry in self.ledger if entry.stream_id not in gone],
+            forgotten_readers=[each for each in self.forgotten_readers if each[0] not in gone],
+            forgotten_ledger=[each for each in self.forgotten_ledger if each[0] not in gone],
             forgotten=[forgotten for forgotten in self.forgotten if forgotten[0] not in gone],
         )
 
@@ -136,7 +165,7 @@ class Leases:
 
     @property
     def free(self) -> frozenset[int]:
-        """The buckets that nobody owns."""
+        """The buckets without an owner."""
         return frozenset(range(self.buckets)) - self.mine - self.others.keys()
 
 
@@ -158,11 +187,14 @@ class Reading(Protocol):
     def members(self, stream_id: str) -> Iterator[MemberRecord]:
         """Yield the members of a stream in the order of their names."""
 
-    def marks(self, stream_id: str, key: str) -> Iterator[AppendedMark]:
-        """Yield the marks that are kept of (stream, key), in the order of their seq."""
+    def marks(self, stream_id: str, domain: str) -> Iterator[AppendedMark]:
+        """Yield the marks that are kept of (stream, domain), in the order of their seq."""
 
     def readers(self, stream_id: str) -> list[ReaderRecord]:
         """Return the readers of all groups of a stream in the order of their names."""
+
+    def ledger(self, stream_id: str, domain: str, *, after: int, limit: int) -> list[LedgerEntry]:
+        """Return at most `limit` entries of (stream, domain) after a seq, in the order of seq."""
 
 
 class Store(Reading, Protocol):
@@ -195,7 +227,7 @@ class Store(Reading, Protocol):
         """Release the buckets, all of them this store's own."""
 
     def leave(self) -> None:
-        """Release all buckets and count as live no more; `heartbeat` still returns the owners."""
+        """Release all buckets and stop counting as live; `heartbeat` still returns the owners."""
 
     def clocks(self) -> dict[int, int]:
         """Return the service clock of each bucket as of its last commit, 0 at first."""
@@ -208,7 +240,10 @@ class Store(Reading, Protocol):
         """
 
     def ping(self) -> None:
-        """Raise `StoreUnavailable` where the database does not answer."""
+        """Raise `StoreUnavailable` where the database would take no commit.
+
+        It does not answer, may only be read, or has the tables of another version.
+        """
 
     def close(self) -> None:
         """Close the connections."""
@@ -217,12 +252,12 @@ class Store(Reading, Protocol):
 def check_marks(last: Mapping[tuple[str, str], int], marks: Iterable[AppendedMark]) -> None:
     """Raise `MarkConflict` at the first mark whose predecessor is not the last one there.
 
-    `last` has the seq of the last stored mark of each (stream, key), 0 or nothing where there is
+    `last` has the seq of the last stored mark of each (stream, domain), 0 or nothing where there is
     none.
     """
     seqs = dict(last)
     for appended in marks:
-        chain, seq = (appended.stream_id, appended.key), appended.mark.seq
+        chain, seq = (appended.stream_id, appended.domain), appended.mark.seq
         if seq != seqs.get(chain, 0) + 1:
             raise MarkConflict(*chain, seq)
         seqs[chain] = seq
@@ -230,3 +265,7 @@ def check_marks(last: Mapping[tuple[str, str], int], marks: Iterable[AppendedMar
 
 class StoreUnavailable(Exception):
     """The database did not take the batch: the disk is full, the file is locked or gone."""
+
+
+class StoreLost(StoreUnavailable):
+    """What is written is lost with this process, which is to be started again."""

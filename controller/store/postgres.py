@@ -13,7 +13,7 @@ from controller.store.leases import LeaseSession
 from controller.store.port import StoreUnavailable
 from controller.store.reading import ROWS_AT_A_TIME, SqlReading
 from controller.store.schema import member
-from controller.store.sql import SqlStore, upsert
+from controller.store.sql import SqlStore, check_revision, upsert
 from noted_time import Rejected
 
 if TYPE_CHECKING:
@@ -46,11 +46,15 @@ _ARRAYS = {Boolean: "%b::boolean[]", BigInteger: "%b::bigint[]", Text: "%b::text
 _MEMBERS = ", ".join(_ARRAYS[type(column.type)] for column in member.columns)
 _PUT_MEMBERS = upsert(member, f"SELECT * FROM unnest({_MEMBERS})")  # noqa: S608 - our own types
 
+_STATE = """
+SELECT current_setting('transaction_read_only'), (SELECT max(version_num) FROM alembic_version)
+"""
+
 _LAST_SEQS = """
-SELECT stream_id, key, (
-    SELECT max(seq) FROM mark WHERE mark.stream_id = chain.stream_id AND mark.key = chain.key
+SELECT stream_id, domain, (
+    SELECT max(seq) FROM mark WHERE mark.stream_id = chain.stream_id AND mark.domain = chain.domain
 )
-FROM unnest(%s::text[], %s::text[]) chain (stream_id, key)
+FROM unnest(%s::text[], %s::text[]) chain (stream_id, domain)
 """
 
 
@@ -90,14 +94,21 @@ class PostgresStore(SqlStore):
             self._session.release(buckets)
 
     def leave(self) -> None:
-        """Release all buckets and count as live no more; `heartbeat` still returns the owners."""
+        """Release all buckets and stop counting as live; `heartbeat` still returns the owners."""
         with self._border():
             self._session.leave()
 
     def ping(self) -> None:
-        """Raise `StoreUnavailable` where the session that holds the leases was lost."""
+        """Raise `StoreUnavailable` where the session of the leases was lost or may only read."""
         with self._border():
-            self._session.session().execute("SELECT")
+            found = self._session.session().execute(_STATE).fetchone()
+        read_only, revision = found or ("off", None)
+        if read_only == "on":
+            raise StoreUnavailable(
+                "the database is read-only: see default_transaction_read_only, and whether the "
+                "server is a standby"
+            )
+        check_revision(revision)
 
     def close(self) -> None:
         """Release all buckets; any call after it raises `StoreUnavailable`."""
@@ -122,7 +133,7 @@ class PostgresStore(SqlStore):
             return {}
         with cursor.connection.cursor() as asking:
             asking.execute(_LAST_SEQS, [list(column) for column in zip(*chains, strict=True)])
-            return {(stream_id, key): seq or 0 for stream_id, key, seq in asking}
+            return {(stream_id, domain): seq or 0 for stream_id, domain, seq in asking}
 
     def _rows(self, query: Executable) -> Sequence[Any]:
         """Return few rows; loading many streams without members consists of such queries."""

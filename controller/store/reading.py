@@ -11,7 +11,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
 from controller.store import rows
 from controller.store.port import StoreUnavailable, StreamSummary
-from controller.store.schema import mark, member, reader, scale, stream
+from controller.store.schema import ledger, mark, member, reader, scale, stream
 from noted_time import Conflict
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import ColumnElement, Connection, Engine, Executable, Row, Select, Table
 
-    from controller.store.port import AppendedMark, ReaderRecord, StreamRecord
+    from controller.store.port import AppendedMark, LedgerEntry, ReaderRecord, StreamRecord
     from noted_time import Mark, MemberRecord, ScaleEvent
 
 ROWS_AT_A_TIME = 1000
@@ -66,15 +66,21 @@ class SqlReading:
         columns = select(*member.c[1:]).order_by(member.c.writer)
         return map(rows.member_of, self._many_rows(_of(columns, member, stream_id)))
 
-    def marks(self, stream_id: str, key: str) -> Iterator[AppendedMark]:
-        """Yield the marks that are kept of (stream, key), in the order of their seq."""
-        chain = select(mark).where(mark.c.key == key).order_by(mark.c.seq)
+    def marks(self, stream_id: str, domain: str) -> Iterator[AppendedMark]:
+        """Yield the marks that are kept of (stream, domain), in the order of their seq."""
+        chain = select(mark).where(mark.c.domain == domain).order_by(mark.c.seq)
         return map(rows.mark_of, self._many_rows(_of(chain, mark, stream_id)))
 
     def readers(self, stream_id: str) -> list[ReaderRecord]:
         """Return the readers of all groups of a stream in the order of their names."""
         found = select(reader).order_by(reader.c.reader_group, reader.c.reader)
         return [rows.reader_of(row) for row in self._rows(_of(found, reader, stream_id))]
+
+    def ledger(self, stream_id: str, domain: str, *, after: int, limit: int) -> list[LedgerEntry]:
+        """Return at most `limit` entries of (stream, domain) after a seq, in the order of seq."""
+        later = select(ledger).where(ledger.c.domain == domain, ledger.c.seq > after)
+        page = _of(later, ledger, stream_id).order_by(ledger.c.seq).limit(limit)
+        return [rows.ledger_of(row) for row in self._rows(page)]
 
     def close(self) -> None:
         """Close the connections; any call after it raises `StoreUnavailable`."""
@@ -114,21 +120,24 @@ def _of(query: Select[Any], table: Table, stream_id: str) -> Select[Any]:
 def _last_marks(
     connection: Connection, streams: Sequence[StreamRecord]
 ) -> dict[str, dict[str, Mark]]:
-    """Return the last mark of each key of the streams, by one look into the index for each.
+    """Return the last mark of each domain of the streams, by one look into the index for each.
 
     On PostgreSQL that is one query, since each would cost a round trip. SQLite has no lateral join.
     """
-    chains = [(record.id, key) for record in streams for key in record.settings.keys]
+    chains = [(record.id, domain) for record in streams for domain in record.settings.domains]
     found: list[Row[Any]] = []
     if connection.dialect.name == "postgresql":
-        lists = {"stream_ids": [each for each, _ in chains], "keys": [key for _, key in chains]}
+        lists = {
+            "stream_ids": [each for each, _ in chains],
+            "domains": [domain for _, domain in chains],
+        }
         found += connection.execute(_LAST_OF_ALL, lists)
     else:
-        for stream_id, key in chains:
-            found += connection.execute(_LAST_OF_ONE, {"stream_id": stream_id, "key": key})
+        for stream_id, domain in chains:
+            found += connection.execute(_LAST_OF_ONE, {"stream_id": stream_id, "domain": domain})
     marks: dict[str, dict[str, Mark]] = {}
     for appended in map(rows.mark_of, found):
-        marks.setdefault(appended.stream_id, {})[appended.key] = appended.mark
+        marks.setdefault(appended.stream_id, {})[appended.domain] = appended.mark
     return marks
 
 
@@ -142,17 +151,17 @@ def _scales(connection: Connection, named: ColumnElement[bool]) -> dict[str, lis
     return scales
 
 
-def _last(stream_id: Any, key: Any) -> Select[Any]:  # noqa: ANN401 - a column or a parameter
-    chain = mark.c.stream_id == stream_id, mark.c.key == key
+def _last(stream_id: Any, domain: Any) -> Select[Any]:  # noqa: ANN401 - a column or a parameter
+    chain = mark.c.stream_id == stream_id, mark.c.domain == domain
     return select(mark).where(*chain).order_by(mark.c.seq.desc()).limit(1)
 
 
 def _last_of_all() -> Select[Any]:
-    lists = [bindparam(name, type_=ARRAY(Text)) for name in ("stream_ids", "keys")]
-    chain = func.unnest(*lists).table_valued("stream_id", "key", name="chain").render_derived()
-    last = _last(chain.c.stream_id, chain.c.key).lateral("last")
+    lists = [bindparam(name, type_=ARRAY(Text)) for name in ("stream_ids", "domains")]
+    chain = func.unnest(*lists).table_valued("stream_id", "domain", name="chain").render_derived()
+    last = _last(chain.c.stream_id, chain.c.domain).lateral("last")
     return select(last).select_from(chain.join(last, true()))
 
 
 _LAST_OF_ALL = _last_of_all()
-_LAST_OF_ONE = _last(bindparam("stream_id"), bindparam("key"))
+_LAST_OF_ONE = _last(bindparam("stream_id"), bindparam("domain"))

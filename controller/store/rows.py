@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from controller.store.port import AppendedMark, ReaderRecord, StreamRecord
+from controller.store.port import AppendedMark, LedgerEntry, ReaderRecord, StreamRecord
 from noted_time import Mark, MemberRecord, ScaleEvent, StreamCut, StreamSettings
+from noted_time.membership import NO_TERMS, Absence, LateRows, Terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -24,6 +25,9 @@ encode = msgspec.json.Encoder(enc_hook=dict).encode
 _offsets = msgspec.json.Decoder(dict[int, int]).decode
 _times = msgspec.json.Decoder(dict[str, int]).decode
 _names = msgspec.json.Decoder(tuple[str, ...]).decode
+_terms = msgspec.json.Decoder(tuple[Terms, tuple[str, ...]]).decode
+_late = msgspec.json.Decoder(dict[str, LateRows]).decode
+_absences = msgspec.json.Decoder(tuple[Absence, ...]).decode
 _created = msgspec.json.Decoder(dict[int, tuple[int, ...]]).decode
 
 
@@ -36,18 +40,31 @@ def stream_row(record: StreamRecord) -> Row:
         settings.writer_timeout_ms,
         settings.mark_interval_ms,
         settings.returning_writer,
-        encode({key: record.declared_at.get(key, 0) for key in settings.keys}).decode(),
+        encode({domain: record.declared_at.get(domain, 0) for domain in settings.domains}).decode(),
         settings.mark_retention_ms,
         settings.max_time_ahead_ms,
         settings.writer_retention_ms,
+        encode(settings.expected_writers).decode(),
+        settings.reader_timeout_ms,
     )
 
 
 def stream_of(row: Sequence[Any]) -> StreamRecord:
     """Return the stream of a row."""
-    stream_id, name, timeout, interval, returning, keys, *bounds = row
-    declared_at = _times(keys)
-    settings = StreamSettings(timeout, interval, returning, tuple(declared_at), *bounds)
+    stream_id, name, timeout, interval, returning, domains, *others = row
+    retention, ahead, writer_retention, expected, reader_timeout = others
+    declared_at = _times(domains)
+    settings = StreamSettings(
+        timeout,
+        interval,
+        returning,
+        tuple(declared_at),
+        retention,
+        ahead,
+        writer_retention,
+        _names(expected),
+        reader_timeout,
+    )
     return StreamRecord(stream_id, name, settings, {k: at for k, at in declared_at.items() if at})
 
 
@@ -74,31 +91,40 @@ def member_rows(members: Iterable[tuple[str, MemberRecord]]) -> list[Row]:
             stream_id,
             member.writer,
             member.state,
-            member.left_out,
+            member.excluded,
             encode(member.position).decode(),
             encode(member.times).decode(),
             encode(member.max_times).decode(),
             member.noted_at,
             member.since,
             member.sequence,
+            _stored_terms(member),
+            encode(member.late).decode() if member.late else None,
         )
         for stream_id, member in members
     ]
-    rows.sort()
+    rows.sort(key=_member_key)
     return rows
 
 
 def member_of(row: Sequence[Any]) -> MemberRecord:
     """Return the member of a row without its stream."""
-    writer, state, left_out, position, times, max_times, *numbers = row
+    writer, state, excluded, position, times, max_times, *numbers = row
+    noted_at, since, sequence, terms, late = numbers
+    own, returned_late = _terms(terms) if terms else (NO_TERMS, ())
     return MemberRecord(
         writer,
         state,
-        left_out,
+        excluded,
         _offsets(position),
         _times(times),
         _times(max_times),
-        *numbers,
+        noted_at,
+        since,
+        sequence,
+        own,
+        _late(late) if late else {},
+        returned_late,
     )
 
 
@@ -107,36 +133,63 @@ def mark_row(appended: AppendedMark) -> Row:
     mark = appended.mark
     return (
         appended.stream_id,
-        appended.key,
+        appended.domain,
         mark.seq,
         mark.lower,
         mark.upper,
         encode(mark.cut.offsets).decode(),
         mark.written_at,
-        encode(mark.left_out).decode(),
+        encode(mark.excluded).decode(),
         appended.appended_at,
+        mark.upper_is_bound,
     )
 
 
 def mark_of(row: Sequence[Any]) -> AppendedMark:
     """Return the mark of a row."""
-    stream_id, key, seq, lower, upper, cut, written_at, left_out, appended_at = row
-    mark = Mark(seq, lower, upper, StreamCut(_offsets(cut)), written_at, _names(left_out))
-    return AppendedMark(stream_id, key, mark, appended_at)
+    stream_id, domain, seq, lower, upper, cut, written_at, excluded, appended_at, is_bound = row
+    offsets, names = StreamCut(_offsets(cut)), _names(excluded)
+    mark = Mark(seq, lower, upper, offsets, written_at, names, bool(is_bound))
+    return AppendedMark(stream_id, domain, mark, appended_at)
 
 
 def reader_row(record: ReaderRecord) -> Row:
     """Return the row of a reader."""
     position = encode(record.position).decode()
-    return (record.stream_id, record.group, record.reader, record.online, position)
+    who = record.stream_id, record.group, record.reader
+    return (*who, record.online, position, record.reported_at)
 
 
 def reader_of(row: Sequence[Any]) -> ReaderRecord:
     """Return the reader of a row."""
-    stream_id, group, reader, online, position = row
-    return ReaderRecord(stream_id, group, reader, online, _offsets(position))
+    stream_id, group, reader, online, position, reported_at = row
+    return ReaderRecord(stream_id, group, reader, bool(online), _offsets(position), reported_at)
 
 
 def clock_rows(clocks: Mapping[int, int]) -> list[Row]:
     """Return (service clock, bucket), in the order of the buckets."""
     return [(ms, bucket) for bucket, ms in sorted(clocks.items())]
+
+
+def ledger_row(entry: LedgerEntry) -> Row:
+    """Return the row of an entry of the ledger."""
+    who = entry.stream_id, entry.domain, entry.seq, entry.at
+    return (*who, entry.from_lower, entry.to_lower, encode(entry.writers).decode(), entry.by)
+
+
+def ledger_of(row: Sequence[Any]) -> LedgerEntry:
+    """Return the entry of the ledger of a row."""
+    stream_id, domain, seq, at, from_lower, to_lower, writers, by = row
+    absences = _absences(writers)
+    return LedgerEntry(stream_id, domain, seq, at, from_lower, to_lower, absences, by)
+
+
+def _stored_terms(member: MemberRecord) -> str | None:
+    """Return the member's own terms and the domains in which it returned late, if it has any."""
+    if member.terms == NO_TERMS and not member.returned_late:
+        return None
+    return encode((member.terms, member.returned_late)).decode()
+
+
+def _member_key(row: Row) -> tuple[str, str]:
+    return row[0], row[1]

@@ -17,10 +17,11 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    false,
     text,
 )
 
-REVISION = "0007"
+REVISION = "0008"
 """The migration that leads to these tables; revisions are numbered in their order."""
 
 # SQLite alters a table by copying it, which only keeps constraints that have names.
@@ -68,10 +69,12 @@ stream = Table(
     Column("writer_timeout_ms", BigInteger, nullable=False),
     Column("mark_interval_ms", BigInteger, nullable=False),
     Column("returning_writer", Text, nullable=False),
-    Column("keys", Text, nullable=False),
+    Column("domains", Text, nullable=False),
     Column("mark_retention_ms", BigInteger, nullable=False),
     Column("max_time_ahead_ms", BigInteger),
     Column("writer_retention_ms", BigInteger, nullable=False, server_default=text("86400000")),
+    Column("expected_writers", Text, nullable=False, server_default=text("'[]'")),
+    Column("reader_timeout_ms", BigInteger, nullable=False, server_default=text("86400000")),
     UniqueConstraint("name"),
 )
 
@@ -91,13 +94,15 @@ member = Table(
     _of_a_stream(),
     Column("writer", Name, primary_key=True),
     Column("state", Text, nullable=False),
-    Column("left_out", Boolean, nullable=False),
+    Column("excluded", Text),
     Column("position", Text, nullable=False),
     Column("times", Text, nullable=False),
     Column("max_times", Text, nullable=False),
     Column("noted_at", BigInteger, nullable=False),
     Column("since", BigInteger, nullable=False),
     Column("sequence", BigInteger, nullable=False, server_default=text("0")),
+    Column("terms", Text),
+    Column("late", Text),
     sqlite_with_rowid=False,
     postgresql_with={"fillfactor": 50},  # updates of a member find room on its page
 )
@@ -106,14 +111,15 @@ mark = Table(
     "mark",
     metadata,
     _of_a_stream(),
-    Column("key", Name, primary_key=True),
+    Column("domain", Name, primary_key=True),
     Column("seq", BigInteger, primary_key=True, autoincrement=False),
     Column("lower", BigInteger, nullable=False),
     Column("upper", BigInteger, nullable=False),
     Column("cut", Text, nullable=False),
     Column("written_at", BigInteger, nullable=False),
-    Column("left_out", Text, nullable=False),
+    Column("excluded", Text, nullable=False),
     Column("appended_at", BigInteger, nullable=False),
+    Column("upper_is_bound", Boolean, nullable=False, server_default=false()),
     sqlite_with_rowid=False,
 )
 
@@ -125,6 +131,22 @@ reader = Table(
     Column("reader", Name, primary_key=True),
     Column("online", Boolean, nullable=False),
     Column("position", Text, nullable=False),
+    Column("reported_at", BigInteger, nullable=False, server_default=text("0")),
+    sqlite_with_rowid=False,
+)
+
+# Each mark that went on without a writer, and each that learned of rows below the lower.
+ledger = Table(
+    "ledger",
+    metadata,
+    _of_a_stream(),
+    Column("domain", Name, primary_key=True),
+    Column("seq", BigInteger, primary_key=True, autoincrement=False),
+    Column("at", BigInteger, nullable=False),
+    Column("from_lower", BigInteger),
+    Column("to_lower", BigInteger, nullable=False),
+    Column("writers", Text, nullable=False),
+    Column("by", Text),
     sqlite_with_rowid=False,
 )
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import select
 
 from controller.store import rows
-from controller.store.port import check_marks
+from controller.store.port import StoreUnavailable, check_marks
 from controller.store.reading import SqlReading
-from controller.store.schema import bucket, mark, member, reader, scale, stream
+from controller.store.schema import REVISION, bucket, ledger, mark, member, reader, scale, stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,12 +30,14 @@ if TYPE_CHECKING:
 
 _DROP_STREAM = "DELETE FROM stream WHERE id = ?"
 _FORGET_MEMBER = "DELETE FROM member WHERE stream_id = ? AND writer = ?"
-_LAST_SEQ = "SELECT max(seq) FROM mark WHERE stream_id = ? AND key = ?"
+_LAST_SEQ = "SELECT max(seq) FROM mark WHERE stream_id = ? AND domain = ?"
+_FORGET_READER = "DELETE FROM reader WHERE stream_id = ? AND reader_group = ? AND reader = ?"
+_FORGET_LEDGER = "DELETE FROM ledger WHERE stream_id = ? AND at < ?"
 _SET_CLOCK = "UPDATE bucket SET service_ms = ? WHERE number = ?"
 _FORGET_MARKS = """
-DELETE FROM mark WHERE stream_id = ? AND key = ? AND seq <= ? AND EXISTS (
+DELETE FROM mark WHERE stream_id = ? AND domain = ? AND seq <= ? AND EXISTS (
     SELECT 1 FROM mark later
-    WHERE later.stream_id = mark.stream_id AND later.key = mark.key AND later.seq > mark.seq
+    WHERE later.stream_id = mark.stream_id AND later.domain = mark.domain AND later.seq > mark.seq
 )
 """
 
@@ -67,13 +69,12 @@ class SqlStore(SqlReading):
             self._put_members(cursor, rows.member_rows(batch.members))
             check_marks(self._last_seqs(cursor, _chains(batch.marks)), batch.marks)
             self._many(cursor, _APPEND_MARK, list(map(rows.mark_row, batch.marks)))
+            self._many(cursor, _FORGET_READER, batch.forgotten_readers)
             self._many(cursor, _PUT_READER, list(map(rows.reader_row, batch.readers)))
+            self._many(cursor, _APPEND_LEDGER, list(map(rows.ledger_row, batch.ledger)))
+            self._many(cursor, _FORGET_LEDGER, batch.forgotten_ledger)
             self._many(cursor, _FORGET_MARKS, batch.forgotten)
             self._many(cursor, _SET_CLOCK, rows.clock_rows(batch.clocks))
-
-    def ping(self) -> None:
-        """Raise `StoreUnavailable` where the database does not answer."""
-        self.clocks()
 
     def close(self) -> None:
         """Give back the connections; any call after it raises `StoreUnavailable`."""
@@ -104,6 +105,15 @@ class SqlStore(SqlReading):
         return last
 
 
+def check_revision(found: object) -> None:
+    """Raise `StoreUnavailable` where the database is not at this version's schema."""
+    if found != REVISION:
+        raise StoreUnavailable(
+            f"the schema of the database is at {found}, not at {REVISION}: start the controller of "
+            "the version that made it, or run `noted-time migrate`"
+        )
+
+
 def insert(table: Table, source: str = "") -> str:
     """Return the statement that inserts rows in the order of the columns, one unless `source` is.
 
@@ -128,8 +138,8 @@ def upsert(table: Table, source: str = "") -> str:
 
 
 def _chains(marks: Sequence[AppendedMark]) -> Chains:
-    return {(appended.stream_id, appended.key) for appended in marks}
+    return {(appended.stream_id, appended.domain) for appended in marks}
 
 
 _PUT_STREAM, _PUT_MEMBER, _PUT_READER = upsert(stream), upsert(member), upsert(reader)
-_APPEND_SCALE, _APPEND_MARK = insert(scale), insert(mark)
+_APPEND_SCALE, _APPEND_MARK, _APPEND_LEDGER = insert(scale), insert(mark), insert(ledger)

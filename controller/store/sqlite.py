@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from sqlalchemy import URL, create_engine, event, make_url
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
-from controller.store.port import Leases, StoreUnavailable
-from controller.store.sql import SqlStore
+from controller.store.files import MAYBE_LOST, SAVED, DatabaseFiles
+from controller.store.port import Leases, StoreLost, StoreUnavailable
+from controller.store.sql import SqlStore, check_revision
 from noted_time import Rejected
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from sqlalchemy import Connection, Engine
 
@@ -44,6 +46,8 @@ PAGE_BYTES = 1024
 
 SAY = "say sqlite:///path/to/file.db or postgresql://user@host:5432/database"
 
+_WRITE_NOTHING = "DELETE FROM bucket WHERE number < 0"
+_REVISION = "SELECT version_num FROM alembic_version"
 
 LEASES = Leases(buckets=1, mine=frozenset((0,)))
 
@@ -81,32 +85,54 @@ class SqliteStore(SingleNodeLeases, SqlStore):
 
     def __init__(self, url_or_path: str | Path, *, busy_ms: int = BUSY_MS) -> None:
         """Open the file; raises `StoreUnavailable` where it is not there."""
-        self._file = file_of(url_or_path)
-        self._identity = self._identify()
-        reading = sqlite_engine(self._file, busy_ms=busy_ms)
+        self._files = DatabaseFiles(file_of(url_or_path))
+        self._lost: StoreLost | None = None
+        reading = sqlite_engine(self._files.file, busy_ms=busy_ms)
+        event.listen(reading, "connect", lambda *_: self._files.opened())
         super().__init__(reading, writing(reading))
 
     def commit(self, batch: Batch) -> None:
         """Write the batch in one transaction; raises `Conflict` and `StoreUnavailable`."""
-        self._check_file()
         super().commit(batch)
+        self._check_files()  # if not before, what was written is not there to be read again
 
     def ping(self) -> None:
-        """Raise `StoreUnavailable` where the file is gone or does not answer."""
-        self._check_file()
-        super().ping()
+        """Raise `StoreUnavailable` where the database would take no commit."""
+        with self._border(), self._writing.connect() as connection:
+            self._files.check_writable()
+            # to begin as a writer is not enough: SQLite then begins as a reader where it must
+            connection.exec_driver_sql(_WRITE_NOTHING)
+            found = connection.exec_driver_sql(_REVISION).scalar()
+        check_revision(found)
 
-    def _check_file(self) -> None:
-        """Raise `StoreUnavailable` where the file was replaced: commits to it would be lost."""
-        if self._identify() != self._identity:
-            raise StoreUnavailable(f"another file was put in the place of {self._file}")
+    @contextmanager
+    def _border(self) -> Iterator[None]:
+        """Turn errors into ours; nothing is done on files that are not those that were opened."""
+        self._check_files()
+        with super()._border():
+            yield
 
-    def _identify(self) -> tuple[int, int]:
+    def _check_files(self) -> None:
+        """Raise `StoreUnavailable` where the file is away, `StoreLost` for ever once its log is."""
+        if self._lost is not None:
+            raise self._lost
         try:
-            found = self._file.stat()
-        except OSError as error:
-            raise StoreUnavailable(f"{self._file}: {error.strerror}") from error
-        return found.st_dev, found.st_ino
+            self._files.check()
+        except StoreLost as lost:
+            remedy = SAVED if self._files.is_log_gone and self._save() else MAYBE_LOST
+            self._lost = StoreLost(f"{lost}: {remedy}")
+            raise self._lost from None
+
+    def _save(self) -> bool:
+        """Copy what only the open log still has into the database file; returns whether it did."""
+        try:
+            with self._reading.connect() as connection:
+                raw = connection.connection.cursor()
+                raw.execute("PRAGMA wal_checkpoint(FULL)")
+                done = raw.fetchone()
+        except (self._driver.Error, SQLAlchemyError, StoreUnavailable):
+            return False
+        return done is not None and not done[0] and done[1] == done[2]
 
 
 def file_of(url_or_path: str | Path) -> Path:
@@ -149,7 +175,7 @@ def writing(engine: Engine) -> Engine:
 
 
 def migration_engine(file: Path) -> Engine:
-    """Return an engine that makes the file if need be and writes without foreign keys.
+    """Return an engine that creates the file if need be and writes without foreign keys.
 
     To alter a table SQLite drops and makes it again, which would empty the tables that refer to
     it; the pragma does nothing inside a transaction.

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from controller.store.port import AppendedMark, Batch, ReaderRecord, StreamRecord
+from controller.store.port import AppendedMark, Batch, LedgerEntry, ReaderRecord, StreamRecord
 from noted_time import Conflict, Mark, MemberRecord, ScaleEvent, StreamCut, StreamSettings
 from noted_time.cut import MAX_INT64, MIN_INT64
+from noted_time.membership import Absence, LateRows, Terms
 from tests.support.memory_store import MemoryStore
 from tests.support.stored import Kept, kept, records
 
@@ -20,46 +21,87 @@ if TYPE_CHECKING:
 
     from controller.store.port import Store
 
-KEYS = ("default", "ship_time")
+DOMAINS = ("default", "ship_time")
 IDS = ("id-1", "id-2", "id-3")
 
 int64 = st.integers(MIN_INT64, MAX_INT64)
 natural = st.integers(0, MAX_INT64)
 ids = st.sampled_from(IDS)
-keys = st.sampled_from(KEYS)
+domains = st.sampled_from(DOMAINS)
 names = st.sampled_from(("A", "a", "b.1", "Z_-"))
 positions = st.dictionaries(st.one_of(st.integers(0, 5), natural), natural, max_size=4)
-times = st.dictionaries(keys, int64)
+times = st.dictionaries(domains, int64)
 
 stream_settings = st.builds(
     StreamSettings,
     natural,
     natural,
     st.sampled_from(["hold", "exclude"]),
-    st.lists(keys, min_size=1, unique=True).map(tuple),
+    st.lists(domains, min_size=1, unique=True).map(tuple),
+    natural,
+    st.none() | natural,
+    natural,
+    st.lists(names, unique=True).map(tuple),
     natural,
 )
+late_rows = st.builds(LateRows, natural, int64)
 members = st.builds(
     MemberRecord,
     names,
-    st.sampled_from(["live", "idle", "left"]),
-    st.booleans(),
+    st.sampled_from(["live", "idle", "finished"]),
+    st.sampled_from([None, "timed_out", "removed"]),
     positions,
     times,
     times,
     natural,
     natural,
+    natural,
+    st.builds(
+        Terms,
+        timeout_ms=st.none() | natural,
+        domains=st.none() | st.lists(domains).map(tuple),
+        hold_until=st.none() | natural,
+        removed_by=st.none() | names,
+    ),
+    st.dictionaries(domains, late_rows),
+    st.lists(domains, unique=True).map(tuple),
 )
 scale_events = st.builds(
     ScaleEvent, positions, st.dictionaries(natural, st.lists(natural).map(tuple), max_size=3)
 )
-left_out = st.lists(names, unique=True).map(tuple)
+excluded = st.lists(names, unique=True).map(tuple)
 # Few seqs, so that a random mark is often the next one of its chain.
 marks = st.builds(
-    Mark, st.integers(1, 3), int64, int64, st.builds(StreamCut, positions), natural, left_out
+    Mark,
+    st.integers(1, 3),
+    int64,
+    int64,
+    st.builds(StreamCut, positions),
+    natural,
+    excluded,
+    st.booleans(),
 )
-appended = st.builds(AppendedMark, ids, keys, marks, natural)
-readers = st.builds(ReaderRecord, ids, names, names, st.booleans(), positions)
+appended = st.builds(AppendedMark, ids, domains, marks, natural)
+readers = st.builds(ReaderRecord, ids, names, names, st.booleans(), positions, natural)
+absences = st.builds(
+    Absence,
+    names,
+    st.none() | int64,
+    positions,
+    st.sampled_from(["timed_out", "removed", "returned_late", "late_rows"]),
+    st.none() | late_rows,
+)
+entries = st.builds(
+    LedgerEntry,
+    ids,
+    domains,
+    natural,
+    natural,
+    st.none() | int64,
+    int64,
+    st.lists(absences, max_size=2).map(tuple),
+    st.none() | names,
+)
 
 
 batches = st.builds(
@@ -73,9 +115,19 @@ batches = st.builds(
     ),
     marks=st.lists(appended, max_size=2),
     readers=st.lists(readers, max_size=2),
-    forgotten=st.lists(st.tuples(ids, keys, st.integers(0, 4)), max_size=1),
+    ledger=st.lists(entries, max_size=2, unique_by=lambda of: (of.stream_id, of.domain, of.seq)),
+    forgotten_readers=st.lists(st.tuples(ids, names, names), max_size=2),
+    forgotten_ledger=st.lists(st.tuples(ids, natural), max_size=1),
+    forgotten=st.lists(st.tuples(ids, domains, st.integers(0, 4)), max_size=1),
     dropped=st.lists(ids, max_size=1),
 )
+
+
+ledgers = st.lists(
+    entries.map(lambda each: replace(each, stream_id=IDS[0], seq=max(1, each.seq))),
+    max_size=3,
+    unique_by=lambda of: (of.domain, of.seq),
+).map(lambda drawn: sorted(drawn, key=lambda each: (each.domain, each.seq)))
 
 
 @st.composite
@@ -87,16 +139,17 @@ def whole_streams(draw: st.DrawFn) -> Kept:
     return Kept(
         scales=draw(st.lists(scale_events, max_size=3)),
         members=[noted[writer] for writer in sorted(noted)],
-        marks={key: draw(chains(key)) for key in KEYS},
+        marks={domain: draw(chains(domain)) for domain in DOMAINS},
         readers=[by_name[name] for name in sorted(by_name)],
+        ledger=draw(ledgers),
     )
 
 
-def chains(key: str) -> st.SearchStrategy[list[AppendedMark]]:
+def chains(domain: str) -> st.SearchStrategy[list[AppendedMark]]:
     """Return the chains of marks of the first stream that begin at seq 1."""
     return st.lists(st.tuples(marks, natural), max_size=5).map(
         lambda drawn: [
-            AppendedMark(IDS[0], key, replace(mark, seq=seq), appended_at)
+            AppendedMark(IDS[0], domain, replace(mark, seq=seq), appended_at)
             for seq, (mark, appended_at) in enumerate(drawn, 1)
         ]
     )
@@ -115,7 +168,7 @@ def outcome(store: Store, batch: Batch) -> str:
 
 def all_of(store: Store) -> tuple[int, list[StreamRecord], dict[str, Kept]]:
     """Return all that the store gives back."""
-    streams = {stream_id: kept(store, stream_id, KEYS) for stream_id in IDS}
+    streams = {stream_id: kept(store, stream_id, DOMAINS) for stream_id in IDS}
     return store.clocks()[0], store.streams(), streams
 
 
@@ -140,11 +193,12 @@ def test_load_gives_back_exactly_what_was_committed(
         members=records(*reversed(written.members)),
         marks=[mark for chain in written.marks.values() for mark in chain],
         readers=written.readers[::-1],
+        ledger=written.ledger[::-1],
     )
     with closing(make_store()) as store:
         store.commit(batch)
 
-        assert (store.streams(), kept(store, record.id, KEYS)) == ([record], written)
+        assert (store.streams(), kept(store, record.id, DOMAINS)) == ([record], written)
 
 
 @many_examples

@@ -29,7 +29,7 @@ def test_what_a_batch_wrote_is_given_back(store: Store) -> None:
     written = Kept(
         scales=[ScaleEvent({0: 500}, {2: (0,), 3: (0,)}), ScaleEvent({2: 5, 3: 6}, {4: (2, 3)})],
         members=[member("DL"), member("UA")],
-        marks={"default": [mark(1), mark(2)], "ship_time": [mark(1, key="ship_time")]},
+        marks={"default": [mark(1), mark(2)], "ship_time": [mark(1, domain="ship_time")]},
         readers=[ReaderRecord("id-1", "g", "a", online=True, position={0: 1, 2: 0})],
     )
 
@@ -44,7 +44,7 @@ def test_what_a_batch_wrote_is_given_back(store: Store) -> None:
         )
     )
 
-    assert kept(store, keys=("default", "ship_time")) == written
+    assert kept(store, domains=("default", "ship_time")) == written
 
 
 def test_the_service_clock_is_that_of_the_last_commit(store: Store) -> None:
@@ -63,16 +63,16 @@ def test_streams_come_in_the_order_of_their_names(store: Store) -> None:
 
 
 def test_many_streams_are_summarised_together(store: Store) -> None:
-    """Of each its record, the last mark of each key that has one, and all scale events."""
+    """Of each its record, the last mark of each domain that has one, and all scale events."""
     events = [ScaleEvent({0: 500}, {2: (0,)}), ScaleEvent({2: 600}, {3: (2,)})]
-    marks = [mark(1), mark(2), mark(1, key="ship_time"), mark(1, "id-3"), mark(2, "id-3")]
+    marks = [mark(1), mark(2), mark(1, domain="ship_time"), mark(1, "id-3"), mark(2, "id-3")]
     streams = [stream(), stream("id-2", "trains"), stream("id-3", "buses"), stream("id-4", "ships")]
     scales = [("id-3", seq, event) for seq, event in enumerate(events)]
     store.commit(Batch({0: 1}, streams=streams, scales=scales, marks=marks))
 
     found = store.summaries(["trains", "nothing", "flights", "buses"])
 
-    last = {"default": mark(2).mark, "ship_time": mark(1, key="ship_time").mark}
+    last = {"default": mark(2).mark, "ship_time": mark(1, domain="ship_time").mark}
     assert [(each.record, each.last_marks, [*each.scales]) for each in found] == [
         (streams[2], {"default": mark(2, "id-3").mark}, events),
         (streams[0], last, []),
@@ -110,9 +110,11 @@ def test_members_come_in_the_order_of_their_names(store: Store) -> None:
 
 
 def test_a_member_written_again_replaces_what_was_there(store: Store) -> None:
-    """No key of a time and no segment of a position is left over from before."""
+    """No domain of a time and no segment of a position is left over from before."""
     store.commit(replace(of_one_stream(), members=records(member())))
-    later = member()._replace(state="left", position={9: 1}, times={}, max_times={"ship_time": 4})
+    later = member()._replace(
+        state="finished", position={9: 1}, times={}, max_times={"ship_time": 4}
+    )
 
     store.commit(Batch({0: 2}, members=records(later)))
 
@@ -175,7 +177,7 @@ def test_numbers_are_int64(store: Store) -> None:
 
 
 def test_streams_do_not_see_each_other(store: Store) -> None:
-    """Equal names of writers, keys and readers in two streams are different records."""
+    """Equal names of writers, domains and readers in two streams are different records."""
     other = stream("id-2", "ships")
 
     store.commit(
@@ -220,7 +222,7 @@ def test_a_mark_without_its_predecessor_is_a_conflict(store: Store, wrong: int) 
     with pytest.raises(MarkConflict) as conflict:
         store.commit(Batch({0: 2}, marks=[mark(wrong)]))
 
-    assert (conflict.value.stream, conflict.value.key, conflict.value.seq) == (
+    assert (conflict.value.stream, conflict.value.domain, conflict.value.seq) == (
         "id-1",
         "default",
         wrong,

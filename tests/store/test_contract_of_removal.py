@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 def test_forgotten_marks_are_gone_and_the_others_stay(store: Store) -> None:
     """To forget goes up to and with the seq, in one chain only."""
     store.commit(of_one_stream(upto=4))
-    store.commit(Batch({0: 2}, marks=[mark(seq, key="ship_time") for seq in (1, 2, 3)]))
+    store.commit(Batch({0: 2}, marks=[mark(seq, domain="ship_time") for seq in (1, 2, 3)]))
 
     store.commit(Batch({0: 3}, forgotten=[("id-1", "default", 2)]))
 
-    assert (seqs(store), seqs(store, key="ship_time")) == ([3, 4], [1, 2, 3])
+    assert (seqs(store), seqs(store, domain="ship_time")) == ([3, 4], [1, 2, 3])
 
 
 def test_the_last_mark_is_never_forgotten(store: Store) -> None:

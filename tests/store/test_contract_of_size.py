@@ -23,12 +23,12 @@ def test_a_batch_of_any_size_is_given_back(store: Store, count: int) -> None:
     """New members and ones that are there."""
     ends = {0: MAX_INT64}, {"default": MIN_INT64, "a.b": MAX_INT64}
     odd = [member(text) for text in TEXTS]
-    odd.append(member("ends")._replace(left_out=True, position=ends[0], times=ends[1]))
+    odd.append(member("ends")._replace(excluded="timed_out", position=ends[0], times=ends[1]))
     odd.append(member("late")._replace(noted_at=MAX_INT64, since=0, max_times=ends[1]))
     members = [*odd, *(member(f"writer-{n:05}") for n in range(count - len(odd)))]
     store.commit(replace(of_one_stream(), members=records(*members)))
     first = list(store.members("id-1"))
-    later = [each._replace(state="left", position={9: 1}) for each in members]
+    later = [each._replace(state="finished", position={9: 1}) for each in members]
 
     store.commit(Batch({0: 2}, members=records(*later), marks=[mark(1)]))
 

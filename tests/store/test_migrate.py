@@ -173,7 +173,7 @@ def test_a_table_that_others_refer_to_can_be_altered(url: str) -> None:
 
 
 def test_rows_that_a_migration_leaves_without_their_stream_are_found(url: str) -> None:
-    """Foreign keys are off meanwhile, so it is asked at the end."""
+    """Foreign domains are off meanwhile, so it is asked at the end."""
     migrate(url)
     with once(url) as connection:
         connection.exec_driver_sql("INSERT INTO scale VALUES ('nobody', 1, '{}', '{}')")

@@ -14,7 +14,7 @@ import pytest
 from controller.store.migrate import check, make_where_new, migrate, revision
 from controller.store.open import open_store, open_tokens
 from controller.store.port import Batch, StoreUnavailable
-from controller.store.postgres import PostgresStore
+from controller.store.postgres import PostgresStore, connect
 from controller.store.schema import REVISION
 from controller.store.tokens import TokenRecord
 from noted_time import Conflict, Rejected
@@ -235,3 +235,21 @@ def test_no_error_tells_the_password(server: Server, wrong: str) -> None:
             act(url)
 
         assert PASSWORD not in f"{error.value!r} {error.value.__cause__!r}"
+
+
+def test_a_database_that_may_only_be_read_is_no_good(store: PostgresStore) -> None:
+    """As a standby is, or one whose disk is nearly full; said before a note is lost."""
+    store.ping()
+    store._session.session().execute("SET default_transaction_read_only = on")
+
+    with pytest.raises(StoreUnavailable, match="the database is read-only: see default_trans"):
+        store.ping()
+
+
+def test_a_database_with_another_schema_is_no_good(store: PostgresStore, url: str) -> None:
+    """It was migrated while it was served."""
+    with connect(url) as other:
+        other.execute("UPDATE alembic_version SET version_num = '9999'")
+
+    with pytest.raises(StoreUnavailable, match="schema of the database is at 9999, not at"):
+        store.ping()

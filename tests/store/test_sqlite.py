@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import shutil
 import signal
 import sqlite3
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from sqlalchemy import event
 
-from controller.store.port import Batch, StoreUnavailable
+from controller.store.port import Batch, StoreLost, StoreUnavailable
+from controller.store.sql import SqlStore
 from controller.store.sqlite import SqliteStore
 from noted_time.errors import MarkConflict
 from tests.support.stored import mark, member, of_one_stream, records, seqs, stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
+
+NOBODY = 65534
 
 
 @pytest.fixture
@@ -155,3 +161,128 @@ def test_a_file_that_left_the_write_ahead_log_comes_back_to_it(database: Path) -
         store.ping()
         with closing(sqlite3.connect(database)) as connection:
             assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+@pytest.mark.parametrize("beside", ["-wal", "-shm"])
+def test_a_log_that_was_removed_takes_no_batch(
+    store: SqliteStore, database: Path, beside: str
+) -> None:
+    """The open one would take it, and lose it with the process; nothing but a new start helps."""
+    store.commit(of_one_stream(upto=1))
+    database.with_name(f"{database.name}{beside}").unlink()
+    with pytest.raises(StoreLost, match=rf"{beside} was removed .* start the controller again"):
+        store.commit(Batch({0: 7}))
+    database.with_name(f"{database.name}{beside}").touch()
+
+    for call in (store.ping, store.streams, lambda: store.commit(Batch({0: 8}))):
+        with pytest.raises(StoreLost):
+            call()
+
+
+def test_what_was_in_a_removed_log_is_saved(store: SqliteStore, database: Path) -> None:
+    """It is copied into the database file when its removal is noticed, as long as it is open."""
+    store.commit(of_one_stream(4, upto=2))
+    database.with_name(f"{database.name}-wal").unlink()
+    with pytest.raises(StoreLost, match="what was acknowledged is saved in the database file"):
+        store.ping()
+    copy = shutil.copy(database, database.with_name("copy.db"))
+
+    with closing(SqliteStore(copy)) as found:
+        assert (found.clocks()[0], seqs(found)) == (4, [1, 2])
+
+
+def test_a_log_that_is_removed_before_the_first_batch_is_noticed(database: Path) -> None:
+    """It is there as soon as the streams are read."""
+    with closing(SqliteStore(database)) as store:
+        store.streams()
+        database.with_name(f"{database.name}-wal").unlink()
+
+        with pytest.raises(StoreLost):
+            store.commit(of_one_stream())
+
+
+def test_a_removal_during_a_commit_is_noticed_before_it_returns(
+    store: SqliteStore, database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its callers are not answered that what they noted is durable."""
+    store.commit(of_one_stream(upto=1))
+    put = SqlStore._many
+
+    def removing(*arguments: Any) -> None:  # noqa: ANN401 - passes on what it is given
+        database.with_name(f"{database.name}-wal").unlink(missing_ok=True)
+        put(*arguments)
+
+    monkeypatch.setattr(SqlStore, "_many", removing)
+
+    with pytest.raises(StoreLost):
+        store.commit(Batch({0: 7}))
+
+
+@contextmanager
+def unprivileged() -> Iterator[None]:
+    """Run as a user for whom the mode of a file counts, if this is not one already."""
+    if os.geteuid():
+        yield
+        return
+    os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@pytest.fixture
+def open_directory() -> Iterator[Path]:
+    """A directory that every user may enter, which those of pytest are not."""
+    with TemporaryDirectory() as made:
+        directory = Path(made)
+        directory.chmod(0o755)
+        yield directory
+
+
+@pytest.mark.parametrize("read_only", ["file", "directory"])
+def test_a_database_that_may_only_be_read_is_no_good(
+    database: Path, open_directory: Path, read_only: str
+) -> None:
+    """Whether the file may not be written or no log made beside it; said before a note is lost."""
+    file = Path(shutil.copy(database, open_directory / "read-only.db"))
+    owner = NOBODY if not os.geteuid() else os.geteuid()
+    for path in (file, open_directory):
+        os.chown(path, owner, -1)
+    with unprivileged(), closing(SqliteStore(file)) as store:
+        store.ping()
+        path = file if read_only == "file" else open_directory
+        path.chmod(0o444 if read_only == "file" else 0o555)
+        with pytest.raises(StoreUnavailable, match="is read-only: let the controller write"):
+            store.ping()
+        path.chmod(0o755)
+
+
+def test_a_database_that_was_opened_for_reading_only_is_no_good(
+    store: SqliteStore,
+) -> None:
+    """SQLite falls back to it without a word, and begins even a writer's transaction then."""
+    store.ping()
+    event.listen(store._writing, "begin", lambda it: it.exec_driver_sql("PRAGMA query_only = 1"))
+
+    with pytest.raises(StoreUnavailable, match="readonly"):
+        store.ping()
+
+
+def test_a_database_with_another_schema_is_no_good(store: SqliteStore, database: Path) -> None:
+    """It was migrated while it was served."""
+    with closing(sqlite3.connect(database, isolation_level=None)) as other:
+        other.execute("UPDATE alembic_version SET version_num = '9999'")
+
+    with pytest.raises(StoreUnavailable, match="schema of the database is at 9999, not at"):
+        store.ping()
+
+
+def test_a_ping_writes_nothing(store: SqliteStore, database: Path) -> None:
+    """It may be asked for again and again."""
+    store.commit(of_one_stream(upto=1))
+    log = database.with_name(f"{database.name}-wal")
+    before = log.stat().st_size
+    store.ping()
+
+    assert log.stat().st_size == before

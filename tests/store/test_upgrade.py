@@ -17,7 +17,7 @@ from controller.store.migrate import engine_to_migrate, migrate
 from controller.store.open import open_store
 from controller.store.port import StreamRecord
 from controller.store.postgres import is_postgres
-from noted_time import MemberRecord, StreamSettings
+from noted_time import Mark, MemberRecord, StreamCut, StreamSettings
 from tests.store.conftest import DURABLE
 from tests.support.models import check_models
 from tests.support.stored import member
@@ -63,7 +63,7 @@ def test_streams_of_before_the_bounds_take_the_defaults(url: str) -> None:
 
     with closing(open_store(url)) as store:
         assert store.streams() == [
-            StreamRecord("id-1", "flights", StreamSettings(1, 2, "hold", ("default",), 3))
+            StreamRecord("id-1", "flights", StreamSettings(1, 2, "hold", ("default",), 3, None))
         ]
 
 
@@ -89,7 +89,7 @@ def test_a_writer_of_before_the_order_has_made_no_request_with_a_number(url: str
 
     with closing(open_store(url)) as store:
         assert list(store.members("id-1")) == [
-            MemberRecord("UA", "idle", True, {0: 1}, {"default": 5}, {"default": 9}, 7, 6, 0)  # noqa: FBT003 - a row
+            MemberRecord("UA", "idle", "timed_out", {0: 1}, {"default": 5}, {"default": 9}, 7, 6, 0)
         ]
 
 
@@ -109,12 +109,24 @@ def entry(
     seq: int, *records: MemberRecord, forgotten: Sequence[str] = (), stream_id: str = "id-1"
 ) -> list[Any]:
     """Return the row of an entry of the journal."""
-    return [stream_id, seq, json.dumps([forgotten, [each.writer for each in records], records])]
+    writers = [each.writer for each in records]
+    return [
+        stream_id,
+        seq,
+        json.dumps([forgotten, writers, [as_of_0006(each) for each in records]]),
+    ]
+
+
+def as_of_0006(record: MemberRecord) -> list[Any]:
+    """Return what revision 0006 knew of a member, in its words."""
+    writer, state, excluded, *others = record[:9]
+    return [writer, "left" if state == "finished" else state, excluded is not None, *others]
 
 
 def row(record: MemberRecord) -> list[Any]:
     """Return the row of a member of the stream `id-1`."""
-    return ["id-1", *(json.dumps(each) if isinstance(each, dict) else each for each in record)]
+    known = as_of_0006(record)
+    return ["id-1", *(json.dumps(each) if isinstance(each, dict) else each for each in known)]
 
 
 def members_after_migration(url: str, stream_id: str = "id-1") -> list[MemberRecord]:
@@ -131,7 +143,10 @@ def test_a_journal_that_was_written_under_load_is_folded_into_the_members(url: s
     expected = saved.pop("members")
     journaled(url, **saved)
 
-    found = {stream_id: members_after_migration(url, stream_id) for stream_id in expected}
+    found = {
+        stream_id: [as_of_0006(each) for each in members_after_migration(url, stream_id)]
+        for stream_id in expected
+    }
 
     assert json.loads(json.dumps(found)) == expected
 
@@ -171,6 +186,25 @@ def test_an_empty_journal_leaves_the_members_as_they_are(url: str) -> None:
     journaled(url, stream=[STREAM], member=[row(member("UA"))])
 
     assert members_after_migration(url) == [member("UA")]
+
+
+def test_the_words_of_the_contract_take_the_place_of_the_old_ones(url: str) -> None:
+    """Who was left out had timed out, who left is finished, and keys are domains."""
+    members = [member("DL")._replace(state="finished"), member("UA")._replace(excluded="timed_out")]
+    chain = ["id-1", "ship_time", 1, 5, 9, '{"0":7}', 1000, '["UA"]', 17]
+    stream = [*STREAM[:5], '{"default":0,"ship_time":4}', *STREAM[6:]]
+    journaled(url, stream=[stream], member=list(map(row, members)), mark=[chain])
+
+    kept_members = members_after_migration(url)
+
+    with closing(open_store(url)) as store:
+        (kept_stream,), (mark,) = store.streams(), store.marks("id-1", "ship_time")
+        assert (kept_members, kept_stream.settings.domains) == (members, ("default", "ship_time"))
+        assert (mark.mark, mark.appended_at) == (
+            Mark(1, 5, 9, StreamCut({0: 7}), 1000, ("UA",)),
+            17,
+        )
+        assert store.ledger("id-1", "ship_time", after=0, limit=9) == []
 
 
 def test_a_database_that_is_made_today_has_the_same_buckets(url: str) -> None:
