@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from controller.store.port import Batch, ReaderRecord
+from controller.store.port import Batch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
+    from controller.store.port import ReaderRecord
     from noted_time import Aggregator
+
+    ReaderKey = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,7 @@ class Draft:
     batch: Batch
     keep_clock: bool = False
     _touched: dict[str, tuple[Aggregator, set[str]]] = field(default_factory=dict)
+    _readers: dict[ReaderKey, ReaderRecord | None] = field(default_factory=dict)
 
     @classmethod
     def at(cls, moment: Moment) -> Draft:
@@ -62,7 +66,7 @@ class Draft:
         return entry[1]
 
     def stream_ids(self) -> Iterable[str]:
-        """Return the ids of the streams that were touched, whose time may go on."""
+        """Return the ids of the streams that were touched, which may advance."""
         return self._touched.keys()
 
     def forget(self, stream: Touched, writers: Iterable[str]) -> None:
@@ -71,15 +75,18 @@ class Draft:
         self.touched(stream).difference_update(gone)
         self.batch.forgotten_members += [(stream.id, writer) for writer in sorted(gone)]
 
-    def report(self, readers: Sequence[ReaderRecord]) -> None:
+    def report(self, readers: Iterable[ReaderRecord]) -> None:
         """Have the records of readers written in place of those that were to be."""
-        written = {_key(reader) for reader in readers}
-        others = [reader for reader in self.batch.readers if _key(reader) not in written]
-        self.batch.readers = [*others, *readers]
+        self._readers.update((_key(reader), reader) for reader in readers)
+
+    def forget_readers(self, readers: Iterable[ReaderKey]) -> None:
+        """Have these readers removed, also those that this commit would write."""
+        self._readers.update(dict.fromkeys(readers))
 
     def drop(self, stream: Touched) -> None:
         """Have the stream removed with all it has, whatever was drafted for it before."""
         self._touched.pop(stream.id, None)
+        self._readers = {key: each for key, each in self._readers.items() if key[0] != stream.id}
         self.batch.dropped.append(stream.id)
         self.batch = self.batch.without_dropped()
 
@@ -90,15 +97,22 @@ class Draft:
             for stream_id, (aggregator, writers) in self._touched.items()
             for writer in writers
         ]
+        self.batch.readers = [each for each in self._readers.values() if each is not None]
+        gone = [key for key, each in self._readers.items() if each is None]
+        self.batch.forgotten_readers = gone
         return self.batch
 
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to write."""
-        if self.keep_clock or any(writers for _, writers in self._touched.values()):
+        if (
+            self.keep_clock
+            or self._readers
+            or any(writers for _, writers in self._touched.values())
+        ):
             return False
         return self.batch == Batch(clocks=self.batch.clocks)
 
 
-def _key(reader: ReaderRecord) -> tuple[str, str, str]:
+def _key(reader: ReaderRecord) -> ReaderKey:
     return reader.stream_id, reader.group, reader.reader

@@ -120,10 +120,10 @@ class OwnedStreams:
             stream = self._by_id.get(appended.stream_id)
             if stream is not None:
                 stream.publish(appended)
-        for stream_id, key, through in batch.forgotten:
+        for stream_id, domain, through in batch.forgotten:
             stream = self._by_id.get(stream_id)
             if stream is not None:
-                stream.histories[key].forget_through(through)
+                stream.histories[domain].forget_through(through)
 
 
 def load(store: Store, buckets: AbstractSet[int], of: int) -> list[StreamState]:

@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from controller.store.port import AppendedMark, ReaderRecord, StreamSummary
+from controller.aggregation.groups import ReaderGroups
+from controller.store.port import AppendedMark, LedgerEntry, StreamSummary
 from noted_time import (
     Accepted,
     Aggregator,
     MarkHistory,
-    ReaderGroup,
     Refused,
     ScaleEvent,
     StreamSettings,
     Succession,
 )
-from noted_time.cut import MAX_INT64
-from noted_time.errors import UnknownKey
+from noted_time.errors import UnknownDomain
+from noted_time.note import LARGEST_TIME
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from controller.store.port import Store, StreamRecord
     from noted_time import Mark, MemberRecord, TimeWindow
     from noted_time.note import NoteLike
+
+CLOCKS_APART_MS = 100
 
 FORGOTTEN_AT_ONCE = 5000
 """So many writers of a stream go at a time, which takes a commit some 50 ms."""
@@ -37,7 +39,7 @@ class StreamState:
     The aggregator is ahead of the histories while a commit is under way: marks are made with the
     notes they follow from and shown when both are durable. `clock_ahead` is how far the service
     clock of the stream's bucket is ahead of this process's own, in ms, and `latest_ms` the latest
-    moment on it that was stored with the stream. `left_out` counts how often a writer was left out
+    moment on it that was stored with the stream. `excluded` counts how often a writer was excluded
     since the stream was read.
     """
 
@@ -45,12 +47,13 @@ class StreamState:
         """Begin a stream without a past."""
         self.record = record
         self.aggregator = Aggregator(record.settings)
-        self.histories = {key: MarkHistory() for key in record.settings.keys}
-        self.groups: dict[str, ReaderGroup] = {}
+        self.histories = {domain: MarkHistory() for domain in record.settings.domains}
+        self.groups = ReaderGroups(record.id)
         self.scale_events: list[ScaleEvent] = []
-        self.left_out = 0
+        self.excluded = 0
         self.clock_ahead = 0
         self.latest_ms = 0
+        self._unix_shift = 0
         self._next_mark_at: dict[str, int] = {}
 
     @classmethod
@@ -59,18 +62,15 @@ class StreamState:
         stream = cls(record)
         succession = stream._scaled(store.scales(record.id))
         last: dict[str, tuple[Mark, int]] = {}
-        for key, history in stream.histories.items():
-            for appended in store.marks(record.id, key):
+        for domain, history in stream.histories.items():
+            for appended in store.marks(record.id, domain):
                 history.append(appended.mark)
-                last[key] = (appended.mark, appended.appended_at)
+                last[domain] = (appended.mark, appended.appended_at)
         stream.aggregator = Aggregator(record.settings, succession, last, record.declared_at)
         stream.latest_ms = max((at for _, at in last.values()), default=0)
         stream.aggregator.restore(stream._dating(store.members(record.id)))
-        for reader in store.readers(record.id):
-            group = stream.groups.setdefault(reader.group, ReaderGroup())
-            group.report(reader.reader, reader.position)
-            if not reader.online:
-                group.offline(reader.reader, {})
+        reported_at = stream.groups.restore(store.readers(record.id))
+        stream.latest_ms = max(stream.latest_ms, reported_at)
         return stream
 
     def _dating(self, members: Iterable[MemberRecord]) -> Iterator[MemberRecord]:
@@ -88,7 +88,7 @@ class StreamState:
 
     def summary(self) -> StreamSummary:
         """Return what lists show of the stream."""
-        last = {key: history.last for key, history in self.histories.items() if history.last}
+        last = {domain: history.last for domain, history in self.histories.items() if history.last}
         return StreamSummary(self.record, last, self.scale_events)
 
     @property
@@ -105,29 +105,46 @@ class StreamState:
         """Return the service clock of the stream's bucket."""
         return moment.service + self.clock_ahead
 
+    def unix_shift(self, moment: Moment) -> int:
+        """Return what leads from the service clock to Unix ms, reckoned back from now.
+
+        It stays what it was while the two clocks agree but for `CLOCKS_APART_MS`, so that one and
+        the same moment is always told alike.
+        """
+        shift = moment.wall - self.service_ms(moment)
+        if abs(shift - self._unix_shift) > CLOCKS_APART_MS:
+            self._unix_shift = shift
+        return self._unix_shift
+
     def is_silence_over(self, moment: Moment) -> bool:
-        """Whether a holder is to be left out."""
+        """Whether a holder is to be excluded."""
         due = self.aggregator.next_timeout()
         return due is not None and due <= self.service_ms(moment)
 
-    def history(self, key: str | None) -> MarkHistory:
-        """Return the durable marks of `key`; raises `UnknownKey`."""
-        name = self.settings.key_or_default(key)
+    def history(self, domain: str | None) -> MarkHistory:
+        """Return the durable marks of `domain`; raises `UnknownDomain`."""
+        name = self.settings.domain_or_default(domain)
         try:
             return self.histories[name]
         except KeyError:
-            raise UnknownKey(name, self.settings.keys) from None
+            raise UnknownDomain(name, self.settings.domains) from None
 
-    def window(self, position: Mapping[int, int], key: str | None) -> TimeWindow:
-        """Return the time window of a reader's position; raises `UnknownKey`."""
-        return self.history(key).window(self.aggregator.succession.normalise(position))
+    def window(self, position: Mapping[int, int], domain: str | None) -> TimeWindow:
+        """Return the time window of a reader's position; raises `UnknownDomain`."""
+        return self.history(domain).window(self.aggregator.succession.normalise(position))
+
+    def windows(self, position: Mapping[int, int]) -> dict[str, TimeWindow]:
+        """Return the time window of a reader's position in each domain."""
+        whole = self.aggregator.succession.normalise(position)
+        return {domain: history.window(whole) for domain, history in self.histories.items()}
 
     def take_notes(
         self, notes: Sequence[NoteLike], draft: Draft, most_writers: int
     ) -> list[Accepted | Refused]:
         """Feed the notes in order; where the stream marks every advance, so does each note.
 
-        A new writer beyond `most_writers` is refused.
+        A new writer beyond `most_writers` is refused. Since when time goes on without a writer is
+        answered in Unix ms.
         """
         crowded = len(self.aggregator) + len(notes) > most_writers
         note, now = self.aggregator.note, self.service_ms(draft.moment)
@@ -143,55 +160,74 @@ class StreamState:
             if type(result) is Accepted:
                 touched.add(each.writer)
                 if every_advance and self._advance_all(draft):
-                    mark = self.aggregator.last_mark(self.aggregator.key_of(each))
-                    result = Accepted(mark.lower if mark else None)
+                    result = self.aggregator.answer(each)
+                if result.exclusion is not None:
+                    result = _dated(result, self.unix_shift(draft.moment))
             results.append(result)
         return results
 
-    def leave_out_the_silent(self, draft: Draft) -> tuple[str, ...]:
-        """Leave out the holders whose writer timeout is over; returns their names."""
+    def expect(self, writers: Iterable[str], draft: Draft) -> None:
+        """Make members of the writers that are none yet."""
+        new = self.aggregator.expect(writers, self.service_ms(draft.moment))
+        draft.touched(self).update(new)
+
+    def remove(self, writer: str, by: str | None, draft: Draft) -> None:
+        """Exclude a writer by hand; raises `UnknownWriter`."""
+        self.aggregator.remove(writer, self.service_ms(draft.moment), by)
+        self.excluded += 1
+        draft.touched(self).add(writer)
+
+    def hold(self, writer: str, for_ms: int | None, draft: Draft) -> None:
+        """Let no timeout exclude a writer for so long; raises `UnknownWriter`."""
+        now = self.service_ms(draft.moment)
+        self.aggregator.hold(writer, None if for_ms is None else now + for_ms, now)
+        draft.touched(self).add(writer)
+
+    def exclude_the_silent(self, draft: Draft) -> tuple[str, ...]:
+        """Exclude the members that were silent for their timeout; returns their names."""
         names = self.aggregator.expire(self.service_ms(draft.moment))
         if names:
-            self.left_out += len(names)
+            self.excluded += len(names)
             draft.touched(self).update(names)
         return names
 
     def forget_departed(self, draft: Draft) -> tuple[str, ...]:
-        """Forget the writers that left longer ago than the stream remembers them."""
+        """Forget the writers that are gone for longer than the stream remembers them."""
         names = self.aggregator.forget_departed(self.service_ms(draft.moment), FORGOTTEN_AT_ONCE)
         if names:
             draft.forget(self, names)
         return names
 
     def advance_due(self, draft: Draft) -> int | None:
-        """Mark every key whose time may go on and whose mark interval is over.
+        """Mark every domain that may advance and whose mark interval is over.
 
-        Returns in how many ms the next key is due, `None` where none waits for its interval.
+        Returns in how many ms the next domain is due, `None` where none waits for its interval.
         """
         moment = draft.moment
         waits: list[int] = []
-        for key in self.settings.keys:
-            if self.aggregator.may_advance(key):
-                wait = self._due(key, moment) - moment.steady
+        for domain in self.settings.domains:
+            if self.aggregator.may_advance(domain):
+                wait = self._due(domain, moment) - moment.steady
                 if wait <= 0:
-                    self._advance(key, draft)
+                    self._advance(domain, draft)
                 else:
                     waits.append(wait)
         return min(waits, default=None)
 
     def publish(self, appended: AppendedMark) -> None:
         """Show a mark that is durable now."""
-        self.histories[appended.key].append(appended.mark)
+        self.histories[appended.domain].append(appended.mark)
 
     def reconfigure(self, settings: StreamSettings, draft: Draft) -> None:
-        """Take changed settings; raises `Rejected` where a key would be taken away."""
-        now = self.service_ms(draft.moment)
+        """Take changed settings; raises `Rejected` where a domain would be taken away."""
+        now, known = self.service_ms(draft.moment), self.settings.expected_writers
         self.aggregator.reconfigure(settings, now)
-        added = {key: now for key in settings.keys if key not in self.histories}
+        added = {domain: now for domain in settings.domains if domain not in self.histories}
         declared_at = {**self.record.declared_at, **added}
         self.record = replace(self.record, settings=settings, declared_at=declared_at)
-        self.histories.update((key, MarkHistory()) for key in added)
+        self.histories.update((domain, MarkHistory()) for domain in added)
         self._next_mark_at.clear()
+        self.expect((each for each in settings.expected_writers if each not in known), draft)
         # who was excluded may be a member again, and holds time from this moment on
         draft.touched(self).update(self.aggregator.writers())
 
@@ -207,92 +243,95 @@ class StreamState:
         self.scale_events.append(event)
         draft.touched(self).update(self.aggregator.writers())
 
-    def report(self, group: str, reader: str, position: Mapping[int, int], draft: Draft) -> None:
-        """Take in how far a reader has read in its segments."""
-        state = self.groups.setdefault(group, ReaderGroup())
-        owners = {state.offsets[s][1] for s in position if s in state.offsets}
-        state.report(reader, position)
-        self._draft_readers(group, owners | {reader}, draft)
-
-    def offline(self, group: str, reader: str, position: Mapping[int, int], draft: Draft) -> None:
-        """Put a reader's segments back to `position`; the reader no longer counts."""
-        self.groups[group].offline(reader, position)
-        self._draft_readers(group, {reader}, draft)
-
-    def _draft_readers(self, group: str, readers: Iterable[str], draft: Draft) -> None:
-        state = self.groups[group]
-        draft.report(
-            [
-                ReaderRecord(self.id, group, name, name in state.readers, state.segments_of(name))
-                for name in sorted(readers)
-            ]
-        )
-
     def forget_old_marks(self, draft: Draft) -> None:
         """Drop the marks that are older than the stream keeps them.
 
         Never the last, nor one that a reader group with a reader online has still to pass.
         """
         horizon = draft.moment.wall - self.settings.mark_retention_ms
-        for key, history in self.histories.items():
+        for domain, history in self.histories.items():
             through = history.written_before(horizon)
             if through >= history.first_seq:
-                self._forget_before(key, min(through + 1, self._needed_from(key)), draft)
+                self._forget_before(domain, min(through + 1, self._needed_from(domain)), draft)
 
     def truncate(self, cut: Mapping[int, int], draft: Draft) -> None:
         """Drop the marks whose cut the given cut reaches, but for the last of them.
 
         That one is what a reader exactly at the cut takes its lower from; nobody can read before.
         """
-        for key in self.histories:
-            reached = self.window(cut, key).lower_seq
+        for domain in self.histories:
+            reached = self.window(cut, domain).lower_seq
             if reached is not None:
-                self._forget_before(key, reached, draft)
+                self._forget_before(domain, reached, draft)
 
-    def _needed_from(self, key: str) -> int:
+    def _needed_from(self, domain: str) -> int:
         """Return the seq of the first mark that a reader group online needs, or of the last."""
-        history = self.histories[key]
-        online = (group for group in self.groups.values() if group.readers)
-        windows = (self.window(group.position, key) for group in online)
+        history = self.histories[domain]
+        windows = (self.window(group.position, domain) for group in self.groups.online())
         needed = (window.lower_seq or history.first_seq for window in windows)
         return min(needed, default=history.last_seq)
 
-    def _forget_before(self, key: str, seq: int, draft: Draft) -> None:
-        history = self.histories[key]
+    def _forget_before(self, domain: str, seq: int, draft: Draft) -> None:
+        history = self.histories[domain]
         through = min(seq, history.last_seq) - 1
         if through >= history.first_seq:
-            draft.batch.forgotten.append((self.id, key, through))
+            draft.batch.forgotten.append((self.id, domain, through))
 
     def _has_no_room_for(self, writer: str, most_writers: int) -> bool:
         return len(self.aggregator) >= most_writers and writer not in self.aggregator
 
-    def _largest_time(self, moment: Moment) -> int | None:
-        """Return the largest time that may be noted now, `None` where any may."""
+    def _largest_time(self, moment: Moment) -> int:
+        """Return the largest time that may be noted now."""
         ahead = self.settings.max_time_ahead_ms
-        return None if ahead is None else min(moment.wall + ahead, MAX_INT64)
+        return LARGEST_TIME if ahead is None else min(moment.wall + ahead, LARGEST_TIME)
 
-    def _due(self, key: str, moment: Moment) -> int:
+    def _due(self, domain: str, moment: Moment) -> int:
         """Return when (steady clock) the interval since the last mark is over.
 
         The steady clock begins anew with each process, so for a mark of the one before the wall
         clock is asked; it may have stepped back, and then the wait is one interval.
         """
-        due = self._next_mark_at.get(key)
+        due = self._next_mark_at.get(domain)
         if due is None:
-            last, interval = self.histories[key].last, self.settings.mark_interval_ms
+            last, interval = self.histories[domain].last, self.settings.mark_interval_ms
             left = 0 if last is None else last.written_at + interval - moment.wall
-            due = self._next_mark_at[key] = moment.steady + max(0, min(left, interval))
+            due = self._next_mark_at[domain] = moment.steady + max(0, min(left, interval))
         return due
 
     def _advance_all(self, draft: Draft) -> bool:
-        marks = [self._advance(key, draft) for key in self.settings.keys]
+        marks = [self._advance(domain, draft) for domain in self.settings.domains]
         return any(mark is not None for mark in marks)
 
-    def _advance(self, key: str, draft: Draft) -> Mark | None:
+    def _advance(self, domain: str, draft: Draft) -> Mark | None:
         moment = draft.moment
-        now = self.service_ms(moment)
-        mark = self.aggregator.advance(key, now=now, written_at=moment.wall)
+        now, before = self.service_ms(moment), self.aggregator.last_mark(domain)
+        mark = self.aggregator.advance(domain, now=now, written_at=moment.wall)
         if mark is not None:
-            draft.batch.marks.append(AppendedMark(self.id, key, mark, now))
-            self._next_mark_at[key] = moment.steady + self.settings.mark_interval_ms
+            draft.batch.marks.append(AppendedMark(self.id, domain, mark, now))
+            self._next_mark_at[domain] = moment.steady + self.settings.mark_interval_ms
+            if self.aggregator.absences(domain):
+                draft.batch.ledger.append(self._entry(domain, before, mark))
         return mark
+
+    def _entry(self, domain: str, before: Mark | None, mark: Mark) -> LedgerEntry:
+        absences = self.aggregator.absences(domain)
+        removed = (each.writer for each in absences if each.reason == "removed")
+        by = (self.aggregator.record(writer).terms.removed_by for writer in removed)
+        return LedgerEntry(
+            self.id,
+            domain,
+            mark.seq,
+            mark.written_at,
+            before.lower if before else None,
+            mark.lower,
+            absences,
+            next((name for name in by if name), None),
+        )
+
+
+def _dated(accepted: Accepted, shift: int) -> Accepted:
+    """Return the answer with the moment of the exclusion in Unix ms."""
+    exclusion = accepted.exclusion
+    if exclusion is None:
+        return accepted
+    return replace(accepted, exclusion=exclusion._replace(since=exclusion.since + shift))

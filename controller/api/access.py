@@ -38,10 +38,13 @@ READING = frozenset(
     (
         ("GET", ""),
         ("GET", "writers"),
+        ("GET", "writers/*"),
+        ("GET", "ledger"),
         ("GET", "explain"),
         ("GET", "marks"),
         ("GET", "cut"),
         ("POST", "time-window"),
+        ("GET", "reader-groups"),
         ("GET", "reader-groups/*"),
         ("PUT", "reader-groups/*/readers/*"),
         ("POST", "reader-groups/*/readers/*/offline"),

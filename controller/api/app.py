@@ -6,18 +6,18 @@ import asyncio
 from contextlib import asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from fastapi import APIRouter, FastAPI, Response
+from fastapi import APIRouter, Depends, FastAPI, Response
 from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from controller.api import audit, problems, readers, streams
+from controller.api import audit, problems, readers, streams, writers
 from controller.api.access import OPEN, Gate
-from controller.api.deps import ControllerDep
+from controller.api.answer_shapes import Problem
+from controller.api.deps import ControllerDep, only_known_parameters
 from controller.api.forwarding import Forwarding
 from controller.api.middleware import Middleware
 from controller.api.problems import PROBLEMS
 from controller.api.replies import reply
-from controller.api.shapes import Problem
 from controller.service import traces
 from noted_time.cut import MAX_INT64
 
@@ -35,14 +35,14 @@ the notes to marks, readers turn their position into a time window. Errors are R
 health = APIRouter(tags=["health"])
 
 
-@health.get("/healthz", responses={503: PROBLEMS[503]})
+@health.get("/healthz", operation_id="checkHealth", responses={503: PROBLEMS[503]})
 async def alive(controller: ControllerDep) -> Response:
     """Say that the process answers, and needs no new start."""
     controller.check_alive()
     return reply({"status": "ok"})
 
 
-@health.get("/readyz", responses={503: PROBLEMS[503]})
+@health.get("/readyz", operation_id="checkReadiness", responses={503: PROBLEMS[503]})
 async def ready(controller: ControllerDep) -> Response:
     """Say that the database answers and the streams are loaded."""
     await controller.check_ready()
@@ -51,6 +51,7 @@ async def ready(controller: ControllerDep) -> Response:
 
 @health.get(
     "/metrics",
+    operation_id="getMetrics",
     response_class=PlainTextResponse,
     responses={status: PROBLEMS[status] for status in (401, 403)},
 )
@@ -141,7 +142,7 @@ def create_api(
     api.gate = gate or Gate()
     api.state.controller = controller
     problems.install(api)
-    api.include_router(streams.router, prefix="/v1")
-    api.include_router(readers.router, prefix="/v1")
+    for router in (streams.router, writers.router, readers.router):
+        api.include_router(router, prefix="/v1", dependencies=[Depends(only_known_parameters)])
     api.include_router(health)
     return api

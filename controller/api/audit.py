@@ -1,8 +1,8 @@
 """The audit log: calls that were refused, and calls that changed what others rely on; no secrets.
 
-Every administrative call is logged. Refused calls come in any number, from anybody, and must not
-fill the disk: of each remote address and outcome the first few of a minute are logged and the
-others counted. Beyond some pairs of them, all further remotes count as one.
+Every administrative call that did something is logged. Refused calls come in any number, from
+anybody, and must not fill the disk: of each remote address and outcome the first few of a minute
+are logged and the others counted, see `Repeats`.
 """
 
 from __future__ import annotations
@@ -16,23 +16,16 @@ from typing import TYPE_CHECKING, Literal
 
 import structlog
 
+from controller.service import logs
+from controller.service.repeats import Repeats
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 log = structlog.get_logger()
 
 LONGEST = 300
-
-LOGGED = 10
-"""How many refusals of a remote and an outcome are logged in a minute."""
-
-PERIOD_S = 60.0
-
-APART = 100
-"""How many pairs of remote and outcome are counted apart within a minute."""
-
-OTHERS = "others"
-"""The remote that stands for all those that are not counted apart."""
+FAILED = 400
 
 REPORT_EVERY_S = 5.0
 """How soon after its minute the log says how many refusals were only counted."""
@@ -49,58 +42,7 @@ class Attempt:
     remote: str
 
 
-@dataclass(frozen=True, slots=True)
-class PassedOver:
-    """So many refusals of a minute that were not logged."""
-
-    remote: str
-    outcome: str
-    count: int
-
-
-@dataclass(slots=True)
-class _Minute:
-    begun: float
-    count: int = 0
-
-
-class Refusals:
-    """The refusals of the last minute, by remote and outcome; `now` is in seconds and never falls.
-
-    >>> refusals = Refusals(logged=2)
-    >>> [refusals.is_logged("10.0.0.7", "forbidden", now) for now in (0, 1, 2, 3)]
-    [True, True, False, False]
-    >>> refusals.ended(59), refusals.ended(60)
-    ([], [PassedOver(remote='10.0.0.7', outcome='forbidden', count=2)])
-    """
-
-    def __init__(self, logged: int = LOGGED, apart: int = APART) -> None:
-        """Begin without any."""
-        self._logged = logged
-        self._apart = apart
-        self._minutes: dict[tuple[str, str], _Minute] = {}  # the longest begun first
-
-    def is_logged(self, remote: str, outcome: str, now: float) -> bool:
-        """Count a refusal; returns whether to log it. Call `ended` with this `now` before."""
-        minute = self._minutes.get((remote, outcome))
-        if minute is None:
-            whose = remote if len(self._minutes) < self._apart else OTHERS
-            minute = self._minutes.setdefault((whose, outcome), _Minute(now))
-        minute.count += 1
-        return minute.count <= self._logged
-
-    def ended(self, now: float) -> list[PassedOver]:
-        """Drop the minutes that are over; returns what was passed over in them."""
-        over = []
-        for pair, minute in self._minutes.items():
-            if now - minute.begun < PERIOD_S:
-                break
-            over.append(pair)
-        counts = [(pair, self._minutes.pop(pair).count - self._logged) for pair in over]
-        return [PassedOver(*pair, count) for pair, count in counts if count > 0]
-
-
-_refusals = Refusals()
+_refusals = Repeats()
 """Of the process, whose log is one, whatever the number of its gates."""
 
 
@@ -117,14 +59,18 @@ def refused(attempt: Attempt, outcome: Outcome, who: str = "", *, now: float | N
 
 
 def answered(attempt: Attempt, status: int, who: str) -> None:
-    """Log an administrative call, with the status of its answer."""
-    log.info("audit", outcome=status, who=who, **_fields(attempt))
+    """Log an administrative call, with the status of its answer; one in vain as if refused."""
+    now = monotonic()
+    report_passed_over(now)
+    if status < FAILED or _refusals.is_logged(attempt.remote, str(status), now):
+        log.info("audit", outcome=status, who=who, **_fields(attempt))
 
 
 def report_passed_over(now: float) -> None:
-    """Log how many refused calls were only counted, in the minutes that are over."""
+    """Log how much was only counted in the minutes that are over: refusals, and of the server."""
     for passed in _refusals.ended(now):
         log.warning("refusals_passed_over", **asdict(passed))
+    logs.report_passed_over(now)
 
 
 @asynccontextmanager

@@ -57,11 +57,16 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: Any) -> None:  # noqa: ANN401 - one to read and to write
         """Wait for the first request."""
         self._network, self._since = transport, self._loop.time()
-        for name in ("write", "writelines", "close", "abort", "is_closing", "get_extra_info"):
+        for name in ("writelines", "close", "abort", "is_closing", "get_extra_info"):
             setattr(self, name, getattr(transport, name))
         self._server.connection_made(self)
         self._next = self._loop.call_soon(self._pass_on)
         self._check_time()
+
+    def write(self, data: bytes) -> None:
+        """Send it, unless the caller hung up, which would be an error with a long traceback."""
+        if not self._network.is_closing():
+            self._network.write(data)
 
     def data_received(self, data: bytes) -> None:
         """Pass it on behind what is held."""

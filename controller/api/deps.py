@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import Depends, Path, Request
+from fastapi.exceptions import RequestValidationError
 
 from controller.api.access import Call
+from controller.api.fields import parameters_of_request
+from controller.api.problems import EXTRA
 from controller.api.shapes import Name
 from controller.service.controller import Controller
 
@@ -26,3 +29,15 @@ async def the_call(request: Request) -> Call:
 CallDep = Annotated[Call, Depends(the_call)]
 ControllerDep = Annotated[Controller, Depends(the_controller)]
 StreamName = Annotated[Name, Path(description="name of a stream")]
+
+
+async def only_known_parameters(request: Request) -> None:
+    """Refuse query parameters that the route does not have, as unknown fields are."""
+    if not request.query_params:
+        return
+    known = parameters_of_request(request)
+    unknown = [name for name in request.query_params if name not in known]
+    if unknown:
+        raise RequestValidationError(
+            [{"type": EXTRA, "loc": ("query", name), "msg": "", "input": None} for name in unknown]
+        )

@@ -236,7 +236,7 @@ class Forwarding:
             moved.cancel()
 
     async def _moved(self, url: str, stream: str) -> None:
-        """Wait until the stream has another owner, or this controller is told to stop."""
+        """Wait until the stream has another owner, or this controller is to stop."""
         while self._ownership.owner_url(stream) == url and not self._controller.stopping.is_set():
             await self._ownership.change(1.0)
 
@@ -327,7 +327,7 @@ async def take_frame(controller: Controller, gate: Gate, frame: bytes, remote: s
     # all are submitted before the first is waited for, so that one commit takes them
     submitted = [_submitted(controller, gate, item, remote) for item in items]
     answers = [
-        await answer_submitted(controller, each, item.body)
+        await answer_submitted(controller, item.stream, each, item.body)
         for item, each in zip(items, submitted, strict=True)
     ]
     return Answer.of(200, _encoder.encode(answers), "application/msgpack")

@@ -13,7 +13,7 @@ from controller.api.access import AccessDenied, Call, RequestInfo, attempt, need
 from controller.api.answers import Answer, answer_of
 from controller.api.forwarding import StreamRequest
 from controller.api.notes import answer_notes
-from controller.api.problems import problem, problem_of
+from controller.api.problems import problem, problem_of, unknown_parameters
 from controller.store.port import StoreUnavailable
 from noted_time.settings import NAME
 
@@ -95,6 +95,9 @@ class Middleware:
         else:
             notes = f"/v1/streams/{call.stream}/notes"
             is_of_notes = scope["path"] == notes and scope["method"] == "POST"
+            if is_of_notes and scope["query_string"]:  # which a frame of notes has no place for
+                await unknown_parameters(scope["query_string"]).send(send)
+                return
             answering = self._answer(StreamRequest(call.stream, scope, body, is_of_notes))
             # an old note does no harm, see decision 9; any other request ends with its caller
             answer = await (answering if is_of_notes else _while_connected(receive, answering))
@@ -151,7 +154,7 @@ async def read_body(receive: Receive, most: int, scope: Scope) -> bytes | None:
 
 
 def _given(body: bytes) -> Receive:
-    """Return a receive that gives the body once; who comes back for more is told to stop."""
+    """Return a receive that gives the body once, and then says that the client is gone."""
     messages: list[Message] = [
         {"type": "http.disconnect"},
         {"type": "http.request", "body": body, "more_body": False},

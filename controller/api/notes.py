@@ -23,20 +23,19 @@ from controller.api.problems import (
     problem_of,
     validation_errors,
 )
-from controller.api.shapes import SEGMENTS, NotesBody
+from controller.api.shapes import MOST_DOMAINS, SEGMENTS, NotesBody
 from controller.store.port import StoreUnavailable
-from noted_time import Accepted, NotedTimeError
+from noted_time import Accepted, NotedTimeError, Refused
 from noted_time.cut import MAX_INT64, MIN_INT64
-from noted_time.note import MAX_NOTES_PER_REQUEST, SEGMENTS_PER_POSITION
+from noted_time.note import MAX_NOTES_PER_REQUEST, SEGMENTS_PER_POSITION, UNCHANGED
 from noted_time.wire import position_to_wire
 
 if TYPE_CHECKING:
     from asyncio import Future
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator
 
     from controller.api.access import Call
     from controller.service.controller import Controller
-    from noted_time import Refused
 
     Results = list[Accepted | Refused]
 
@@ -49,16 +48,26 @@ Offset = Annotated[int, Meta(ge=0, le=MAX_INT64)]
 Segment = Annotated[int, Meta(ge=0, lt=SEGMENTS)]
 
 
+class WireLate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
+    """Rows below the lower, as they come over the wire."""
+
+    rows: Number
+    least: Int64
+
+
 class WireNote(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """One note as it comes over the wire; the core takes it as it is."""
 
     writer: Name
     time: Int64 | None = None
     position: Annotated[dict[Segment, Offset], Meta(max_length=SEGMENTS_PER_POSITION)] = {}
-    key: Name | None = None
+    domain: Name | None = None
     max_time: Int64 | None = None
-    state: Literal["live", "idle", "left"] = "live"
+    state: Literal["live", "idle", "finished"] = "live"
     sequence: Number | None = None
+    domains: Annotated[list[Name], Meta(min_length=1, max_length=MOST_DOMAINS)] | None = None
+    timeout_ms: Number | None = UNCHANGED
+    late: WireLate | None = None
 
 
 class NotesRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
@@ -69,6 +78,11 @@ class NotesRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=F
 
 _decoder = msgspec.json.Decoder(NotesRequest)
 _encoder = msgspec.json.Encoder()
+
+UNKNOWN_DOMAIN = Refused("unknown_domain")
+
+DOTS = frozenset((".", ".."))
+"""What is no name, as no path can have it as a part."""
 
 IN_NAMES = f"{ascii_letters}{digits}._-".encode()
 
@@ -83,8 +97,13 @@ def decode(body: bytes) -> list[WireNote]:
     """
     notes = _decoder.decode(body).notes
     names = [note.writer for note in notes]
-    names += [note.key for note in notes if note.key is not None]
+    names += [note.domain for note in notes if note.domain is not None]
+    for note in notes:
+        if note.domains is not None:
+            names += note.domains
     if "".join(names).encode("ascii", "replace").translate(None, IN_NAMES):
+        raise msgspec.ValidationError(MUST_BE_A_NAME)
+    if not DOTS.isdisjoint(names):
         raise msgspec.ValidationError(MUST_BE_A_NAME)
     return notes
 
@@ -100,20 +119,22 @@ def submit_notes(controller: Controller, call: Call, body: bytes) -> Future[Resu
 
 
 async def answer_submitted(
-    controller: Controller, submitted: Future[Results] | Answer, body: bytes
+    controller: Controller, stream: str, submitted: Future[Results] | Answer, body: bytes
 ) -> Answer:
     """Say what became of each note, or that another controller owns the stream by now."""
     if isinstance(submitted, Answer):
         return submitted
     try:
-        return _answer(controller, await submitted)
+        return _answer(controller, stream, await submitted)
     except FAILURES as failure:
         return _refusal(failure, body)
 
 
 async def answer_notes(controller: Controller, call: Call, body: bytes) -> Answer:
     """Take the notes of one request and say what became of each once they are durable."""
-    return await answer_submitted(controller, submit_notes(controller, call, body), body)
+    return await answer_submitted(
+        controller, call.stream, submit_notes(controller, call, body), body
+    )
 
 
 def _refusal(failure: Exception, body: bytes) -> Answer:
@@ -125,19 +146,49 @@ def _refusal(failure: Exception, body: bytes) -> Answer:
     return NOT_MINE if isinstance(failure, NotOwner) else problem_of(failure)
 
 
-def _answer(controller: Controller, results: Results) -> Answer:
-    """Say what became of each note, and count it; most are alike, and so are done in runs."""
+def _answer(controller: Controller, stream: str, results: Results) -> Answer:
+    """Say what became of each note, and count it; most are alike, and so are done in runs.
+
+    The domains that the stream declares are named once, however many notes were of another.
+    """
     runs = [(result, len(list(alike))) for result, alike in groupby(results)]
     controller.count_notes(runs)
-    told = b",".join([b",".join([_encoder.encode(_result(result))] * n) for result, n in runs])
+    told = b",".join(_encoded(runs))
+    if UNKNOWN_DOMAIN in (result for result, _ in runs):
+        declared = _encoder.encode(controller.stream(stream).settings.domains)
+        return Answer.of(200, b'{"results":[%b],"domains":%b}' % (told, declared))
     return Answer.of(200, b'{"results":[%b]}' % told)
 
 
-def _result(result: Accepted | Refused) -> Mapping[str, Any]:
+def _encoded(runs: Iterable[tuple[Accepted | Refused, int]]) -> Iterator[bytes]:
+    """Yield the results as JSON; positions of joins as long as a request's own could be no larger.
+
+    Else a small request of many joins would have an answer of many megabytes.
+    """
+    room = SEGMENTS_PER_POSITION
+    for result, n in runs:
+        wire = _result(result)
+        if "position" in wire:
+            room -= n * len(wire["position"])
+            if room < 0:
+                del wire["position"]
+        yield b",".join([_encoder.encode(wire)] * n)
+
+
+def _result(result: Accepted | Refused) -> dict[str, Any]:
     if isinstance(result, Accepted):
-        return {"status": "accepted", "lower": result.lower}
+        return _accepted(result)
     last = result.last
     return {
         "status": result.status,
         "last": position_to_wire(last) if isinstance(last, dict) else last,
     }
+
+
+def _accepted(result: Accepted) -> dict[str, Any]:
+    wire: dict[str, Any] = {"status": "accepted", "lower": result.lower}
+    if result.exclusion is not None:
+        wire["excluded"] = {**result.exclusion._asdict(), "lower": result.lower}
+    if result.position is not None:
+        wire["position"] = position_to_wire(result.position)
+    return wire

@@ -6,6 +6,7 @@ The status says what to do: 4xx don't retry it as it is, 503 retry after a while
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl
 
 import msgspec
 from fastapi.exceptions import RequestValidationError
@@ -15,6 +16,7 @@ from starlette.routing import compile_path
 
 from controller.aggregation.owned_streams import NotOwner
 from controller.api.answers import NOT_MINE, PROBLEM, Answer
+from controller.api.fields import fields_of, fields_of_request, no_such, parameters_of_request
 from controller.service.access import ForeignWriter
 from controller.service.limits import Overloaded
 from controller.store.port import StoreUnavailable
@@ -26,9 +28,10 @@ from noted_time.errors import (
     NotCompleteYet,
     NotedTimeError,
     Rejected,
-    UnknownKey,
+    UnknownDomain,
     UnknownReader,
     UnknownStream,
+    UnknownWriter,
 )
 
 if TYPE_CHECKING:
@@ -47,10 +50,13 @@ SHOWN = 10
 BRIEF = 40
 """So many characters of a value that does not fit are repeated."""
 
-UNSHOWN = frozenset(("missing", "extra_forbidden", "too_long", "too_short", "json_invalid"))
+EXTRA = "extra_forbidden"
+"""The fault that is a field, or a query parameter, which is not known."""
+
+UNSHOWN = frozenset(("missing", EXTRA, "too_long", "too_short", "json_invalid"))
 """Faults in which the value is not what is wrong."""
 
-MUST_BE_A_NAME = "must be 1 to 249 characters of A-Z a-z 0-9 . _ -"
+MUST_BE_A_NAME = "must be 1 to 249 characters of A-Z a-z 0-9 . _ -, and neither . nor .."
 MUST_BE_A_SEGMENT = "must name a segment: a decimal integer below 10^18"
 
 Found = tuple[str, str]
@@ -60,10 +66,11 @@ KINDS: tuple[tuple[type[Exception], int, str], ...] = (
     (ForeignWriter, 403, "foreign_writer"),
     (UnknownStream, 404, "unknown_stream"),
     (UnknownReader, 404, "unknown_reader"),
+    (UnknownWriter, 404, "unknown_writer"),
     (NotCompleteYet, 404, "not_complete_yet"),
     (InvalidName, 422, "invalid_name"),
     (InvalidScale, 422, "invalid_scale"),
-    (UnknownKey, 404, "unknown_key"),
+    (UnknownDomain, 404, "unknown_domain"),
     (LimitReached, 422, "limit_reached"),
     (Rejected, 422, "rejected"),
     (Conflict, 409, "conflict"),
@@ -76,6 +83,7 @@ KINDS: tuple[tuple[type[Exception], int, str], ...] = (
 FACTS: tuple[tuple[type[Exception], tuple[str, ...]], ...] = (
     (ForeignWriter, ("writer",)),
     (UnknownReader, ("group", "reader")),
+    (UnknownWriter, ("writer",)),
     (LimitReached, ("limit",)),
     (InvalidScale, ("segment",)),
 )
@@ -121,8 +129,8 @@ def problem_of(error: Exception) -> Answer:
 def _facts(error: Exception) -> dict[str, Any]:
     if isinstance(error, NotCompleteYet):
         return {"complete_to": error.time, "lower": error.lower}
-    if isinstance(error, UnknownKey):
-        return {"key": error.key, "keys": list(error.declared)}
+    if isinstance(error, UnknownDomain):
+        return {"domain": error.domain, "domains": list(error.declared)}
     names = next((names for kind, names in FACTS if isinstance(error, kind)), ())
     return {name: getattr(error, name) for name in names}
 
@@ -134,13 +142,26 @@ def invalid_request(found: Sequence[Found]) -> Answer:
     return problem(422, "invalid_request", detail, errors=errors)
 
 
+def unknown_parameters(query: bytes) -> Answer:
+    """Return the problem of a call without query parameters that was sent some."""
+    names = list(dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True)))
+    what = no_such("query parameter", "", ())
+    return invalid_request([(_path(("query", name)), what) for name in names[:SHOWN]])
+
+
 def validation_errors(model: type[BaseModel], body: bytes) -> list[Found]:
     """Return what does not fit in a body, at most ten fields; empty where everything does."""
     try:
         model.model_validate_json(body)
     except ValidationError as error:
         found = error.errors(include_url=False)[:SHOWN]
-        return [(_path(("body", *each["loc"])), _what(each) + _given(each)) for each in found]
+        return [
+            (
+                _path(("body", *each["loc"])),
+                _what(each, fields_of(model, each["loc"])) + _given(each),
+            )
+            for each in found
+        ]
     return []
 
 
@@ -149,7 +170,7 @@ def _given(error: ErrorDetails) -> str:
     if error["type"] in UNSHOWN or error["loc"][-1:] == ("[key]",):
         return ""
     text = msgspec.json.encode(error["input"]).decode()
-    return f", not {text if len(text) <= BRIEF else text[:BRIEF] + '…'}"
+    return f", not {_brief(text)}"
 
 
 def install(app: FastAPI) -> None:
@@ -174,20 +195,34 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, http)  # type: ignore[arg-type]
 
 
-async def _invalid(_: Request, error: RequestValidationError) -> Response:
-    """Name each field that does not fit, and why; JSON that cannot be parsed is a 400."""
+async def _invalid(request: Request, error: RequestValidationError) -> Response:
+    """Name fields that do not fit, and why, at most ten; JSON that cannot be parsed is a 400."""
     malformed = next((e for e in error.errors() if e["type"] == "json_invalid"), None)
     if malformed is not None:
         why, at = malformed["ctx"]["error"], malformed["loc"][-1]
         return problem(400, "malformed_json", f"body: {why} (byte {at})").to_response()
-    found = [(_path(each["loc"]), _what(each)) for each in error.errors()]
+    found = [
+        (_path(each["loc"]), _what(each, _known(request, each))) for each in error.errors()[:SHOWN]
+    ]
     return invalid_request(found).to_response()
 
 
-def _what(error: Mapping[str, Any]) -> str:
+def _known(request: Request, error: Mapping[str, Any]) -> list[str]:
+    """Return what there is where an unknown field or parameter was found."""
+    if error["type"] != EXTRA:
+        return []
+    if error["loc"][0] == "query":
+        return parameters_of_request(request)
+    return fields_of_request(request, error["loc"][1:])
+
+
+def _what(error: Mapping[str, Any], known: Sequence[str]) -> str:
+    if error["type"] == EXTRA:
+        kind = "query parameter" if error["loc"][0] == "query" else "field"
+        return no_such(kind, str(error["loc"][-1]), known)
     pattern = error.get("ctx", {}).get("pattern")
     if pattern is not None:
-        return MUST_BE_A_SEGMENT if "|" in pattern else MUST_BE_A_NAME
+        return MUST_BE_A_NAME if "A-Z" in pattern else MUST_BE_A_SEGMENT
     if error["type"] == "model_attributes_type" and error["loc"] == ("body",):
         return "must be a JSON object, sent with Content-Type: application/json"
     return str(error["msg"])
@@ -213,4 +248,8 @@ def _allowed(app: FastAPI, path: str) -> str:
 
 
 def _path(where: Sequence[int | str]) -> str:
-    return ".".join(str(part) for part in where if part != "[key]")
+    return ".".join(_brief(str(part)) for part in where if part != "[key]")
+
+
+def _brief(text: str) -> str:
+    return text if len(text) <= BRIEF else text[:BRIEF] + "…"

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Response
 
-from controller.api import shapes
+from controller.api import answer_shapes, shapes
 from controller.api.deps import ControllerDep, StreamName
 from controller.api.problems import PROBLEMS
 from controller.api.replies import group_to_wire, marks_to_wire, reply, window_reply
@@ -16,46 +16,51 @@ from noted_time.wire import mark_to_wire, position_from_wire
 router = APIRouter(prefix="/streams/{stream}", tags=["readers"], responses=PROBLEMS)
 GROUP = "/reader-groups/{group}"
 READER = GROUP + "/readers/{reader}"
+Wait = Annotated[int, Query(ge=0, le=30_000)]
 PathName = Annotated[shapes.Name, Path()]
 
 
-@router.get("/marks", response_model=shapes.MarksAnswer)
+@router.get("/marks", response_model=answer_shapes.MarksAnswer, operation_id="listMarks")
 async def list_marks(  # noqa: PLR0913 - one parameter for each of the query's
     controller: ControllerDep,
     stream: StreamName,
     *,
-    key: shapes.Name | None = None,
+    domain: shapes.Name | None = None,
     after: Annotated[int, Query(ge=0, le=MAX_INT64)] = 0,
     limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
-    wait_ms: Annotated[int, Query(ge=0, le=30_000)] = 0,
+    wait_ms: Wait = 0,
 ) -> Response:
     """Return the marks after a seq; waits up to `wait_ms` while there is none."""
-    found = await controller.marks(stream, key, after=after, limit=limit, wait_ms=wait_ms)
+    found = await controller.polls.marks(stream, domain, after=after, limit=limit, wait_ms=wait_ms)
     return reply(marks_to_wire(found))
 
 
-@router.post("/time-window", response_model=shapes.WindowShape)
+@router.post("/time-window", response_model=answer_shapes.WindowShape, operation_id="getTimeWindow")
 async def time_window(
     controller: ControllerDep, stream: StreamName, body: shapes.WindowRequest
 ) -> Response:
     """Turn a reader's position into a time window."""
     found = controller.stream(stream)
-    return window_reply(found.window(position_from_wire(body.position), body.key))
+    return window_reply(found.window(position_from_wire(body.position), body.domain))
 
 
-@router.get("/cut", response_model=shapes.MarkShape)
+@router.get("/cut", response_model=answer_shapes.MarkShape, operation_id="getCut")
 async def cut(
     controller: ControllerDep,
     stream: StreamName,
     complete_to: Annotated[shapes.Int64, Query()],
-    key: shapes.Name | None = None,
+    domain: shapes.Name | None = None,
+    wait_ms: Wait = 0,
 ) -> Response:
-    """Return the first mark with lower >= `complete_to`: read up to its cut to have it all."""
-    found = controller.stream(stream)
-    return reply(mark_to_wire(found.history(key).complete_to(complete_to)))
+    """Return the first mark with lower >= `complete_to`: read up to its cut to have it all.
+
+    Waits up to `wait_ms` while there is none.
+    """
+    found = await controller.polls.cut(stream, domain, complete_to, wait_ms)
+    return reply(mark_to_wire(found))
 
 
-@router.put(READER, response_model=shapes.GroupShape)
+@router.put(READER, response_model=answer_shapes.GroupShape, operation_id="reportPosition")
 async def report(
     controller: ControllerDep,
     stream: StreamName,
@@ -65,11 +70,12 @@ async def report(
 ) -> Response:
     """Report how far a reader of the group has read."""
     position = position_from_wire(body.position)
-    state = await controller.report(stream, group, reader, position)
-    return reply(group_to_wire(state, state.groups[group]))
+    return reply(group_to_wire(*await controller.report(stream, group, reader, position)))
 
 
-@router.post(READER + "/offline", response_model=shapes.GroupShape)
+@router.post(
+    READER + "/offline", response_model=answer_shapes.GroupShape, operation_id="takeReaderOffline"
+)
 async def offline(
     controller: ControllerDep,
     stream: StreamName,
@@ -79,11 +85,36 @@ async def offline(
 ) -> Response:
     """Put the reader's segments back to this position; it no longer counts."""
     position = position_from_wire(body.position)
-    state = await controller.offline(stream, group, reader, position)
-    return reply(group_to_wire(state, state.groups[group]))
+    return reply(group_to_wire(*await controller.offline(stream, group, reader, position)))
 
 
-@router.get(GROUP, response_model=shapes.GroupShape)
+@router.get(
+    "/reader-groups", response_model=answer_shapes.GroupsPage, operation_id="listReaderGroups"
+)
+async def list_groups(
+    controller: ControllerDep,
+    stream: StreamName,
+    after: str | None = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> Response:
+    """List the reader groups by name, a page at a time."""
+    rows = controller.groups(stream, after=after, limit=limit + 1)
+    page = rows[:limit]
+    body = {
+        "groups": [row._asdict() for row in page],
+        "next": page[-1].group if len(rows) > limit else None,
+    }
+    return reply(body)
+
+
+@router.get(GROUP, response_model=answer_shapes.GroupShape, operation_id="getReaderGroup")
 async def get_group(controller: ControllerDep, stream: StreamName, group: PathName) -> Response:
-    """Return the group's combined position, its readers and its time window per key."""
+    """Return the group's combined position, its readers and its time window per domain."""
     return reply(group_to_wire(*controller.group(stream, group)))
+
+
+@router.delete(GROUP, status_code=204, operation_id="removeReaderGroup")
+async def remove_group(controller: ControllerDep, stream: StreamName, group: PathName) -> Response:
+    """Remove the group with its position; a reader that reports afterwards begins a new one."""
+    await controller.remove_group(stream, group)
+    return Response(status_code=204)

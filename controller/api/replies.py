@@ -14,9 +14,11 @@ from noted_time.wire import mark_to_wire, position_to_wire, window_to_wire
 if TYPE_CHECKING:
     from controller.aggregation.inspection import Explanation, WriterRow
     from controller.aggregation.stream import StreamState
-    from controller.service.controller import NewMarks
-    from controller.store.port import StreamSummary
+    from controller.service.polls import NewMarks
+    from controller.store.port import LedgerEntry, StreamSummary
     from noted_time import ReaderGroup, ScaleEvent
+    from noted_time.dry_run import Would
+    from noted_time.membership import Absence
 
 Json = dict[str, Any]
 
@@ -34,12 +36,12 @@ def stream_to_wire(stream: StreamState) -> Json:
 def summary_to_wire(summary: StreamSummary) -> Json:
     """Return the JSON of a stream's summary, which is the same."""
     record = summary.record
-    last = {key: mark_to_wire(mark) for key, mark in summary.last_marks.items()}
+    last = {domain: mark_to_wire(mark) for domain, mark in summary.last_marks.items()}
     return {
         "name": record.name,
         "id": record.id,
         **asdict(record.settings),
-        "marks": {key: last.get(key) for key in record.settings.keys},
+        "marks": {domain: last.get(domain) for domain in record.settings.domains},
         "scale_events": [scale_to_wire(event) for event in summary.scales],
     }
 
@@ -62,22 +64,46 @@ def marks_to_wire(found: NewMarks) -> Json:
 
 
 def group_to_wire(stream: StreamState, group: ReaderGroup) -> Json:
-    """Return the JSON of a reader group: position, readers, and the window of each key."""
-    position = group.position
+    """Return the JSON of a reader group: position, readers, and the window of each domain."""
+    position, segments = group.position, group.segments_by_reader()
+    windows = stream.windows(position)
     return {
         "position": position_to_wire(position),
         "readers": {
-            reader: position_to_wire(group.segments_of(reader)) for reader in sorted(group.readers)
+            reader: position_to_wire(segments.get(reader, {})) for reader in sorted(group.readers)
         },
-        "windows": {
-            key: window_to_wire(stream.window(position, key)) for key in stream.settings.keys
-        },
+        "windows": {domain: window_to_wire(window) for domain, window in windows.items()},
     }
 
 
 def writer_to_wire(row: WriterRow) -> Json:
     """Return the JSON of one member."""
-    return asdict(row) | {"position": position_to_wire(row.position)}
+    return {
+        **asdict(row),
+        "position": position_to_wire(row.position),
+        "excluded": row.excluded and row.excluded._asdict(),
+        "late": {domain: late._asdict() for domain, late in row.late.items()},
+    }
+
+
+def entry_to_wire(entry: LedgerEntry) -> Json:
+    """Return the JSON of one entry of the ledger."""
+    return {
+        "seq": entry.seq,
+        "at": entry.at,
+        "from": entry.from_lower,
+        "to": entry.to_lower,
+        "writers": [_absence_to_wire(absence) for absence in entry.writers],
+        "by": entry.by,
+    }
+
+
+def _absence_to_wire(absence: Absence) -> Json:
+    return {
+        **absence._asdict(),
+        "position": position_to_wire(absence.position),
+        "late": absence.late and absence.late._asdict(),
+    }
 
 
 def window_reply(window: TimeWindow) -> Response:
@@ -96,5 +122,17 @@ def explanation_to_wire(explanation: Explanation) -> Json:
         if isinstance(decision, Hold)
         else [],
         "holders": decision.holders if isinstance(decision, Hold) else 0,
-        "without": explanation.without,
+        "lower_without": explanation.lower_without,
+        "would": _would_to_wire(explanation.would),
+    }
+
+
+def _would_to_wire(would: Would | None) -> Json | None:
+    if would is None:
+        return None
+    return {
+        "decision": would.decision,
+        "lower": would.lower,
+        "cut": None if would.cut is None else position_to_wire(would.cut.offsets),
+        "excluded": list(would.excluded),
     }

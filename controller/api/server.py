@@ -1,4 +1,4 @@
-"""How the app is served: uvicorn, with a shutdown that leaves nobody hanging."""
+"""How the app is served: uvicorn, with a shutdown that answers every caller."""
 
 from __future__ import annotations
 

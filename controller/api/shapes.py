@@ -1,10 +1,11 @@
-"""The JSON bodies of the API as pydantic knows them: what is checked, and what OpenAPI shows."""
+"""The JSON bodies of requests as pydantic knows them: what is checked, and what OpenAPI shows."""
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from noted_time.cut import MAX_INT64, MIN_INT64
 from noted_time.note import MAX_NOTES_PER_REQUEST, SEGMENTS_PER_POSITION
@@ -12,7 +13,15 @@ from noted_time.note import MAX_NOTES_PER_REQUEST, SEGMENTS_PER_POSITION
 SEGMENTS = 10**18
 """Segment ids are below this, so that the pattern of their names in JSON says it all."""
 
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")]
+# The regular expressions of pydantic cannot look ahead: a name begins with no dot, one, or two.
+_NAME = (
+    r"^([A-Za-z0-9_-][A-Za-z0-9._-]{0,248}"
+    r"|\.[A-Za-z0-9_-][A-Za-z0-9._-]{0,247}"
+    r"|\.\.[A-Za-z0-9._-]{1,247})$"
+)
+Name = Annotated[
+    str, Field(pattern=_NAME, description="1 to 249 of A-Z a-z 0-9 . _ -, neither . nor ..")
+]
 Int64 = Annotated[int, Field(ge=MIN_INT64, le=MAX_INT64)]
 Duration = Annotated[int, Field(ge=0, le=MAX_INT64)]
 Offset = Annotated[int, Field(ge=0, le=MAX_INT64)]
@@ -28,8 +37,18 @@ GivenPosition = Annotated[Position, Field(max_length=SEGMENTS_PER_POSITION)]
 Predecessor = Annotated[int, Field(ge=0, lt=SEGMENTS)]
 
 
+MOST_DOMAINS = 100
+"""So many domains may a stream declare."""
+
 SOME = Field(max_length=SEGMENTS_PER_POSITION)
-DIFFERENT = Field(min_length=1, max_length=100, json_schema_extra={"uniqueItems": True})
+DIFFERENT = Field(min_length=1, max_length=MOST_DOMAINS, json_schema_extra={"uniqueItems": True})
+
+
+def _different(names: list[str]) -> list[str]:
+    twice = next((name for name, count in Counter(names).items() if count > 1), None)
+    if twice is not None:
+        raise ValueError(f"{twice!r} is there more than once")
+    return names
 
 
 class Request(BaseModel):
@@ -44,13 +63,36 @@ class StreamChanges(Request):
     writer_timeout_ms: Annotated[int, Field(ge=1, le=MAX_INT64)] | None = None
     mark_interval_ms: Duration | None = None
     returning_writer: Literal["hold", "exclude"] | None = None
-    keys: Annotated[list[Name], DIFFERENT] | None = None
+    domains: Annotated[list[Name], DIFFERENT] | None = None
     mark_retention_ms: Duration | None = None
     max_time_ahead_ms: Annotated[
         Duration | None,
         Field(description="how far beyond the wall clock a note's time may be; null: any time"),
     ] = None
     writer_retention_ms: Duration | None = None
+    expected_writers: (
+        Annotated[
+            list[Name],
+            Field(
+                max_length=10_000,
+                json_schema_extra={"uniqueItems": True},
+                description="members from the start, before they note",
+            ),
+            AfterValidator(_different),
+        ]
+        | None
+    ) = None
+    reader_timeout_ms: Annotated[
+        int | None,
+        Field(ge=1, le=MAX_INT64, description="a reader silent for so long goes offline"),
+    ] = None
+
+
+class LateRows(Request):
+    """Rows that the writer wrote below the lower since it last said so, and the least time."""
+
+    rows: Annotated[int, Field(ge=1, le=MAX_INT64)]
+    least: Int64
 
 
 class Note(Request):
@@ -59,9 +101,26 @@ class Note(Request):
     writer: Name
     time: Int64 | None = None
     position: GivenPosition = Field(default_factory=dict)
-    key: Name | None = None
+    domain: Name | None = None
     max_time: Int64 | None = None
-    state: Literal["live", "idle", "left"] = "live"
+    state: Literal["live", "idle", "finished"] = "live"
+    domains: Annotated[
+        list[Name] | None,
+        Field(
+            min_length=1,
+            max_length=MOST_DOMAINS,
+            description="the domains it vouches for from now on; absent: as before, at first all",
+        ),
+    ] = None
+    timeout_ms: Annotated[
+        int | None,
+        Field(
+            ge=1,
+            le=MAX_INT64,
+            description="the writer's own timeout; null: the stream's; absent: as before",
+        ),
+    ] = None
+    late: LateRows | None = None
     sequence: Annotated[int, Field(ge=1, le=MAX_INT64)] | None = None
 
 
@@ -71,11 +130,17 @@ class NotesBody(Request):
     notes: Annotated[list[Note], Field(min_length=1, max_length=MAX_NOTES_PER_REQUEST)]
 
 
+class HoldRequest(Request):
+    """For how long to wait for a writer, whatever its timeout."""
+
+    for_ms: Annotated[int, Field(ge=1, le=2**53)]
+
+
 class WindowRequest(Request):
     """A reader's position."""
 
     position: GivenPosition
-    key: Name | None = None
+    domain: Name | None = None
 
 
 class ReaderReport(Request):
@@ -99,160 +164,3 @@ class TruncateRequest(Request):
     """Where the stream's own retention lets readers begin."""
 
     cut: Position
-
-
-class MarkShape(BaseModel):
-    """A mark: events with time < lower of every vouching writer lie below the cut."""
-
-    seq: int
-    lower: int
-    upper: int
-    cut: Position
-    written_at: int
-    left_out: list[str]
-
-
-class ScaleShape(BaseModel):
-    """A scale event that was taken."""
-
-    sealed: Position
-    created: dict[str, list[int]]
-
-
-class StreamShape(BaseModel):
-    """A stream: its creation id, settings, last mark per key and scale events."""
-
-    name: str
-    id: str
-    writer_timeout_ms: int
-    mark_interval_ms: int
-    returning_writer: str
-    keys: list[str]
-    mark_retention_ms: int
-    max_time_ahead_ms: int | None
-    writer_retention_ms: int
-    marks: dict[str, MarkShape | None]
-    scale_events: list[ScaleShape]
-
-
-class StreamsPage(BaseModel):
-    """A page of streams by name; `next` is the `after` of the next page."""
-
-    streams: list[StreamShape]
-    next: str | None
-
-
-class WriterShape(BaseModel):
-    """A member: `noted_at` and `holding_since` in Unix ms."""
-
-    writer: str
-    state: Literal["live", "idle", "left", "left_out"]
-    times: dict[str, int]
-    position: Position
-    noted_at: int
-    holding_since: int | None
-
-
-class WritersPage(BaseModel):
-    """A page of members, the longest holder first; `next` is the `start` of the next page."""
-
-    writers: list[WriterShape]
-    next: int | None
-
-
-class MarksAnswer(BaseModel):
-    """Marks after a seq; `stream_id` tells a stream made again under the same name."""
-
-    stream_id: str
-    scale_events: int
-    marks: list[MarkShape]
-
-
-class WindowShape(BaseModel):
-    """A time window; null where no mark bounds it."""
-
-    lower: int | None
-    upper: int | None
-    lower_seq: int | None
-    upper_seq: int | None
-
-
-class GroupShape(BaseModel):
-    """A reader group: its combined position, each reader's segments, and the window per key."""
-
-    position: Position
-    readers: dict[str, Position]
-    windows: dict[str, WindowShape]
-
-
-class WaitingShape(BaseModel):
-    """A member that is waited for."""
-
-    writer: str
-    time: int | None
-    since_ms: int
-    left_out_in_ms: int
-
-
-class ExplainShape(BaseModel):
-    """The decision now; `waiting_for` names at most 1000 of the `holders`, the longest first.
-
-    `without` is the lower that the stream would have without each of them.
-    """
-
-    decision: Literal["advance", "hold", "quiet"]
-    lower: int | None
-    next_lower: int | None
-    waiting_for: list[WaitingShape]
-    holders: int
-    without: dict[str, int | None]
-
-
-class AcceptedShape(BaseModel):
-    """The note is durable; `lower` is the last mark's: what lies below is already late."""
-
-    status: Literal["accepted"]
-    lower: int | None
-
-
-class InvalidPositionShape(BaseModel):
-    """The note goes back in these segments, or beyond the end of a sealed one."""
-
-    status: Literal["invalid_position"]
-    last: Position
-
-
-class UnknownKeyShape(BaseModel):
-    """The stream does not declare the note's key; `last` are those it does."""
-
-    status: Literal["unknown_key"]
-    last: list[str]
-
-
-class RefusedShape(BaseModel):
-    """The note falls behind, or goes beyond a bound of the stream.
-
-    `last` is the writer's last time or sequence, the largest time allowed now, or how many segments
-    or writers there may be.
-    """
-
-    status: Literal[
-        "invalid_time", "superseded", "too_far_ahead", "too_many_segments", "too_many_writers"
-    ]
-    last: int
-
-
-class NotesAnswer(BaseModel):
-    """What became of each note, in order."""
-
-    results: list[AcceptedShape | InvalidPositionShape | UnknownKeyShape | RefusedShape]
-
-
-class Problem(BaseModel):
-    """An RFC 9457 problem document; `code` is the kind."""
-
-    type: str
-    title: str
-    status: int
-    code: str
-    detail: str

@@ -1,4 +1,4 @@
-"""Routes of the streams themselves: settings, members, scale events, what holds the watermark."""
+"""Routes of the streams themselves: settings, notes, scale events, truncation."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Query, Response
 
-from controller.api import notes, shapes
+from controller.api import answer_shapes, notes, shapes
 from controller.api.deps import CallDep, ControllerDep, StreamName
 from controller.api.problems import PROBLEMS
 from controller.api.replies import (
-    explanation_to_wire,
     reply,
     stream_to_wire,
     summary_to_wire,
-    writer_to_wire,
 )
 from noted_time import ScaleEvent
 from noted_time.wire import position_from_wire
@@ -23,10 +21,12 @@ router = APIRouter(prefix="/streams", tags=["streams"], responses=PROBLEMS)
 NULLABLE = frozenset(("max_time_ahead_ms",))
 """The settings that null switches off; elsewhere it changes nothing."""
 
+LISTS = frozenset(("domains", "expected_writers"))
+
 Limit = Annotated[int, Query(ge=1, le=1000)]
 
 
-@router.get("", response_model=shapes.StreamsPage)
+@router.get("", response_model=answer_shapes.StreamsPage, operation_id="listStreams")
 async def list_streams(
     controller: ControllerDep, call: CallDep, after: str | None = None, limit: Limit = 100
 ) -> Response:
@@ -44,8 +44,9 @@ async def list_streams(
 
 @router.put(
     "/{stream}",
-    response_model=shapes.StreamShape,
-    responses={201: {"model": shapes.StreamShape, "description": "Created"}},
+    response_model=answer_shapes.StreamShape,
+    responses={201: {"model": answer_shapes.StreamShape, "description": "Created"}},
+    operation_id="createOrUpdateStream",
 )
 async def put_stream(
     controller: ControllerDep,
@@ -55,29 +56,26 @@ async def put_stream(
     """Create the stream, or change the settings that are given."""
     sent: dict[str, Any] = changes.model_dump(exclude_unset=True) if changes else {}
     given = {name: value for name, value in sent.items() if value is not None or name in NULLABLE}
-    if "keys" in given:
-        given["keys"] = tuple(given["keys"])
+    for names in LISTS & given.keys():
+        given[names] = tuple(given[names])
     state, created = await controller.put_stream(stream, given)
     return reply(stream_to_wire(state), 201 if created else 200)
 
 
-@router.get("/{stream}", response_model=shapes.StreamShape)
+@router.get("/{stream}", response_model=answer_shapes.StreamShape, operation_id="getStream")
 async def get_stream(controller: ControllerDep, stream: StreamName) -> Response:
-    """Return settings, creation id, the last mark per key and the scale events."""
+    """Return settings, creation id, the last mark per domain and the scale events."""
     return reply(stream_to_wire(controller.stream(stream)))
 
 
-@router.delete("/{stream}", status_code=204)
+@router.delete("/{stream}", status_code=204, operation_id="deleteStream")
 async def delete_stream(controller: ControllerDep, stream: StreamName) -> Response:
     """Remove the stream with its marks, notes and readers."""
     await controller.drop_stream(stream)
     return Response(status_code=204)
 
 
-@router.post(
-    "/{stream}/notes",
-    response_model=shapes.NotesAnswer,
-)
+@router.post("/{stream}/notes", response_model=answer_shapes.NotesAnswer, operation_id="noteTime")
 async def post_notes(
     controller: ControllerDep, call: CallDep, stream: StreamName, body: shapes.NotesBody
 ) -> Response:
@@ -87,31 +85,9 @@ async def post_notes(
     return answer.to_response()
 
 
-@router.get("/{stream}/writers", response_model=shapes.WritersPage)
-async def list_writers(
-    controller: ControllerDep,
-    stream: StreamName,
-    start: Annotated[int, Query(ge=0, le=10**9)] = 0,
-    limit: Limit = 100,
-) -> Response:
-    """List the members, the longest holder of time first."""
-    rows = controller.writers(stream, start=start, limit=limit + 1)
-    body = {
-        "writers": [writer_to_wire(row) for row in rows[:limit]],
-        "next": start + limit if len(rows) > limit else None,
-    }
-    return reply(body)
-
-
-@router.get("/{stream}/explain", response_model=shapes.ExplainShape)
-async def explain(
-    controller: ControllerDep, stream: StreamName, key: shapes.Name | None = None
-) -> Response:
-    """Say which writers hold the watermark back, and where it would be without each of them."""
-    return reply(explanation_to_wire(controller.explain(stream, key)))
-
-
-@router.post("/{stream}/scale", response_model=shapes.StreamShape)
+@router.post(
+    "/{stream}/scale", response_model=answer_shapes.StreamShape, operation_id="scaleStream"
+)
 async def scale(
     controller: ControllerDep, stream: StreamName, event: shapes.ScaleRequest
 ) -> Response:
@@ -121,7 +97,9 @@ async def scale(
     return reply(stream_to_wire(await controller.scale(stream, taken)))
 
 
-@router.post("/{stream}/truncate", response_model=shapes.StreamShape)
+@router.post(
+    "/{stream}/truncate", response_model=answer_shapes.StreamShape, operation_id="truncateStream"
+)
 async def truncate(
     controller: ControllerDep, stream: StreamName, body: shapes.TruncateRequest
 ) -> Response:

@@ -70,7 +70,7 @@ class Grant:
     To read takes no right to write, nor the other way round: the answer to a note has the lower,
     which is all that a writer needs. `writers` narrows the right to write to those writers: nobody
     else can note for them. An administrator may do everything; only so can a writer that died be
-    noted as having left.
+    noted as finished.
 
     >>> carrier = Grant(write=Patterns(("flights*",)), writers=Patterns(("UA", "UA-*")))
     >>> carrier.may_write("flights", "UA-7"), carrier.may_write("flights", "DL")

@@ -40,5 +40,5 @@ class Clocks:
         self._served_at = steady
 
     def pass_over(self) -> None:
-        """Count the time since then for nobody."""
+        """Do not count the time since then."""
         self._served_at = self.steady_ms()

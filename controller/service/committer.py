@@ -12,7 +12,7 @@ and was fed to the aggregator before the mark was made.
 
 Memory holds the streams of this controller's buckets, which only it may change. It is ahead of the
 database while a commit is under way. If the commit fails, its callers and those who wait are
-refused and memory is read anew; a request that was written after all may be repeated without harm.
+refused and memory is reloaded; a request that was written after all may be repeated without harm.
 The history that makes cuts tight is lost then, which loosens the next cut and never makes it
 unsound. The service clock goes back to where the batch began: no note could be accepted meanwhile.
 """
@@ -22,7 +22,8 @@ from __future__ import annotations
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from time import perf_counter
+from math import inf
+from time import monotonic, perf_counter
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -32,7 +33,7 @@ from controller.aggregation.owned_streams import NotOwner, OwnedStreams
 from controller.service import traces
 from controller.service.intervals import Intervals
 from controller.service.ownership import Ownership
-from controller.store.port import StoreUnavailable
+from controller.store.port import StoreLost, StoreUnavailable
 from noted_time import NotedTimeError
 from noted_time.backoff import Backoff
 
@@ -56,6 +57,11 @@ PATIENCE = Backoff(first_s=0.1, cap_s=4.0)
 """How long the database is left alone after failures in a row; by half, without chance."""
 
 AWAY = "the database does not answer; try again"
+
+FAILED = "the controller failed, as its log tells; start it again"
+
+PROVED_S = 2.0
+"""For how long a commit, or a ping, proves that the database takes commits."""
 
 
 @dataclass(slots=True)
@@ -118,6 +124,9 @@ class Committer:
         self._intervals = Intervals(self.wake)
         self._closing = False
         self._failures = 0
+        self._away = AWAY
+        self._proved_at = -inf
+        self._pinging: asyncio.Task[None] | None = None
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -152,15 +161,32 @@ class Committer:
     def check(self) -> None:
         """Raise `StoreUnavailable` where no work can be taken."""
         if not self.ready:
-            raise StoreUnavailable(AWAY)
+            raise StoreUnavailable(self._away)
+
+    def check_alive(self) -> None:
+        """Raise `StoreUnavailable` where nothing but a new start of the process helps."""
+        if self.failed:
+            raise StoreUnavailable(self._away)
 
     def wake(self) -> None:
         """Look whether there is anything to do, a turn to take say, and let time be served."""
         self._work.set()
 
     async def ping(self) -> None:
-        """Raise `StoreUnavailable` where the database does not answer."""
+        """Raise `StoreUnavailable` where the database takes no commits.
+
+        However often it is called, the database is asked once in `PROVED_S`, and not while it takes
+        commits anyway.
+        """
+        if monotonic() - self._proved_at < PROVED_S:
+            return
+        if self._pinging is None or self._pinging.done():
+            self._pinging = asyncio.create_task(self._ping(), name="ping")
+        await asyncio.shield(self._pinging)
+
+    async def _ping(self) -> None:
         await self._in_thread(self._store.ping)
+        self._proved_at = monotonic()
 
     @property
     def depth(self) -> int:
@@ -217,7 +243,7 @@ class Committer:
         begun = perf_counter()
         with traces.commit(batch):
             await self._in_thread(self._store.commit, batch)
-        self._failures = 0
+        self._failures, self._proved_at = 0, monotonic()
         self._metrics.committed(batch, perf_counter() - begun)
         self._publish(batch)
 
@@ -227,7 +253,7 @@ class Committer:
             self._notifier.notify(stream_id)
 
     async def _give_up(self, jobs: list[Job], fault: Exception, service_ms: int) -> None:
-        """Refuse everybody whose work may be in memory alone, and read it anew."""
+        """Refuse everybody whose work may be in memory only, and reload the streams."""
         expected = isinstance(fault, StoreUnavailable | NotedTimeError)
         self._metrics.failed_commits.inc()
         log.error("commit_failed", error=str(fault), exc_info=None if expected else fault)
@@ -251,13 +277,13 @@ class Committer:
             await self._reload()
 
     async def _reload(self, service_ms: int | None = None) -> None:
-        """Read the streams anew, however long the database stays away.
+        """Reload the streams, however long the database stays away.
 
         One that can be read but not written is left alone for longer after each failure, with every
         request refused at once. The service clocks are read too, unless nobody else can have moved
-        them: then they go on from `service_ms`.
+        them: then they continue from `service_ms`.
         """
-        self.ready = False
+        self.ready, self._away, self._proved_at = False, AWAY, -inf
         self._refuse_waiting(StoreUnavailable(AWAY))
         known: dict[int, int] = {}
         if service_ms is not None and self._store.local:
@@ -270,7 +296,10 @@ class Committer:
             self._intervals.clear()
             try:
                 await self._turn(known)
+            except StoreLost:
+                raise  # which ends the task: only a new start helps
             except Exception as away:  # noqa: BLE001 - without this task nothing would go on
+                self._away = str(away) if isinstance(away, StoreUnavailable) else AWAY
                 log.warning("store_unavailable", error=str(away), failures=self._failures)
             else:
                 self.ready = True
@@ -287,7 +316,12 @@ class Committer:
         if fault is None:
             return
         self.ready, self.failed = False, True
-        log.critical("committer_failed", exc_info=fault)
+        if isinstance(fault, StoreLost):
+            self._away = str(fault)
+            log.critical("store_lost", error=str(fault))
+        else:
+            self._away = FAILED
+            log.critical("committer_failed", exc_info=fault)
         failed = StoreUnavailable("the controller failed; try again")
         _refuse(self._running, failed)
         self._refuse_waiting(failed)

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import structlog
 
-from controller.aggregation.inspection import Explanation, WriterRow, explain, writers
+from controller.aggregation.inspection import (
+    DryRun,
+    Explanation,
+    WriterRow,
+    explain,
+    writer_row,
+    writers,
+)
 from controller.aggregation.stream import StreamState
 from controller.service.clocks import Clocks
 from controller.service.committer import Committer
@@ -17,31 +24,30 @@ from controller.service.limits import Limits
 from controller.service.maintenance import maintain
 from controller.service.metrics import Exposition, Metrics
 from controller.service.notifier import LongPollNotifier
+from controller.service.polls import LongPolls
 from controller.store.port import StoreUnavailable, StreamRecord
 from noted_time import Accepted, StreamSettings
-from noted_time.errors import LimitReached, UnknownReader
+from noted_time.errors import LimitReached
 from noted_time.settings import checked_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from controller.aggregation.draft import Draft
+    from controller.aggregation.groups import GroupRow
     from controller.aggregation.owned_streams import OwnedStreams
-    from controller.store.port import Store, StreamSummary
-    from noted_time import Mark, ReaderGroup, Refused, ScaleEvent
+    from controller.store.port import LedgerEntry, Store, StreamSummary
+    from noted_time import ReaderGroup, Refused, ScaleEvent
     from noted_time.note import NoteLike
 
     Position = Mapping[int, int]
 
 log = structlog.get_logger()
 
+NOTHING_SUPPOSED = DryRun()
 
-@dataclass(frozen=True, slots=True)
-class NewMarks:
-    """What a poll for marks found, and of which stream."""
-
-    stream: StreamState
-    marks: Sequence[Mark]
+SEGMENTS_OF_A_NOTE = 32
+"""So many segments of a reader's report take about as long as a note."""
 
 
 class Controller:
@@ -58,6 +64,7 @@ class Controller:
         self._notifier = LongPollNotifier()
         self._committer = Committer(store, self._clocks, self._notifier, self.metrics, self.limits)
         self.ownership = self._committer.ownership
+        self.polls = LongPolls(self.stream, self._notifier, self.limits, self.metrics)
         self._store = store
         self._maintenance: asyncio.Task[None] | None = None
 
@@ -155,9 +162,11 @@ class Controller:
             known = streams.find(name)
             if known is None:
                 if len(streams) >= self.limits.streams:
-                    raise LimitReached("streams", self.limits.streams)
+                    most, remedy = self.limits.streams, "remove one, or raise --max-streams"
+                    raise LimitReached("streams", most, remedy)
                 stream = StreamState(StreamRecord(uuid4().hex, name, StreamSettings(**changes)))
                 streams.add(stream)
+                stream.expect(stream.settings.expected_writers, draft)
             else:
                 stream = known
                 stream.reconfigure(replace(stream.settings, **changes), draft)
@@ -187,28 +196,58 @@ class Controller:
         return stream
 
     async def truncate(self, name: str, cut: Position) -> StreamState:
-        """Drop the marks that nobody needs who reads from `cut` on."""
+        """Drop the marks that readers from `cut` on do not need."""
         stream = await self._change(name, lambda stream, draft: stream.truncate(cut, draft))
         log.info("stream_truncated", stream=name)
         return stream
 
-    async def report(self, name: str, group: str, reader: str, position: Position) -> StreamState:
-        """Take in how far a reader of a group has read."""
+    async def remove_writer(self, name: str, writer: str, by: str | None) -> WriterRow:
+        """Exclude a writer by hand, as `by` decided; raises `UnknownWriter`."""
+        await self._change(name, lambda stream, draft: stream.remove(writer, by, draft))
+        log.warning("writer_removed", stream=name, writer=writer, by=by)
+        return self.writer(name, writer)
+
+    async def hold_writer(self, name: str, writer: str, for_ms: int | None) -> WriterRow:
+        """Let no timeout exclude a writer for so long, `None`: as usual; raises `UnknownWriter`."""
+        await self._change(name, lambda stream, draft: stream.hold(writer, for_ms, draft))
+        log.info("writer_held", stream=name, writer=writer, for_ms=for_ms)
+        return self.writer(name, writer)
+
+    async def report(
+        self, name: str, group: str, reader: str, position: Position
+    ) -> tuple[StreamState, ReaderGroup]:
+        """Take in how far a reader of a group has read; raises `LimitReached`."""
         checked_name("reader group", group)
         checked_name("reader", reader)
-        return await self._change(
-            name, lambda stream, draft: stream.report(group, reader, position, draft)
-        )
 
-    async def offline(self, name: str, group: str, reader: str, position: Position) -> StreamState:
+        def report(streams: OwnedStreams, draft: Draft) -> tuple[StreamState, ReaderGroup]:
+            stream = streams.stream(name)
+            now = stream.service_ms(draft.moment)
+            stream.groups.check_room(group, reader, position, self.limits.readers)
+            return stream, stream.groups.report(group, reader, position, draft, now=now)
+
+        weight = 1 + len(position) // SEGMENTS_OF_A_NOTE
+        reported: tuple[StreamState, ReaderGroup]
+        reported = await self._committer.submit(report, notes=weight)
+        return reported
+
+    async def offline(
+        self, name: str, group: str, reader: str, position: Position
+    ) -> tuple[StreamState, ReaderGroup]:
         """Put a reader's segments back to `position`; raises `UnknownReader`."""
 
-        def offline(stream: StreamState, draft: Draft) -> None:
-            if reader not in self._group(stream, group).readers:
-                raise UnknownReader(group, reader)
-            stream.offline(group, reader, position, draft)
+        def offline(streams: OwnedStreams, draft: Draft) -> tuple[StreamState, ReaderGroup]:
+            stream = streams.stream(name)
+            now = stream.service_ms(draft.moment)
+            return stream, stream.groups.offline(group, reader, position, draft, now=now)
 
-        return await self._change(name, offline)
+        left: tuple[StreamState, ReaderGroup] = await self._committer.submit(offline)
+        return left
+
+    async def remove_group(self, name: str, group: str) -> None:
+        """Remove a reader group with its position; raises `UnknownReader`."""
+        await self._change(name, lambda stream, draft: stream.groups.remove(group, draft))
+        log.info("reader_group_removed", stream=name, group=group)
 
     async def _change(self, name: str, change: Callable[[StreamState, Draft], None]) -> StreamState:
         """Change a stream; returns it when that is durable. Raises `UnknownStream`."""
@@ -223,48 +262,48 @@ class Controller:
 
     # Reads
 
-    async def marks(
-        self, name: str, key: str | None, *, after: int, limit: int, wait_ms: int
-    ) -> NewMarks:
-        """Return the marks after a seq, waiting up to `wait_ms` while there is none.
-
-        Raises `UnknownStream` (also when the stream is removed meanwhile), `UnknownKey`, and
-        `Overloaded` where as many wait already as may.
-        """
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + wait_ms / 1000
-        while True:
-            stream = self.stream(name)
-            found = stream.history(key).after(after, limit)
-            left = deadline - loop.time()
-            if found or left <= 0:
-                return NewMarks(stream, found)
-            if len(self._notifier) >= self.limits.long_polls:
-                message = f"{len(self._notifier)} long polls wait already; try again"
-                raise self.metrics.overload(message)
-            if not await self._notifier.wait(stream.id, left):
-                return NewMarks(stream, found)
-
-    def explain(self, name: str, key: str | None) -> Explanation:
-        """Return the decision of a key now, and what it would be without each holder."""
+    def explain(
+        self, name: str, domain: str | None, dry_run: DryRun = NOTHING_SUPPOSED
+    ) -> Explanation:
+        """Return the decision of a domain now, what it would be without each holder, a dry run."""
         stream = self.stream(name)
-        return explain(stream, key, stream.service_ms(self._clocks.read()))
+        return explain(stream, domain, stream.service_ms(self._clocks.read()), dry_run)
+
+    async def ledger(
+        self, name: str, domain: str | None, *, after: int, limit: int
+    ) -> list[LedgerEntry]:
+        """Return the marks after a seq that went on without a writer; raises `UnknownDomain`."""
+        stream = self.stream(name)
+        stream.history(domain)
+        chain = stream.id, stream.settings.domain_or_default(domain)
+        reading = self._store.reading
+        return await asyncio.to_thread(reading.ledger, *chain, after=after, limit=limit)
+
+    def writer(self, name: str, writer: str) -> WriterRow:
+        """Return one member; raises `UnknownWriter`."""
+        now, stream = self._clocks.read(), self.stream(name)
+        return writer_row(stream, writer, stream.unix_shift(now))
 
     def writers(self, name: str, *, start: int, limit: int) -> list[WriterRow]:
         """Return a page of the stream's members, the longest holder first."""
         now, stream = self._clocks.read(), self.stream(name)
-        service_ms = stream.service_ms(now)
-        return writers(stream, start=start, limit=limit, service_ms=service_ms, wall_ms=now.wall)
+        return writers(stream, start=start, limit=limit, now=now)
 
     def group(self, name: str, group: str) -> tuple[StreamState, ReaderGroup]:
         """Return a reader group; raises `UnknownReader` where nobody has reported."""
         stream = self.stream(name)
-        return stream, self._group(stream, group)
+        return stream, stream.groups[group]
+
+    def groups(self, name: str, *, after: str | None, limit: int) -> list[GroupRow]:
+        """Return a page of the stream's reader groups by name, reported at in Unix ms."""
+        now, stream = self._clocks.read(), self.stream(name)
+        shift = stream.unix_shift(now)
+        rows = stream.groups.page(after, limit)
+        return [row._replace(reported_at=row.reported_at + shift) for row in rows]
 
     def check_alive(self) -> None:
         """Raise `StoreUnavailable` where nothing but a new start of the process helps."""
-        if self._committer.failed:
-            raise StoreUnavailable("the controller failed, as its log tells; start it again")
+        self._committer.check_alive()
 
     async def check_ready(self) -> None:
         """Raise `StoreUnavailable` where the controller cannot serve."""
@@ -289,10 +328,3 @@ class Controller:
             waited_for.exception()
         self.ownership.leave()
         self._committer.wake()
-
-    @staticmethod
-    def _group(stream: StreamState, group: str) -> ReaderGroup:
-        try:
-            return stream.groups[group]
-        except KeyError:
-            raise UnknownReader(group) from None

@@ -1,4 +1,4 @@
-"""When marks are due: the streams whose time may go on once their mark interval is over."""
+"""When marks are due: the streams that may advance once their mark interval is over."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class Intervals:
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self, streams: Iterable[StreamState]) -> None:
-        """Have streams looked at that were just read, whose time may go on at once."""
+        """Look at streams that were just loaded, which may advance at once."""
         for stream in streams:
             self._waiting[stream.id] = stream
             self._due = 0
 
     def clear(self) -> None:
-        """Wait for none: the streams are read anew."""
+        """Wait for none: the streams are being reloaded."""
         self._waiting = {}
 
     def are_over(self, now: Moment) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from controller.aggregation.groups import LIMITS, GroupLimits
 from controller.store.port import StoreUnavailable
 
 
@@ -13,7 +14,7 @@ class Limits:
 
     `writers` are those of one stream that are remembered, gone ones included. `waiting_notes` and
     `waiting_requests` are the intake between two commits; at some hundred bytes a note the default
-    is tens of megabytes, and a second's work.
+    is tens of megabytes, and a second's work. `readers` bounds the reader groups of one stream.
     """
 
     streams: int = 10_000
@@ -21,6 +22,7 @@ class Limits:
     waiting_notes: int = 100_000
     waiting_requests: int = 20_000
     long_polls: int = 10_000
+    readers: GroupLimits = LIMITS
 
 
 class Overloaded(StoreUnavailable):

@@ -10,10 +10,12 @@ import structlog
 
 from controller.store.port import StoreUnavailable
 from noted_time import NotedTimeError
+from noted_time.settings import DAY_MS
 
 if TYPE_CHECKING:
-    from controller.aggregation.draft import Draft
+    from controller.aggregation.draft import Draft, Moment
     from controller.aggregation.owned_streams import OwnedStreams
+    from controller.aggregation.stream import StreamState
     from controller.service.clocks import Clocks
     from controller.service.committer import Committer, Work
     from controller.store.port import Store
@@ -23,17 +25,21 @@ log = structlog.get_logger()
 TICK_S = 0.1
 KEEP_CLOCK_EVERY_MS = 5_000
 FORGET_EVERY_MS = 60_000
+FORGET_LEDGER_EVERY_MS = 60 * 60_000
+LEDGER_KEPT_MS = 90 * DAY_MS
 
 
 async def maintain(committer: Committer, store: Store, clocks: Clocks) -> None:
     """Have the committer do what is due, ten times a second, until cancelled."""
-    kept_at = forgot_at = clocks.read().steady
+    kept_at = forgot_at = ledger_forgot_at = clocks.read().steady
     while True:
         await asyncio.sleep(TICK_S)
         now = clocks.read()
         committer.wake()
         if any(stream.is_silence_over(now) for stream in committer.streams):
-            await _try(committer, leave_out_the_silent)
+            await _try(committer, exclude_the_silent)
+        if any(_has_silent_readers(stream, now) for stream in committer.streams):
+            await _try(committer, take_silent_readers_offline)
         # in a shared database the clocks are kept at every turn
         if store.local and now.steady - kept_at >= KEEP_CLOCK_EVERY_MS:
             kept_at = now.steady
@@ -42,6 +48,10 @@ async def maintain(committer: Committer, store: Store, clocks: Clocks) -> None:
             forgot_at = now.steady
             await _try(committer, forget_old_marks)
             await _try(committer, forget_departed)
+            await _try(committer, forget_unused_groups)
+        if now.steady - ledger_forgot_at >= FORGET_LEDGER_EVERY_MS:
+            ledger_forgot_at = now.steady
+            await _try(committer, forget_old_entries)
 
 
 async def _try(committer: Committer, work: Work) -> None:
@@ -49,16 +59,43 @@ async def _try(committer: Committer, work: Work) -> None:
         await committer.submit(work)
 
 
-def leave_out_the_silent(streams: OwnedStreams, draft: Draft) -> None:
-    """Leave out the writers whose timeout is over."""
+def exclude_the_silent(streams: OwnedStreams, draft: Draft) -> None:
+    """Exclude the writers whose timeout is over."""
     for stream in streams:
-        for writer in stream.leave_out_the_silent(draft):
-            log.warning("left_out", stream=stream.record.name, writer=writer)
+        for writer in stream.exclude_the_silent(draft):
+            log.warning("writer_excluded", stream=stream.record.name, writer=writer)
+
+
+def take_silent_readers_offline(streams: OwnedStreams, draft: Draft) -> None:
+    """Take the readers offline whose timeout is over, each at its last position."""
+    for stream in streams:
+        if _has_silent_readers(stream, draft.moment):
+            now, timeout_ms = stream.service_ms(draft.moment), stream.settings.reader_timeout_ms
+            for group, reader in stream.groups.time_out(timeout_ms, draft, now=now):
+                log.warning(
+                    "reader_timed_out", stream=stream.record.name, group=group, reader=reader
+                )
+
+
+def _has_silent_readers(stream: StreamState, moment: Moment) -> bool:
+    now = stream.service_ms(moment)
+    return stream.groups.is_silence_over(stream.settings.reader_timeout_ms, now)
+
+
+def forget_unused_groups(streams: OwnedStreams, draft: Draft) -> None:
+    """Remove the groups without readers online that were silent for as long as marks are kept."""
+    for stream in streams:
+        now, retention_ms = stream.service_ms(draft.moment), stream.settings.mark_retention_ms
+        for group in stream.groups.forget_unused(retention_ms, draft, now=now):
+            log.info("reader_group_forgotten", stream=stream.record.name, group=group)
 
 
 def keep_clock(streams: OwnedStreams, draft: Draft) -> None:
     """Have the service clock stored where somebody's silence is measured on it."""
-    draft.keep_clock = any(stream.aggregator.next_timeout() is not None for stream in streams)
+    draft.keep_clock = any(
+        stream.aggregator.next_timeout() is not None or any(stream.groups.online())
+        for stream in streams
+    )
 
 
 def forget_old_marks(streams: OwnedStreams, draft: Draft) -> None:
@@ -67,8 +104,14 @@ def forget_old_marks(streams: OwnedStreams, draft: Draft) -> None:
         stream.forget_old_marks(draft)
 
 
+def forget_old_entries(streams: OwnedStreams, draft: Draft) -> None:
+    """Drop the entries of ledgers that are older than they are kept."""
+    before = draft.moment.wall - LEDGER_KEPT_MS
+    draft.batch.forgotten_ledger += [(stream.id, before) for stream in streams]
+
+
 def forget_departed(streams: OwnedStreams, draft: Draft) -> None:
-    """Forget the writers that left longer ago than their stream remembers them."""
+    """Forget the writers that are gone for longer than their stream remembers them."""
     for stream in streams:
         forgotten = stream.forget_departed(draft)
         if forgotten:

@@ -1,6 +1,6 @@
-"""Metrics for Prometheus: what the process counts, and what its streams say of themselves.
+"""Metrics for Prometheus: what the process counts, and the state of its streams.
 
-Of many streams and holders only so many are shown that a scrape stays small.
+The number of streams and holders shown is bounded, so that a scrape stays small.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from prometheus_client import Metric
 
     from controller.aggregation.draft import Moment
-    from controller.aggregation.inspection import KeyReading, StreamReading
+    from controller.aggregation.inspection import DomainReading, StreamReading
     from controller.aggregation.owned_streams import OwnedStreams
     from controller.store.port import Batch, Leases
 
@@ -39,7 +39,7 @@ NAMES_SHOWN = 1000
 """So many holders are named in all streams together, the longest first."""
 
 NAMED_AFTER_MS = 5000
-"""Who holds for less is not named.
+"""Writers that hold for less are not named.
 
 At each mark some writers hold until their next note, and a name seen once is a series for ever.
 """
@@ -49,7 +49,7 @@ UNIX_MS = range(10**11, 10**13)
 
 SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
 
-# a second series for each counter that nobody asks for
+# a second series for each counter, which nobody needs
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
@@ -104,7 +104,7 @@ class Metrics:
     def show_state(self, leases: Leases, *, ready: bool) -> None:
         """Show whether the controller serves, and who owns how many buckets.
 
-        A bucket that a session locks which is no controller's counts as nobody's.
+        A bucket that is locked by a session of no controller counts as owned by nobody.
         """
         self._ready.set(ready)
         self._replicas.set(leases.replicas)
@@ -132,8 +132,9 @@ class Held(NamedTuple):
 
     ms: int
     stream: str
-    key: str
+    domain: str
     writer: str
+    left_ms: int
 
 
 class Exposition(Collector):
@@ -157,7 +158,7 @@ class Exposition(Collector):
         yield from self._registry.collect()
         yield _family("streams_not_shown", "Streams that are not shown", [([], self._not_shown)])
         yield from self._of_streams()
-        yield from self._of_keys()
+        yield from self._of_domains()
         yield from self._of_holders()
 
     def _of_streams(self) -> Iterator[Metric]:
@@ -167,73 +168,94 @@ class Exposition(Collector):
             for state, count in stream.members.items()
         )
         yield _family("members", "Members by state", members, ["stream", "state"])
-        left_out = CounterMetricFamily(
-            "noted_time_left_out", "Writers left out by timeout", labels=["stream"]
+        excluded = CounterMetricFamily(
+            "noted_time_excluded",
+            "Writers excluded by their timeout or removed by hand",
+            labels=["stream"],
         )
         for stream in self._streams:
-            left_out.add_metric([stream.name], stream.left_out)
-        yield left_out
+            excluded.add_metric([stream.name], stream.excluded)
+        yield excluded
 
-    def _of_keys(self) -> Iterator[Metric]:
+    def _of_domains(self) -> Iterator[Metric]:
         # The last seq is the number of marks ever appended, over all restarts and owners.
         marks = CounterMetricFamily(
-            "noted_time_marks", "Marks appended since the stream was made", labels=["stream", "key"]
+            "noted_time_marks",
+            "Marks appended since the stream was made",
+            labels=["stream", "domain"],
         )
-        for stream, key in _keys(self._streams):
-            marks.add_metric([stream, key.key], key.last.seq if key.last else 0)
+        for stream, domain in _domains(self._streams):
+            marks.add_metric([stream, domain.domain], domain.last.seq if domain.last else 0)
         yield marks
+        late = CounterMetricFamily(
+            "noted_time_broken_promises",
+            "Rows that writers reported to have written below the lower",
+            labels=["stream", "domain"],
+        )
+        for stream, domain in _domains(self._streams):
+            late.add_metric([stream, domain.domain], domain.late_rows)
+        yield late
         yield self._of_each("lower", "Lower of the last mark", _lower)
         yield self._of_each(
-            "watermark_lag_seconds", "Wall clock less lower, where that is Unix time", self._lag_s
+            "watermark_lag_seconds", "Wall clock minus lower, where that is Unix time", self._lag_s
         )
         yield self._of_each("mark_age_seconds", "Since the last mark", self._age_s)
-        yield self._of_each("holders", "Members that hold time back", lambda key: key.holders)
+        yield self._of_each(
+            "holders", "Members that hold the watermark back", lambda domain: domain.holders
+        )
         yield self._of_each(
             "longest_holding_seconds",
             "How long the longest holder holds, on the service clock",
-            lambda key: key.longest[0].ms / 1000 if key.longest else 0,
+            lambda domain: domain.longest[0].ms / 1000 if domain.longest else 0,
         )
 
     def _of_each(
-        self, name: str, sentence: str, read: Callable[[KeyReading], float | None]
+        self, name: str, sentence: str, read: Callable[[DomainReading], float | None]
     ) -> Metric:
         rows = (
-            ([stream, key.key], value)
-            for stream, key in _keys(self._streams)
-            if (value := read(key)) is not None
+            ([stream, domain.domain], value)
+            for stream, domain in _domains(self._streams)
+            if (value := read(domain)) is not None
         )
-        return _family(name, sentence, rows, ["stream", "key"])
+        return _family(name, sentence, rows, ["stream", "domain"])
 
     def _of_holders(self) -> Iterator[Metric]:
         held = (
-            Held(holding.ms, stream, key.key, holding.writer)
-            for stream, key in _keys(self._streams)
-            for holding in key.longest
+            Held(holding.ms, stream, domain.domain, holding.writer, holding.left_ms)
+            for stream, domain in _domains(self._streams)
+            for holding in domain.longest
             if holding.ms >= NAMED_AFTER_MS
         )
         named = nlargest(NAMES_SHOWN, held)
-        rows = (([each.stream, each.key, each.writer], each.ms / 1000) for each in named)
-        sentence = "How long a writer holds time back, on the service clock"
-        yield _family("holder_seconds", sentence, rows, ["stream", "key", "writer"])
-        holders = sum(key.holders for _, key in _keys(self._streams))
+        labels = ["stream", "domain", "writer"]
+        names = [[each.stream, each.domain, each.writer] for each in named]
+        held_s = [each.ms / 1000 for each in named]
+        sentence = "How long a writer holds the watermark back, on the service clock"
+        yield _family("holder_seconds", sentence, zip(names, held_s, strict=True), labels)
+        left_s = [each.left_ms / 1000 for each in named]
+        sentence = "How long until a holder is excluded if it stays silent, on the service clock"
+        yield _family("holder_times_out_seconds", sentence, zip(names, left_s, strict=True), labels)
+        holders = sum(domain.holders for _, domain in _domains(self._streams))
         sentence = "Holders of the streams shown that are not named"
         yield _family("holders_not_named", sentence, [([], holders - len(named))])
 
-    def _lag_s(self, key: KeyReading) -> float | None:
-        if key.last is None or key.last.lower not in UNIX_MS:
+    def _lag_s(self, domain: DomainReading) -> float | None:
+        if domain.last is None or domain.last.lower not in UNIX_MS:
             return None
-        return (self._now.wall - key.last.lower) / 1000
+        return (self._now.wall - domain.last.lower) / 1000
 
-    def _age_s(self, key: KeyReading) -> float | None:
-        return None if key.last is None else max(0, self._now.wall - key.last.written_at) / 1000
-
-
-def _lower(key: KeyReading) -> float | None:
-    return None if key.last is None else key.last.lower
+    def _age_s(self, domain: DomainReading) -> float | None:
+        return (
+            None if domain.last is None else max(0, self._now.wall - domain.last.written_at) / 1000
+        )
 
 
-def _keys(streams: Sequence[StreamReading]) -> Iterator[tuple[str, KeyReading]]:
-    return ((stream.name, key) for stream in streams for key in stream.keys)
+def _lower(domain: DomainReading) -> float | None:
+    return None if domain.last is None else domain.last.lower
+
+
+def _domains(streams: Sequence[StreamReading]) -> Iterator[tuple[str, DomainReading]]:
+    return ((stream.name, domain) for stream in streams for domain in stream.domains)
 
 
 def _family(

@@ -109,7 +109,7 @@ class Ownership:
 
     @property
     def is_last(self) -> bool:
-        """Whether free buckets stay free: this controller left, and no other is alive."""
+        """Whether free buckets stay free: this controller has left, and no other is alive."""
         return self._left and self.leases.replicas == 0
 
     def owner_url(self, name: str) -> str | None:

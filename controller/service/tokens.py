@@ -22,7 +22,6 @@ import structlog
 
 from controller.service.access import Grant
 from controller.store.tokens import TokenRecord
-from noted_time import Rejected
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -37,14 +36,15 @@ REFRESH_EVERY_S = 1.0
 MOST_SPELLINGS = 10_000
 """How many headers are remembered; `Bearer` may be written in many ways."""
 
+LONGEST = 256
+"""So many bytes of a header are looked at and remembered; a token with `Bearer` takes 66."""
+
 NEVER = 1 << 63
 
 SECRET_BYTES = 32
 TOKEN = re.compile(rb"nt_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 BEARER = re.compile(rb"bearer +(\S+)", re.IGNORECASE)
 NOBODY = sha256(b"").hexdigest()
-UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-PERIOD = re.compile(r"([1-9][0-9]{0,5})([smhd])", re.ASCII)
 
 
 class Credential(NamedTuple):
@@ -83,18 +83,6 @@ def credential_of(authorization: bytes) -> Credential | None:
     return Credential(parts[1].decode(), sha256(parts[2]).hexdigest()) if parts else None
 
 
-def period_ms(text: str) -> int:
-    """Return the ms of a period; raises `Rejected`.
-
-    >>> period_ms("90d"), period_ms("12h")
-    (7776000000, 43200000)
-    """
-    parts = PERIOD.fullmatch(text)
-    if parts is None:
-        raise Rejected(f"{text[:40]!r} is no period: say 90d, 12h, 30m or 45s")
-    return int(parts[1]) * UNITS_MS[parts[2]]
-
-
 @dataclass(frozen=True, slots=True)
 class Holder:
     """Whose token it is and what it lets them do; `until_ms` is when it expires."""
@@ -119,8 +107,8 @@ class Known:
 class TokenCache:
     """The tokens of one database, as its controller knows them.
 
-    While the database does not answer, what was known goes on counting: without it no note is taken
-    either.
+    While the database does not answer, the tokens known so far stay valid; no note is accepted
+    then anyway.
     """
 
     def __init__(
@@ -143,6 +131,8 @@ class TokenCache:
         caller nothing of other headers, as the dict compares bytes only where their keyed hashes
         are the same.
         """
+        if len(authorization) > LONGEST:
+            return None
         known = self._known
         holder = known.holders.get(authorization)
         if holder is None:

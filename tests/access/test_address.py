@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from controller.api.access import Gate
 from controller.api.server import Place
-from controller.cli import _check_address
+from controller.cli.serving import _check_address
 from noted_time import Rejected
 from tests.support.gates import Guarded
 

@@ -12,8 +12,8 @@ from structlog.testing import capture_logs
 from controller.api import audit
 from controller.api.access import OPEN, Gate, needed
 from controller.api.app import create_api
-from controller.api.audit import Refusals
 from controller.service.controller import Controller
+from controller.service.repeats import Repeats
 from tests.support.gates import NOW, Guarded, behind
 from tests.support.memory_store import MemoryStore
 
@@ -31,15 +31,21 @@ READS: list[tuple[str, str, Any]] = [
     ("GET", S, None),
     ("GET", f"{S}/writers", None),
     ("GET", f"{S}/explain", None),
+    ("GET", f"{S}/ledger", None),
     ("GET", f"{S}/marks", None),
     ("POST", f"{S}/time-window", POSITION),
     ("PUT", READER, POSITION),
+    ("GET", f"{S}/reader-groups", None),
     ("GET", f"{S}/reader-groups/g", None),
     ("POST", f"{READER}/offline", POSITION),
 ]
 ADMINISTERS: list[tuple[str, str, Any]] = [
     ("POST", f"{S}/scale", SCALE),
     ("POST", f"{S}/truncate", {"cut": {}}),
+    ("DELETE", f"{S}/reader-groups/g", None),
+    ("POST", f"{S}/writers/w/hold", {"for_ms": 1000}),
+    ("DELETE", f"{S}/writers/w/hold", None),
+    ("DELETE", f"{S}/writers/w", None),
     ("PUT", S, {}),
     ("DELETE", S, None),
 ]
@@ -50,7 +56,7 @@ def calls() -> Iterator[tuple[str, str]]:
     paths = create_api(Controller(MemoryStore())).openapi()["paths"]
     for path, operations in paths.items():
         for method in operations:
-            yield method.upper(), path.format(stream="s", group="g", reader="r")
+            yield method.upper(), path.format(stream="s", group="g", reader="r", writer="w")
 
 
 ASKING = [(method, path) for method, path in calls() if path not in OPEN]
@@ -222,7 +228,7 @@ async def test_the_document_declares_the_tokens() -> None:
     )
 
 
-def test_every_documented_call_but_three_kinds_needs_a_named_right() -> None:
+def test_every_documented_call_but_changes_by_hand_needs_a_named_right() -> None:
     """A route that nobody entered among the rights would need that to administer."""
     rights = {(method, path): needed(method, path).right for method, path in calls()}
 
@@ -232,6 +238,10 @@ def test_every_documented_call_but_three_kinds_needs_a_named_right() -> None:
         ("DELETE", S),
         ("POST", f"{S}/scale"),
         ("POST", f"{S}/truncate"),
+        ("DELETE", f"{S}/reader-groups/g"),
+        ("DELETE", f"{S}/writers/w"),
+        ("POST", f"{S}/writers/w/hold"),
+        ("DELETE", f"{S}/writers/w/hold"),
     }
 
 
@@ -258,7 +268,7 @@ async def test_a_stranger_writes_no_lines_of_its_own_into_the_log(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Whatever it calls, the log has it in one short line of ASCII, and without its query."""
-    monkeypatch.setattr(audit, "_refusals", Refusals())  # this minute's had enough of other tests
+    monkeypatch.setattr(audit, "_refusals", Repeats())  # this minute's had enough of other tests
     guarded = Guarded()
     guarded.token("admin")
     async with behind(guarded.gate) as door:

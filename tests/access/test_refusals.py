@@ -11,15 +11,8 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from controller.api import audit
-from controller.api.audit import (
-    APART,
-    LOGGED,
-    OTHERS,
-    PERIOD_S,
-    Attempt,
-    PassedOver,
-    Refusals,
-)
+from controller.api.audit import Attempt
+from controller.service.repeats import APART, LOGGED, OTHERS, PERIOD_S, PassedOver, Repeats
 from tests.support.gates import Guarded, behind
 
 if TYPE_CHECKING:
@@ -34,7 +27,7 @@ S = "/v1/streams/s"
 @pytest.fixture(autouse=True)
 def _no_refusals_before(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forget those of other tests, which share the process and its log."""
-    monkeypatch.setattr(audit, "_refusals", Refusals())
+    monkeypatch.setattr(audit, "_refusals", Repeats())
 
 
 def told(logs: Sequence[MutableMapping[str, Any]]) -> list[tuple[str, object, object]]:
@@ -59,23 +52,23 @@ def test_the_first_of_a_minute_are_told_and_the_others_counted() -> None:
 
 def test_another_remote_or_outcome_is_told_all_the_same() -> None:
     """Who calls once is not hidden by who calls all the time."""
-    refusals = Refusals()
+    repeats = Repeats()
     for _ in range(LOGGED + 1):
-        refusals.is_logged(HERE, "unauthenticated", 0)
+        repeats.is_logged(HERE, "unauthenticated", 0)
 
     assert [
-        refusals.is_logged(HERE, "unauthenticated", 1),
-        refusals.is_logged(HERE, "forbidden", 1),
-        refusals.is_logged("10.0.0.8", "unauthenticated", 1),
+        repeats.is_logged(HERE, "unauthenticated", 1),
+        repeats.is_logged(HERE, "forbidden", 1),
+        repeats.is_logged("10.0.0.8", "unauthenticated", 1),
     ] == [False, True, True]
 
 
 def test_remotes_beyond_some_are_told_as_one() -> None:
     """A stranger with many addresses takes no more memory and no more lines."""
-    refusals = Refusals()
-    lines = sum(refusals.is_logged(f"remote {n}", "forbidden", 0) for n in range(10_000))
+    repeats = Repeats()
+    lines = sum(repeats.is_logged(f"remote {n}", "forbidden", 0) for n in range(10_000))
 
-    assert (lines, refusals.ended(PERIOD_S)) == (
+    assert (lines, repeats.ended(PERIOD_S)) == (
         APART + LOGGED,
         [PassedOver(OTHERS, "forbidden", 10_000 - APART - LOGGED)],
     )
@@ -90,14 +83,14 @@ calls = st.lists(
 @given(calls)
 def test_every_refusal_is_told_or_counted(called: list[tuple[int, str, str]]) -> None:
     """Once, and no minute of a remote and outcome has more than its lines."""
-    refusals = Refusals(logged=2, apart=4)
+    repeats = Repeats(logged=2, apart=4)
     now, lines, counted, most = 0, 0, 0, 0
     for later, remote, outcome in called:
         now += later
-        counted += sum(passed.count for passed in refusals.ended(now))
-        lines += refusals.is_logged(remote, outcome, now)
-        most = max(most, len(refusals._minutes))
-    counted += sum(passed.count for passed in refusals.ended(now + PERIOD_S))
+        counted += sum(passed.count for passed in repeats.ended(now))
+        lines += repeats.is_logged(remote, outcome, now)
+        most = max(most, len(repeats._minutes))
+    counted += sum(passed.count for passed in repeats.ended(now + PERIOD_S))
 
     assert (lines + counted, most <= 4 + len(OUTCOMES)) == (len(called), True)
 

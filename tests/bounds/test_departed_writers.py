@@ -26,12 +26,17 @@ RETENTION_MS = 1000
 MANY = 100
 
 
-def stream_with(*notes: Note, keys: tuple[str, ...] = ("default",)) -> Aggregator:
-    """Return a stream that was told the notes, each with all the marks that follow from it."""
+def stream_with(*notes: Note, domains: tuple[str, ...] = ("default",)) -> Aggregator:
+    """Return a stream that was told the notes, each with all the marks that follow from it.
+
+    Who says nothing but that it rests joined before.
+    """
     stream = Aggregator(
-        StreamSettings(writer_timeout_ms=10, writer_retention_ms=RETENTION_MS, keys=keys)
+        StreamSettings(writer_timeout_ms=10, writer_retention_ms=RETENTION_MS, domains=domains)
     )
     for note in notes:
+        if note.writer not in stream and note.state != "live":
+            stream.note(Note(note.writer), now=0)
         stream.note(note, now=0)
         marks_of_stream(stream)
     return stream
@@ -39,7 +44,7 @@ def stream_with(*notes: Note, keys: tuple[str, ...] = ("default",)) -> Aggregato
 
 def test_a_writer_that_left_is_forgotten_after_the_retention() -> None:
     """To the millisecond, and all that it wrote is below the last mark's cut."""
-    stream = stream_with(Note("a", 5, {0: 1}), Note("gone", state="left"), Note("a", 6))
+    stream = stream_with(Note("a", 5, {0: 1}), Note("gone", state="finished"), Note("a", 6))
 
     forgotten = [stream.forget_departed(now, MANY) for now in (999, 1000, 1001)]
 
@@ -48,8 +53,8 @@ def test_a_writer_that_left_is_forgotten_after_the_retention() -> None:
 
 def test_a_sign_of_life_begins_the_retention_anew() -> None:
     """To say again that one left is to be heard of."""
-    stream = stream_with(Note("gone", state="left"))
-    stream.note(Note("gone", state="left"), now=700)
+    stream = stream_with(Note("gone", state="finished"))
+    stream.note(Note("gone", state="finished"), now=700)
 
     forgotten = [stream.forget_departed(now, MANY) for now in (1000, 1699, 1700)]
 
@@ -59,12 +64,12 @@ def test_a_sign_of_life_begins_the_retention_anew() -> None:
 @pytest.mark.parametrize("state", ["live", "idle"])
 def test_a_writer_that_may_return_is_never_forgotten(state: State) -> None:
     """Neither one that is waited for nor one that is idle, however long."""
-    stream = stream_with(Note("left", state="left"), Note("left", state=state))
+    stream = stream_with(Note("finished", state="finished"), Note("finished", state=state))
 
     assert (stream.forget_departed(10**9, MANY), len(stream)) == ((), 1)
 
 
-def test_a_writer_left_out_is_forgotten_once_a_mark_has_named_it() -> None:
+def test_a_writer_excluded_is_forgotten_once_a_mark_has_named_it() -> None:
     """Before that, nobody would learn that time went on without it."""
     stream = stream_with(Note("silent", 5), Note("a", 5), Note("a", 6))
     stream.expire(now=10)
@@ -72,12 +77,12 @@ def test_a_writer_left_out_is_forgotten_once_a_mark_has_named_it() -> None:
     marks = marks_of_stream(stream)
     after = stream.forget_departed(5000, MANY)
 
-    assert (before, [mark.left_out for mark in marks], after) == ((), [("silent",)], ("silent",))
+    assert (before, [mark.excluded for mark in marks], after) == ((), [("silent",)], ("silent",))
 
 
 def test_a_writer_is_kept_until_a_mark_covers_what_it_wrote() -> None:
     """Else its last events would not be inside the cut of the next mark after a restart."""
-    stream = stream_with(Note("holds"), Note("gone", 5, {3: 70}), Note("gone", state="left"))
+    stream = stream_with(Note("holds"), Note("gone", 5, {3: 70}), Note("gone", state="finished"))
     before = stream.forget_departed(5000, MANY)
     stream = restarted(stream)
     stream.note(Note("holds", 9), now=5000)
@@ -87,14 +92,19 @@ def test_a_writer_is_kept_until_a_mark_covers_what_it_wrote() -> None:
     assert (before, dict(marks[0].cut.offsets), after) == ((), {3: 70}, ("gone",))
 
 
-def test_a_writer_is_kept_for_each_key_that_has_to_cover_it() -> None:
-    """The marks of one key say nothing for another."""
-    stream = Aggregator(StreamSettings(writer_retention_ms=RETENTION_MS, keys=("x", "y")))
-    tell_stream(stream, Note("a", 5, key="x"), Note("gone", 5, {0: 1}, key="x", state="left"))
+def test_a_writer_is_kept_for_each_domain_that_has_to_cover_it() -> None:
+    """The marks of one domain say nothing for another."""
+    stream = Aggregator(StreamSettings(writer_retention_ms=RETENTION_MS, domains=("x", "y")))
+    tell_stream(
+        stream,
+        Note("a", 5, domain="x"),
+        Note("gone"),
+        Note("gone", 5, {0: 1}, domain="x", state="finished"),
+    )
     marks_of_stream(stream, "x")
     before = stream.forget_departed(5000, MANY)
-    tell_stream(stream, Note("a", 5, key="y"), Note("a", 6, key="x"))
-    marks = [marks_of_stream(stream, key) for key in ("x", "y")]
+    tell_stream(stream, Note("a", 5, domain="y"), Note("a", 6, domain="x"))
+    marks = [marks_of_stream(stream, domain) for domain in ("x", "y")]
 
     assert (before, [len(each) for each in marks], stream.forget_departed(5000, MANY)) == (
         (),
@@ -105,7 +115,7 @@ def test_a_writer_is_kept_for_each_key_that_has_to_cover_it() -> None:
 
 def test_a_writer_that_comes_back_is_new() -> None:
     """What it said before counts no more: it may begin anew."""
-    stream = stream_with(Note("a", 5), Note("gone", 5, {0: 9}), Note("gone", state="left"))
+    stream = stream_with(Note("a", 5), Note("gone", 5, {0: 9}), Note("gone", state="finished"))
     stream.note(Note("a", 6), now=0)
     marks_of_stream(stream)
     forgotten = stream.forget_departed(5000, MANY)
@@ -121,7 +131,7 @@ def test_a_writer_that_comes_back_is_new() -> None:
 
 def test_no_more_writers_go_at_once_than_asked_for() -> None:
     """The others go the next time."""
-    stream = stream_with(*(Note(f"w{i}", state="left") for i in range(5)))
+    stream = stream_with(*(Note(f"w{i}", state="finished") for i in range(5)))
 
     counts = [len(stream.forget_departed(5000, 2)) for _ in range(4)]
 
@@ -130,7 +140,7 @@ def test_no_more_writers_go_at_once_than_asked_for() -> None:
 
 def test_a_retention_of_gone_writers_goes_on_after_a_restart() -> None:
     """Who left before is known to have left."""
-    stream = restarted(stream_with(Note("gone", state="left")))
+    stream = restarted(stream_with(Note("gone", state="finished")))
 
     assert stream.forget_departed(1000, MANY) == ("gone",)
 
@@ -142,10 +152,18 @@ steps = st.lists(
         st.integers(0, 3),
         st.integers(0, 2),
         st.integers(0, 12),
-        st.sampled_from(("live", "live", "live", "idle", "left", "restart")),
+        st.sampled_from(("live", "live", "live", "idle", "finished", "restart")),
     ),
     max_size=40,
 )
+
+
+def is_live(stream: Aggregator, writer: str) -> bool:
+    """Whether the writer is a member that was heard in time."""
+    if writer not in stream:
+        return False
+    record = stream.record(writer)
+    return (record.state, record.excluded) == ("live", None)
 
 
 def lived(history: list[Step], returning: ReturningWriter, *, forgets: bool) -> list[Mark]:
@@ -161,6 +179,8 @@ def lived(history: list[Step], returning: ReturningWriter, *, forgets: bool) -> 
         if state == "restart":
             stream = restarted(stream, {"default": now})
             continue
+        if state != "live" and not is_live(stream, writer):
+            continue  # who is forgotten cannot say that it rests
         time, offset = reached[writer][0] + more, reached[writer][1] + further
         reached[writer] = time, offset
         position = {"abc".index(writer): offset, 3: time}
@@ -193,7 +213,9 @@ async def test_gone_writers_go_from_memory_and_from_the_store(
 ) -> None:
     """And time goes on, before and after a restart."""
     async with serving(store, time, writer_retention_ms=30_000) as controller:
-        await tell(controller, Note("a", 5), Note("gone", 5, {0: 1}), Note("gone", state="left"))
+        await tell(
+            controller, Note("a", 5), Note("gone", 5, {0: 1}), Note("gone", state="finished")
+        )
         await tell(controller, Note("a", 6))
         serve_for(controller, time, maintenance.FORGET_EVERY_MS)
         await until(lambda: names(controller) == ["a"])
@@ -210,11 +232,11 @@ async def test_gone_writers_go_from_memory_and_from_the_store(
 async def test_downtime_forgets_nobody(store: Watched, time: GivenTime) -> None:
     """Silence is measured on the service clock: a week without a controller is none."""
     async with serving(store, time, writer_retention_ms=30_000) as controller:
-        await tell(controller, Note("gone", state="left"))
+        await tell(controller, Note("gone"), Note("gone", state="finished"))
     time.passes(604_800_000)
     async with running(store.reopened(), time) as controller:
         controller._clocks.serve()
         time.passes(maintenance.FORGET_EVERY_MS)
-        await tell(controller, Note("a", state="idle"))
+        await tell(controller, Note("a"))
 
         assert names(controller) == ["gone", "a"]

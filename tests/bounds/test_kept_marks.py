@@ -27,9 +27,9 @@ async def made(controller: Controller, upto: int = 5) -> None:
     await tell(controller, *(Note("a", seq, {0: 10 * seq}) for seq in range(1, upto + 1)))
 
 
-def seqs(controller: Controller, key: str = "default") -> list[int]:
+def seqs(controller: Controller, domain: str = "default") -> list[int]:
     """Return the seqs of the marks in memory."""
-    return [mark.seq for mark in marks_of(controller, key)]
+    return [mark.seq for mark in marks_of(controller, domain)]
 
 
 async def retained(controller: Controller, time: GivenTime, first: int) -> None:
@@ -138,11 +138,13 @@ async def test_a_reader_at_the_cut_has_the_window_it_had(memory: WatchedMemory) 
         assert after == before
 
 
-async def test_each_key_is_truncated_by_its_own_marks(memory: WatchedMemory) -> None:
-    """The cut is the stream's, the marks are the key's."""
-    async with serving(memory, keys=("x", "y")) as controller:
+async def test_each_domain_is_truncated_by_its_own_marks(memory: WatchedMemory) -> None:
+    """The cut is the stream's, the marks are the domain's."""
+    async with serving(memory, domains=("x", "y")) as controller:
         notes = [(1, 10, "x"), (1, 10, "y"), (2, 20, "x"), (3, 30, "x"), (2, 40, "y")]
-        await tell(controller, *(Note("a", time, {0: to}, key=key) for time, to, key in notes))
+        await tell(
+            controller, *(Note("a", time, {0: to}, domain=domain) for time, to, domain in notes)
+        )
         await controller.truncate("s", {0: 30})
 
         assert (seqs(controller, "x"), seqs(controller, "y")) == ([3], [1, 2])

@@ -57,7 +57,11 @@ async def test_no_more_streams_than_may_be() -> None:
 
         assert (made.status_code, problem(refused), refused.json()["limit"]) == (
             201,
-            (422, "limit_reached", "there are 2 streams already, and no more are taken on"),
+            (
+                422,
+                "limit_reached",
+                "the limit of 2 streams is reached: remove one, or raise --max-streams",
+            ),
             2,
         )
         assert changed.status_code == 200
@@ -116,15 +120,15 @@ async def test_the_notes_of_a_writer_name_no_more_segments_together(call: Caller
     """Positions accumulate, up to the bound; segments named before may go on."""
     positions = [{str(s): 1 for s in range(start, start + MOST // 2)} for start in (0, MOST // 2)]
     results = [
-        (await call.note({"writer": "a", "position": position}))[0]
+        (await call.note({"writer": "a", "time": 5, "position": position}))[0]
         for position in (*positions, {"7": 2, str(MOST): 1}, {"7": 2})
     ]
 
     assert results == [
-        {"status": "accepted", "lower": None},
-        {"status": "accepted", "lower": None},
+        {"status": "accepted", "lower": 5},
+        {"status": "accepted", "lower": 5},
         {"status": "too_many_segments", "last": MOST},
-        {"status": "accepted", "lower": None},
+        {"status": "accepted", "lower": 5},
     ]
 
 

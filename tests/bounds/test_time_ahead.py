@@ -9,6 +9,7 @@ import pytest
 from noted_time import Accepted, Aggregator, InvalidNote, Note, Refused, StreamSettings
 from tests.support.controllers import marks_of, serving, tell
 from writer_client import WriterClient
+from writer_client import answers as told_by
 from writer_client.outbox import Outbox
 
 if TYPE_CHECKING:
@@ -63,12 +64,24 @@ async def test_the_bound_goes_along_with_the_wall_clock(
 
 
 @pytest.mark.anyio
-async def test_a_stream_asks_no_clock_unless_told(memory: WatchedMemory, time: GivenTime) -> None:
-    """Times are the application's own and need not be Unix milliseconds."""
+async def test_an_hour_ahead_is_too_far_unless_told(memory: WatchedMemory, time: GivenTime) -> None:
+    """As Kafka's own default; a clock in microseconds is found out by its first note."""
     async with serving(memory, time) as controller:
-        answers = await tell(controller, Note("a", 2**63 - 1))
+        most = WALL + 3_600_000
+        answers = await tell(controller, Note("a", most + 1), Note("a", 5, max_time=1000 * WALL))
 
-        assert answers == [Accepted(2**63 - 1)]
+        assert answers == [Refused("too_far_ahead", most)] * 2
+
+
+@pytest.mark.anyio
+async def test_a_stream_asks_no_clock_where_it_is_told_not_to(
+    memory: WatchedMemory, time: GivenTime
+) -> None:
+    """Times are the application's own and need not be Unix milliseconds."""
+    async with serving(memory, time, max_time_ahead_ms=None) as controller:
+        answers = await tell(controller, Note("a", 2**63 - 2))
+
+        assert answers == [Accepted(2**63 - 2)]
 
 
 @pytest.mark.anyio
@@ -141,7 +154,7 @@ def test_a_writer_whose_first_note_is_too_far_ahead_has_joined(served: Served) -
     assert known == {"UA": {"state": "live", "times": {}, "position": {"0": 20}}}
 
 
-@pytest.mark.parametrize("state", ["idle", "left"])
+@pytest.mark.parametrize("state", ["idle", "finished"])
 def test_what_a_writer_is_now_is_told_without_what_was_refused(state: str) -> None:
     """A change of state has no time, and not the largest event time of a wrong clock again."""
     outbox = Outbox("UA")
@@ -149,21 +162,26 @@ def test_what_a_writer_is_now_is_told_without_what_was_refused(state: str) -> No
     getattr(outbox, state)({})
     batch = outbox.take()
 
-    outbox.answered(batch, [{"status": "too_far_ahead", "last": 100}] * 2)
+    outbox.answered(batch, told_by.Answer((Refused("too_far_ahead", 100),) * 2))
 
     told = [(p.note.state, p.note.time, p.note.max_time) for p in outbox.take()]
-    assert (len(batch), told) == (2, [(state, None, None)])
+    assert (len(batch), told) == (2, [("live", None, None), (state, None, None)])
 
 
 def test_a_writer_with_a_wrong_clock_leaves_all_the_same(served: Served) -> None:
-    """To close raises what was refused; the controller knows that the writer left, and where."""
+    """To finish raises what was refused; the controller knows that the writer left, and where."""
     served.create("leaving", max_time_ahead_ms=60_000)
     client = WriterClient(served.url, "leaving", "UA")
     client.note_time(FAR, {0: 20})
     with pytest.raises(InvalidNote):
-        client.close()
+        client.finish()
+    client.close()
 
-    assert served.writers("leaving")["UA"] == {"state": "left", "times": {}, "position": {"0": 20}}
+    assert served.writers("leaving")["UA"] == {
+        "state": "finished",
+        "times": {},
+        "position": {"0": 20},
+    }
 
 
 def test_a_largest_time_that_was_refused_is_not_told_again() -> None:
@@ -173,6 +191,6 @@ def test_a_largest_time_that_was_refused_is_not_told_again() -> None:
     batch = outbox.take()
     outbox.note(6, {})
 
-    outbox.answered(batch, [{"status": "too_far_ahead", "last": 100}])
+    outbox.answered(batch, told_by.Answer((Refused("too_far_ahead", 100),)))
 
     assert [(p.note.time, p.note.max_time) for p in outbox.take()] == [(6, None)]

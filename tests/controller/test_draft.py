@@ -13,7 +13,7 @@ WRITERS = [f"w{n}" for n in range(5)]
 def drafted() -> tuple[Draft, StreamState]:
     """Return a draft of one request of five writers, and their stream."""
     state, draft = StreamState(stream()), Draft.at(Moment(0, 0, 0))
-    state.take_notes([Note(writer, state="left") for writer in WRITERS], draft, 10_000)
+    state.take_notes([Note(writer) for writer in WRITERS], draft, 10_000)
     return draft, state
 
 

@@ -93,7 +93,7 @@ async def test_those_who_wait_behind_a_failed_batch_are_told_at_once(store: Watc
 CHANGES: dict[str, Callable[[Controller], Awaitable[Any]]] = {
     "create": lambda controller: controller.put_stream("new", {}),
     "settings": lambda controller: controller.put_stream("s", {"writer_timeout_ms": 5}),
-    "keys": lambda controller: controller.put_stream("s", {"keys": ("default", "other")}),
+    "domains": lambda controller: controller.put_stream("s", {"domains": ("default", "other")}),
     "drop": lambda controller: controller.drop_stream("s"),
     "scale": lambda controller: controller.scale("s", ScaleEvent({0: 9}, {1: (0,)})),
     "report": lambda controller: controller.report("s", "g", "r", {0: 5}),
@@ -105,7 +105,8 @@ def shown(controller: Controller) -> Any:  # noqa: ANN401 - whatever is there to
     """Return all that a change could have changed."""
     stream = controller.stream("s")
     groups = {
-        name: (group.position, sorted(group.readers)) for name, group in stream.groups.items()
+        name: (stream.groups[name].position, sorted(stream.groups[name].readers))
+        for name in stream.groups
     }
     return names(controller), stream.record, list(stream.scale_events), groups
 
@@ -225,7 +226,7 @@ async def test_the_ticker_outlives_a_conflict(memory: WatchedMemory, time: Given
         serve_for(controller, time, 600)
         await until(lambda: bool(marks_of(controller)))
 
-        assert [(mark.lower, mark.left_out) for mark in marks_of(controller)] == [(5, ("b",))]
+        assert [(mark.lower, mark.excluded) for mark in marks_of(controller)] == [(5, ("b",))]
 
 
 async def test_a_mark_that_was_written_all_the_same_wakes_its_readers(
@@ -233,7 +234,9 @@ async def test_a_mark_that_was_written_all_the_same_wakes_its_readers(
 ) -> None:
     """Where the commit failed after all was written, readers see it without another mark."""
     async with serving(memory) as controller:
-        poll = asyncio.create_task(controller.marks("s", None, after=0, limit=10, wait_ms=30_000))
+        poll = asyncio.create_task(
+            controller.polls.marks("s", None, after=0, limit=10, wait_ms=30_000)
+        )
         await until(lambda: len(controller._notifier) == 1)
         memory.watch.lies = [StoreUnavailable("the connection broke")]
         await refused(tell(controller, Note("a", 5)))

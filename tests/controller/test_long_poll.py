@@ -8,11 +8,12 @@ import pytest
 
 from controller.service.notifier import LongPollNotifier
 from noted_time import Note
-from noted_time.errors import UnknownStream
+from noted_time.errors import NotCompleteYet, UnknownStream
 from tests.support.controllers import serving, tell, until
 
 if TYPE_CHECKING:
-    from controller.service.controller import Controller, NewMarks
+    from controller.service.controller import Controller
+    from controller.service.polls import NewMarks
     from tests.support.controllers import WatchedMemory
 
 pytestmark = pytest.mark.anyio
@@ -21,7 +22,9 @@ pytestmark = pytest.mark.anyio
 async def polling(controller: Controller, after: int = 0) -> asyncio.Task[NewMarks]:
     """Return a poll of the stream `s` that has begun to wait."""
     before = len(controller._notifier)
-    poll = asyncio.create_task(controller.marks("s", None, after=after, limit=10, wait_ms=30_000))
+    poll = asyncio.create_task(
+        controller.polls.marks("s", None, after=after, limit=10, wait_ms=30_000)
+    )
     await until(lambda: len(controller._notifier) > before)
     return poll
 
@@ -56,11 +59,33 @@ async def test_a_poll_of_one_stream_is_not_woken_by_another(memory: WatchedMemor
         assert poll.done() is False
 
 
+async def test_completeness_is_told_by_the_mark_that_reaches_it(memory: WatchedMemory) -> None:
+    """An earlier mark does not end the wait."""
+    async with serving(memory) as controller:
+        waits = controller.polls.cut("s", None, 6, wait_ms=30_000)
+        poll = asyncio.create_task(waits)
+        await until(lambda: len(controller._notifier) == 1)
+        await tell(controller, Note("a", 5))
+        await until(lambda: len(controller._notifier) == 1)
+        await tell(controller, Note("a", 7))
+
+        assert (await poll).lower == 7
+
+
+async def test_what_is_not_complete_in_time_is_said(memory: WatchedMemory) -> None:
+    """As without a wait, with the lower of now."""
+    async with serving(memory) as controller:
+        await tell(controller, Note("a", 5))
+
+        with pytest.raises(NotCompleteYet, match="the lower is 5"):
+            await controller.polls.cut("s", None, 6, wait_ms=1)
+
+
 async def test_a_poll_times_out_empty(memory: WatchedMemory) -> None:
     """After the wait asked for the answer is no marks, not an error."""
     async with serving(memory) as controller:
         begun = perf_counter()
-        found = await controller.marks("s", None, after=0, limit=10, wait_ms=50)
+        found = await controller.polls.marks("s", None, after=0, limit=10, wait_ms=50)
 
         assert (found.marks, 0.045 < perf_counter() - begun < 1) == ([], True)
 
@@ -69,7 +94,7 @@ async def test_a_poll_that_need_not_wait_does_not(memory: WatchedMemory) -> None
     """Marks that are there already are given at once, as many as asked for."""
     async with serving(memory) as controller:
         await tell(controller, Note("a", 5), Note("a", 6), Note("a", 7))
-        found = await controller.marks("s", None, after=1, limit=1, wait_ms=30_000)
+        found = await controller.polls.marks("s", None, after=1, limit=1, wait_ms=30_000)
 
         assert [mark.seq for mark in found.marks] == [2]
 
@@ -90,7 +115,7 @@ async def test_a_poll_ends_at_the_shutdown(memory: WatchedMemory) -> None:
         poll = await polling(controller)
         controller.prepare_to_stop()
         found = await poll
-        late = await controller.marks("s", None, after=0, limit=10, wait_ms=30_000)
+        late = await controller.polls.marks("s", None, after=0, limit=10, wait_ms=30_000)
 
         assert (found.marks, late.marks) == ([], [])
 

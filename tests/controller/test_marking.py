@@ -7,7 +7,7 @@ import pytest
 
 from controller.service import maintenance
 from noted_time import Accepted, Note, Refused
-from noted_time.errors import UnknownKey
+from noted_time.errors import UnknownDomain
 from tests.support.controllers import marks_of, running, serve_for, serving, tell, until
 
 if TYPE_CHECKING:
@@ -115,43 +115,45 @@ async def test_a_shorter_interval_takes_effect_at_once(memory: Watched, time: Gi
         assert [mark.lower for mark in marks_of(controller)] == [1, 2]
 
 
-async def test_marks_of_all_keys_are_kept_apart(store: Watched) -> None:
-    """Each key has its own chain, and a writer that has not noted a key holds it."""
-    async with serving(store, keys=("order", "ship")) as controller:
-        await tell(controller, Note("a", 5, {0: 1}, key="order"), Note("b", key="order"))
-        await tell(controller, Note("b", 7, {1: 1}, key="order"), Note("a", 2, key="ship"))
-        await tell(controller, Note("b", 3, key="ship"))
+async def test_marks_of_all_domains_are_kept_apart(store: Watched) -> None:
+    """Each domain has its own chain, and a writer that has not noted a domain holds it."""
+    async with serving(store, domains=("order", "ship")) as controller:
+        await tell(controller, Note("a", 5, {0: 1}, domain="order"), Note("b", domain="order"))
+        await tell(controller, Note("b", 7, {1: 1}, domain="order"), Note("a", 2, domain="ship"))
+        await tell(controller, Note("b", 3, domain="ship"))
 
-        chains = {key: [m.lower for m in marks_of(controller, key)] for key in ("order", "ship")}
+        chains = {
+            domain: [m.lower for m in marks_of(controller, domain)] for domain in ("order", "ship")
+        }
         assert chains == {"order": [5], "ship": [2]}
 
 
-async def test_an_added_key_begins_with_all_members_holding(store: Watched) -> None:
-    """A key added later is marked once every live member has noted it, also after a restart."""
+async def test_an_added_domain_begins_with_all_members_holding(store: Watched) -> None:
+    """A domain added later is marked once every live member has noted it, also after a restart."""
     async with serving(store) as controller:
         await tell(controller, Note("a", 5), Note("b", 6))
-        await controller.put_stream("s", {"keys": ("default", "late")})
-        await tell(controller, Note("a", 50, key="late"))
+        await controller.put_stream("s", {"domains": ("default", "late")})
+        await tell(controller, Note("a", 50, domain="late"))
         early = len(marks_of(controller, "late"))
     async with running(store.reopened()) as controller:
-        await tell(controller, Note("b", 60, key="late"))
+        await tell(controller, Note("b", 60, domain="late"))
 
         assert (early, [m.lower for m in marks_of(controller, "late")]) == (0, [50])
 
 
-async def test_a_note_of_an_unknown_key_is_refused_alone(memory: Watched) -> None:
+async def test_a_note_of_an_unknown_domain_is_refused_alone(memory: Watched) -> None:
     """The other notes of the request count."""
     async with serving(memory) as controller:
-        answers = await tell(controller, Note("a", 1, key="nope"), Note("a", 2))
+        answers = await tell(controller, Note("a", 1, domain="nope"), Note("a", 2))
 
-        assert answers == [Refused("unknown_key", ("default",)), Accepted(2)]
+        assert answers == [Refused("unknown_domain"), Accepted(2)]
 
 
-async def test_a_poll_for_an_unknown_key_is_refused(memory: Watched) -> None:
+async def test_a_poll_for_an_unknown_domain_is_refused(memory: Watched) -> None:
     """Nobody waits thirty seconds for marks that cannot come."""
     async with serving(memory) as controller:
-        with pytest.raises(UnknownKey, match="it declares default"):
-            await controller.marks("s", "nope", after=0, limit=1, wait_ms=30_000)
+        with pytest.raises(UnknownDomain, match="it declares default"):
+            await controller.polls.marks("s", "nope", after=0, limit=1, wait_ms=30_000)
 
 
 async def test_old_marks_are_forgotten(store: Watched, time: GivenTime) -> None:
@@ -179,12 +181,14 @@ async def test_the_last_mark_is_never_forgotten(store: Watched, time: GivenTime)
         assert [(mark.seq, mark.lower) for mark in marks_of(controller)] == [(2, 2), (3, 3)]
 
 
-async def test_a_note_without_a_key_may_let_several_keys_advance(store: Watched) -> None:
-    """Leaving speaks of no key: it is accepted, whichever key's mark follows from it."""
-    async with serving(store, keys=("a", "b")) as controller:
-        await tell(controller, Note("goes"), Note("stays", 5, key="a"), Note("stays", 6, key="b"))
+async def test_a_note_without_a_domain_may_let_several_domains_advance(store: Watched) -> None:
+    """Leaving speaks of no domain: it is accepted, whichever domain's mark follows from it."""
+    async with serving(store, domains=("a", "b")) as controller:
+        await tell(
+            controller, Note("goes"), Note("stays", 5, domain="a"), Note("stays", 6, domain="b")
+        )
 
-        answers = await tell(controller, Note("goes", state="left"))
+        answers = await tell(controller, Note("goes", state="finished"))
 
-        lowers = {key: [m.lower for m in marks_of(controller, key)] for key in ("a", "b")}
+        lowers = {domain: [m.lower for m in marks_of(controller, domain)] for domain in ("a", "b")}
         assert (answers, lowers) == ([Accepted(5)], {"a": [5], "b": [6]})

@@ -9,6 +9,7 @@ from controller.service import metrics
 from controller.service.metrics import Metrics
 from controller.store.port import Leases, StoreUnavailable
 from noted_time import Note
+from noted_time.membership import LateRows
 from tests.support.controllers import running, serve_for, serving, tell, until
 from tests.support.scrapes import scraped
 
@@ -47,7 +48,7 @@ async def test_a_time_that_is_no_unix_time_has_no_lag(memory: Watched, time: Giv
         assert shown == [{KEY: 7.0}, {}]
 
 
-async def test_a_key_without_a_mark_has_neither_lower_nor_age(memory: Watched) -> None:
+async def test_a_domain_without_a_mark_has_neither_lower_nor_age(memory: Watched) -> None:
     """There is no number that would not lie."""
     async with serving(memory) as controller:
         names = ("lower", "watermark_lag_seconds", "mark_age_seconds", "marks_total")
@@ -78,16 +79,17 @@ async def test_marks_are_counted_over_a_restart(store: Watched) -> None:
 async def test_members_are_counted_by_state(store: Watched) -> None:
     """Who changes its state changes the count it is in, also after a restart."""
     async with serving(store) as controller:
-        await tell(controller, Note("a"), Note("b"), Note("c"), Note("d", state="idle"))
-        await tell(controller, Note("b", state="idle"), Note("c", state="left"))
+        await tell(controller, Note("a"), Note("b"), Note("c"), Note("d"))
+        await tell(controller, Note("d", state="idle"))
+        await tell(controller, Note("b", state="idle"), Note("c", state="finished"))
     async with running(store.reopened()) as controller:
-        await tell(controller, Note("b"), Note("d", state="left"))
+        await tell(controller, Note("b"), Note("d", state="finished"))
 
         assert scraped(controller, "noted_time_members") == {
             ("live", "s"): 2.0,
             ("idle", "s"): 0.0,
-            ("left", "s"): 2.0,
-            ("left_out", "s"): 0.0,
+            ("finished", "s"): 2.0,
+            ("excluded", "s"): 0.0,
         }
 
 
@@ -104,24 +106,37 @@ async def test_a_batch_that_was_not_written_is_not_counted(memory: WatchedMemory
         assert (shown[0], shown[1]["live", "s"]) == ({(): 1.0}, 0.0)
 
 
-async def test_a_writer_left_out_is_counted_and_shown(memory: Watched, time: GivenTime) -> None:
+async def test_a_writer_excluded_is_counted_and_shown(memory: Watched, time: GivenTime) -> None:
     """Once as an event, and as a member in that state until it returns."""
     async with serving(memory, time, writer_timeout_ms=1000) as controller:
         await tell(controller, Note("a", 1), Note("b"))
         serve_for(controller, time, 1000)
-        await until(lambda: bool(scraped(controller, "noted_time_left_out_total")["s",]))
+        await until(lambda: bool(scraped(controller, "noted_time_excluded_total")["s",]))
 
         members = scraped(controller, "noted_time_members")
-        events = scraped(controller, "noted_time_left_out_total")
-        assert (members["left_out", "s"], events) == (2.0, {("s",): 2.0})
+        events = scraped(controller, "noted_time_excluded_total")
+        assert (members["excluded", "s"], events) == (2.0, {("s",): 2.0})
+
+
+async def test_rows_below_the_lower_are_counted(memory: Watched) -> None:
+    """For each domain, from the start: a rise from nothing would be no increase."""
+    async with serving(memory, domains=("order", "ship")) as controller:
+        before = scraped(controller, "noted_time_broken_promises_total")
+        await tell(controller, Note("a", 5, domain="ship", late=LateRows(3, 1)))
+        await tell(controller, Note("b", domain="ship", late=LateRows(2, 4)))
+
+        assert (before, scraped(controller, "noted_time_broken_promises_total")) == (
+            {("order", "s"): 0.0, ("ship", "s"): 0.0},
+            {("order", "s"): 0.0, ("ship", "s"): 5.0},
+        )
 
 
 async def test_who_holds_is_named_with_how_long(memory: Watched, time: GivenTime) -> None:
-    """On the service clock, for each key."""
-    async with serving(memory, time, keys=("order", "ship")) as controller:
-        await tell(controller, Note("slow", key="order"))
+    """On the service clock, for each domain."""
+    async with serving(memory, time, domains=("order", "ship")) as controller:
+        await tell(controller, Note("slow", domain="order"))
         serve_for(controller, time, 7000)
-        await tell(controller, Note("slow", 5, key="order"))
+        await tell(controller, Note("slow", 5, domain="order"))
 
         shown = [
             scraped(controller, f"noted_time_{n}_seconds") for n in ("holder", "longest_holding")
@@ -130,6 +145,19 @@ async def test_who_holds_is_named_with_how_long(memory: Watched, time: GivenTime
             {("ship", "s", "slow"): 7.0},
             {("order", "s"): 0.0, ("ship", "s"): 7.0},
         ]
+
+
+async def test_a_holder_has_the_time_it_has_left(memory: Watched, time: GivenTime) -> None:
+    """Until it is excluded; a note gives it its whole timeout again, although it still holds."""
+    async with serving(memory, time, writer_timeout_ms=20_000) as controller:
+        await tell(controller, Note("silent"), Note("heard"))
+        serve_for(controller, time, 6000)
+        await tell(controller, Note("heard"))
+        serve_for(controller, time, 1000)
+
+        shown = [scraped(controller, f"noted_time_holder_{n}seconds") for n in ("", "times_out_")]
+        silent, heard = ("default", "s", "silent"), ("default", "s", "heard")
+        assert shown == [{silent: 7.0, heard: 7.0}, {silent: 13.0, heard: 19.0}]
 
 
 async def test_who_holds_for_a_moment_is_not_named(memory: Watched, time: GivenTime) -> None:
@@ -143,7 +171,7 @@ async def test_who_holds_for_a_moment_is_not_named(memory: Watched, time: GivenT
         assert shown == [{}, {KEY: 1.0}, {(): 1.0}]
 
 
-async def test_at_most_five_holders_of_a_key_are_named(memory: Watched, time: GivenTime) -> None:
+async def test_at_most_five_holders_of_a_domain_are_named(memory: Watched, time: GivenTime) -> None:
     """The longest, and how many are not."""
     async with serving(memory, time) as controller:
         for number in range(8):
@@ -180,7 +208,7 @@ async def test_streams_shown_are_bounded(memory: Watched, monkeypatch: pytest.Mo
         for stream in ("s1", "s2", "s3"):
             await controller.put_stream(stream, {})
 
-        shown = [stream for (stream,) in scraped(controller, "noted_time_left_out_total")]
+        shown = [stream for (stream,) in scraped(controller, "noted_time_excluded_total")]
         rest = scraped(controller, "noted_time_streams_not_shown")
         assert (shown, rest) == (["s1", "s2"], {(): 1.0})
 
@@ -191,7 +219,7 @@ async def test_a_removed_stream_is_shown_no_more(memory: Watched) -> None:
         await tell(controller, Note("a", 1))
         await controller.drop_stream("s")
 
-        names = ("lower", "members", "marks_total", "holders", "left_out_total")
+        names = ("lower", "members", "marks_total", "holders", "excluded_total")
         assert [scraped(controller, f"noted_time_{name}") for name in names] == [{}] * len(names)
 
 

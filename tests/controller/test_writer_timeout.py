@@ -7,6 +7,7 @@ import pytest
 
 from controller.service import maintenance
 from noted_time import Accepted, Hold, Note
+from noted_time.membership import Exclusion
 from tests.support.controllers import marks_of, running, serve_for, serving, tell, until
 
 if TYPE_CHECKING:
@@ -19,34 +20,34 @@ SOON = 5 * maintenance.TICK_S
 """Several ticks, in seconds: what was due has happened by then."""
 
 
-def left_out(controller: Controller) -> list[str]:
-    """Return the writers that are left out."""
+def excluded(controller: Controller) -> list[str]:
+    """Return the writers that are excluded."""
     rows = controller.writers("s", start=0, limit=100)
-    return [row.writer for row in rows if row.state == "left_out"]
+    return [row.writer for row in rows if row.state == "excluded"]
 
 
 async def test_time_goes_on_without_a_silent_writer(store: Watched, time: GivenTime) -> None:
-    """After the writer timeout on the service clock a holder is left out, and the mark says so."""
+    """After the writer timeout on the service clock a holder is excluded, and the mark says so."""
     async with serving(store, time, writer_timeout_ms=5000) as controller:
         await tell(controller, Note("silent"), Note("a", 5))
         serve_for(controller, time, 5100)
         await until(lambda: bool(marks_of(controller)))
 
-        assert [(m.lower, m.left_out) for m in marks_of(controller)] == [(5, ("silent",))]
+        assert [(m.lower, m.excluded) for m in marks_of(controller)] == [(5, ("silent",))]
 
 
 async def test_a_writer_is_waited_for_until_its_timeout(memory: Watched, time: GivenTime) -> None:
-    """Just before the timeout nobody is left out."""
+    """Just before the timeout nobody is excluded."""
     async with serving(memory, time, writer_timeout_ms=5000) as controller:
         await tell(controller, Note("silent"), Note("a", 5))
         serve_for(controller, time, 4900)
         await asyncio.sleep(SOON)
 
-        assert (marks_of(controller), left_out(controller)) == ([], [])
+        assert (marks_of(controller), excluded(controller)) == ([], [])
 
 
 async def test_a_note_is_a_sign_of_life(memory: Watched, time: GivenTime) -> None:
-    """A writer that repeats its note is not left out, though it still holds time."""
+    """A writer that repeats its note is not excluded, though it still holds time."""
     async with serving(memory, time, writer_timeout_ms=5000) as controller:
         await tell(controller, Note("repeats"), Note("a", 5))
         for _ in range(4):
@@ -54,7 +55,7 @@ async def test_a_note_is_a_sign_of_life(memory: Watched, time: GivenTime) -> Non
             await tell(controller, Note("repeats"))
         await asyncio.sleep(SOON)
 
-        assert (marks_of(controller), left_out(controller)) == ([], [])
+        assert (marks_of(controller), excluded(controller)) == ([], [])
 
 
 async def test_a_paused_machine_is_not_a_silent_writer(memory: Watched, time: GivenTime) -> None:
@@ -64,7 +65,7 @@ async def test_a_paused_machine_is_not_a_silent_writer(memory: Watched, time: Gi
         time.passes(3_600_000)
         await asyncio.sleep(SOON)
 
-        assert (marks_of(controller), left_out(controller)) == ([], [])
+        assert (marks_of(controller), excluded(controller)) == ([], [])
 
 
 async def test_a_commit_that_hangs_times_nobody_out(memory: WatchedMemory, time: GivenTime) -> None:
@@ -82,7 +83,7 @@ async def test_a_commit_that_hangs_times_nobody_out(memory: WatchedMemory, time:
         memory.watch.open.set()
         await hanging
         await asyncio.sleep(SOON)
-        early = left_out(controller), marks_of(controller)
+        early = excluded(controller), marks_of(controller)
         await tell(controller, Note("slow", 6))
 
         assert (early, [mark.lower for mark in marks_of(controller)]) == (([], []), [6])
@@ -100,7 +101,7 @@ async def test_downtime_times_nobody_out(store: Watched, time: GivenTime) -> Non
 
         decision = controller.explain("s", None).decision
         assert isinstance(decision, Hold)
-        assert [(w.writer, w.left_out_in_ms) for w in decision.waiting_for] == [("silent", 1000)]
+        assert [(w.writer, w.times_out_in_ms) for w in decision.waiting_for] == [("silent", 1000)]
 
 
 async def test_a_timeout_goes_on_after_a_restart(store: Watched, time: GivenTime) -> None:
@@ -113,7 +114,7 @@ async def test_a_timeout_goes_on_after_a_restart(store: Watched, time: GivenTime
         serve_for(controller, time, 1100)
         await until(lambda: bool(marks_of(controller)))
 
-        assert [(m.lower, m.left_out) for m in marks_of(controller)] == [(6, ("silent",))]
+        assert [(m.lower, m.excluded) for m in marks_of(controller)] == [(6, ("silent",))]
 
 
 async def test_the_service_clock_is_kept_while_somebody_holds(
@@ -145,7 +146,7 @@ async def test_the_service_clock_never_goes_back_behind_what_was_stored_by_it(
         assert 1000 <= before == after
 
 
-async def test_a_writer_left_out_stays_so_over_a_restart(store: Watched, time: GivenTime) -> None:
+async def test_a_writer_excluded_stays_so_over_a_restart(store: Watched, time: GivenTime) -> None:
     """Time does not wait again for a writer only because the controller is new."""
     async with serving(store, time, writer_timeout_ms=1000) as controller:
         await tell(controller, Note("silent"), Note("a", 5))
@@ -154,7 +155,7 @@ async def test_a_writer_left_out_stays_so_over_a_restart(store: Watched, time: G
     async with running(store.reopened(), time) as controller:
         await tell(controller, Note("a", 8))
 
-        assert ([m.lower for m in marks_of(controller)], left_out(controller)) == (
+        assert ([m.lower for m in marks_of(controller)], excluded(controller)) == (
             [5, 8],
             ["silent"],
         )
@@ -167,12 +168,17 @@ async def test_a_returning_writer_holds_time_until_it_caught_up(
     async with serving(memory, time, writer_timeout_ms=1000) as controller:
         await tell(controller, Note("back", 1), Note("a", 5))
         serve_for(controller, time, 1100)
-        await until(lambda: bool(left_out(controller)))
+        await until(lambda: bool(excluded(controller)))
         late = await tell(controller, Note("back", 3), Note("a", 9))
         caught_up = await tell(controller, Note("back", 7))
 
         lowers = [mark.lower for mark in marks_of(controller)]
-        assert (late, caught_up, lowers) == ([Accepted(5), Accepted(5)], [Accepted(7)], [1, 5, 7])
+        told = Exclusion("timed_out", late[0].exclusion.since)  # type: ignore[union-attr]
+        assert (late, caught_up, lowers) == (
+            [Accepted(5, told), Accepted(5)],
+            [Accepted(7)],
+            [1, 5, 7],
+        )
 
 
 async def test_time_need_not_wait_for_a_returning_writer(memory: Watched, time: GivenTime) -> None:
@@ -181,7 +187,7 @@ async def test_time_need_not_wait_for_a_returning_writer(memory: Watched, time: 
     async with serving(memory, time, **settings) as controller:
         await tell(controller, Note("back", 1), Note("a", 5))
         serve_for(controller, time, 1100)
-        await until(lambda: bool(left_out(controller)))
+        await until(lambda: bool(excluded(controller)))
         await tell(controller, Note("back", 3), Note("a", 9))
         await tell(controller, Note("back", 11), Note("a", 20))
 
@@ -198,18 +204,18 @@ async def test_a_changed_timeout_applies_to_those_who_hold(
         await controller.put_stream("s", {"writer_timeout_ms": 1000})
         await until(lambda: bool(marks_of(controller)))
 
-        assert left_out(controller) == ["silent"]
+        assert excluded(controller) == ["silent"]
 
 
-async def test_a_new_key_waits_out_the_timeout_after_a_restart(
+async def test_a_new_domain_waits_out_the_timeout_after_a_restart(
     store: Watched, time: GivenTime
 ) -> None:
-    """Nobody is left out of a key that was declared just before the controller came back."""
-    async with serving(store, time, keys=("a",), writer_timeout_ms=5000) as controller:
-        await tell(controller, Note("old", 5, key="a"), Note("new", 6, key="a"))
+    """Nobody is excluded from a domain that was declared just before the controller came back."""
+    async with serving(store, time, domains=("a",), writer_timeout_ms=5000) as controller:
+        await tell(controller, Note("old", 5, domain="a"), Note("new", 6, domain="a"))
         serve_for(controller, time, 4900)
-        await tell(controller, Note("old", 5, key="a"))
-        await controller.put_stream("s", {"keys": ("a", "b")})
+        await tell(controller, Note("old", 5, domain="a"))
+        await controller.put_stream("s", {"domains": ("a", "b")})
     async with running(store.reopened(), time) as controller:
         serve_for(controller, time, 4200)
         await asyncio.sleep(SOON)
@@ -231,4 +237,4 @@ async def test_a_writer_taken_back_by_a_setting_holds_from_then_on(
         decision = controller.explain("s", None).decision
 
         assert isinstance(decision, Hold)
-        assert {w.writer: w.since_ms < 4000 for w in decision.waiting_for}["late"]
+        assert {w.writer: w.held_for_ms < 4000 for w in decision.waiting_for}["late"]

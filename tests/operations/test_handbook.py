@@ -6,19 +6,21 @@ import pytest
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from controller.cli import app
+from controller.cli.app import app
 from tests.support.handbook import (
     PAGE,
     dashboard,
+    explained_labels,
     expressions,
     headings,
+    labels_of,
     logged_events,
     names_in,
     rows_of,
     rules,
     shown_here,
 )
-from tests.support.scrapes import families, samples
+from tests.support.scrapes import families, labels, samples
 
 pytestmark = pytest.mark.acceptance
 
@@ -40,6 +42,37 @@ def test_every_query_asks_for_a_metric() -> None:
 def test_every_metric_exposed_is_explained(scrape: str) -> None:
     """In the page's tables, which explain nothing else."""
     assert shown_here(rows_of("Metrics")) == families(scrape).keys()
+
+
+def test_metrics_have_the_labels_explained(scrape: str) -> None:
+    """Those of which this scrape has samples."""
+    shown = labels(scrape)
+
+    assert {name: explained_labels()[name] for name in shown} == shown
+
+
+def test_every_label_asked_for_is_on_its_metrics() -> None:
+    """A query for another, such as one of an older release, would show nothing for ever."""
+    explained = explained_labels()
+    asked = {e: labels_of(e) for e in expressions()}
+    known = {e: set[str]().union(*(explained[name] for name in names_in(e))) for e in asked}
+
+    assert {e: found for e in asked if (found := asked[e] - known[e])} == {}
+
+
+def test_every_label_in_a_text_is_on_its_query() -> None:
+    """Of the summaries of alerts and the legends of panels."""
+    explained = explained_labels()
+    texts = [(rule["expr"], rule["annotations"]["summary"]) for rule in rules()]
+    panels = [target for panel in dashboard()["panels"] for target in panel["targets"]]
+    texts += [(target["expr"], target["legendFormat"]) for target in panels]
+    used = [
+        (text, label, set[str]().union(*(explained.get(name, set()) for name in names_in(query))))
+        for query, text in texts
+        for label in re.findall(r"{{ ?(?:\$labels\.)?([a-z]+) ?}}", text)
+    ]
+
+    assert [(t, label) for t, label, on in used if label not in on | {"job", "instance"}] == []
 
 
 def test_names_follow_the_conventions(scrape: str) -> None:
@@ -117,11 +150,3 @@ def test_panels_have_ids_places_and_data_of_their_own() -> None:
         sources,
         [each["name"] for each in board["templating"]["list"]],
     ) == (len(panels), len(cells), 23, {"${datasource}"}, ["datasource", "job", "stream"])
-
-
-def test_links_of_the_page_lead_somewhere() -> None:
-    """To files of this tree."""
-    links = re.findall(r"\]\(([^)#]+)", PAGE.read_text())
-    local = [link for link in links if not link.startswith("http")]
-
-    assert [link for link in local if not (PAGE.parent / link).exists()] == []

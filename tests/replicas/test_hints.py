@@ -11,9 +11,12 @@ import pytest
 from noted_time import Note, Unreachable
 from noted_time.controllers import OWNER
 from reader_client.connection import Connection as ReaderConnection
+from reader_client.questions import about_stream
 from tests.replicas.played import HERE, OTHER, THERE, Played
 from tests.replicas.served import HTTP
 from writer_client.connection import Connection
+from writer_client.exchange import Exchange
+from writer_client.waiting import Pending
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -74,11 +77,12 @@ def replicas() -> Replicas:
 def post(replicas: Replicas) -> Iterator[Callable[[int], None]]:
     """Post so many notes, one after the other."""
     transport = httpx.MockTransport(replicas)
-    connection = Connection(f"{A},{B}", "s", timeout_s=1, transport=transport)
+    exchange = Exchange(f"{A},{B}", "s")
+    connection = Connection(exchange, timeout_s=1, transport=transport, token=None)
 
     def posted(times: int) -> None:
         for _ in range(times):
-            connection.post([Note("UA", 5)])
+            connection.post((Pending(Note("UA", 5), since=1, made=1),))
 
     yield posted
     connection.close()
@@ -97,7 +101,7 @@ def test_a_reader_goes_to_the_owner_of_its_stream(replicas: Replicas) -> None:
     """As a writer does."""
     with closing(ReaderConnection(f"{A},{B}", "s", httpx.MockTransport(replicas))) as connection:
         for _ in range(3):
-            connection.marks("default", after=0, wait_ms=0)
+            connection.ask(about_stream())
 
     assert replicas.asked == [A, B, B]
 

@@ -20,8 +20,8 @@ async def test_both_list_the_same_of_all_streams(url: str) -> None:
     async with two(url) as (a, b):
         for number, name in enumerate(names):
             owner = a if a.owns(name) else b
-            keys = ("default", "ship_time")[: 1 + number % 2]
-            await owner.put_stream(name, {"mark_interval_ms": number % 2, "keys": keys})
+            domains = ("default", "ship_time")[: 1 + number % 2]
+            await owner.put_stream(name, {"mark_interval_ms": number % 2, "domains": domains})
             await owner.note(name, [Note("w", time, {0: 10 * time}) for time in (1, 2)])
             if number % 3 == 0:
                 await owner.scale(name, ScaleEvent({0: 30}, {1: (0,)}))

@@ -59,11 +59,11 @@ def in_store(controller: Controller, name: str) -> dict[str, Any]:
     return {member.writer: member for member in found.members}
 
 
-def left_out_in_ms(controller: Controller, name: str) -> int:
+def times_out_in_ms(controller: Controller, name: str) -> int:
     """Return in how many ms of the service clock the first holder is left out."""
     decision = controller.explain(name, None).decision
     assert isinstance(decision, Hold)
-    return decision.waiting_for[0].left_out_in_ms
+    return decision.waiting_for[0].times_out_in_ms
 
 
 # Shares
@@ -190,7 +190,7 @@ async def test_a_poll_is_sent_on_when_its_stream_goes(url: str) -> None:
         for name in names:
             await a.put_stream(name, EVERY_ADVANCE)
         polls = {
-            name: asyncio.create_task(a.marks(name, None, after=0, limit=10, wait_ms=30_000))
+            name: asyncio.create_task(a.polls.marks(name, None, after=0, limit=10, wait_ms=30_000))
             for name in names
         }
         await until(lambda: len(a._notifier) == BUCKETS)
@@ -267,12 +267,12 @@ async def test_silence_is_measured_across_owners(url: str) -> None:
     async with replica(url, "http://b", there) as b:
         serve_for(b, there, 1999)
         await asyncio.sleep(5 * maintenance.TICK_S)
-        before = lowers(b, "s"), left_out_in_ms(b, "s")
+        before = lowers(b, "s"), times_out_in_ms(b, "s")
         serve_for(b, there, 1)
         await until(lambda: bool(b.stream("s").history(None).after(0, 1)))
 
         (mark,) = b.stream("s").history(None).after(0, 10)
-        assert (before, mark.lower, mark.left_out) == (([], 1), 5, ("silent",))
+        assert (before, mark.lower, mark.excluded) == (([], 1), 5, ("silent",))
 
 
 async def test_a_writer_that_was_heard_at_the_last_owner_is_not_silent(url: str) -> None:
@@ -287,7 +287,7 @@ async def test_a_writer_that_was_heard_at_the_last_owner_is_not_silent(url: str)
         serve_for(b, there, 4000)
         await asyncio.sleep(5 * maintenance.TICK_S)
 
-        assert (lowers(b, "s"), left_out_in_ms(b, "s")) == (
+        assert (lowers(b, "s"), times_out_in_ms(b, "s")) == (
             [],
             1000,
         )

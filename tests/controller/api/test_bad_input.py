@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import asyncio
+from math import inf
 from typing import TYPE_CHECKING
 
 import pytest
 
+from controller.service import committer
 from controller.store.port import StoreUnavailable
 from noted_time.errors import MarkConflict
 from tests.support.http import problem
@@ -15,7 +18,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 S = "/v1/streams/s"
-NAME = "must be 1 to 249 characters of A-Z a-z 0-9 . _ -"
+NAME = "must be 1 to 249 characters of A-Z a-z 0-9 . _ -, and neither . nor .."
 SEGMENT = "must name a segment: a decimal integer below 10^18"
 
 PUT, POST, WINDOW = "PUT", "POST", f"{S}/time-window"
@@ -74,31 +77,81 @@ BAD_REQUESTS: list[tuple[str, str, bytes, str, str]] = [
     (
         PUT,
         S,
-        b'{"interval": 5}',
+        b'{"mark_interval": 5}',
         "422 invalid_request",
-        "body.interval: Extra inputs are not permitted",
+        (
+            "body.mark_interval: there is no such field; did you mean 'mark_interval_ms'? "
+            "There are: writer_timeout_ms, mark_interval_ms, returning_writer, domains, "
+            "mark_retention_ms, max_time_ahead_ms, writer_retention_ms, expected_writers, "
+            "reader_timeout_ms"
+        ),
     ),
     (
         PUT,
         S,
-        b'{"keys": []}',
+        b'{"expected_writers": ["a", "b", "a"]}',
         "422 invalid_request",
-        "body.keys: List should have at least 1 item after validation, not 0",
-    ),
-    (PUT, S, b'{"keys": ["default", "a b"]}', "422 invalid_request", f"body.keys.1: {NAME}"),
-    (
-        PUT,
-        S,
-        b'{"keys": ["default", "default"]}',
-        "422 rejected",
-        "keys must be one or more different names, not ['default', 'default']",
+        "body.expected_writers: Value error, 'a' is there more than once",
     ),
     (
         PUT,
         S,
-        b'{"keys": ["other"]}',
+        b'{"reader_timeout_ms": 0}',
+        "422 invalid_request",
+        "body.reader_timeout_ms: Input should be greater than or equal to 1",
+    ),
+    (PUT, S, b'{"domains": [".."]}', "422 invalid_request", f"body.domains.0: {NAME}"),
+    (PUT, "/v1/streams/%2e%2E", b"{}", "422 invalid_request", f"path.stream: {NAME}"),
+    (PUT, "/v1/streams/%2e", b"{}", "422 invalid_request", f"path.stream: {NAME}"),
+    (
+        "GET",
+        f"{S}/marks?atfer=3&limit=1&x=",
+        b"",
+        "422 invalid_request",
+        (
+            "query.atfer: there is no such query parameter; did you mean 'after'? "
+            "There are: domain, after, limit, wait_ms; "
+            "query.x: there is no such query parameter; there are: domain, after, limit, wait_ms"
+        ),
+    ),
+    (
+        PUT,
+        f"{S}?dry_run",
+        b"{}",
+        "422 invalid_request",
+        "query.dry_run: there is no such query parameter; there are none here",
+    ),
+    (
+        POST,
+        f"{S}/notes?x=1&y",
+        b'{"notes": [{"writer": "a"}]}',
+        "422 invalid_request",
+        (
+            "query.x: there is no such query parameter; there are none here; "
+            "query.y: there is no such query parameter; there are none here"
+        ),
+    ),
+    (
+        PUT,
+        S,
+        b'{"domains": []}',
+        "422 invalid_request",
+        "body.domains: List should have at least 1 item after validation, not 0",
+    ),
+    (PUT, S, b'{"domains": ["default", "a b"]}', "422 invalid_request", f"body.domains.1: {NAME}"),
+    (
+        PUT,
+        S,
+        b'{"domains": ["default", "default"]}',
         "422 rejected",
-        "keys can be added, not taken away: default missing",
+        "domains must be one or more different names, not ['default', 'default']",
+    ),
+    (
+        PUT,
+        S,
+        b'{"domains": ["other"]}',
+        "422 rejected",
+        "domains can be added, not taken away: default missing",
     ),
     (PUT, "/v1/streams/a%20b", b"{}", "422 invalid_request", f"path.stream: {NAME}"),
     (PUT, "/v1/streams/" + "x" * 250, b"{}", "422 invalid_request", f"path.stream: {NAME}"),
@@ -129,9 +182,9 @@ BAD_REQUESTS: list[tuple[str, str, bytes, str, str]] = [
     (
         POST,
         WINDOW,
-        b'{"position": {}, "key": "nope"}',
-        "404 unknown_key",
-        "the stream has no key 'nope'; it declares default",
+        b'{"position": {}, "domain": "nope"}',
+        "404 unknown_domain",
+        "the stream has no domain 'nope'; it declares default",
     ),
     (
         "GET",
@@ -149,17 +202,17 @@ BAD_REQUESTS: list[tuple[str, str, bytes, str, str]] = [
     ),
     (
         "GET",
-        f"{S}/marks?key=nope",
+        f"{S}/marks?domain=nope",
         b"",
-        "404 unknown_key",
-        "the stream has no key 'nope'; it declares default",
+        "404 unknown_domain",
+        "the stream has no domain 'nope'; it declares default",
     ),
     (
         "GET",
-        f"{S}/explain?key=nope",
+        f"{S}/explain?domain=nope",
         b"",
-        "404 unknown_key",
-        "the stream has no key 'nope'; it declares default",
+        "404 unknown_domain",
+        "the stream has no domain 'nope'; it declares default",
     ),
     ("GET", f"{S}/cut", b"", "422 invalid_request", "query.complete_to: Field required"),
     (
@@ -303,13 +356,16 @@ async def test_a_fault_of_ours_is_told_as_one_to_be_started_again(
 
     assert [problem(answer) for answer in (note, ready, alive)] == [
         (503, "unavailable", "the controller failed; try again"),
-        (503, "unavailable", "the database does not answer; try again"),
+        (503, "unavailable", "the controller failed, as its log tells; start it again"),
         (503, "unavailable", "the controller failed, as its log tells; start it again"),
     ]
 
 
-async def test_a_database_that_is_away_is_not_ready(call: Caller, memory: WatchedMemory) -> None:
-    """Readiness fails while liveness holds."""
+async def test_a_database_that_is_away_is_not_ready(
+    call: Caller, memory: WatchedMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Readiness fails while liveness holds, some seconds after the last commit at the latest."""
+    monkeypatch.setattr(committer, "PROVED_S", 0.0)
     memory.close()
     ready, alive = await call.get("/readyz"), await call.get("/healthz")
 
@@ -317,10 +373,25 @@ async def test_a_database_that_is_away_is_not_ready(call: Caller, memory: Watche
     assert told == ((503, "unavailable", "the store is closed"), 200)
 
 
+async def test_probes_do_not_ask_the_database_each(
+    call: Caller, memory: WatchedMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many at once ask one question, whose answer counts for a while, as a commit does."""
+    pings: list[None] = []
+    monkeypatch.setattr(memory, "ping", lambda: pings.append(None))
+    after_a_commit = await call.get("/readyz")
+    asked = len(pings)
+    call.controller._committer._proved_at = -inf
+    answers = await asyncio.gather(*(call.get("/readyz") for _ in range(20)))
+
+    assert (asked, len(pings)) == (0, 1)
+    assert {answer.status_code for answer in (after_a_commit, *answers)} == {200}
+
+
 async def test_another_owner_s_mark_is_a_409(call: Caller, memory: WatchedMemory) -> None:
     """Nothing was taken, and the same request may be made again."""
     memory.watch.failures = [MarkConflict("s", "default", 1)]
     refused = await call.post(f"{S}/notes", {"notes": [{"writer": "a", "time": 5}]})
 
-    says = "mark 1 of stream 's', key 'default' was appended by another"
+    says = "mark 1 of stream 's', domain 'default' was appended by another"
     assert problem(refused) == (409, "conflict", says)

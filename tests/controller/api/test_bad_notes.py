@@ -17,8 +17,10 @@ INTEGER = "Input should be a valid integer"
 STRING = "Input should be a valid string"
 AT_MOST = "Input should be less than or equal to 9223372036854775807"
 AT_LEAST = "Input should be greater than or equal to"
-STATE = "Input should be 'live', 'idle' or 'left'"
-NAME = "must be 1 to 249 characters of A-Z a-z 0-9 . _ -"
+STATE = "Input should be 'live', 'idle' or 'finished'"
+NO_SUCH = "there is no such field"
+FIELDS = "writer, time, position, domain, max_time, state, domains, timeout_ms, late, sequence"
+NAME = "must be 1 to 249 characters of A-Z a-z 0-9 . _ -, and neither . nor .."
 SEGMENT = "must name a segment: a decimal integer below 10^18"
 
 
@@ -50,14 +52,20 @@ BAD_NOTES = {
     '{"writer": 5}': f"writer: {STRING}, not 5",
     '{"writer": null}': f"writer: {STRING}, not null",
     '{"time": 5}': "writer: Field required",
-    '{"writer": "a", "key": "a b"}': f'key: {NAME}, not "a b"',
-    '{"writer": "a", "key": ""}': f'key: {NAME}, not ""',
+    '{"writer": "a", "domain": "a b"}': f'domain: {NAME}, not "a b"',
+    '{"writer": "a", "domain": ""}': f'domain: {NAME}, not ""',
     '{"writer": "a", "state": "dead"}': f'state: {STATE}, not "dead"',
     '{"writer": "a", "sequence": 0}': f"sequence: {AT_LEAST} 1, not 0",
     f'{{"writer": "a", "sequence": {OVER}}}': f"sequence: {AT_MOST}, not {OVER}",
     '{"writer": "a", "sequence": "1"}': f'sequence: {INTEGER}, not "1"',
     '{"writer": "a", "state": ["live"]}': f'state: {STATE}, not ["live"]',
-    '{"writer": "a", "tiem": 5}': "tiem: Extra inputs are not permitted",
+    '{"writer": "a", "timeout_ms": 0}': f"timeout_ms: {AT_LEAST} 1, not 0",
+    '{"writer": "a", "domains": []}': (
+        "domains: List should have at least 1 item after validation, not 0"
+    ),
+    '{"writer": ".."}': f'writer: {NAME}, not ".."',
+    '{"writer": "a", "late": {"rows": 0, "least": 1}}': f"late.rows: {AT_LEAST} 1, not 0",
+    '{"writer": "a", "tiem": 5}': f"tiem: {NO_SUCH}; did you mean 'time'? There are: {FIELDS}",
 }
 
 
@@ -78,19 +86,19 @@ async def test_a_request_with_a_note_that_does_not_fit_changes_nothing(call: Cal
 
 
 async def test_a_refused_note_does_not_take_others_with_it(call: Caller) -> None:
-    """What regresses or names an unknown key is told; the rest of the request is durable."""
+    """What regresses or names an unknown domain is told; the rest of the request is durable."""
     await call.note({"writer": "a", "time": 5, "position": {"0": 5}})
     results = await call.note(
         {"writer": "a", "time": 4},
         {"writer": "a", "position": {"0": 4, "1": 4}},
-        {"writer": "a", "time": 8, "key": "nope"},
+        {"writer": "a", "time": 8, "domain": "nope"},
         {"writer": "a", "time": 6},
     )
 
     assert results == [
         {"status": "invalid_time", "last": 5},
         {"status": "invalid_position", "last": {"0": 5}},
-        {"status": "unknown_key", "last": ["default"]},
+        {"status": "unknown_domain", "last": None},
         {"status": "accepted", "lower": 6},
     ]
 
@@ -121,7 +129,7 @@ BAD_BODIES: dict[bytes, tuple[int, str, str]] = {
     b'{"notes": [{"writer": "a"}], "more": 1}': (
         422,
         "invalid_request",
-        "body.more: Extra inputs are not permitted",
+        f"body.more: {NO_SUCH}; there are: notes",
     ),
 }
 
@@ -148,7 +156,7 @@ async def test_deep_nesting_breaks_nothing(call: Caller, body: bytes) -> None:
     "value", ["1" + "0" * 30, "-" + "9" * 400, "1e400", "NaN", '{"a":[1e999]}', '"\\ud800"']
 )
 async def test_no_number_or_text_breaks_the_answer(call: Caller, value: str) -> None:
-    """Whatever does not fit is repeated in brief, or left out where it cannot be."""
+    """Whatever does not fit is repeated in brief, or excluded where it cannot be."""
     body = f'{{"notes":[{{"writer":"a","time":{value}}}]}}'
     answer = await call.send("POST", f"{S}/notes", body.encode())
 

@@ -21,7 +21,8 @@ MARK = {
     "upper": 8,
     "cut": {"0": 10, "3": 7},
     "written_at": WALL,
-    "left_out": [],
+    "excluded": [],
+    "upper_is_bound": True,
 }
 NOTE = {"writer": "UA", "time": 5, "position": {"0": 10, "3": 7}, "max_time": 8}
 
@@ -39,10 +40,12 @@ async def test_a_stream_is_created_with_the_defaults(call: Caller) -> None:
             "writer_timeout_ms": 60_000,
             "mark_interval_ms": 200,
             "returning_writer": "hold",
-            "keys": ["default"],
+            "domains": ["default"],
             "mark_retention_ms": 604_800_000,
-            "max_time_ahead_ms": None,
+            "max_time_ahead_ms": 3_600_000,
             "writer_retention_ms": 86_400_000,
+            "expected_writers": [],
+            "reader_timeout_ms": 86_400_000,
             "marks": {"default": None},
             "scale_events": [],
         },
@@ -64,9 +67,9 @@ async def test_a_stream_is_updated(call: Caller) -> None:
     assert (answer.status_code, answer.json()) == (200, before | {"returning_writer": "exclude"})
 
 
-async def test_a_stream_shows_its_last_mark_per_key(call: Caller) -> None:
-    """`null` where a key has none yet."""
-    await call.put(S, {"keys": ["default", "other"]})
+async def test_a_stream_shows_its_last_mark_per_domain(call: Caller) -> None:
+    """`null` where a domain has none yet."""
+    await call.put(S, {"domains": ["default", "other"]})
     await call.note(NOTE)
 
     assert (await call.get(S)).json()["marks"] == {"default": MARK, "other": None}
@@ -97,7 +100,7 @@ async def test_notes_are_answered_in_order(call: Caller) -> None:
         NOTE,
         {"writer": "UA", "time": 4},
         {"writer": "UA", "position": {"0": 9, "3": 6, "4": 1}},
-        {"writer": "UA", "time": 9, "key": "nope"},
+        {"writer": "UA", "time": 9, "domain": "nope"},
         {"writer": "UA", "time": 9, "state": "idle"},
         {"writer": "DL"},
     )
@@ -106,10 +109,19 @@ async def test_notes_are_answered_in_order(call: Caller) -> None:
         {"status": "accepted", "lower": 5},
         {"status": "invalid_time", "last": 5},
         {"status": "invalid_position", "last": {"0": 10, "3": 7}},
-        {"status": "unknown_key", "last": ["default"]},
+        {"status": "unknown_domain", "last": None},
         {"status": "accepted", "lower": 9},
         {"status": "accepted", "lower": 9},
     ]
+
+
+async def test_the_domains_there_are_are_named_once(call: Caller) -> None:
+    """However many notes are of another, and however many there are."""
+    wrong = {"writer": "UA", "time": 9, "domain": "nope"}
+    answer = (await call.post(f"{S}/notes", {"notes": [wrong] * 3})).json()
+
+    refused = {"status": "unknown_domain", "last": None}
+    assert answer == {"results": [refused] * 3, "domains": ["default"]}
 
 
 async def test_a_request_that_comes_late_is_told_which_came_before_it(call: Caller) -> None:
@@ -144,36 +156,46 @@ async def test_a_thousand_notes_fit_a_request(call: Caller) -> None:
 
 async def test_int64_is_kept_exactly(call: Caller) -> None:
     """The least and the largest time, and the largest offset, survive the way in and out."""
-    least, largest = -(2**63), 2**63 - 1
-    await call.note({"writer": "a", "time": least, "position": {"0": largest}})
-    await call.note({"writer": "a", "time": largest, "position": {str(10**18 - 1): largest}})
+    await call.put(S, {"max_time_ahead_ms": None})
+    least, largest, end = 1 - 2**63, 2**63 - 2, 2**63 - 1
+    await call.note({"writer": "a", "time": least, "position": {"0": end}})
+    await call.note({"writer": "a", "time": largest, "position": {str(10**18 - 1): end}})
     marks = (await call.get(f"{S}/marks")).json()["marks"]
 
     shown = [(mark["lower"], mark["cut"]) for mark in marks]
-    assert shown == [
-        (least, {"0": largest}),
-        (largest, {"0": largest, str(10**18 - 1): largest}),
-    ]
+    assert shown == [(least, {"0": end}), (largest, {"0": end, str(10**18 - 1): end})]
+
+
+async def test_either_end_of_int64_is_refused(call: Caller) -> None:
+    """It would be a mark that no query gets past."""
+    await call.put(S, {"max_time_ahead_ms": None})
+    results = await call.note(
+        *({"writer": "a", "time": end} for end in (-(2**63), 2**63 - 1)),
+        {"writer": "a", "time": 5, "max_time": 2**63 - 1},
+    )
+
+    assert results == [{"status": "too_far_ahead", "last": 2**63 - 2}] * 3
 
 
 async def test_writers_are_listed_the_holder_first(call: Caller, time: GivenTime) -> None:
     """Each with its state, times, position and since when it holds, in Unix ms."""
     await call.note({"writer": "a", "time": 9, "position": {"0": 4}}, {"writer": "gone"})
-    await call.note({"writer": "gone", "state": "left"}, {"writer": "z"})
+    await call.note({"writer": "gone", "state": "finished"}, {"writer": "z"})
     serve_for(call.controller, time, 300)
     await call.note({"writer": "a", "time": 12})
     page = (await call.get(f"{S}/writers", limit=2)).json()
     rest = (await call.get(f"{S}/writers", limit=2, start=page["next"])).json()
 
     row: dict[str, Any] = {"state": "live", "times": {}, "position": {}, "noted_at": WALL}
+    row |= {"excluded": None, "timeout_ms": None, "domains": None, "held_until": None, "late": {}}
     z = row | {"writer": "z", "holding_since": WALL}
     a = row | {"writer": "a", "times": {"default": 12}, "position": {"0": 4}}
     a |= {"noted_at": WALL + 300, "holding_since": None}
-    gone = row | {"writer": "gone", "state": "left", "holding_since": None}
+    gone = row | {"writer": "gone", "state": "finished", "holding_since": None}
     assert (page, rest) == ({"writers": [z, a], "next": 2}, {"writers": [gone], "next": None})
 
 
-async def test_a_writer_left_out_is_shown_as_such(call: Caller, time: GivenTime) -> None:
+async def test_a_writer_excluded_is_shown_as_such(call: Caller, time: GivenTime) -> None:
     """Its state tells why time goes on without it, and the mark names it."""
     await call.put(S, {"writer_timeout_ms": 1000})
     await call.note({"writer": "silent"}, {"writer": "a", "time": 5})
@@ -183,7 +205,7 @@ async def test_a_writer_left_out_is_shown_as_such(call: Caller, time: GivenTime)
     marks = (await call.get(f"{S}/marks")).json()["marks"]
 
     states = {row["writer"]: row["state"] for row in rows}
-    assert (states, marks[0]["left_out"]) == ({"a": "live", "silent": "left_out"}, ["silent"])
+    assert (states, marks[0]["excluded"]) == ({"a": "live", "silent": "excluded"}, ["silent"])
 
 
 async def test_marks_are_given_after_a_seq(call: Caller) -> None:
@@ -220,7 +242,7 @@ async def test_a_position_becomes_a_time_window(call: Caller) -> None:
     await call.note(NOTE)
     await call.note({"writer": "UA", "time": 6, "position": {"0": 20}, "max_time": 30})
     at_first = await call.post(f"{S}/time-window", {"position": {"0": 10, "3": 7}})
-    before = await call.post(f"{S}/time-window", {"position": {"0": 9}, "key": "default"})
+    before = await call.post(f"{S}/time-window", {"position": {"0": 9}, "domain": "default"})
 
     assert (at_first.json(), before.json()) == (
         {"lower": 5, "upper": 30, "lower_seq": 1, "upper_seq": 2},
@@ -311,16 +333,19 @@ async def test_explain_names_whom_time_waits_for(call: Caller, time: GivenTime) 
         "decision": "hold",
         "lower": 5,
         "next_lower": None,
-        "waiting_for": [{"writer": "slow", "time": 5, "since_ms": 400, "left_out_in_ms": 59_600}],
+        "waiting_for": [
+            {"writer": "slow", "time": 5, "held_for_ms": 400, "times_out_in_ms": 59_600}
+        ],
         "holders": 1,
-        "without": {"slow": 9},
+        "lower_without": {"slow": 9},
+        "would": None,
     }
 
 
 async def test_explain_says_when_all_is_quiet(call: Caller) -> None:
     """Nobody is waited for, and nothing is left to mark."""
-    await call.note({"writer": "a", "time": 5, "state": "left"})
-    answer = (await call.get(f"{S}/explain", key="default")).json()
+    await call.note({"writer": "a", "time": 5}, {"writer": "a", "state": "finished"})
+    answer = (await call.get(f"{S}/explain", domain="default")).json()
 
     assert answer == {
         "decision": "quiet",
@@ -328,7 +353,8 @@ async def test_explain_says_when_all_is_quiet(call: Caller) -> None:
         "next_lower": None,
         "waiting_for": [],
         "holders": 0,
-        "without": {},
+        "lower_without": {},
+        "would": None,
     }
 
 
@@ -351,16 +377,16 @@ async def test_health_is_told(call: Caller) -> None:
 
 
 async def test_metrics_tell_of_notes_marks_and_holders(call: Caller) -> None:
-    """In Prometheus' text format, by status, stream and key."""
+    """In Prometheus' text format, by status, stream and domain."""
     await call.note(NOTE, {"writer": "UA", "time": 1}, {"writer": "slow"})
     answer = await call.get("/metrics")
 
     wanted = {
         'noted_time_notes_total{status="accepted"} 2.0',
         'noted_time_notes_total{status="invalid_time"} 1.0',
-        'noted_time_marks_total{key="default",stream="s"} 1.0',
-        'noted_time_holders{key="default",stream="s"} 2.0',
+        'noted_time_marks_total{domain="default",stream="s"} 1.0',
+        'noted_time_holders{domain="default",stream="s"} 2.0',
         'noted_time_members{state="live",stream="s"} 2.0',
-        'noted_time_lower{key="default",stream="s"} 5.0',
+        'noted_time_lower{domain="default",stream="s"} 5.0',
     }
     assert wanted - set(answer.text.splitlines()) == set()

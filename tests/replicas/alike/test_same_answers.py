@@ -3,33 +3,31 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import httpx
 import pytest
 
 from tests.replicas.served import HTTP, Two, has, lowers, make, note, seconds_until, stream_of
-from tests.support.transcript import examples, outputs, steady
+from tests.support.page import Runner, steady
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.support.processes import ServeProcess
 
 pytestmark = pytest.mark.acceptance
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "api.md"
-
 
 @pytest.mark.parametrize("asked", ["owner", "other"])
-def test_every_example_of_the_api_page_runs(two: Two, asked: str) -> None:
+def test_every_example_of_the_api_page_runs(two: Two, asked: str, tmp_path: Path) -> None:
     """In the order of the page, with the answers that it shows, through either replica."""
-    shown = examples(PAGE.read_text(encoding="utf-8"))
     owner, other = two.by_owner("flights")
     url = owner.url if asked == "owner" else other.url
-    given = outputs(shown, url)
+    answers = Runner(tmp_path, url).run_page("docs/api.md")
     HTTP.delete(f"{url}/v1/streams/flights").raise_for_status()
 
-    assert [steady(output) for output in given] == [steady(output) for _, output in shown]
+    assert answers
 
 
 Call = tuple[str, str, object]
@@ -38,17 +36,20 @@ RISING = [{"writer": "a", "time": n, "position": {"0": 10 * n}, "max_time": n + 
 
 CALLS: list[Call] = [
     ("POST", "/notes", {"notes": [{"writer": "a"}]}),
-    ("PUT", "", {"mark_interval_ms": 0, "keys": ["default", "order_time"]}),
-    ("PUT", "", {"keys": ["default"]}),
+    ("PUT", "", {"mark_interval_ms": 0, "domains": ["default", "order_time"]}),
+    ("PUT", "", {"domains": ["default"]}),
     ("PUT", "", {"mark_interval_ms": -1}),
     ("GET", "", None),
     ("POST", "/notes", {"notes": [{"writer": "a"}, {"writer": "b", "time": 4}]}),
     ("POST", "/notes", {"notes": RISING}),
     ("POST", "/notes", {"notes": RISING[:1]}),
-    ("POST", "/notes?whatever=1", {"notes": [{"writer": "b", "state": "idle"}]}),
-    ("POST", "/notes", {"notes": [{"writer": "a", "key": "ship_time", "time": 1}]}),
-    ("POST", "/notes", {"notes": [{"writer": "a", "key": "order_time", "time": 3}]}),
-    ("POST", "/notes", {"notes": [{"writer": "b", "state": "left", "position": {"1": 2}}]}),
+    ("POST", "/notes?whatever=1", {"notes": [{"writer": "b", "state": "finished"}]}),
+    ("POST", "/notes", {"notes": [{"writer": "b", "state": "idle"}]}),
+    ("GET", "/marks?atfer=1", None),
+    ("GET", "/reader-groups?limit=0", None),
+    ("POST", "/notes", {"notes": [{"writer": "a", "domain": "ship_time", "time": 1}]}),
+    ("POST", "/notes", {"notes": [{"writer": "a", "domain": "order_time", "time": 3}]}),
+    ("POST", "/notes", {"notes": [{"writer": "b", "state": "finished", "position": {"1": 2}}]}),
     ("POST", "/notes", {"notes": []}),
     ("POST", "/notes", {"note": []}),
     ("POST", "/notes", b"{"),
@@ -56,15 +57,25 @@ CALLS: list[Call] = [
     ("POST", "/notes", {"notes": [{"writer": "a", "time": 9, "position": {"0": 90, "1": 5}}]}),
     ("GET", "/notes", None),
     ("GET", "/explain", None),
-    ("GET", "/explain?key=order_time", None),
-    ("GET", "/explain?key=ship_time", None),
+    ("GET", "/explain?domain=order_time", None),
+    ("GET", "/explain?domain=ship_time", None),
     ("GET", "/writers?limit=1", None),
     ("GET", "/writers?start=1", None),
     ("GET", "/writers?limit=0", None),
+    ("GET", "/writers/a", None),
+    ("GET", "/writers/nobody", None),
+    ("POST", "/writers/a/hold", {"for_ms": 60_000}),
+    ("POST", "/writers/a/hold", {"for_ms": 0}),
+    ("DELETE", "/writers/a/hold", None),
+    ("GET", "/explain?exclude=a&domain=order_time", None),
+    ("GET", "/explain?exclude=nobody", None),
+    ("DELETE", "/writers/nobody", None),
+    ("GET", "/ledger?domain=order_time", None),
+    ("GET", "/ledger?limit=0", None),
     ("GET", "/marks", None),
     ("GET", "/marks?after=1&limit=1", None),
-    ("GET", "/marks?key=order_time&wait_ms=10&after=9", None),
-    ("GET", "/marks?key=ship_time", None),
+    ("GET", "/marks?domain=order_time&wait_ms=10&after=9", None),
+    ("GET", "/marks?domain=ship_time", None),
     ("GET", "/marks?wait_ms=30001", None),
     ("GET", "/cut?complete_to=5", None),
     ("GET", "/cut?complete_to=500", None),

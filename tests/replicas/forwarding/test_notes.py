@@ -108,7 +108,7 @@ async def test_meanwhile_the_next_frame_gathers(this: Played) -> None:
 
 async def test_no_frame_is_larger_than_its_owner_takes(this: Played) -> None:
     """Neither in bytes, but for the request that goes beyond, nor in requests."""
-    body = {"notes": [{"writer": "w", "key": "k" * 200}] * 1000}  # 0.23 MB
+    body = {"notes": [{"writer": "w", "domain": "k" * 200}] * 1000}  # 0.23 MB
     large = [
         asyncio.create_task(this.client.post(f"/v1/streams/{THERE}/notes", json=body))
         for _ in range(20)

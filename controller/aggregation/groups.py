@@ -1,0 +1,234 @@
+"""The reader groups of one stream in memory: how far each has read, and who reads in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from controller.store.port import ReaderRecord
+from noted_time import ReaderGroup
+from noted_time.errors import LimitReached, UnknownReader
+from noted_time.note import SEGMENTS_PER_POSITION
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+
+    from controller.aggregation.draft import Draft
+
+AT_ONCE, NEVER = -(2**63), 2**63
+
+UNDATED = -1
+"""When a reader was last heard of that is stored without a date."""
+
+REMEDY = "remove a group with DELETE /v1/streams/{stream}/reader-groups/{group}"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLimits:
+    """How many groups a stream has, readers each of them, and segments all of them together.
+
+    A single group has at most `SEGMENTS_PER_POSITION` segments, as any position.
+    """
+
+    groups: int = 100
+    readers: int = 1000
+    segments: int = 100_000
+
+
+LIMITS = GroupLimits()
+
+
+class GroupRow(NamedTuple):
+    """A reader group in a list: readers online, segments of its position, last report."""
+
+    group: str
+    readers: int
+    segments: int
+    reported_at: int
+
+
+class Silent(NamedTuple):
+    """A reader that went offline because it was silent for too long."""
+
+    group: str
+    reader: str
+
+
+@dataclass(slots=True)
+class _Group:
+    """A group, and when each of its readers that is remembered was last heard of."""
+
+    position: ReaderGroup = field(default_factory=ReaderGroup)
+    heard: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def last_heard(self) -> int:
+        return max(self.heard.values(), default=AT_ONCE)
+
+
+class ReaderGroups:
+    """The reader groups of the stream with this creation id, by name.
+
+    `now` is the service clock of the stream in ms. Remembered are the readers that are online, and
+    the others for as long as nobody took over their segments. `_check_at` is no later than the last
+    report of any reader online.
+    """
+
+    def __init__(self, stream_id: str) -> None:
+        """Begin without any."""
+        self._stream_id = stream_id
+        self._groups: dict[str, _Group] = {}
+        self._check_at = NEVER
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._groups)
+
+    def __getitem__(self, name: str) -> ReaderGroup:
+        """Return the group of that name; raises `UnknownReader` where nobody has reported."""
+        return self._group(name).position
+
+    def restore(self, records: Iterable[ReaderRecord]) -> int:
+        """Take the readers back after a restart; returns when the last of them was heard of.
+
+        A reader whose last report has no date is given one at the first `time_out`.
+        """
+        latest = 0
+        for record in records:
+            group = self._groups.setdefault(record.group, _Group())
+            group.position.report(record.reader, record.position)
+            group.heard[record.reader] = record.reported_at or UNDATED
+            if not record.online:
+                group.position.offline(record.reader, {})
+            if not record.reported_at:
+                self._check_at = AT_ONCE
+            elif record.online:
+                self._check_at = min(self._check_at, record.reported_at)
+            latest = max(latest, record.reported_at)
+        return latest
+
+    def online(self) -> Iterator[ReaderGroup]:
+        """Yield the groups with a reader online."""
+        return (each.position for each in self._groups.values() if each.position.readers)
+
+    def page(self, after: str | None, limit: int) -> list[GroupRow]:
+        """Return `limit` groups in the order of their names, those after a name."""
+        names = sorted(name for name in self._groups if after is None or name > after)
+        return [_row(name, self._groups[name]) for name in names[:limit]]
+
+    def check_room(
+        self, name: str, reader: str, position: Mapping[int, int], limits: GroupLimits
+    ) -> None:
+        """Raise `LimitReached` where there is no room for what a report brings."""
+        group = self._groups.get(name)
+        if group is None and len(self._groups) >= limits.groups:
+            raise LimitReached("reader groups of a stream", limits.groups, REMEDY)
+        group = group or _Group()
+        if reader not in group.heard and len(group.heard) >= limits.readers:
+            remedy = "let readers report under the same names after a restart, or " + REMEDY
+            raise LimitReached("readers of a group", limits.readers, remedy)
+        offsets = group.position.offsets
+        added = sum(segment not in offsets for segment in position)
+        if not added:
+            return
+        if len(offsets) + added > SEGMENTS_PER_POSITION:
+            raise LimitReached("segments of a reader group", SEGMENTS_PER_POSITION, REMEDY)
+        known = sum(len(each.position.offsets) for each in self._groups.values())
+        if known + added > limits.segments:
+            raise LimitReached("segments of a stream's reader groups", limits.segments, REMEDY)
+
+    def report(
+        self, name: str, reader: str, position: Mapping[int, int], draft: Draft, *, now: int
+    ) -> ReaderGroup:
+        """Take in how far a reader has read in its segments; `check_room` was called before."""
+        group = self._groups.get(name) or _Group()
+        self._groups[name] = group
+        offsets = group.position.offsets
+        owners = {offsets[segment][1] for segment in position if segment in offsets}
+        group.position.report(reader, position)
+        group.heard[reader] = now
+        self._check_at = min(self._check_at, now)
+        self._draft(name, owners | {reader}, draft)
+        return group.position
+
+    def offline(
+        self, name: str, reader: str, position: Mapping[int, int], draft: Draft, *, now: int
+    ) -> ReaderGroup:
+        """Put a reader's segments back to `position`; raises `UnknownReader`."""
+        group = self._group(name)
+        if reader not in group.position.readers:
+            raise UnknownReader(name, reader)
+        group.position.offline(reader, position)
+        group.heard[reader] = now
+        self._draft(name, {reader}, draft)
+        return group.position
+
+    def is_silence_over(self, timeout_ms: int, now: int) -> bool:
+        """Whether `time_out` may have something to do."""
+        return self._check_at + timeout_ms <= now
+
+    def time_out(self, timeout_ms: int, draft: Draft, *, now: int) -> list[Silent]:
+        """Take the readers offline that were silent for the timeout, each at its last position."""
+        gone = []
+        self._check_at = NEVER
+        for name, group in self._groups.items():
+            undated = {each for each, heard in group.heard.items() if heard == UNDATED}
+            group.heard.update(dict.fromkeys(undated, now))
+            silent = {
+                each for each in group.position.readers if group.heard[each] + timeout_ms <= now
+            }
+            for reader in silent:
+                group.position.offline(reader, {})
+            online = group.position.readers
+            self._check_at = min([self._check_at, *(group.heard[each] for each in online)])
+            self._draft(name, undated | silent, draft)
+            gone += [Silent(name, reader) for reader in sorted(silent)]
+        return gone
+
+    def forget_unused(self, retention_ms: int, draft: Draft, *, now: int) -> list[str]:
+        """Remove the groups without a reader online that were not heard of for so long."""
+        unused = [
+            name
+            for name, group in self._groups.items()
+            if not group.position.readers and group.last_heard + retention_ms <= now
+        ]
+        for name in unused:
+            self.remove(name, draft)
+        return unused
+
+    def remove(self, name: str, draft: Draft) -> None:
+        """Remove a group with all that is known of its readers; raises `UnknownReader`."""
+        group = self._group(name)
+        del self._groups[name]
+        draft.forget_readers((self._stream_id, name, reader) for reader in group.heard)
+
+    def _group(self, name: str) -> _Group:
+        try:
+            return self._groups[name]
+        except KeyError:
+            raise UnknownReader(name) from None
+
+    def _draft(self, name: str, readers: Collection[str], draft: Draft) -> None:
+        """Have the readers written, or forgotten where nothing is left to remember of them."""
+        if not readers:
+            return
+        stream, group = self._stream_id, self._groups[name]
+        online, segments = group.position.readers, group.position.segments_by_reader()
+        kept = sorted(each for each in readers if each in online or each in segments)
+        draft.report(
+            ReaderRecord(
+                stream, name, each, each in online, segments.get(each, {}), group.heard[each]
+            )
+            for each in kept
+        )
+        forgotten = [each for each in readers if each not in online and each not in segments]
+        for reader in forgotten:
+            del group.heard[reader]
+        draft.forget_readers((stream, name, reader) for reader in forgotten)
+
+
+def _row(name: str, group: _Group) -> GroupRow:
+    position = group.position
+    return GroupRow(name, len(position.readers), len(position.offsets), group.last_heard)

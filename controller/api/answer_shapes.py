@@ -1,0 +1,270 @@
+"""The JSON bodies of answers, as OpenAPI shows them; pydantic checks none of them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, Field
+
+from controller.api.shapes import Position
+
+
+class MarkShape(BaseModel):
+    """A mark: events with time < lower of every vouching writer lie below the cut."""
+
+    seq: int
+    lower: int
+    upper: int
+    cut: Position
+    written_at: int
+    excluded: list[str]
+    upper_is_bound: bool
+
+
+class ScaleShape(BaseModel):
+    """A scale event that was taken."""
+
+    sealed: Position
+    created: dict[str, list[int]]
+
+
+class StreamShape(BaseModel):
+    """A stream: its creation id, settings, last mark per domain and scale events."""
+
+    name: str
+    id: str
+    writer_timeout_ms: int
+    mark_interval_ms: int
+    returning_writer: str
+    domains: list[str]
+    mark_retention_ms: int
+    max_time_ahead_ms: int | None
+    writer_retention_ms: int
+    expected_writers: list[str]
+    reader_timeout_ms: int
+    marks: dict[str, MarkShape | None]
+    scale_events: list[ScaleShape]
+
+
+class StreamsPage(BaseModel):
+    """A page of streams by name; `next` is the `after` of the next page."""
+
+    streams: list[StreamShape]
+    next: str | None
+
+
+class ExclusionShape(BaseModel):
+    """Why the watermark goes on without a writer, and since when in Unix ms."""
+
+    reason: Literal["timed_out", "removed", "returned_late"]
+    since: int
+
+
+class LateShape(BaseModel):
+    """Rows below the lower that a writer reported."""
+
+    rows: int
+    least: int
+
+
+class WriterShape(BaseModel):
+    """A member: every moment in Unix ms; `timeout_ms` and `domains` are what it declared itself.
+
+    Until `held_until` an operator keeps it from timing out.
+    """
+
+    writer: str
+    state: Literal["live", "idle", "finished", "excluded"]
+    times: dict[str, int]
+    position: Position
+    noted_at: int
+    holding_since: int | None
+    excluded: ExclusionShape | None
+    timeout_ms: int | None
+    domains: list[str] | None
+    held_until: int | None
+    late: dict[str, LateShape]
+
+
+class WritersPage(BaseModel):
+    """A page of members, the longest holder first; `next` is the `start` of the next page."""
+
+    writers: list[WriterShape]
+    next: int | None
+
+
+class MarksAnswer(BaseModel):
+    """Marks after a seq; `stream_id` tells a stream made again under the same name."""
+
+    stream_id: str
+    scale_events: int
+    marks: list[MarkShape]
+
+
+class WindowShape(BaseModel):
+    """A time window; null where no mark bounds it."""
+
+    lower: int | None
+    upper: int | None
+    lower_seq: int | None
+    upper_seq: int | None
+
+
+class GroupShape(BaseModel):
+    """A reader group: its combined position, each reader's segments, and the window per domain."""
+
+    position: Position
+    readers: dict[str, Position]
+    windows: dict[str, WindowShape]
+
+
+class GroupRowShape(BaseModel):
+    """A reader group: readers online, segments of its position, last report in Unix ms."""
+
+    group: str
+    readers: int
+    segments: int
+    reported_at: int
+
+
+class GroupsPage(BaseModel):
+    """A page of reader groups by name; `next` is the `after` of the next page."""
+
+    groups: list[GroupRowShape]
+    next: str | None
+
+
+class WaitingShape(BaseModel):
+    """A member that is waited for."""
+
+    writer: str
+    time: int | None
+    held_for_ms: int
+    times_out_in_ms: int
+
+
+class WouldShape(BaseModel):
+    """What a dry run leads to: with `advance` the next mark's lower, cut and excluded writers."""
+
+    decision: Literal["advance", "hold", "quiet"]
+    lower: int | None
+    cut: Position | None
+    excluded: list[str]
+
+
+class ExplainShape(BaseModel):
+    """The decision now; `waiting_for` names at most 1000 of the `holders`, the longest first.
+
+    `lower_without` is the lower that the stream would have without each of them.
+    """
+
+    decision: Literal["advance", "hold", "quiet"]
+    lower: int | None
+    next_lower: int | None
+    waiting_for: list[WaitingShape]
+    holders: int
+    lower_without: dict[str, int | None]
+    would: WouldShape | None
+
+
+class AbsenceShape(BaseModel):
+    """A writer that a mark went on without, or one that reported late rows."""
+
+    writer: str
+    time: int | None
+    position: Position
+    reason: Literal["timed_out", "removed", "returned_late", "late_rows"]
+    late: LateShape | None
+
+
+class EntryShape(BaseModel):
+    """One mark of the ledger, `at` in Unix ms; `by` is who removed a writer by hand."""
+
+    seq: int
+    at: int
+    from_: Annotated[int | None, Field(alias="from")]
+    to: int
+    writers: list[AbsenceShape]
+    by: str | None
+
+
+class LedgerPage(BaseModel):
+    """A page of the ledger by seq; `next` is the `after` of the next page."""
+
+    entries: list[EntryShape]
+    next: int | None
+
+
+class ExcludedShape(ExclusionShape):
+    """The same to the writer itself; what it writes below `lower` is late."""
+
+    lower: int | None
+
+
+class AcceptedShape(BaseModel):
+    """The note is durable; `lower` is the last mark's: what lies below is already late.
+
+    `excluded` is there while the watermark goes on without the writer, `position` (all that is
+    known of the writer's) where it joined by this note.
+    """
+
+    status: Literal["accepted"]
+    lower: int | None
+    excluded: ExcludedShape | None = None
+    position: Position | None = None
+
+
+class InvalidPositionShape(BaseModel):
+    """The note goes back in these segments, or beyond the end of a sealed one."""
+
+    status: Literal["invalid_position"]
+    last: Position
+
+
+class NotVouchedShape(BaseModel):
+    """The writer does not vouch for the note's domain; `last` are those it does."""
+
+    status: Literal["not_vouched"]
+    last: list[str]
+
+
+class UnknownShape(BaseModel):
+    """The stream declares no such domain, or nobody knows a writer that says it is done."""
+
+    status: Literal["unknown_domain", "unknown_writer"]
+    last: None
+
+
+class RefusedShape(BaseModel):
+    """The note falls behind, or goes beyond a bound of the stream.
+
+    `last` is the writer's last time or sequence, the largest time allowed now, or how many segments
+    or writers there may be.
+    """
+
+    status: Literal[
+        "invalid_time", "superseded", "too_far_ahead", "too_many_segments", "too_many_writers"
+    ]
+    last: int
+
+
+class NotesAnswer(BaseModel):
+    """What became of each note, in order.
+
+    `domains` are those that the stream declares, where a note was of another.
+    """
+
+    results: list[
+        AcceptedShape | InvalidPositionShape | NotVouchedShape | UnknownShape | RefusedShape
+    ]
+    domains: list[str] | None = None
+
+
+class Problem(BaseModel):
+    """An RFC 9457 problem document; `code` is the kind."""
+
+    type: str
+    title: str
+    status: int
+    code: str
+    detail: str

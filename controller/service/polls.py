@@ -1,0 +1,85 @@
+"""Questions that are answered by the next mark: long polls for marks, and for a complete time."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from noted_time.errors import NotCompleteYet
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from controller.aggregation.stream import StreamState
+    from controller.service.limits import Limits
+    from controller.service.metrics import Metrics
+    from controller.service.notifier import LongPollNotifier
+    from noted_time import Mark
+
+
+@dataclass(frozen=True, slots=True)
+class NewMarks:
+    """What a poll for marks found, and of which stream."""
+
+    stream: StreamState
+    marks: Sequence[Mark]
+
+
+class LongPolls:
+    """Looks at a stream, and again at each of its marks, until there is an answer or time is up.
+
+    All of it raises `UnknownStream` (also when the stream is removed meanwhile), `UnknownDomain`,
+    `NotOwner`, `StoreUnavailable`, and `Overloaded` where as many wait already as may.
+    """
+
+    def __init__(
+        self,
+        stream: Callable[[str], StreamState],
+        notifier: LongPollNotifier,
+        limits: Limits,
+        metrics: Metrics,
+    ) -> None:
+        """Begin with nobody waiting; `stream` finds a stream by its name."""
+        self._stream = stream
+        self._notifier = notifier
+        self._limits = limits
+        self._metrics = metrics
+
+    async def marks(
+        self, name: str, domain: str | None, *, after: int, limit: int, wait_ms: int
+    ) -> NewMarks:
+        """Return the marks after a seq, waiting up to `wait_ms` while there is none."""
+        deadline = _now() + wait_ms / 1000
+        while True:
+            stream = self._stream(name)
+            found = stream.history(domain).after(after, limit)
+            if found or not await self._notified(stream, deadline - _now()):
+                return NewMarks(stream, found)
+
+    async def cut(self, name: str, domain: str | None, complete_to: int, wait_ms: int) -> Mark:
+        """Return the first mark with lower >= `complete_to`, waiting up to `wait_ms` for it.
+
+        Raises `NotCompleteYet` too.
+        """
+        deadline = _now() + wait_ms / 1000
+        while True:
+            stream = self._stream(name)
+            try:
+                return stream.history(domain).complete_to(complete_to)
+            except NotCompleteYet:
+                if not await self._notified(stream, deadline - _now()):
+                    raise
+
+    async def _notified(self, stream: StreamState, seconds: float) -> bool:
+        """Wait until the stream has new marks; false when `seconds` passed or at the shutdown."""
+        if seconds <= 0:
+            return False
+        if len(self._notifier) >= self._limits.long_polls:
+            message = f"{len(self._notifier)} long polls wait already; try again"
+            raise self._metrics.overload(message)
+        return await self._notifier.wait(stream.id, seconds)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,279 @@
+"""Reader groups: how many there may be, how long they are remembered, and readers that died."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from controller.aggregation.draft import Draft, Moment
+from controller.aggregation.groups import REMEDY, GroupLimits, ReaderGroups
+from controller.service import maintenance
+from controller.store.port import Batch, ReaderRecord
+from noted_time import Note
+from noted_time.errors import LimitReached, UnknownReader
+from noted_time.note import SEGMENTS_PER_POSITION
+from tests.support.controllers import marks_of, running, serve_for, serving, tell, until
+from tests.support.http import problem
+
+if TYPE_CHECKING:
+    from controller.service.controller import Controller
+    from tests.support.controllers import GivenTime, Watched, WatchedMemory
+    from tests.support.http import Caller
+
+pytestmark = pytest.mark.anyio
+GROUPS = "/v1/streams/s/reader-groups"
+DAY_MS = 24 * 60 * 60 * 1000
+LIMITS = GroupLimits(groups=2, readers=2, segments=5)
+
+
+def online(controller: Controller, group: str = "g") -> set[str]:
+    """Return the readers of a group that are online."""
+    return controller.stream("s").groups[group].readers
+
+
+def stored(controller: Controller, store: Watched) -> list[tuple[str, str, bool]]:
+    """Return the readers in the store: group, reader, whether it is online."""
+    readers = store.readers(controller.stream("s").id)
+    return [(each.group, each.reader, each.online) for each in readers]
+
+
+async def test_a_reader_silent_for_its_timeout_goes_offline_at_its_last_position(
+    store: Watched, time: GivenTime
+) -> None:
+    """Not a moment before; one that reports, at the same position even, stays online."""
+    async with serving(store, time, reader_timeout_ms=1000) as controller:
+        await controller.report("s", "g", "died", {0: 7})
+        await controller.report("s", "g", "lives", {1: 3})
+        serve_for(controller, time, 999)
+        await controller.report("s", "g", "lives", {1: 3})
+        before = set(online(controller))
+        serve_for(controller, time, 1)
+        await until(lambda: online(controller) == {"lives"})
+        await until(lambda: ("g", "died", False) in stored(controller, store))
+
+        assert (before, controller.stream("s").groups["g"].position) == (
+            {"died", "lives"},
+            {0: 7, 1: 3},
+        )
+
+
+async def test_a_reader_that_died_keeps_no_marks_any_longer(
+    store: Watched, time: GivenTime
+) -> None:
+    """They are removed like those of a group that went offline in order."""
+    async with serving(store, time, mark_retention_ms=0, reader_timeout_ms=1000) as controller:
+        await controller.report("s", "g", "died", {0: 10})
+        await tell(controller, *(Note("a", seq, {0: 10 * seq}) for seq in range(1, 6)))
+        serve_for(controller, time, 1000)
+        await until(lambda: not online(controller))
+        serve_for(controller, time, maintenance.FORGET_EVERY_MS)
+        await until(lambda: len(marks_of(controller)) == 1)
+
+        assert [mark.seq for mark in marks_of(controller)] == [5]
+
+
+async def test_the_silence_of_a_reader_goes_on_over_a_restart(
+    store: Watched, time: GivenTime
+) -> None:
+    """Its last report is as durable as its position; time without a controller does not count."""
+    async with serving(store, time, reader_timeout_ms=1000) as controller:
+        serve_for(controller, time, 1)
+        await controller.report("s", "g", "died", {0: 7})
+        serve_for(controller, time, 600)
+        await controller.put_stream("s", {})  # a commit keeps the clock
+    time.passes(DAY_MS)
+    async with running(store.reopened(), time) as controller:
+        await controller.put_stream("s", {})  # it counts from the first look at its clocks
+        serve_for(controller, time, 399)
+        before = set(online(controller))
+        serve_for(controller, time, 1)
+        await until(lambda: not online(controller))
+
+        assert before == {"died"}
+
+
+async def test_a_reader_whose_last_report_has_no_date_counts_from_the_first_look(
+    store: Watched, time: GivenTime
+) -> None:
+    """Those before the column was there; the date is stored, or each restart would move it."""
+    async with serving(store, time, reader_timeout_ms=1000) as controller:
+        serve_for(controller, time, 5000)
+        await controller.report("s", "g", "old", {0: 7})
+        (record,) = store.readers(controller.stream("s").id)
+    again = store.reopened()
+    again.commit(Batch(readers=[replace(record, reported_at=0)]))
+    async with running(again, time) as controller:
+        await until(
+            lambda: [each.reported_at for each in again.readers(record.stream_id)] == [5000]
+        )
+        serve_for(controller, time, 999)
+        before = set(online(controller))
+        serve_for(controller, time, 1)
+        await until(lambda: not online(controller))
+
+        assert before == {"old"}
+
+
+async def test_a_group_is_forgotten_when_nobody_was_heard_of_for_the_retention_of_marks(
+    store: Watched, time: GivenTime
+) -> None:
+    """With its position, in memory and in the store; a group with a reader online stays."""
+    async with serving(store, time, mark_retention_ms=100_000) as controller:
+        await controller.report("s", "gone", "r", {0: 7})
+        await controller.offline("s", "gone", "r", {0: 6})
+        await controller.report("s", "stays", "r", {0: 7})
+        serve_for(controller, time, maintenance.FORGET_EVERY_MS)
+        await controller.put_stream("s", {})
+        before = list(controller.stream("s").groups)
+        serve_for(controller, time, maintenance.FORGET_EVERY_MS)
+        await until(lambda: list(controller.stream("s").groups) == ["stays"])
+        await until(lambda: stored(controller, store) == [("stays", "r", True)])
+
+        assert before == ["gone", "stays"]
+
+
+async def test_an_offline_reader_without_segments_is_forgotten(store: Watched) -> None:
+    """Names of readers that change with each restart leave nothing behind."""
+    async with serving(store) as controller:
+        for attempt in range(5):
+            await controller.report("s", "g", f"r{attempt}", {0: attempt})
+            await controller.offline("s", "g", f"r{attempt}", {0: attempt})
+
+        assert stored(controller, store) == [("g", "r4", False)]
+
+
+def fill(limits: GroupLimits, *reports: tuple[str, str, dict[int, int]]) -> ReaderGroups:
+    """Return groups that took the reports."""
+    groups = ReaderGroups("id")
+    for group, reader, position in reports:
+        groups.check_room(group, reader, position, limits)
+        groups.report(group, reader, position, Draft.at(Moment(0, 0, 0)), now=0)
+    return groups
+
+
+@pytest.mark.parametrize(
+    ("report", "what", "limit"),
+    [
+        (("c", "r", {}), "reader groups of a stream", 2),
+        (("a", "t", {}), "readers of a group", 2),
+        (("a", "r", {3: 1, 4: 1}), "segments of a stream's reader groups", 5),
+    ],
+)
+def test_what_is_beyond_a_limit_is_refused(
+    report: tuple[str, str, dict[int, int]], what: str, limit: int
+) -> None:
+    """The limit is named, and the remedy; what is there may go on reporting."""
+    there = ("a", "r", {0: 1, 1: 1}), ("a", "s", {2: 1}), ("b", "r", {0: 1})
+
+    with pytest.raises(LimitReached, match=r"remove a group with DELETE") as refused:
+        fill(LIMITS, *there, report)
+    fill(LIMITS, *there, *there)
+
+    assert (refused.value.what, refused.value.limit) == (what, limit)
+
+
+def test_a_group_has_no_more_segments_than_a_position_may_name() -> None:
+    """So that its combined position can be asked about."""
+    whole = dict.fromkeys(range(SEGMENTS_PER_POSITION), 1)
+
+    with pytest.raises(LimitReached) as refused:
+        fill(GroupLimits(), ("a", "r", whole), ("a", "s", {SEGMENTS_PER_POSITION: 1}))
+
+    assert refused.value.limit == SEGMENTS_PER_POSITION
+
+
+async def test_a_refused_report_is_a_problem_that_names_limit_and_remedy(call: Caller) -> None:
+    """So many groups by default."""
+    await call.put("/v1/streams/s")
+    answers = [
+        await call.put(f"{GROUPS}/g{number}/readers/r", {})
+        for number in range(GroupLimits().groups + 1)
+    ]
+
+    refused = answers.pop()
+    assert {answer.status_code for answer in answers} == {200}
+    status, code, detail = problem(refused)
+    assert (status, code, detail.split(": ")) == (
+        422,
+        "limit_reached",
+        ["the limit of 100 reader groups of a stream is reached", REMEDY],
+    )
+
+
+async def test_large_reports_do_not_stop_the_loop(memory: WatchedMemory) -> None:
+    """They are committed some at a time, as many as take as long as a batch of notes."""
+    whole = dict.fromkeys(range(SEGMENTS_PER_POSITION), 1)
+    async with serving(memory) as controller:
+        before = memory.watch.attempts
+        reports = (controller.report("s", "g", f"r{number}", whole) for number in range(100))
+        await asyncio.gather(*reports)
+
+        assert memory.watch.attempts - before >= 3
+
+
+async def page(call: Caller, **query: Any) -> tuple[list[str], str | None]:  # noqa: ANN401
+    """Return the names on a page of groups, and where the next begins."""
+    answer = (await call.get(GROUPS, **query)).json()
+    return [row["group"] for row in answer["groups"]], answer["next"]
+
+
+async def test_groups_are_listed_by_name_a_page_at_a_time(call: Caller) -> None:
+    """With what tells whether anybody reads in them."""
+    await call.put("/v1/streams/s")
+    for group in ("b", "c", "a"):
+        await call.put(f"{GROUPS}/{group}/readers/r", {"position": {"0": 5, "1": 2}})
+    await call.post(f"{GROUPS}/b/readers/r/offline", {})
+    rows = (await call.get(GROUPS)).json()["groups"]
+
+    assert [(row["group"], row["readers"], row["segments"]) for row in rows] == [
+        ("a", 1, 2),
+        ("b", 0, 2),
+        ("c", 1, 2),
+    ]
+    assert min(row["reported_at"] for row in rows) > 1_600_000_000_000
+    assert await page(call, limit=2) == (["a", "b"], "b")
+    assert await page(call, limit=2, after="b") == (["c"], None)
+
+
+async def test_a_group_can_be_removed(call: Caller) -> None:
+    """It is unknown then; a reader that reports on begins a new one."""
+    await call.put("/v1/streams/s")
+    await call.put(f"{GROUPS}/g/readers/r", {"position": {"0": 5}})
+    removed = await call.client.delete(f"{GROUPS}/g")
+    again = await call.client.delete(f"{GROUPS}/g")
+
+    assert removed.status_code == 204
+    assert problem(again)[:2] == (404, "unknown_reader")
+    assert await page(call) == ([], None)
+
+
+async def test_a_removed_group_stays_removed_after_a_restart(store: Watched) -> None:
+    """Also what the same commit would have written of it."""
+    async with serving(store) as controller:
+        await controller.report("s", "g", "r", {0: 1})
+        await controller.remove_group("s", "g")
+        stream_id = controller.stream("s").id
+        with pytest.raises(UnknownReader):
+            controller.group("s", "g")
+
+        assert store.readers(stream_id) == []
+
+
+def test_a_reader_removed_in_a_draft_is_not_written_by_it() -> None:
+    """And one that reports after it was removed is."""
+    record = ReaderRecord("id", "g", "r", online=True, position={}, reported_at=1)
+    key = ("id", "g", "r")
+    removed, back = Draft.at(Moment(0, 0, 0)), Draft.at(Moment(0, 0, 0))
+    removed.report([record])
+    removed.forget_readers([key])
+    back.forget_readers([key])
+    back.report([record])
+
+    batches = removed.finished(), back.finished()
+    assert [(each.readers, each.forgotten_readers) for each in batches] == [
+        ([], [key]),
+        ([record], []),
+    ]

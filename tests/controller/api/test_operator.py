@@ -1,0 +1,192 @@
+"""The operator's hand over HTTP: remove a writer, hold one, ask what if, read the ledger."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support.controllers import serve_for, until
+from tests.support.http import problem
+
+if TYPE_CHECKING:
+    from tests.support.controllers import GivenTime
+    from tests.support.http import Caller
+
+pytestmark = pytest.mark.anyio
+
+S = "/v1/streams/s"
+WALL = 1_700_000_000_000
+
+
+async def last_lower(call: Caller) -> int | None:
+    """Return the lower of the stream's last mark."""
+    mark = (await call.get(S)).json()["marks"]["default"]
+    lower: int | None = mark and mark["lower"]
+    return lower
+
+
+async def test_a_removed_writer_is_excluded_at_once(call: Caller) -> None:
+    """The watermark goes on, and mark, writer and ledger say without whom, why and by whom."""
+    await call.note({"writer": "slow", "time": 5, "position": {"0": 3}}, {"writer": "a", "time": 9})
+    answer = await call.client.delete(f"{S}/writers/slow")
+    ledger = (await call.get(f"{S}/ledger")).json()
+    marks = (await call.get(f"{S}/marks", after=1)).json()["marks"]
+
+    row = answer.json()
+    exclusion = {"reason": "removed", "since": WALL}
+    assert (answer.status_code, row["state"], row["excluded"]) == (200, "excluded", exclusion)
+    assert [(mark["lower"], mark["cut"], mark["excluded"]) for mark in marks] == [
+        (9, {"0": 3}, ["slow"])
+    ]
+    absence = {
+        "writer": "slow",
+        "time": 5,
+        "position": {"0": 3},
+        "reason": "removed",
+        "late": None,
+    }
+    by = ledger["entries"][0]["by"]
+    assert ledger == {
+        "entries": [{"seq": 2, "at": WALL, "from": 5, "to": 9, "writers": [absence], "by": by}],
+        "next": None,
+    }
+    assert by
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/writers/sloww"),
+        ("DELETE", "/writers/sloww"),
+        ("POST", "/writers/sloww/hold"),
+        ("DELETE", "/writers/sloww/hold"),
+        ("GET", "/explain?exclude=sloww"),
+    ],
+)
+async def test_a_mistyped_writer_is_told(call: Caller, method: str, path: str) -> None:
+    """Nothing is changed, and the answer says where the names are."""
+    await call.note({"writer": "slow", "time": 5})
+    body = {"json": {"for_ms": 1}} if method == "POST" else {}
+    answer = await call.client.request(method, f"{S}{path}", **body)  # type: ignore[arg-type]
+
+    status, code, detail = problem(answer)
+    assert (status, code) == (404, "unknown_writer")
+    assert "no writer 'sloww'" in detail
+
+
+async def test_a_held_writer_does_not_time_out(call: Caller, time: GivenTime) -> None:
+    """Until the hold is over; it is shown with the writer and in explain."""
+    await call.put(S, {"writer_timeout_ms": 1000})
+    await call.note({"writer": "slow", "time": 5}, {"writer": "a", "time": 9})
+    held = (await call.post(f"{S}/writers/slow/hold", {"for_ms": 5000})).json()
+    serve_for(call.controller, time, 3000)
+    waiting = (await call.get(f"{S}/explain")).json()["waiting_for"]
+    await call.note({"writer": "a", "time": 9})
+    before = await last_lower(call)
+    released = (await call.client.delete(f"{S}/writers/slow/hold")).json()
+    await until(lambda: call.controller.stream("s").history(None).last_seq == 2)
+
+    assert (held["held_until"], released["held_until"]) == (WALL + 5000, None)
+    assert [(each["writer"], each["times_out_in_ms"]) for each in waiting] == [("slow", 2000)]
+    assert (before, await last_lower(call)) == (5, 9)
+
+
+async def test_a_dry_run_says_what_would_happen_and_changes_nothing(call: Caller) -> None:
+    """Who would be excluded, and where the watermark would go."""
+    await call.note({"writer": "slow", "time": 5, "position": {"0": 3}}, {"writer": "a", "time": 9})
+    would = (await call.get(f"{S}/explain", exclude=["slow"])).json()["would"]
+    nothing = (await call.get(f"{S}/explain", exclude=["a"])).json()["would"]
+
+    assert would == {"decision": "advance", "lower": 9, "cut": {"0": 3}, "excluded": ["slow"]}
+    assert nothing == {"decision": "hold", "lower": 5, "cut": {"0": 3}, "excluded": []}
+    assert await last_lower(call) == 5
+
+
+async def test_a_dry_run_tries_another_timeout(call: Caller, time: GivenTime) -> None:
+    """Who would be excluded at once."""
+    await call.note({"writer": "slow", "time": 5}, {"writer": "a", "time": 9})
+    serve_for(call.controller, time, 3000)
+    would = [
+        (await call.get(f"{S}/explain", writer_timeout_ms=ms)).json()["would"]["excluded"]
+        for ms in (3000, 3001)
+    ]
+
+    assert would == [["slow"], []]
+
+
+async def test_a_writer_is_told_that_it_was_excluded(call: Caller, time: GivenTime) -> None:
+    """Why, since when in Unix ms, and what is late; once it has caught up no more."""
+    await call.put(S, {"writer_timeout_ms": 1000})
+    await call.note({"writer": "slow", "time": 5}, {"writer": "a", "time": 9})
+    serve_for(call.controller, time, 1000)
+    await until(lambda: call.controller.stream("s").history(None).last_seq == 2)
+    late = await call.note({"writer": "slow", "time": 6})
+    caught_up = await call.note({"writer": "slow", "time": 12}, {"writer": "slow", "time": 13})
+
+    excluded = {"reason": "timed_out", "since": WALL + 1000, "lower": 9}
+    assert late == [{"status": "accepted", "lower": 9, "excluded": excluded}]
+    assert ["excluded" in each for each in caught_up] == [False, False]
+
+
+async def test_a_join_is_answered_with_the_position_that_is_known(call: Caller) -> None:
+    """So a writer that crashed goes on from there."""
+    results = await call.note(
+        {"writer": "a"}, {"writer": "a", "time": 5, "position": {"0": 7}}, {"writer": "a"}
+    )
+
+    assert ["position" in each for each in results] == [False, False, True]
+    assert results[2]["position"] == {"0": 7}
+
+
+async def test_many_joins_have_no_large_answer(call: Caller) -> None:
+    """Positions are told up to what one request may have; the others join all the same."""
+    wide = {str(segment): 1 for segment in range(1500)}
+    await call.note({"writer": "a", "time": 5, "position": wide}, {"writer": "b", "time": 5})
+    results = await call.note(*[{"writer": "a"}, {"writer": "b"}] * 5)
+
+    told = [len(each.get("position", ())) for each in results]
+    assert (told[0], told[2], sum(told)) == (1500, 1500, 3000)
+    assert [each["status"] for each in results] == ["accepted"] * 10
+
+
+async def test_an_expected_writer_is_waited_for_from_the_start(call: Caller) -> None:
+    """And whoever is added later, from then on."""
+    await call.put("/v1/streams/t", {"expected_writers": ["nightly"], "mark_interval_ms": 0})
+    first = (await call.get("/v1/streams/t/explain")).json()
+    await call.put("/v1/streams/t", {"expected_writers": ["nightly", "weekly"]})
+    then = (await call.get("/v1/streams/t/explain")).json()
+
+    assert [each["writer"] for each in first["waiting_for"]] == ["nightly"]
+    assert [each["writer"] for each in then["waiting_for"]] == ["nightly", "weekly"]
+
+
+async def test_a_writers_own_terms_are_shown(call: Caller) -> None:
+    """Its timeout, its domains, and the late rows that it reported."""
+    await call.put(S, {"domains": ["default", "ship_time"]})
+    note: dict[str, Any] = {"writer": "a", "time": 5, "timeout_ms": 90, "domains": ["default"]}
+    await call.note(note | {"late": {"rows": 3, "least": 2}})
+    row = (await call.get(f"{S}/writers/a")).json()
+    refused = await call.note({"writer": "a", "time": 5, "domain": "ship_time"})
+
+    assert (row["timeout_ms"], row["domains"], row["late"]) == (
+        90,
+        ["default"],
+        {"default": {"rows": 3, "least": 2}},
+    )
+    assert refused == [{"status": "not_vouched", "last": ["default"]}]
+
+
+async def test_the_ledger_comes_a_page_at_a_time(call: Caller) -> None:
+    """By the seq of the marks, per domain; an unknown domain is told."""
+    await call.note({"writer": "a", "time": 1})
+    for time in (2, 3, 4):
+        late = {"rows": 1, "least": 0}
+        await call.note({"writer": "a", "time": time, "late": late})
+    first = (await call.get(f"{S}/ledger", limit=2)).json()
+    rest = (await call.get(f"{S}/ledger", limit=2, after=first["next"])).json()
+    unknown = await call.get(f"{S}/ledger", domain="nope")
+
+    seqs = [[entry["seq"] for entry in page["entries"]] for page in (first, rest)]
+    assert (seqs, first["next"], rest["next"]) == ([[2, 3], [4]], 3, None)
+    assert problem(unknown)[:2] == (404, "unknown_domain")

@@ -1,0 +1,78 @@
+"""What a page of writers costs, and in which order they come."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.aggregation.draft import Draft, Moment
+from controller.aggregation.inspection import writers
+from controller.aggregation.stream import StreamState
+from controller.store.port import StreamRecord
+from noted_time import Note, StreamSettings
+from tests.support.counting import counted
+
+FEW, MANY = 100, 10_000
+DOMAINS = ("default", "other")
+
+
+def crowd(members: int, *, domains: tuple[str, ...] = DOMAINS, holds: bool = True) -> StreamState:
+    """Return a stream of so many writers, which all hold it or are all idle."""
+    stream = StreamState(StreamRecord("id", "s", StreamSettings(domains=domains)))
+    draft = Draft.at(Moment(0, 0, 0))
+    joined = [Note(f"{number:05}") for number in range(members)]
+    gone = [] if holds else [Note(note.writer, state="idle") for note in joined]
+    stream.take_notes([*joined, *gone], draft, members)
+    return stream
+
+
+def page(stream: StreamState, start: int, limit: int) -> list[str]:
+    """Return the names on a page."""
+    rows = writers(stream, start=start, limit=limit, now=Moment(0, 0, 0))
+    return [row.writer for row in rows]
+
+
+def cost(members: int, *, holds: bool) -> int:
+    """Return the bytecodes that the last page of ten writers takes."""
+    stream = crowd(members, holds=holds)
+    with counted() as counting:
+        assert len(page(stream, members - 10, 10)) == 10
+    return counting.bytecodes
+
+
+@pytest.mark.parametrize("holds", [True, False], ids=["holders", "idle"])
+def test_a_page_of_writers_costs_the_same_among_many(holds: bool) -> None:  # noqa: FBT001
+    """The loop is not stopped for all those before it, nor to sort them."""
+    assert cost(MANY, holds=holds) == cost(FEW, holds=holds)
+
+
+def test_every_writer_comes_once_over_all_pages() -> None:
+    """Holders of several domains too, and those that hold none."""
+    stream, draft = crowd(9), Draft.at(Moment(0, 0, 0))
+    stream.take_notes([Note("00004", 5), Note("00004", 5, domain="other")], draft, 99)
+    stream.take_notes([Note("00007", 5), Note("00002", state="finished")], draft, 99)
+    pages = [page(stream, start, 4) for start in (0, 4, 8, 12)]
+
+    names = [name for each in pages for name in each]
+    assert (sorted(names), pages[-1]) == ([f"{number:05}" for number in range(9)], [])
+
+
+def test_the_domain_held_longest_comes_first() -> None:
+    """Then the next; whoever holds none is last."""
+    stream = StreamState(StreamRecord("id", "s", StreamSettings(domains=DOMAINS)))
+    first, second = Draft.at(Moment(100, 0, 0)), Draft.at(Moment(200, 0, 0))
+    stream.take_notes([Note("late", 3), Note("late", 3, domain="other")], first, 99)
+    stream.take_notes([Note("done"), Note("done", state="idle"), Note("early", 9)], first, 99)
+    stream.take_notes([Note("later")], second, 99)
+
+    assert page(stream, 0, 9) == ["early", "later", "late", "done"]
+
+
+def test_a_moment_is_told_alike_however_the_clocks_are_rounded() -> None:
+    """A writer that is told twice since when it is excluded knows that it is one exclusion."""
+    stream = StreamState(StreamRecord("id", "s", StreamSettings()))
+    readings = [Moment(1000, 5000, 0), Moment(1010, 5011, 0), Moment(1020, 5019, 0)]
+    after_downtime = Moment(1030, 605_000, 0)
+
+    shifts = [stream.unix_shift(now) for now in (*readings, after_downtime)]
+
+    assert shifts == [4000, 4000, 4000, 603_970]
