@@ -1,0 +1,1 @@
+"""The command line: what runs a controller here, and what calls one over HTTP."""

@@ -1,0 +1,165 @@
+"""`noted-time serve` and `migrate`: what runs a controller in this process.
+
+The server and the database are imported when a command needs them, which takes a second.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path  # noqa: TC003 - typer reads it
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import structlog
+import typer
+
+from controller.cli.options import DEFAULT_DATABASE, DEFAULT_PORT, Database
+from controller.cli.output import told_plainly, without_password
+from controller.cli.tokens import tokens_of
+from controller.service import logs
+from controller.service.limits import Limits
+from noted_time import Rejected
+
+if TYPE_CHECKING:
+    from controller.api.access import Gate
+    from controller.api.server import Place
+
+log = structlog.get_logger()
+LIMITS = Limits()
+
+
+def serve(  # noqa: PLR0913 - one parameter for each flag
+    *,
+    database: Database = DEFAULT_DATABASE,
+    host: Annotated[
+        str, typer.Option(envvar="NOTED_TIME_HOST", help="Address to bind to; loopback by default.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(envvar="NOTED_TIME_PORT", min=0, max=65535, help="0 picks a free one.")
+    ] = DEFAULT_PORT,
+    advertise: Annotated[
+        str | None,
+        typer.Option(
+            envvar="NOTED_TIME_ADVERTISE",
+            metavar="URL",
+            help="Where other controllers on the database reach this one; by default where it "
+            "listens, by the machine's name if that is everywhere.",
+        ),
+    ] = None,
+    tls_cert: Annotated[
+        Path | None,
+        typer.Option(envvar="NOTED_TIME_TLS_CERT", help="Certificate chain (PEM), to serve HTTPS."),
+    ] = None,
+    tls_key: Annotated[
+        Path | None, typer.Option(envvar="NOTED_TIME_TLS_KEY", help="Its private key (PEM).")
+    ] = None,
+    require_token: Annotated[
+        bool,
+        typer.Option(
+            "--require-token",
+            envvar="NOTED_TIME_REQUIRE_TOKEN",
+            help="Ask for tokens even while there is none yet.",
+        ),
+    ] = False,
+    insecure: Annotated[
+        bool,
+        typer.Option(
+            "--insecure",
+            envvar="NOTED_TIME_INSECURE",
+            help="Let everybody who reaches the address note, read and remove, without tokens.",
+        ),
+    ] = False,
+    max_streams: Annotated[
+        int, typer.Option(envvar="NOTED_TIME_MAX_STREAMS", min=1, help="More are refused.")
+    ] = LIMITS.streams,
+    max_writers: Annotated[
+        int,
+        typer.Option(
+            envvar="NOTED_TIME_MAX_WRITERS", min=1, help="Of one stream; notes of more are refused."
+        ),
+    ] = LIMITS.writers,
+    max_waiting_notes: Annotated[
+        int,
+        typer.Option(
+            envvar="NOTED_TIME_MAX_WAITING_NOTES",
+            min=1000,
+            help="Waiting for their commit; beyond that writers are refused (503) and retry.",
+        ),
+    ] = LIMITS.waiting_notes,
+    max_long_polls: Annotated[
+        int,
+        typer.Option(
+            envvar="NOTED_TIME_MAX_LONG_POLLS",
+            min=0,
+            help="Readers waiting for marks; more are refused (503) and retry.",
+        ),
+    ] = LIMITS.long_polls,
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"], typer.Option(envvar="NOTED_TIME_LOG_LEVEL")
+    ] = "info",
+    log_format: Annotated[
+        logs.Format, typer.Option(envvar="NOTED_TIME_LOG_FORMAT", help="auto: JSON off a terminal.")
+    ] = "auto",
+) -> None:
+    """Run the controller.
+
+    A database that does not exist yet is made; one of an older version is left alone until
+    `noted-time migrate`.
+
+    Once there is a token every call needs one; without any, only this machine may call.
+
+    Try it:  noted-time serve --database sqlite:///noted-time.db
+
+    Then, in another terminal:  noted-time stream create flights
+    """
+    from controller.api.access import Gate
+    from controller.api.server import Place
+    from controller.api.server import serve as serve_app
+    from controller.service.controller import Controller
+    from controller.service.tokens import TokenCache
+    from controller.store.open import exclusive_lock, open_store
+
+    logs.configure(log_level, log_format)
+    log.info("starting", database=without_password(database))
+    with told_plainly():
+        place = Place(host, port, tls_cert, tls_key)
+        place.check_certificate()
+        with tokens_of(database) as kept, exclusive_lock(database):
+            cache = TokenCache(kept)
+            cache.refresh()
+            gate = Gate(cache, require=require_token, insecure=insecure)
+            _check_address(gate, place, insecure=insecure)
+            limits = Limits(
+                streams=max_streams,
+                writers=max_writers,
+                waiting_notes=max_waiting_notes,
+                long_polls=max_long_polls,
+            )
+            serve_app(Controller(open_store(database), limits=limits), gate, place, advertise)
+
+
+def migrate(database: Database = DEFAULT_DATABASE) -> None:
+    """Bring the database to this version's tables, making it where there is none.
+
+    Try it:  noted-time migrate --database sqlite:///noted-time.db
+    """
+    from controller.store.migrate import migrate as migrate_database
+
+    with told_plainly():
+        migrate_database(database)
+    typer.echo(f"{without_password(database)} is at the current schema.")
+
+
+def _check_address(gate: Gate, place: Place, *, insecure: bool) -> None:
+    """Raise `Rejected` where everybody on the network could move the watermark of every stream."""
+    from controller.api.access import is_loopback
+
+    if is_loopback(place.host):
+        return
+    if not (gate.asks() or insecure):
+        raise Rejected(
+            f"{place.host} can be reached by others, and there is no token: make one with "
+            "`noted-time token create --scope admin`, or say --insecure to admit every call"
+        )
+    if not gate.asks():
+        log.warning("open_to_everybody", host=place.host)
+    elif place.tls_cert is None:
+        log.warning("tokens_in_clear", host=place.host, remedy="--tls-cert and --tls-key")

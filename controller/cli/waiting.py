@@ -1,0 +1,104 @@
+"""`noted-time wait`: a sensor for shell scripts and schedulers."""
+
+from __future__ import annotations
+
+import time as clock
+from random import random
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from controller.cli.api_client import connected, stream_path
+from controller.cli.options import DEFAULT_URL, AsJson, Domain, Stream, Token, Url
+from controller.cli.output import fail, print_json, say, shown_position, told_plainly
+from controller.cli.times import shown_time, time_of
+from noted_time import Conflict, NotCompleteYet, Unreachable
+from noted_time.backoff import Backoff
+from noted_time.duration import duration_ms
+
+if TYPE_CHECKING:
+    from controller.cli.api_client import ApiClient
+
+Json = dict[str, Any]
+NOT_YET = 124
+"""The exit status after the timeout, as of timeout(1)."""
+
+LONGEST_WAIT_S = 30.0
+"""As long as a controller waits with its answer."""
+
+PAUSE_S = 0.2
+"""Between two questions: a controller that stops answers the first at once."""
+
+
+class NotYet(Exception):
+    """It is not complete within the timeout; the sentence is why, as far as is known."""
+
+
+def wait(  # noqa: PLR0913 - one parameter for each flag
+    stream: Stream,
+    time: Annotated[
+        str,
+        typer.Argument(
+            metavar="TIME",
+            help="ISO 8601 with its zone (2013-01-01T10:00Z) for Unix ms, or an integer.",
+        ),
+    ],
+    *,
+    timeout: Annotated[
+        str, typer.Option(metavar="DURATION", help="As 1h or 90m; 0s asks once.")
+    ] = "1h",
+    domain: Domain = None,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+    as_json: AsJson = False,
+) -> None:
+    """Wait until a stream is complete to a time: everything before it was written.
+
+    Ends with status 0 when it is, with 1 where the question is refused (unknown stream, missing
+    right), and with 124 where it is not complete within the timeout. While no controller answers,
+    it goes on trying.
+
+    Try it:  noted-time wait flights 2013-01-01T10:00Z --timeout 1h && echo complete
+    """
+    with told_plainly(), connected(url, token) as client:
+        complete_to = time_of(time)
+        shown = shown_time(complete_to)
+        query = {"complete_to": complete_to, "domain": domain}
+        try:
+            mark = _first_mark(client, stream, query, timeout_s=duration_ms(timeout) / 1000)
+        except NotYet as late:
+            fail(f"{stream} is not known to be complete to {shown}: {late}", status=NOT_YET)
+    if as_json:
+        print_json(mark)
+    else:
+        cut = shown_position(mark["cut"])
+        typer.echo(f"{stream} is complete to {shown}: mark {mark['seq']}, cut {cut}")
+
+
+def _first_mark(client: ApiClient, stream: str, query: Json, *, timeout_s: float) -> Json:
+    """Return the first mark that is complete to the time, or raise `NotYet`."""
+    deadline = clock.monotonic() + timeout_s
+    failures = 0
+    while True:
+        wait_s = min(LONGEST_WAIT_S, max(0.0, deadline - clock.monotonic()))
+        try:
+            asked = query | {"wait_ms": int(wait_s * 1000)}
+            return client.ask("GET", stream_path(stream, "cut"), query=asked, wait_s=wait_s)
+        except NotCompleteYet as error:
+            failures, pause_s, reason = 0, PAUSE_S, _how_far(error)
+        except (Conflict, Unreachable) as error:
+            failures, reason = failures + 1, str(error)
+            asked_s = error.retry_after_s if isinstance(error, Unreachable) else None
+            chance = random()  # noqa: S311 - to spread retries
+            pause_s = Backoff().delay_s(failures, chance=chance, retry_after_s=asked_s)
+            if failures == 1:
+                say(f"noted-time: {error}; trying again")
+        if clock.monotonic() + pause_s >= deadline:
+            raise NotYet(reason)
+        clock.sleep(pause_s)
+
+
+def _how_far(error: NotCompleteYet) -> str:
+    return (
+        "there is no mark yet" if error.lower is None else f"its lower is {shown_time(error.lower)}"
+    )

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+from typer.testing import CliRunner
+
+from controller.cli.app import app
+from tests.support.served import Served
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Said(NamedTuple):
+    """How a command ended, and what it printed to either stream."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:  # noqa: ANN401 - any JSON
+        """What it printed, decoded."""
+        return json.loads(self.out)
+
+    @property
+    def table(self) -> list[list[str]]:
+        """The cells of what it printed, the first line with the names of the columns."""
+        return [line.split("\t") for line in self.out.splitlines()]
+
+
+class Commands:
+    """Runs commands of `noted-time` against one controller."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def __call__(self, *arguments: str, typed: str = "") -> Said:
+        """Run one to its end; `typed` is what its standard input has."""
+        done = CliRunner().invoke(
+            app, list(arguments), input=typed, env={"NOTED_TIME_URL": self.url}
+        )
+        return Said(done.exit_code, done.stdout, done.stderr)
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Served]:
+    """Serve the real controller."""
+    with Served() as controller:
+        yield controller
+
+
+@pytest.fixture
+def run(served: Served) -> Commands:
+    """Return what runs commands against it."""
+    return Commands(served.url)

@@ -1,0 +1,237 @@
+from __future__ import annotations
+
+import socket
+import threading
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Commands
+    from tests.support.served import Served
+
+TEN = 1_357_034_400_000
+"""10:00 of a day, in Unix ms."""
+
+
+@pytest.fixture
+def stream(served: Served) -> str:
+    """Make a stream of its own for a test."""
+    name = uuid4().hex
+    served.create(name)
+    return name
+
+
+def note(served: Served, stream: str, **times: int) -> None:
+    """Have each writer note a time, at position 0:10."""
+    notes = [{"writer": w, "time": time, "position": {"0": 10}} for w, time in times.items()]
+    served.call("POST", f"/{stream}/notes", {"notes": notes})
+
+
+def test_a_stream_is_made_with_the_settings_that_are_given(run: Commands) -> None:
+    """Durations are written as people do, and shown so."""
+    options = ["--writer-timeout", "90m", "--mark-interval", "0s", "--max-time-ahead", "none"]
+    options += ["--returning-writer", "exclude", "--domain", "order_time", "--domain", "ship_time"]
+    made = run("stream", "create", "made", *options)
+    shown = run("stream", "show", "made", "--json").json
+
+    settings = dict(row for row in made.table if len(row) == 2)
+    assert (made.status, made.err, settings["writer_timeout_ms"], settings["domains"]) == (
+        0,
+        "made is made.\n",
+        "1h 30m",
+        "order_time, ship_time",
+    )
+    assert (
+        shown["writer_timeout_ms"],
+        shown["mark_interval_ms"],
+        shown["max_time_ahead_ms"],
+        shown["returning_writer"],
+    ) == (5_400_000, 0, None, "exclude")
+
+
+def test_to_make_a_stream_again_says_that_it_was_there(run: Commands, stream: str) -> None:
+    """And changes no setting that is not given."""
+    again = run("stream", "create", stream, "--writer-timeout", "5s")
+    shown = run("stream", "show", stream, "--json").json
+
+    found = (again.err, shown["writer_timeout_ms"], shown["mark_interval_ms"])
+    assert found == (f"{stream} was there; its settings are as follows.\n", 5000, 0)
+
+
+def test_streams_are_listed_with_their_last_marks(
+    run: Commands, served: Served, stream: str
+) -> None:
+    """A row for each domain; times are shown in ISO 8601."""
+    note(served, stream, a=TEN)
+    listed = run("stream", "list")
+
+    rows = {row[0]: row[1:] for row in listed.table}
+    mark = ["default", "1", "2013-01-01T10:00:00Z", "2013-01-01T10:00:00Z", "0:10"]
+    assert (rows["stream"], rows[stream]) == (["domain", "mark", "lower", "upper", "cut"], mark)
+
+
+def test_a_list_that_goes_on_says_so(run: Commands, served: Served) -> None:
+    """Pages are put together up to the limit."""
+    for name in ("listed-1", "listed-2", "listed-3"):
+        served.create(name)
+    listed = run("stream", "list", "--limit", "2")
+
+    assert (len(listed.table), listed.err) == (3, "There are more than these 2: see --limit.\n")
+
+
+def test_a_stream_is_deleted_after_yes_only(run: Commands, stream: str) -> None:
+    """Off a terminal nobody can be asked, so `--yes` has to say it."""
+    refused = run("stream", "delete", stream)
+    deleted = run("stream", "delete", stream, "--yes")
+    again = run("stream", "delete", stream, "--yes")
+
+    assert [(each.status, each.err) for each in (refused, deleted, again)] == [
+        (2, "noted-time: there is no terminal to ask for confirmation on: say --yes\n"),
+        (0, f"{stream} is removed.\n"),
+        (
+            1,
+            f"noted-time: there is no stream {stream!r}; create it with PUT /v1/streams/{stream}\n",
+        ),
+    ]
+
+
+def test_explain_names_the_holders_and_what_would_be(
+    run: Commands, served: Served, stream: str
+) -> None:
+    """First in a sentence, then each writer that is waited for."""
+    note(served, stream, a=TEN, b=TEN + 60_000)
+    explained = run("explain", stream)
+
+    sentence, columns, held = explained.table
+    assert sentence == [f"{stream} holds at 2013-01-01T10:00:00Z: it waits for 1 writer."]
+    assert (columns[:2], columns[4:]) == (["writer", "time"], ["lower without it"])
+    assert (held[:2], held[4:]) == (["a", "2013-01-01T10:00:00Z"], ["2013-01-01T10:01:00Z"])
+
+
+def test_explain_of_a_new_stream_says_that_it_has_no_mark(run: Commands, stream: str) -> None:
+    """It waits for nobody, as nobody joined."""
+    explained = run("explain", stream)
+
+    says = f"{stream} is quiet before its first mark: it waits for nobody, and all is marked.\n"
+    assert explained.out == says
+
+
+def test_writers_are_listed_the_holder_first(run: Commands, served: Served, stream: str) -> None:
+    """With state, times and position."""
+    note(served, stream, a=TEN, b=TEN + 60_000)
+    listed = run("writers", stream)
+
+    shown = [row[:4] for row in listed.table]
+    assert shown == [
+        ["writer", "state", "times", "position"],
+        ["a", "live", "default=2013-01-01T10:00:00Z", "0:10"],
+        ["b", "live", "default=2013-01-01T10:01:00Z", "0:10"],
+    ]
+
+
+def test_json_is_the_controllers_answer(run: Commands, served: Served, stream: str) -> None:
+    """In one line, for scripts."""
+    note(served, stream, a=TEN)
+    explained = run("explain", stream, "--json")
+    answer = served.call("GET", f"/{stream}/explain")
+
+    changing = ("waiting_for",)
+    found = {name: value for name, value in explained.json.items() if name not in changing}
+    expected = {name: value for name, value in answer.items() if name not in changing}
+    assert (found, explained.out.count("\n")) == (expected, 1)
+
+
+@pytest.mark.parametrize("time", ["2013-01-01T10:00Z", "2013-01-01T11:00+01:00", str(TEN)])
+def test_wait_ends_well_when_the_stream_is_complete(
+    run: Commands, served: Served, stream: str, time: str
+) -> None:
+    """Status 0, and the cut to read up to."""
+    note(served, stream, a=TEN)
+    waited = run("wait", stream, time, "--timeout", "30s")
+
+    said = f"{stream} is complete to 2013-01-01T10:00:00Z: mark 1, cut 0:10\n"
+    assert (waited.status, waited.out) == (0, said)
+
+
+def test_wait_hears_of_a_mark_that_comes_later(run: Commands, served: Served, stream: str) -> None:
+    """It asks until the stream is complete."""
+    note(served, stream, a=TEN - 1)
+    later = threading.Timer(0.3, note, (served, stream), {"a": TEN})
+    later.start()
+    waited = run("wait", stream, str(TEN), "--timeout", "30s", "--json")
+    later.join()
+
+    assert (waited.status, waited.json["seq"], waited.json["lower"]) == (0, 2, TEN)
+
+
+def test_wait_ends_with_124_when_time_is_up(run: Commands, served: Served, stream: str) -> None:
+    """As timeout(1) does; the sentence says how far the stream is."""
+    note(served, stream, a=TEN - 1000)
+    waited = run("wait", stream, str(TEN), "--timeout", "0s")
+
+    says = (
+        f"noted-time: {stream} is not known to be complete to 2013-01-01T10:00:00Z: "
+        "its lower is 2013-01-01T09:59:59Z\n"
+    )
+    assert (waited.status, waited.out, waited.err) == (124, "", says)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("nowhere", "5"), "there is no stream 'nowhere'"),
+        (("a b", "5"), "stream 'a b' is not 1 to 249 characters"),
+        (("{stream}", "2013-01-01T10:00"), "has no zone"),
+        (("{stream}", "soon"), "'soon' is no time: say an integer, or ISO 8601"),
+        (("{stream}", "5", "--domain", "other"), "the stream has no domain 'other'"),
+        (("{stream}", "5", "--timeout", "1.5h"), "'1.5h' is no duration: say 90d"),
+    ],
+)
+def test_wait_that_is_refused_ends_with_1_at_once(
+    run: Commands, stream: str, arguments: tuple[str, ...], says: str
+) -> None:
+    """More time would not help."""
+    waited = run("wait", *(each.format(stream=stream) for each in arguments))
+
+    assert (waited.status, says in waited.err) == (1, True)
+
+
+def test_wait_outlives_a_controller_that_is_away(run: Commands, served: Served) -> None:
+    """It says so, goes on trying, and hears of the mark when the controller is back."""
+    served.create("outlived")
+    note(served, "outlived", a=TEN)
+    served.stop()
+    back = threading.Timer(0.3, served.start)
+    back.start()
+    waited = run("wait", "outlived", str(TEN), "--timeout", "30s")
+    back.join()
+
+    told = "no answer from" in waited.err and waited.err.endswith("; trying again\n")
+    assert (waited.status, told) == (0, True)
+
+
+def test_wait_for_a_controller_that_never_comes_gives_the_true_reason(run: Commands) -> None:
+    """Not that the stream is incomplete, which nobody knows."""
+    with socket.socket() as taken:  # bound and not listening: nobody answers there
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        waited = run("wait", "s", "5", "--timeout", "0s", "--url", url)
+
+    assert (waited.status, f"to 5: no answer from {url}" in waited.err) == (124, True)
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("127.0.0.1:7464", "has no scheme: say http://127.0.0.1:7464"),
+        ("http://127.0.0.1:7464/v1", "names a path of the API: say http://127.0.0.1:7464"),
+        ("http://localhost:port", "'http://localhost:port' is no URL"),
+    ],
+)
+def test_a_url_that_leads_nowhere_is_explained(run: Commands, url: str, says: str) -> None:
+    """In a sentence, with the remedy where there is one."""
+    refused = run("stream", "list", "--url", url)
+
+    assert (refused.status, says in refused.err) == (1, True)
