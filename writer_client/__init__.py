@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from writer_client.async_client import AsyncWriterClient
 from writer_client.client import WriterClient
+from writer_client.outcome import Exclusion, Flushed
 
 if TYPE_CHECKING:
     from writer_client.segment_log import SegmentLogWriter
 
-__all__ = ["SegmentLogWriter", "WriterClient"]
+__all__ = ["AsyncWriterClient", "Exclusion", "Flushed", "SegmentLogWriter", "WriterClient"]
 
 
 def __getattr__(name: str) -> object:

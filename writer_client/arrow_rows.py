@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from noted_time.cut import MAX_INT64, MIN_INT64
 from noted_time.errors import Rejected
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 Rows = Any
-"""A `pyarrow.Table`, a `pyarrow.RecordBatch`, or a sequence of dicts: column → value."""
+"""A pandas DataFrame, a `pyarrow.Table`, whatever else has Arrow's C stream, or dicts."""
 
 _PER_MS = {"us": 1_000, "ns": 1_000_000}
+_SPELLED = {"ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +47,33 @@ def as_table(rows: Rows, schema: pa.Schema | None) -> pa.Table:
     return table if schema is None else table.select(schema.names)
 
 
+def check_zones(rows: Rows, columns: Iterable[str], schema: pa.Schema | None) -> None:
+    """Raise `Rejected` where event times have no zone, and nothing says that this is meant.
+
+    A schema with such a column says so, and an Arrow table does by its type: it is UTC then.
+    """
+    for column in columns:
+        if _declares_no_zone(schema, column):
+            continue
+        if _is_pandas(rows):
+            naive = column in rows and getattr(rows[column].dtype, "kind", "") == "M"
+            naive = naive and getattr(rows[column].dtype, "tz", None) is None
+        else:
+            naive = isinstance(rows, Sequence) and any(_is_naive(row, column) for row in rows)
+        if naive:
+            message = (
+                f"event-time column {column!r} has no time zone: make it aware, with tzinfo=UTC or "
+                ".dt.tz_localize(...), or give the segment a schema in which it has none, if UTC"
+            )
+            raise Rejected(message)
+
+
 def check_schema(found: pa.Schema, wanted: pa.Schema | None) -> None:
     """Raise `Rejected` where rows of the schema `found` do not belong to the segment's."""
-    differences = [] if wanted is None else _differences(found, wanted)
+    _check_differences([] if wanted is None else _differences(found, wanted))
+
+
+def _check_differences(differences: Sequence[str]) -> None:
     if differences:
         message = f"the rows differ from the segment's schema: {'; '.join(differences)}"
         raise Rejected(message)
@@ -70,6 +99,40 @@ def span_of(table: pa.Table, column: str) -> Span:
     return Span(least // per_ms, -(-largest // per_ms))
 
 
+def largest_time(file: pq.ParquetFile, column: str) -> int | None:
+    """Return the largest event time of a file in ms, `None` where it has none in that column.
+
+    Finer timestamps are rounded up.
+    """
+    if column not in file.schema_arrow.names:
+        return None
+    unit = _unit(column, file.schema_arrow.field(column).type)
+    found = [_largest_of_group(file, group, column) for group in range(file.num_row_groups)]
+    largest = max((ticks for ticks in found if ticks is not None), default=None)
+    return None if largest is None else -(-largest // _PER_MS.get(unit, 1))
+
+
+def _largest_of_group(file: pq.ParquetFile, group: int, column: str) -> int | None:
+    """Return the largest value of a row group, in ticks of the column's Arrow type."""
+    metadata = file.metadata.row_group(group)
+    kind = file.schema_arrow.field(column).type
+    chunks = (metadata.column(at) for at in range(metadata.num_columns))
+    statistics = next(each.statistics for each in chunks if each.path_in_schema == column)
+    if statistics is not None and statistics.has_min_max and _is_stored_as(kind, statistics):
+        return int(statistics.max_raw)
+    values = file.read_row_group(group, columns=[column]).column(column)
+    ticks: int | None = pc.max(pc.cast(values, pa.int64())).as_py()
+    return ticks
+
+
+def _is_stored_as(kind: pa.DataType, statistics: pq.Statistics) -> bool:
+    """Whether the numbers of a column's statistics count in the unit of its Arrow type."""
+    if statistics.physical_type != "INT64":
+        return False
+    stored = json.loads(statistics.logical_type.to_json())
+    return bool(kind == pa.int64() or stored.get("timeUnit") == _SPELLED.get(kind.unit))
+
+
 def count_below(table: pa.Table, column: str, time: int) -> int:
     """Return how many rows have an event time below `time` (ms)."""
     values = table.column(column)
@@ -89,14 +152,35 @@ def _unit(column: str, kind: pa.DataType) -> str:
     raise Rejected(message)
 
 
+def _declares_no_zone(schema: pa.Schema | None, column: str) -> bool:
+    if schema is None or column not in schema.names:
+        return False
+    kind = schema.field(column).type
+    return bool(pa.types.is_timestamp(kind) and kind.tz is None)
+
+
+def _is_naive(row: object, column: str) -> bool:
+    time = row.get(column) if isinstance(row, dict) else None
+    return isinstance(time, datetime) and time.tzinfo is None
+
+
+def _is_pandas(rows: Rows) -> bool:
+    """Whether the rows are a DataFrame; who has one has imported pandas."""
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(rows, pandas.DataFrame)
+
+
 def _table(rows: Rows, schema: pa.Schema | None) -> pa.Table:
     if isinstance(rows, pa.Table):
         return rows
-    if isinstance(rows, pa.RecordBatch):
-        return pa.Table.from_batches([rows])
+    if _is_pandas(rows):
+        return _from_pandas(rows, schema)
+    if hasattr(rows, "__arrow_c_stream__") or isinstance(rows, pa.RecordBatch):
+        return pa.table(rows)
     if isinstance(rows, Sequence) and all(isinstance(row, dict) for row in rows):
         return _from_dicts(rows, schema)
-    message = f"rows are {type(rows).__name__}, not a Table, a RecordBatch or a list of dicts"
+    kind = type(rows).__name__
+    message = f"rows are {kind}, neither a DataFrame, nor an Arrow table, nor a list of dicts"
     raise Rejected(message)
 
 
@@ -107,6 +191,26 @@ def storable(table: pa.Table) -> pa.Table:
             kind = pa.timestamp("ms", field.type.tz)
             table = table.set_column(index, field.with_type(kind), table.column(index).cast(kind))
     return table
+
+
+def _from_pandas(frame: Rows, schema: pa.Schema | None) -> pa.Table:
+    """Return the columns of a DataFrame, and its index where that has a name.
+
+    pandas knows fewer types than Arrow, so the values take the segment's, where none is lost by it.
+    """
+    if any(name is not None for name in frame.index.names):
+        frame = frame.reset_index()
+    frame = frame.rename(columns=str)
+    if schema is not None:
+        missing = [f"column {name} is missing" for name in schema.names if name not in frame]
+        unknown = [f"no column {name}" for name in frame.columns if name not in schema.names]
+        _check_differences(unknown + missing)
+    try:
+        table = pa.Table.from_pandas(frame, schema=schema, preserve_index=False)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        message = f"the rows have no common form: {error}"
+        raise Rejected(message) from error
+    return table.replace_schema_metadata(None)
 
 
 def _from_dicts(rows: Sequence[Mapping[str, Any]], schema: pa.Schema | None) -> pa.Table:

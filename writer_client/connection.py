@@ -1,112 +1,101 @@
-"""How a batch of notes travels to the controller: one HTTP request, errors in our own words."""
+"""How requests of a writer travel: httpx, with threads or asyncio, errors in our own words."""
 
 from __future__ import annotations
 
 import os
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 import httpx
 
+from noted_time.asking import Reply, no_answer, run, run_async
 from noted_time.bearer import authorization
-from noted_time.controllers import OWNER, Controllers
-from noted_time.errors import SharedName, Unreachable
-from noted_time.problems import error_of
-from noted_time.wire import note_to_wire
-from writer_client.numbering import Numbers
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Sequence
 
-    from noted_time.note import Note
-
-SHARED = 3
-"""So many posts in a row that were overtaken are not those of a former self."""
+    from noted_time.asking import Request
+    from writer_client.answers import Answer
+    from writer_client.exchange import Exchange
+    from writer_client.waiting import Batch
 
 
 class Connection:
-    """One keep-alive connection of one writer to `/v1/streams/{stream}/notes`.
-
-    Each request has a number above those before it, also one that says the same to another
-    controller: one that was given up may still be taken, and is known to be old then.
-    """
+    """Keep-alive connections of one writer, for a thread that waits."""
 
     def __init__(
         self,
-        url: str,
-        stream: str,
+        exchange: Exchange,
         *,
         timeout_s: float,
         transport: httpx.BaseTransport | None,
-        token: str | None = None,
+        token: str | None,
     ) -> None:
         """Connect with the first post; `transport` takes the place of the network."""
-        self._numbers = Numbers()
-        self._overtaken = 0
-        self._stream = stream
-        self._path = f"/v1/streams/{stream}/notes"
-        self._controllers = Controllers(url)
+        self._exchange = exchange
         self._http = httpx.Client(
-            headers=authorization(token, os.environ),
-            timeout=timeout_s,
-            verify=_authorities(),
-            transport=transport,
-            trust_env=transport is None,
+            transport=transport, trust_env=transport is None, **_options(token, timeout_s)
         )
 
-    def post(self, notes: Sequence[Note]) -> list[dict[str, Any]]:
-        """Return the results in the order of the notes, which are durable then.
-
-        Raises `Unreachable` where the outcome is unknown, `Rejected` where the whole request was
-        refused, `SharedName` where another process seems to note under the writer's name.
-        """
-        results = self._send(notes)
-        if not self._is_overtaken(results):
-            self._overtaken = 0
-            return results
-        self._overtaken += 1
-        if self._overtaken < SHARED:
-            results = self._send(notes)
-            if not self._is_overtaken(results):
-                return results
-        raise SharedName(notes[0].writer)
+    def post(self, batch: Batch) -> Answer:
+        """Post the notes and return what became of them; raises what `Exchange.post` does."""
+        return run(self._exchange.post(batch), self._send)
 
     def close(self) -> None:
-        """Give the connection back."""
+        """Give the connections back."""
         self._http.close()
 
-    def _send(self, notes: Sequence[Note]) -> list[dict[str, Any]]:
-        wire = [note_to_wire(note) for note in notes]
-        return _results(self._controllers.ask(lambda url: self._post(url, wire)), len(notes))
-
-    def _is_overtaken(self, results: Sequence[dict[str, Any]]) -> bool:
-        """Whether a request with a higher number was taken before; the next one is above it.
-
-        By a former self, on a clock that was ahead, or by another process of the same name.
-        """
-        last = [result["last"] for result in results if result["status"] == "superseded"]
-        for number in last:
-            self._numbers.go_above(number)
-        return bool(last)
-
-    def _post(self, url: str, notes: list[dict[str, Any]]) -> dict[str, Any]:
-        sequence = self._numbers.take()
-        body = {"notes": [note | {"sequence": sequence} for note in notes]}
+    def _send(self, request: Request) -> Reply:
         try:
-            answer = self._http.post(url + self._path, json=body)
+            return _reply(self._http.request(request.method, request.url, **request.options))
         except httpx.HTTPError as error:
-            message = f"no answer from {url}: {str(error) or type(error).__name__}"
-            raise Unreachable(message) from error
-        self._controllers.prefer(answer.headers.get(OWNER))
-        return self._decoded(answer)
+            raise no_answer(request, error) from error
 
-    def _decoded(self, answer: httpx.Response) -> dict[str, Any]:
-        body = _object(answer)
-        if answer.is_success:
-            return body
-        after = answer.headers.get("retry-after")
-        raise error_of(answer.status_code, body, stream=self._stream, retry_after=after)
+
+class AsyncConnection:
+    """Keep-alive connections of one writer, for a task on an event loop."""
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        *,
+        timeout_s: float,
+        transport: httpx.AsyncBaseTransport | None,
+        token: str | None,
+    ) -> None:
+        """Connect with the first post; `transport` takes the place of the network."""
+        self._exchange = exchange
+        self._http = httpx.AsyncClient(
+            transport=transport, trust_env=transport is None, **_options(token, timeout_s)
+        )
+
+    async def post(self, batch: Batch) -> Answer:
+        """Post the notes and return what became of them; raises what `Exchange.post` does."""
+        return await run_async(self._exchange.post(batch), self._send)
+
+    async def close(self) -> None:
+        """Give the connections back."""
+        await self._http.aclose()
+
+    async def _send(self, request: Request) -> Reply:
+        try:
+            return _reply(await self._http.request(request.method, request.url, **request.options))
+        except httpx.HTTPError as error:
+            raise no_answer(request, error) from error
+
+
+class _Options(TypedDict):
+    headers: dict[str, str]
+    timeout: float
+    verify: ssl.SSLContext
+
+
+def _options(token: str | None, timeout_s: float) -> _Options:
+    return {
+        "headers": authorization(token, os.environ),
+        "timeout": timeout_s,
+        "verify": _authorities(),
+    }
 
 
 @cache
@@ -115,17 +104,5 @@ def _authorities() -> ssl.SSLContext:
     return httpx.create_ssl_context()
 
 
-def _results(body: dict[str, Any], count: int) -> list[dict[str, Any]]:
-    results = body.get("results", [])
-    if len(results) != count or not all("status" in result for result in results):
-        message = f"not an answer to {count} notes: {str(body)[:200]}"
-        raise Unreachable(message)
-    return list(results)
-
-
-def _object(answer: httpx.Response) -> dict[str, Any]:
-    try:
-        body = answer.json()
-    except ValueError:
-        return {}
-    return body if isinstance(body, dict) else {}
+def _reply(answer: httpx.Response) -> Reply:
+    return Reply(answer.status_code, answer.headers, answer.content)

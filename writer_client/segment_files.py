@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from noted_time.cut import MAX_INT64
 from noted_time.errors import Rejected
 from noted_time.file_log import SUFFIX, file_name, segment_directory, start_of
-from writer_client.arrow_rows import check_schema, storable
+from writer_client.arrow_rows import check_schema, largest_time, storable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,6 +69,19 @@ class SegmentFiles:
             self._step_to(max(starts))
         else:
             self._last, self.end = None, 0
+
+    def largest(self, column: str, *, beyond: int) -> int | None:
+        """Return the largest value of an event-time column, in ms, in the files past an offset.
+
+        It comes from the statistics in their footers, or from the rows where those have none.
+        `None` where no file has such times. Raises `Rejected` naming a file that cannot be read.
+        """
+        names = (path.name for path in self._directory.iterdir())
+        starts = sorted(self._start(name) for name in names if not _is_hidden(name))
+        starts = [start for start in starts if start < self.end]
+        past = [s for s, end in zip(starts, [*starts, self.end][1:], strict=True) if end > beyond]
+        found = [self._largest_in(self._path(start), column) for start in past]
+        return max((time for time in found if time is not None), default=None)
 
     def append(self, table: pa.Table) -> int:
         """Append the rows and return the new end; durable and visible when it returns."""
@@ -115,6 +128,16 @@ class SegmentFiles:
             message = f"{path} holds no rows, so nothing can follow it"
             raise Rejected(message)
         self._last, self.end, self.schema = path, start + rows, schema
+
+    def _largest_in(self, path: Path, column: str) -> int | None:
+        try:
+            with pq.ParquetFile(path) as file:
+                return largest_time(file, column)
+        except FileNotFoundError:  # removed meanwhile, with its rows
+            return None
+        except (pa.ArrowException, OSError) as error:
+            message = f"{path} is no whole Parquet file: {error}"
+            raise Rejected(message) from error
 
     def _start(self, name: str) -> int:
         start = start_of(name, self.stream, self.segment)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sized
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from noted_time.errors import Rejected
+from noted_time.note import LARGEST_TIME
 from noted_time.settings import checked_name
-from writer_client.arrow_rows import as_table, count_below, span_of
+from writer_client.arrow_rows import as_table, check_zones, count_below, span_of
 from writer_client.segment_files import SegmentFiles
 
 if TYPE_CHECKING:
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from noted_time.times import Time
     from writer_client.arrow_rows import Rows, Span
+    from writer_client.async_client import AsyncWriterClient
     from writer_client.client import WriterClient
 
 
@@ -29,11 +31,21 @@ class SegmentLogWriter:
     zstd Parquet file, durable and visible as a whole when `append` returns.
 
     `event_time` names the column with the event times (int64 ms, or a timestamp of any unit), or
-    gives one column for each key of the stream: ``{"order_time": "ordered", "ship_time": "sent"}``.
+    gives one column per domain of the stream: ``{"order_time": "ordered", "ship_time": "sent"}``.
 
-    With a `client`, a writer that is not live joins before it appends. That does not wait for the
-    controller: where no row may be late, `join` and `flush` the client before the first append, and
-    stamp and append inside `client.writing()` where time is noted automatically.
+    It begins at the ends of its segments: what a former process appended and did not note before a
+    crash is covered by the next note, as is its largest event time, by which the upper of marks
+    stays a bound. (So is what others appended there until then, which is more than need be, and
+    sound.) These times are read from the footers of the files past the position that the controller
+    knows, where the client has learnt it: `join` without a position, and `flush`, before the writer
+    of a long log is made. Otherwise the footers of all files of its segments are read.
+
+    With a `client`, it joins when it is made, and again where it is not live when it appends. That
+    does not wait for the controller: where no row may be late, `flush` the client before the first
+    append, and stamp and append inside `client.writing()` where time is noted automatically.
+
+    Rows below a time that the writer noted, or below the lower of the last answer, are late. They
+    are appended all the same, counted (`late_rows`), and the controller is told with the next note.
     """
 
     def __init__(  # noqa: PLR0913 - one keyword for each thing there is to choose
@@ -42,7 +54,7 @@ class SegmentLogWriter:
         stream: str,
         *,
         segments: Iterable[int] = (0,),
-        client: WriterClient | None = None,
+        client: WriterClient | AsyncWriterClient | None = None,
         event_time: str | Mapping[str, str],
         schema: pa.Schema | None = None,
     ) -> None:
@@ -59,50 +71,59 @@ class SegmentLogWriter:
             segment: SegmentFiles(Path(root), stream, segment, schema=schema)
             for segment in segments
         }
-        self._position: dict[int, int] = {}
+        self._position = {n: files.end for n, files in self._files.items() if files.end}
         self._largest: dict[str | None, int] = {}
-        self._noted: dict[str | None, int] = {}
         self._late_rows = 0
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        if client is not None:
+            client.join(self._position, max_times=self._written_before(client))
 
     @property
     def position(self) -> dict[int, int]:
-        """The end of this writer's own last append in each segment it wrote to."""
+        """The end of this writer's last append in each segment, or where the segment ended before.
+
+        A segment that was empty and not written to is missing.
+        """
         return dict(self._position)
 
     @property
     def late_rows(self) -> int:
-        """How many rows were appended below a time this writer had noted before.
+        """How many rows were appended below a time noted before, or below the lower.
 
-        They broke its word: nothing waits for them any more.
+        Nothing waits for them any more. A row that is late in two domains counts twice.
         """
         return self._late_rows
 
-    def max_time(self, key: str | None = None) -> int | None:
+    def max_time(self, domain: str | None = None) -> int | None:
         """Return the largest event time appended, in ms, `None` before the first row."""
-        return self._largest.get(key)
+        return self._largest.get(domain)
 
     def append(self, rows: Rows, segment: int | None = None) -> int:
         """Append the rows and return the segment's end offset after them.
 
-        `rows` is a `pyarrow.Table`, a `RecordBatch` or a list of dicts; none at all writes nothing.
-        `segment` may be left out where there is only one. Raises `Rejected` where a row cannot be
-        taken, before anything is written: a missing event-time column, nulls in it, a schema other
-        than the segment's.
+        `rows` is a pandas DataFrame (without its index, unless that has a name), a `pyarrow.Table`
+        or `RecordBatch`, whatever else has Arrow's C stream (such as a polars DataFrame), or a list
+        of dicts; none at all writes nothing. `segment` may be left out where there is only one.
+        Raises `Rejected` where a row cannot be taken, before anything is written: a missing
+        event-time column, nulls in it, a `datetime` without a zone, a schema other than the
+        segment's.
         """
         with self._lock:
             files = self._segment(segment)
-            if isinstance(rows, Sized) and not len(rows):
+            if isinstance(rows, list) and not rows:
                 return files.end
+            check_zones(rows, self._columns.values(), files.schema)
             table = as_table(rows, files.schema)
-            spans = {key: span_of(table, column) for key, column in self._columns.items()}
+            if not table.num_rows:
+                return files.end
+            spans = {domain: span_of(table, column) for domain, column in self._columns.items()}
             self._join()
             end = files.append(table)
-            self._count_late(table, spans)
             self._track(files.segment, end, spans)
+            self._count_late(table, spans)
             return end
 
-    def note_time(self, time: int, *, key: str | None = None) -> None:
+    def note_time(self, time: Time, *, domain: str | None = None) -> None:
         """Note that no event with a time below `time` will be appended from here on.
 
         The position and the largest event time of what was appended go along. Raises `InvalidNote`
@@ -112,13 +133,26 @@ class SegmentLogWriter:
             message = f"this writer of {self.stream!r} was made without a client to note by"
             raise Rejected(message)
         with self._lock:
-            self.client.note_time(time, self._position, key=key, max_time=self._largest.get(key))
-            self._noted[key] = time
+            self.client.note_time(
+                time, self._position, domain=domain, max_time=self._largest.get(domain)
+            )
+
+    def _written_before(self, client: WriterClient | AsyncWriterClient) -> dict[str | None, int]:
+        """Return the largest event times of what no note has covered, as far as is known."""
+        known = client.noted_before
+        written = {}
+        for domain, column in self._columns.items():
+            files = self._files.items()
+            found = [each.largest(column, beyond=known.get(n, 0)) for n, each in files]
+            times = [min(time, LARGEST_TIME) for time in found if time is not None]
+            if times:
+                written[domain] = max(times)
+        return written
 
     def _join(self) -> None:
         """Be waited for before writing, as far as that is possible without waiting here."""
-        if self.client is not None and self.client.state != "live":
-            self.client.join()
+        if self.client is not None and self.client.state in ("idle", "finished"):
+            self.client.join(self._position)
 
     def _segment(self, segment: int | None) -> SegmentFiles:
         if segment is None and len(self._files) == 1:
@@ -131,19 +165,23 @@ class SegmentLogWriter:
 
     def _track(self, segment: int, end: int, spans: Mapping[str | None, Span]) -> None:
         self._position[segment] = end
-        for key, span in spans.items():
-            self._largest[key] = max(span.largest, self._largest.get(key, span.largest))
+        for domain, span in spans.items():
+            self._largest[domain] = max(span.largest, self._largest.get(domain, span.largest))
             if self.client is not None:
-                self.client.wrote(span.largest, key=key, position=self._position)
+                self.client.wrote(span.largest, domain=domain, position=self._position)
 
     def _count_late(self, table: pa.Table, spans: Mapping[str | None, Span]) -> None:
-        for key, span in spans.items():
-            noted = self._noted.get(key)
-            if noted is not None and span.least < noted:
-                self._late_rows += count_below(table, self._columns[key], noted)
+        if self.client is None:
+            return
+        for domain, span in spans.items():
+            bound = self.client.late_below(domain)
+            if bound is not None and span.least < bound:
+                rows = count_below(table, self._columns[domain], bound)
+                self._late_rows += rows
+                self.client.wrote_late(rows, span.least, domain=domain)
 
 
 def _columns(event_time: str | Mapping[str, str]) -> dict[str | None, str]:
     if isinstance(event_time, str):
         return {None: event_time}
-    return {key: column for key, column in event_time.items()}  # noqa: C416 - widens the key's type
+    return {domain: column for domain, column in event_time.items()}  # noqa: C416 - widens the domain's type

@@ -4,79 +4,36 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from noted_time.errors import (
-    NotAllowed,
-    NotedTimeError,
-    Rejected,
-    SharedName,
-    UnknownStream,
-    Unreachable,
-)
+from noted_time.errors import Rejected
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
-    from noted_time.backoff import Backoff
-    from noted_time.note import Note
-    from writer_client.outbox import Batch, Outbox
-
-
-MENDABLE = (UnknownStream, NotAllowed, SharedName)
-"""What somebody may mend while the writer goes on.
-
-A stream is made, a token becomes known, the other process of the same name is ended.
-
-Its notes wait for that.
-"""
-
-
-class Post(Protocol):
-    """How notes travel; see `Connection.post`."""
-
-    def __call__(self, notes: Sequence[Note]) -> Sequence[dict[str, object]]:
-        """Return a result for each note, or raise `NotedTimeError`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """When to post: after failures, between successes, and the period of the beat."""
-
-    backoff: Backoff
-    chance: Callable[[], float]
-    linger_s: float = 0.0
-    period_s: float = 1.0
+    from writer_client.answers import Answer
+    from writer_client.outcome import Flushed
+    from writer_client.posting import Posting
+    from writer_client.waiting import Batch
 
 
 class Sender:
-    """Posts an outbox in the background; every access to the outbox holds `lock`.
+    """Posts in the background; every access to what is posted holds the lock.
 
-    `beat` is called each period, with the lock held, before what is noted then is posted.
+    The lock may be taken again by the same thread: a signal handler may flush and stop amid a call.
+    So whoever waits does so on the condition, which lets go of the lock however often it was taken.
     """
 
     def __init__(
-        self,
-        outbox: Outbox,
-        post: Post,
-        pace: Pace,
-        *,
-        beat: Callable[[], None] | None = None,
+        self, posting: Posting, post: Callable[[Batch], Answer], lock: threading.RLock
     ) -> None:
         """Begin at rest; `start` starts the thread."""
-        self.lock = threading.Lock()
-        self._changed = threading.Condition(self.lock)
-        self._outbox = outbox
+        self._changed = threading.Condition(lock)
+        self._posting = posting
         self._post = post
-        self._pace = pace
-        self._beat = beat
-        self._next_beat = time.monotonic() + pace.period_s
         self._stopping = False
-        self._failures = 0
-        self._not_before = 0.0
-        self._failed: NotedTimeError | None = None
-        name = f"noted-time writer {outbox.writer}"
+        self._ended = False
+        name = f"noted-time writer {posting.outbox.writer}"
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
@@ -87,118 +44,83 @@ class Sender:
         """Tell of something new in the outbox; the lock is held."""
         self._changed.notify_all()
 
-    def flush(self, timeout_s: float) -> None:
-        """Wait until all that is in the outbox now is durable.
+    def hurry(self) -> None:
+        """Post what waits at once, unless the controller is away."""
+        with self._changed:
+            self._posting.hurry()
+            self._changed.notify_all()
 
-        Raises what was refused, or `Unreachable` when time is up.
+    def flush(self, timeout_s: float) -> Flushed:
+        """Wait until all that is in the outbox now is durable, and return what became of it.
+
+        Raises what was refused, `Unreachable` when time is up, `ClientFailed` when the thread died.
         """
+        self.check_thread()
         deadline = time.monotonic() + timeout_s
-        with self.lock:
-            ticket = self._outbox.calls
-            self._hurry()
-            self._changed.wait_for(
-                lambda: self._outbox.durable_through >= ticket or self._may_be_mended,
-                max(0.0, deadline - time.monotonic()),
-            )
-            self._raise_refused()
-            if self._outbox.durable_through < ticket:
-                message = f"not durable within {timeout_s:g} s: {self._failed or 'no answer'}"
-                raise Unreachable(message) from self._failed
+        try:
+            with self._changed:
+                ticket = self._posting.outbox.calls
+                self.hurry()
+                self._changed.wait_for(
+                    lambda: self._posting.is_settled(ticket) or self._ended,
+                    max(0.0, deadline - time.monotonic()),
+                )
+                return self._posting.outcome(ticket, timeout_s)
+        finally:
+            self._posting.notices.tell()
 
     def stop(self, timeout_s: float) -> None:
         """Stop the thread, waiting for a post on its way at most that long."""
-        with self.lock:
+        self.check_thread()
+        with self._changed:
             self._stopping = True
             self._changed.notify_all()
-        self._thread.join(timeout_s)
+            ended = self._changed.wait_for(lambda: self._ended, timeout_s)
+        if ended:
+            self._thread.join()
 
-    # Flushing, with the lock held
-
-    def _hurry(self) -> None:
-        """Post at once, unless the controller is away.
-
-        One that knows no such stream is there: asking again is polite, and the answer fresh.
-        """
-        if not isinstance(self._failed, Unreachable):
-            self._failed = None
-            self._not_before = 0.0
-        self._changed.notify_all()
-
-    @property
-    def _may_be_mended(self) -> bool:
-        return isinstance(self._failed, MENDABLE)
-
-    def _raise_refused(self) -> None:
-        refused = self._outbox.pop_refused()
-        if refused is not None:
-            raise refused
-        if isinstance(self._failed, MENDABLE):
-            raise self._failed
+    def check_thread(self) -> None:
+        """Raise `Rejected` in the thread itself, which would wait for itself."""
+        if threading.current_thread() is self._thread:
+            raise Rejected("on_late runs where notes are sent: it cannot wait for the client")
 
     # The thread
 
     def _run(self) -> None:
-        while True:
-            with self.lock:
-                self._wait_for_work()
-                if self._stopping:
-                    return
-                batch = self._outbox.take()
-            self._settle(batch)
-
-    def _wait_for_work(self) -> None:
-        while not self._stopping:
-            now = time.monotonic()
-            self._beat_if_due(now)
-            wait_s = self._idle_s(now)
-            if wait_s is not None and wait_s <= 0:
-                return
-            self._changed.wait(wait_s)
-
-    def _idle_s(self, now: float) -> float | None:
-        """Return how long there is nothing to do, `None` for until something is noted."""
-        beat_s = self._next_beat - now if self._beat is not None else None
-        if not self._outbox:
-            return beat_s
-        ready_s = self._not_before - now
-        return ready_s if beat_s is None or ready_s <= 0 else min(ready_s, max(beat_s, 0.001))
-
-    def _beat_if_due(self, now: float) -> None:
-        if self._beat is not None and now >= self._next_beat:
-            self._next_beat = now + self._pace.period_s
-            try:
-                self._beat()
-            except Exception as error:  # noqa: BLE001 - the sender outlives a clock of the caller's
-                self._outbox.complain(Rejected(f"the clock could not be noted: {error}"))
-
-    def _settle(self, batch: Batch) -> None:
         try:
-            results = self._post([pending.note for pending in batch])
-        except NotedTimeError as error:
-            self._fail(batch, error)
+            self._send_all()
+        except BaseException as fault:  # noqa: BLE001 - every later call raises it
+            with self._changed:
+                self._posting.died(fault)
+        self._posting.notices.tell()
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+
+    def _send_all(self) -> None:
+        while not self._stopping:
+            batch = self._next_batch()
+            if batch:
+                outcome = self._outcome(batch)
+                with self._changed:
+                    self._posting.settle(batch, outcome, time.monotonic())
+                    self._changed.notify_all()
+            self._posting.notices.tell()
+
+    def _next_batch(self) -> Batch:
+        """Return what to post next; nothing, where the thread is to stop or to tell something."""
+        with self._changed:
+            while not self._stopping:
+                wait_s = self._posting.wait_s(time.monotonic())
+                if wait_s == 0:
+                    return self._posting.outbox.take()
+                if self._posting.notices:
+                    break
+                self._changed.wait(wait_s)
+            return ()
+
+    def _outcome(self, batch: Batch) -> Answer | Exception:
+        try:
+            return self._post(batch)
         except Exception as error:  # noqa: BLE001 - the sender outlives whatever a transport does
-            self._fail(batch, Unreachable(f"{type(error).__name__}: {error}"))
-        else:
-            self._succeed(batch, results)
-
-    def _succeed(self, batch: Batch, results: Sequence[dict[str, object]]) -> None:
-        with self.lock:
-            self._outbox.answered(batch, results)
-            self._failures = 0
-            self._failed = None
-            self._not_before = time.monotonic() + self._pace.linger_s
-            self._changed.notify_all()
-
-    def _fail(self, batch: Batch, error: NotedTimeError) -> None:
-        with self.lock:
-            if isinstance(error, Rejected) and not isinstance(error, MENDABLE):
-                self._outbox.dropped(error)
-            else:
-                self._outbox.put_back(batch)
-            self._failures += 1
-            self._failed = error
-            asked = error.retry_after_s if isinstance(error, Unreachable) else None
-            chance = self._pace.chance()
-            delay = self._pace.backoff.delay_s(self._failures, chance=chance, retry_after_s=asked)
-            self._not_before = time.monotonic() + delay
-            self._changed.notify_all()
+            return error

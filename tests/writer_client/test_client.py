@@ -48,12 +48,38 @@ def test_the_largest_event_time_written_travels_with_the_note(served: Served, st
     assert (mark["lower"], mark["upper"]) == (5, 90)
 
 
-def test_the_end_of_a_block_is_left(served: Served, stream: str) -> None:
-    """A writer that ends in order is not waited for."""
+def test_a_writer_that_finishes_is_not_waited_for(served: Served, stream: str) -> None:
+    """To finish says that the writer is done for good; its client stays open."""
+    with WriterClient(served.url, stream, "UA") as client:
+        client.note_time(5, {0: 10})
+        client.finish()
+        finished = served.writers(stream)["UA"]["state"]
+        client.note_time(6, {0: 10})
+
+    assert (finished, served.writers(stream)["UA"]["state"]) == ("finished", "live")
+
+
+def test_a_writer_that_only_joined_can_finish(served: Served, stream: str) -> None:
+    """Joined and finished before anything was sent, it is heard to join first."""
+    with WriterClient(served.url, stream, "UA") as client:
+        client.join()
+        client.finish({0: 10})
+
+    assert served.writers(stream) == {
+        "UA": {"state": "finished", "times": {}, "position": {"0": 10}}
+    }
+
+
+def test_the_end_of_a_block_keeps_the_writer(served: Served, stream: str) -> None:
+    """A job that ends says nothing of the next one: time waits for it."""
     with WriterClient(served.url, stream, "UA") as client:
         client.note_time(5, {0: 10})
 
-    assert served.writers(stream)["UA"]["state"] == "left"
+    assert served.writers(stream)["UA"] == {
+        "state": "live",
+        "times": {"default": 5},
+        "position": {"0": 10},
+    }
 
 
 def test_a_block_that_fails_does_not_leave(served: Served, stream: str) -> None:
@@ -108,7 +134,7 @@ def test_noting_does_not_wait_for_the_network(served: Served, stream: str) -> No
         client.flush()
 
     times = [body["notes"][0].get("time") for body in network.bodies]
-    assert (times[-2], len(times) <= 4) == (9999, True)
+    assert (times[-1], len(times) <= 3) == (9999, True)
 
 
 @pytest.mark.parametrize("fault", ["no connection", "no answer", "busy", "nonsense"])
@@ -190,16 +216,18 @@ def test_a_refused_request_is_reported_and_others_go_on(served: Served, stream: 
         assert served.writers(stream)["UA"]["times"] == {"default": 6}
 
 
-def test_a_note_of_an_unknown_key_is_reported_and_others_go_on(served: Served, stream: str) -> None:
-    """A key the stream does not declare is named by flush, with those it does."""
+def test_a_note_of_an_unknown_domain_is_reported_and_others_go_on(
+    served: Served, stream: str
+) -> None:
+    """A domain the stream does not declare is named by flush, with those it does."""
     with WriterClient(served.url, stream, "UA") as client:
         client.note_time(5, {0: 10})
-        client.note_time(5, {0: 10}, key="ship_time")
+        client.note_time(5, {0: 10}, domain="ship_time")
         with pytest.raises(InvalidNote) as raised:
             client.flush()
         known = served.writers(stream)["UA"]["times"]
 
-    assert (raised.value.status, known) == ("unknown_key", {"default": 5})
+    assert (raised.value.status, known) == ("unknown_domain", {"default": 5})
 
 
 def test_the_wall_clock_is_noted_each_period(served: Served, stream: str) -> None:
@@ -261,7 +289,7 @@ def test_a_clock_that_fails_is_reported_and_stops_nothing(served: Served, stream
         note_period_ms=60_000,
         clock=lambda: 2**63,
     ) as client:
-        client._sender._next_beat = 0
+        client._posting._next_beat = 0
         client.join({0: 10})
         with pytest.raises(Rejected, match="time 9223372036854775808 is not an int64"):
             client.flush()

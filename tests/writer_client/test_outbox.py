@@ -9,27 +9,37 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from noted_time import InvalidName, InvalidNote, Note, Rejected
+from noted_time import (
+    Accepted,
+    InvalidName,
+    InvalidNote,
+    Note,
+    Refused,
+    Rejected,
+    Unreachable,
+)
+from noted_time.asking import Reply
+from noted_time.membership import LateRows
 from noted_time.wire import position_to_wire
-from tests.support.posting import KEYS, Act, PostOnce, Run, Say, acts
+from tests.support.posting import DOMAINS, Act, PostOnce, Run, Say, acts
+from writer_client.answers import Answer, answer_of
 from writer_client.outbox import Outbox
 
 laws = settings(deadline=None)
-ACCEPTED = {"status": "accepted", "lower": None}
 
 
 def notes(outbox: Outbox) -> list[tuple[str | None, int | None, dict[int, int], str]]:
     """Return what would be posted now, as plain values."""
     batch = outbox.take()
     outbox.put_back(batch)
-    return [(p.note.key, p.note.time, dict(p.note.position), p.note.state) for p in batch]
+    return [(p.note.domain, p.note.time, dict(p.note.position), p.note.state) for p in batch]
 
 
 @laws
 @given(acts)
 def test_what_is_heard_in_the_end_is_what_was_said(played: list[Act]) -> None:
     """Coalescing, lost posts and lost answers change nothing of what is known of a writer."""
-    run = Run().play([*played, Say("left")]).drain()
+    run = Run().play([*played, Say("finished")]).drain()
 
     said = [run.told.record(writer) for writer in run.told.writers()]
     heard = [run.heard.record(writer) for writer in run.heard.writers()]
@@ -68,11 +78,11 @@ def test_nothing_sent_is_refused(played: list[Act]) -> None:
 
 @laws
 @given(acts)
-def test_a_batch_is_no_larger_than_the_keys_allow(played: list[Act]) -> None:
-    """However much is noted, one note a key waits, and one change of state."""
+def test_a_batch_is_no_larger_than_the_domains_allow(played: list[Act]) -> None:
+    """However much is noted, one note a domain waits, and one change of state."""
     run = Run().play(played).drain()
 
-    assert run.largest_batch <= 2 * len(KEYS)
+    assert run.largest_batch <= 2 * len(DOMAINS)
 
 
 @laws
@@ -80,7 +90,7 @@ def test_a_batch_is_no_larger_than_the_keys_allow(played: list[Act]) -> None:
 def test_a_durable_ticket_has_been_heard(played: list[Act]) -> None:
     """When a call counts as durable, the controller knows a position that reaches its own."""
     run = Run()
-    positions: list[dict[int, int]] = [{}] * (run.outbox.durable_through + 1)
+    positions: list[dict[int, int]] = [{}] * (run.outbox.calls + 1)
     for act in played:
         run.play([act])
         positions += [dict(run.position)] * (run.outbox.calls + 1 - len(positions))
@@ -91,11 +101,11 @@ def test_a_durable_ticket_has_been_heard(played: list[Act]) -> None:
 
 
 def test_the_position_of_a_coalesced_note_goes_to_the_next() -> None:
-    """A key's note stands on all that was written when it was made, whoever told of it first."""
+    """A domain's note stands on all that was written when it was made, whoever told of it first."""
     outbox = Outbox("UA")
-    outbox.note(1, {0: 5}, key="a")
-    outbox.note(1, {1: 7}, key="b")
-    outbox.note(2, {2: 9}, key="a")
+    outbox.note(1, {0: 5}, domain="a")
+    outbox.note(1, {1: 7}, domain="b")
+    outbox.note(2, {2: 9}, domain="a")
 
     assert notes(outbox) == [
         ("b", 1, {0: 5, 1: 7}, "live"),
@@ -124,8 +134,8 @@ def test_a_note_withdraws_the_idle_before_it() -> None:
 def test_an_idle_is_heard_from_a_writer_that_fell_behind() -> None:
     """It has no time of its own, so a time that was refused does not keep it from counting."""
     run = Run()
-    run.heard.note(Note("UA", 9, {}, KEYS[0]), now=0)
-    run.outbox.note(4, {0: 5}, key=KEYS[0])
+    run.heard.note(Note("UA", 9, {}, DOMAINS[0]), now=0)
+    run.outbox.note(4, {0: 5}, domain=DOMAINS[0])
     run.outbox.idle({})
     run.drain()
 
@@ -135,8 +145,8 @@ def test_an_idle_is_heard_from_a_writer_that_fell_behind() -> None:
     )
 
 
-def test_a_change_of_state_needs_no_key() -> None:
-    """A stream with several keys tells which there are, and the writer joins by one of them."""
+def test_a_change_of_state_needs_no_domain() -> None:
+    """A stream with several domains tells which there are, and the writer joins by one of them."""
     run = Run()
     run.outbox.join({0: 3})
     run.drain()
@@ -144,15 +154,15 @@ def test_a_change_of_state_needs_no_key() -> None:
     assert (run.heard.record("UA").state, run.outbox.pop_refused()) == ("live", None)
 
 
-def test_leaving_tells_the_largest_event_time_of_each_key() -> None:
+def test_leaving_tells_the_largest_event_time_of_each_domain() -> None:
     """What was written after the last note still bounds the upper."""
     run = Run()
-    for key, largest in zip(KEYS, (70, 90), strict=True):
-        run.outbox.wrote(largest, key, {0: 1})
-    run.outbox.left({})
+    for domain, largest in zip(DOMAINS, (70, 90), strict=True):
+        run.outbox.wrote(largest, domain, {0: 1})
+    run.outbox.finished({})
     run.drain()
 
-    assert run.heard.record("UA").max_times == dict(zip(KEYS, (70, 90), strict=True))
+    assert run.heard.record("UA").max_times == dict(zip(DOMAINS, (70, 90), strict=True))
 
 
 def test_writing_brings_an_idle_writer_back() -> None:
@@ -168,24 +178,78 @@ def test_a_note_says_which_stored_value_it_fell_behind() -> None:
     """A refusal is kept with the stored value until somebody asks."""
     outbox = Outbox("UA")
     outbox.note(5, {})
-    outbox.answered(outbox.take(), [{"status": "invalid_time", "last": 9}])
+    outbox.answered(outbox.take(), Answer((Refused("invalid_time", 9),)))
     refused = outbox.pop_refused()
 
     assert isinstance(refused, InvalidNote)
     assert (refused.writer, refused.status, refused.last) == ("UA", "invalid_time", 9)
 
 
+@pytest.mark.parametrize("answered", [True, False], ids=["refused", "lost"])
+def test_late_rows_are_told_until_a_note_is_accepted(*, answered: bool) -> None:
+    """With the next note of their domain, and then no more."""
+    outbox = Outbox("UA")
+    outbox.note(5, {})
+    outbox.late(None, LateRows(2, 4))
+    outbox.late(None, LateRows(1, 3))
+    batch = outbox.take()
+    if answered:
+        outbox.answered(batch, Answer((Refused("invalid_time", 9),)))
+    else:
+        outbox.put_back(batch)
+    outbox.note(10, {})
+    again = outbox.take()
+    outbox.answered(again, Answer((Accepted(None),)))
+    outbox.note(11, {})
+
+    told = [[pending.note.late for pending in each] for each in (batch, again, outbox.take())]
+    assert (told, outbox.late_rows) == ([[LateRows(3, 3)], [LateRows(3, 3)], [None]], 3)
+
+
+def test_late_rows_are_told_without_a_note_of_time() -> None:
+    """Of each domain by a note of its own, where none waits."""
+    outbox = Outbox("UA")
+    outbox.join({})
+    outbox.late("a", LateRows(2, 4))
+    outbox.late("b", LateRows(1, 3))
+
+    told = [(p.note.domain, p.note.state, p.note.late) for p in outbox.take()]
+    assert told == [("a", "live", LateRows(2, 4)), ("b", "live", LateRows(1, 3))]
+
+
+def test_a_writer_that_only_joined_joins_before_it_finishes() -> None:
+    """Nobody that is not known may finish; what is coalesced must not make it unknown."""
+    outbox = Outbox("UA")
+    outbox.join({})
+    outbox.finished({0: 5})
+    lost = outbox.take()
+    outbox.put_back(lost)
+
+    assert notes(outbox) == [(None, None, {0: 5}, "live"), (None, None, {0: 5}, "finished")]
+
+
+def test_an_answer_that_is_not_understood_changes_nothing() -> None:
+    """It is read as a whole before the outbox hears of it."""
+    outbox = Outbox("UA")
+    outbox.note(5, {0: 10})
+    outbox.take()
+    with pytest.raises(Unreachable):
+        answer_of(Reply(200, {}, b'{"results": [{"status": "accepted"}, 7]}'), 2, "s")
+
+    assert (outbox.durable_through, outbox.pop_refused()) == (0, None)
+
+
 def test_a_large_outbox_leaves_in_parts_and_in_order() -> None:
-    """Requests stay below the controller's limits, whatever the number of keys and segments."""
+    """Requests stay below the controller's limits, whatever the number of domains and segments."""
     outbox = Outbox("UA")
     for number in range(30):
-        outbox.note(number, dict.fromkeys(range(999), number), key=f"k{number}")
+        outbox.note(number, dict.fromkeys(range(999), number), domain=f"k{number}")
     outbox.idle({})
     parts = []
     while outbox:
         batch = outbox.take()
-        outbox.answered(batch, [ACCEPTED] * len(batch))
-        parts.append([pending.note.key for pending in batch])
+        outbox.answered(batch, Answer((Accepted(None),) * len(batch)))
+        parts.append([pending.note.domain for pending in batch])
 
     assert parts == [[f"k{n}" for n in range(20)], [f"k{n}" for n in range(20, 30)] + ["k29"]]
 
@@ -197,6 +261,7 @@ def test_a_large_outbox_leaves_in_parts_and_in_order() -> None:
         (6, {0: 9}, "note of writer 'UA' refused as invalid_position: last is {0: 10}"),
         (-(2**63) - 1, {}, "time -9223372036854775809 is not an int64"),
         (2**63, {}, "time 9223372036854775808 is not an int64"),
+        (2**63 - 1, {}, "time 9223372036854775807 is not an int64 within its ends"),
         (6, {0: -1}, "offset -1 of segment 0 is not from 0 to 9223372036854775807"),
     ],
 )

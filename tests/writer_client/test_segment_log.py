@@ -9,12 +9,14 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from noted_time import Rejected
 from tests.support.appending import append_many, files, rows
+from tests.support.scripted import URL, Scripted, accepted, results
 from writer_client import SegmentLogWriter, WriterClient
 
 if TYPE_CHECKING:
@@ -176,7 +178,7 @@ def test_event_times_of_any_unit_are_understood(
         ([{"time": "noon"}], "event-time column 'time' is string, neither int64 (ms) nor a"),
         ([{"time": 1}, {"time": "noon"}], "the rows have no common form: Could not convert"),
         (pa.table({"time": pa.array([1], pa.int32())}), "is int32, neither int64 (ms) nor a time"),
-        ({"time": 1}, "rows are dict, not a Table, a RecordBatch or a list of dicts"),
+        ({"time": 1}, "rows are dict, neither a DataFrame, nor an Arrow table"),
     ],
 )
 def test_rows_that_cannot_be_taken_are_named(tmp_path: Path, appended: object, said: str) -> None:
@@ -285,6 +287,75 @@ def test_a_segment_that_is_not_open_is_named(tmp_path: Path) -> None:
         log.append([{"time": 1}])
 
 
+def test_a_data_frame_is_appended_without_its_index(tmp_path: Path) -> None:
+    """Its columns become those of the segment, an index only where it has a name."""
+    log = writer(tmp_path)
+    frame = pd.DataFrame({"time": pd.to_datetime([INSTANT, INSTANT]), "carrier": ["UA", None]})
+    ends = [log.append(frame), log.append(frame.iloc[1:]), log.append(frame.set_index("time"))]
+    empty = log.append(frame.iloc[:0])
+
+    found = rows(tmp_path)
+    assert ([*ends, empty], set(found[0]), found[4]["time"]) == (
+        [2, 3, 5, 5],
+        {"time", "carrier"},
+        INSTANT,
+    )
+
+
+def test_a_data_frame_takes_the_types_of_the_segment(tmp_path: Path) -> None:
+    """A frame has nanoseconds where the segment has milliseconds; nothing may be lost by it."""
+    schema = pa.schema({"time": pa.timestamp("ms", tz="UTC"), "delay": pa.int64()})
+    log = writer(tmp_path, schema=schema)
+    frame = pd.DataFrame({"time": [pd.Timestamp(INSTANT)], "delay": [7.0]})
+    log.append(frame)
+    finer = frame.assign(time=[pd.Timestamp(INSTANT) + pd.Timedelta(1, "us")])
+    with pytest.raises(Rejected, match="the rows have no common form"):
+        log.append(finer)
+    with pytest.raises(Rejected, match="no column gate; column delay is missing"):
+        log.append(frame.rename(columns={"delay": "gate"}))
+
+    assert rows(tmp_path) == [{"time": INSTANT, "delay": 7}]
+
+
+def test_whatever_has_arrows_c_stream_is_appended(tmp_path: Path) -> None:
+    """As a polars DataFrame has."""
+    assert writer(tmp_path).append(CStream(pa.table({"time": [1, 2]}))) == 2
+
+
+class CStream:
+    """Gives nothing but a stream of Arrow."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+
+    def __arrow_c_stream__(self, requested: object = None) -> object:
+        return self._table.__arrow_c_stream__(requested)
+
+
+@pytest.mark.parametrize(
+    "naive",
+    [
+        [{"time": INSTANT.replace(tzinfo=None)}],
+        pd.DataFrame({"time": [INSTANT.replace(tzinfo=None)]}),
+    ],
+    ids=["dicts", "pandas"],
+)
+def test_event_times_without_a_zone_are_refused(tmp_path: Path, naive: object) -> None:
+    """They may be of any hour; a schema that has no zone says that UTC is meant."""
+    with pytest.raises(Rejected, match=r"column 'time' has no time zone: make it aware"):
+        writer(tmp_path).append(naive)
+
+    schema = pa.schema({"time": pa.timestamp("ms")})
+    assert writer(tmp_path, schema=schema).append(naive) == 1
+
+
+def test_a_position_begins_where_the_segments_end(tmp_path: Path) -> None:
+    """Of a writer that is started again; an empty segment is not named."""
+    writer(tmp_path).append([{"time": 1}] * 9)
+
+    assert writer(tmp_path, segments=[0, 1]).position == {0: 9}
+
+
 def test_a_position_is_that_of_the_writers_own_appends(tmp_path: Path) -> None:
     """What others appended after it is not its claim."""
     log = writer(tmp_path, segments=[0, 1])
@@ -294,15 +365,39 @@ def test_a_position_is_that_of_the_writers_own_appends(tmp_path: Path) -> None:
     assert log.position == {0: 3}
 
 
-def test_rows_below_a_noted_time_are_counted(tmp_path: Path, served: Served, stream: str) -> None:
-    """A writer that breaks its word can see how often."""
-    with WriterClient(served.url, stream, "UA") as client:
+def test_rows_below_a_noted_time_are_counted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A writer that breaks its word is told once, not for each row, and so is the controller."""
+    network = Scripted()
+    with WriterClient(URL, "flights", "UA", transport=network) as client:
         log = writer(tmp_path, client=client)
         log.append([{"time": 1}])
         log.note_time(10)
         log.append([{"time": 9}, {"time": 10}, {"time": 3}])
+        for _ in range(5):
+            log.append([{"time": 4}])
+        late_rows = client.flush().late_rows
 
-    assert log.late_rows == 2
+    told = [note["late"] for note in network.notes if "late" in note]
+    warned = [record.getMessage() for record in caplog.records]
+    assert (log.late_rows, late_rows, sum(late["rows"] for late in told)) == (7, 7, 7)
+    assert min(late["least"] for late in told) == 3
+    assert [sentence.split(" rows ")[0] for sentence in warned] == [
+        "writer 'UA' of stream 'flights': 2",
+        "writer 'UA' of stream 'flights': 7",
+    ]
+
+
+def test_rows_below_the_lower_of_the_last_answer_are_counted(tmp_path: Path) -> None:
+    """They are late whoever brought time on."""
+    network = Scripted(results(accepted(lower=50)))
+    with WriterClient(URL, "flights", "UA", transport=network) as client:
+        log = writer(tmp_path, client=client)
+        client.flush()
+        log.append([{"time": 49}, {"time": 50}])
+
+    assert (log.late_rows, network.notes[-1]["late"]) == (1, {"rows": 1, "least": 49})
 
 
 def test_a_note_carries_what_was_appended(tmp_path: Path, served: Served, stream: str) -> None:
@@ -320,18 +415,18 @@ def test_a_note_carries_what_was_appended(tmp_path: Path, served: Served, stream
     assert (mark["lower"], mark["upper"], mark["cut"]) == (5, 90, {"0": 2, "1": 1})
 
 
-def test_each_key_has_its_column(tmp_path: Path, served: Served) -> None:
-    """With several time domains, each key's upper comes from its own column."""
-    served.create("orders", keys=["order_time", "ship_time"])
+def test_each_domain_has_its_column(tmp_path: Path, served: Served) -> None:
+    """With several time domains, each domain's upper comes from its own column."""
+    served.create("orders", domains=["order_time", "ship_time"])
     columns = {"order_time": "ordered", "ship_time": "shipped"}
     with WriterClient(served.url, "orders", "shop") as client:
         log = SegmentLogWriter(tmp_path, "orders", client=client, event_time=columns)
         log.append([{"ordered": 5, "shipped": 70}, {"ordered": 8, "shipped": 60}])
-        for key in columns:
-            log.note_time(5, key=key)
+        for domain in columns:
+            log.note_time(5, domain=domain)
     marks = served.call("GET", "/orders")["marks"]
 
-    assert {key: mark["upper"] for key, mark in marks.items()} == {
+    assert {domain: mark["upper"] for domain, mark in marks.items()} == {
         "order_time": 8,
         "ship_time": 70,
     }

@@ -54,7 +54,8 @@ def followed(root: Path, served: Served, stream: str) -> list[Mark]:
             writer.start()
         for writer in writers:
             writer.join()
-            writer.client.close(60)
+            writer.client.finish(timeout=60)
+            writer.client.close()
         reader.wait_for(END, timeout=20)
         return list(reader.marks())
 

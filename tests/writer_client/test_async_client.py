@@ -1,0 +1,139 @@
+"""The client of asyncio does what that of threads does."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+
+from noted_time import InvalidNote, Rejected, Unreachable
+from noted_time.backoff import Backoff
+from noted_time.errors import ClientFailed
+from tests.support.scripted import URL, Scripted, results
+from writer_client import AsyncWriterClient, SegmentLogWriter
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.served import Served
+
+SOON = Backoff(first_s=0.001, cap_s=0.005)
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_note_is_durable_when_flush_returns(served: Served, stream: str) -> None:
+    """The end of the block keeps the writer a member."""
+    async with AsyncWriterClient(served.url, stream, "UA") as client:
+        client.join()
+        await client.flush()
+        client.note_time(5, {0: 10}, max_time=8)
+        await client.flush()
+        flushed = await client.flush()
+
+    known = {"state": "live", "times": {"default": 5}, "position": {"0": 10}}
+    assert (flushed.lower, served.writers(stream)) == (5, {"UA": known})
+
+
+async def test_a_writer_that_finishes_is_not_waited_for(served: Served, stream: str) -> None:
+    """To finish says so, and flushes."""
+    async with AsyncWriterClient(served.url, stream, "UA") as client:
+        client.note_time(5, {0: 10})
+        await client.finish()
+
+        assert served.writers(stream)["UA"]["state"] == "finished"
+
+
+async def test_notes_coalesce_while_a_post_is_under_way() -> None:
+    """A thousand of them are at most a few posts, and the last one arrives."""
+    network = Scripted()
+    async with AsyncWriterClient(URL, "s", "UA", transport=network) as client:
+        for number in range(1000):
+            client.note_time(number, {0: number})
+            if number % 500 == 0:
+                await asyncio.sleep(0)
+
+    assert (network.notes[-1]["time"], len(network.notes) < 10) == (999, True)
+
+
+async def test_a_failing_network_loses_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    """It is tried again, and logged once."""
+    network = Scripted(*[httpx.Response(404, text="no such page")] * 3)
+    async with AsyncWriterClient(URL, "s", "UA", backoff=SOON, transport=network) as client:
+        client.note_time(5, {0: 10})
+        await client.flush()
+
+    warned = [record for record in caplog.records if record.levelno == logging.WARNING]
+    assert (len(network.notes), len(warned)) == (4, 2)
+
+
+async def test_a_refusal_is_raised_and_later_notes_arrive() -> None:
+    """As from `flush` of the other client."""
+    network = Scripted(results({"status": "invalid_time", "last": 9}))
+    async with AsyncWriterClient(URL, "s", "UA", transport=network) as client:
+        client.note_time(5, {0: 10})
+        with pytest.raises(InvalidNote, match="invalid_time: last is 9"):
+            await client.flush()
+        client.note_time(10, {0: 10})
+
+    assert [note["time"] for note in network.notes] == [5, 10]
+
+
+async def test_a_closed_client_says_so_and_what_it_did_not_send(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Closing waits no longer than asked; a second call does nothing."""
+    client = AsyncWriterClient("http://127.0.0.1:9", "s", "UA", backoff=SOON)
+    client.note_time(5, {0: 10})
+    with pytest.raises(Unreachable):
+        await client.close(timeout=0.1)
+    await client.close()
+
+    with pytest.raises(Rejected, match="is closed"):
+        client.note_time(6, {0: 10})
+    assert "calls 1, last time 5" in caplog.records[-1].getMessage()
+
+
+async def test_a_fault_of_ours_is_an_error_of_every_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing looks like success."""
+    client = AsyncWriterClient(URL, "s", "UA", transport=Scripted())
+    monkeypatch.setattr(client._outbox, "answered", None)
+    client.note_time(5, {0: 10})
+    for call in (client.flush, client.finish, client.close):
+        with pytest.raises(ClientFailed, match="TypeError"):
+            await call()
+
+
+async def test_a_cancelled_flush_harms_nothing() -> None:
+    """Who waits may stop waiting; the notes are sent all the same."""
+    network = Scripted(*[httpx.Response(503)] * 3)
+    async with AsyncWriterClient(URL, "s", "UA", backoff=SOON, transport=network) as client:
+        client.note_time(5, {0: 10})
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0):
+                await client.flush()
+
+    assert network.notes[-1]["time"] == 5
+
+
+async def test_rows_may_be_appended_from_a_thread(
+    tmp_path: Path, served: Served, stream: str
+) -> None:
+    """The log takes either client; a note from a thread wakes the loop."""
+    async with AsyncWriterClient(served.url, stream, "UA") as client:
+        log = SegmentLogWriter(tmp_path, "flights", client=client, event_time="time")
+        await asyncio.to_thread(log.append, [{"time": 7}])
+        await asyncio.to_thread(log.note_time, 8)
+        await client.flush()
+
+    known = {"state": "live", "times": {"default": 8}, "position": {"0": 1}}
+    assert served.writers(stream) == {"UA": known}
+
+
+def test_a_client_without_a_loop_is_refused() -> None:
+    """With the remedy."""
+    with pytest.raises(Rejected, match="inside a coroutine: no loop runs"):
+        AsyncWriterClient(URL, "s", "UA", transport=Scripted())

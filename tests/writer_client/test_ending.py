@@ -1,0 +1,149 @@
+"""However a client or its process ends, nothing is lost without a word, and nobody waits long."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from noted_time import Unreachable
+from noted_time.backoff import Backoff
+from tests.support.scripted import URL, Scripted
+from writer_client import WriterClient
+
+if TYPE_CHECKING:
+    from tests.support.served import Served
+
+ROOT = Path(__file__).resolve().parents[2]
+NOBODY = "http://127.0.0.1:9"
+SOON = Backoff(first_s=0.01, cap_s=0.05)
+
+AMID_A_CALL = """
+import signal, sys
+from writer_client import WriterClient
+from noted_time import Rejected
+
+client = WriterClient(sys.argv[1], sys.argv[2], "UA", linger_ms=60_000)
+signal.signal(signal.SIGTERM, lambda *_: client.close())
+
+class Position(dict):
+    def items(self):
+        signal.raise_signal(signal.SIGTERM)
+        return super().items()
+
+client.join()
+client.flush()
+client.note_time(5, {0: 10})
+try:
+    client.note_time(6, Position({0: 20}))
+except Rejected as error:
+    print(error)
+"""
+
+AMID_A_FLUSH = """
+import os, signal, sys, threading
+from writer_client import WriterClient
+from noted_time import NotedTimeError
+
+client = WriterClient("http://127.0.0.1:9", "s", "UA")
+
+
+def close(*_):
+    try:
+        client.close(0.1)
+    except NotedTimeError as error:
+        print(error)
+
+signal.signal(signal.SIGTERM, close)
+client.note_time(5, {0: 10})
+threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGTERM)).start()
+try:
+    client.flush(60)
+except NotedTimeError as error:
+    print(error)
+"""
+
+TO_NOBODY = """
+import sys
+from writer_client import WriterClient
+
+for name in sys.argv[1:]:
+    WriterClient("http://127.0.0.1:9", "flights", name).note_time(5, {0: 10})
+"""
+
+
+def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end, which must come."""
+    return subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        cwd=ROOT,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+
+
+def test_a_signal_handler_may_close_amid_a_call(served: Served, stream: str) -> None:
+    """What was noted before is flushed, and the call that was interrupted raises."""
+    done = run(AMID_A_CALL, served.url, stream)
+
+    assert (done.stdout, done.stderr) == (
+        "the client of writer 'UA' was closed during the call\n",
+        "",
+    )
+    assert served.writers(stream)["UA"]["times"] == {"default": 5}
+
+
+def test_a_signal_handler_may_close_amid_a_flush() -> None:
+    """The flush that was interrupted ends, long before its time."""
+    done = run(AMID_A_FLUSH)
+
+    said = [line.partition(":")[0] for line in done.stdout.splitlines()]
+    assert said == ["not durable within 0.1 s", "not durable within 60 s"]
+
+
+def test_a_script_that_noted_to_nobody_does_not_look_successful() -> None:
+    """Without any logging set up, what was not sent is on stderr when it ends."""
+    done = run(TO_NOBODY, "UA")
+
+    assert done.stderr.splitlines()[-1].startswith(
+        "writer 'UA' of stream 'flights': what was noted was not sent to http://127.0.0.1:9: "
+        "calls 1, last time 5; the last error: no answer from http://127.0.0.1:9/v1/streams"
+    )
+
+
+def test_the_end_of_a_process_waits_two_seconds_in_all() -> None:
+    """However many clients there are, and each says what it could not send."""
+    began = time.monotonic()
+    empty = run(TO_NOBODY)
+    base = time.monotonic() - began
+    names = [f"w{number}" for number in range(5)]
+    began = time.monotonic()
+    done = run(TO_NOBODY, *names)
+
+    last = [line for line in done.stderr.splitlines() if "was not sent to" in line]
+    assert (empty.stderr, len(last)) == ("", 5)
+    assert time.monotonic() - began < base + 2 + 2  # two for a busy machine
+
+
+def test_closing_says_what_was_not_sent(caplog: pytest.LogCaptureFixture) -> None:
+    """To whom, up to which time, and why."""
+    client = WriterClient(NOBODY, "s", "UA", backoff=SOON)
+    client.note_time(5, {0: 10})
+    with pytest.raises(Unreachable):
+        client.close(0.1)
+
+    assert "calls 1, last time 5" in caplog.records[-1].getMessage()
+
+
+def test_what_was_sent_is_not_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    """A client that did its work ends in silence."""
+    with WriterClient(URL, "s", "UA", transport=Scripted()) as client:
+        client.note_time(5, {0: 10})
+
+    assert caplog.records == []

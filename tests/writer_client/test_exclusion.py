@@ -1,0 +1,197 @@
+"""A writer without which time went on is told so, at once and in every way."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from noted_time import Rejected
+from tests.support.scripted import URL, Scripted, accepted, results
+from tests.support.waiting import eventually
+from writer_client import AsyncWriterClient, Exclusion, Flushed, SegmentLogWriter, WriterClient
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.support.served import Served
+
+SINCE = 1357041600000
+EXCLUDED = results(
+    accepted(lower=90, excluded={"reason": "timed_out", "since": SINCE, "lower": 90})
+)
+
+
+def client_of(served: Served, stream: str, **options: Any) -> WriterClient:  # noqa: ANN401
+    """Return the client of the writer that time goes on without."""
+    return WriterClient(served.url, stream, "slow", **options)
+
+
+def go_on_without(served: Served, stream: str, *, by_hand: bool = False) -> None:
+    """Have another writer note 90, and wait until a mark is there without the slow one."""
+    served.note(stream, 90, {"1": 9})
+    if by_hand:
+        served.call("DELETE", f"/{stream}/writers/slow")
+    marks = served.call("GET", f"/{stream}/marks?wait_ms=20000&after=1")["marks"]
+    assert [mark["excluded"] for mark in marks] == [["slow"]]
+
+
+def told_of(exclusion: Exclusion | None, reason: str) -> bool:
+    """Whether that is it, since lately, at the lower of the other writer."""
+    assert exclusion is not None
+    ago_ms = time.time_ns() // 1_000_000 - exclusion.since
+    return (exclusion.reason, exclusion.lower, 0 <= ago_ms < 60_000) == (reason, 90, True)
+
+
+@pytest.mark.parametrize("by_hand", [False, True], ids=["timed_out", "removed"])
+def test_a_writer_that_is_excluded_is_told_in_every_way(
+    served: Served, stream: str, caplog: pytest.LogCaptureFixture, *, by_hand: bool
+) -> None:
+    """By what flush returns, the state, `on_late` and the log; each exclusion once."""
+    told: list[Exclusion] = []
+    timeout_ms = 60_000 if by_hand else 1
+    reason = "removed" if by_hand else "timed_out"
+    with client_of(served, stream, timeout_ms=timeout_ms, on_late=told.append) as client:
+        client.note_time(5, {0: 10})
+        first = client.flush()
+        eventually(lambda: len(served.call("GET", f"/{stream}/marks")["marks"]), 1)
+        go_on_without(served, stream, by_hand=by_hand)
+        flushed = []
+        for noted in (6, 7, 91):
+            client.note_time(noted, {0: 10})
+            flushed.append((client.flush(), client.state))
+        client.note_time(92, {0: 10})
+        back = (client.flush().excluded, client.state)
+
+    assert (first.excluded, back) == (None, (None, "live"))
+    assert [state for _, state in flushed[:2]] == ["excluded", "excluded"]
+    assert told_of(flushed[0][0].excluded, reason)
+    assert told == [flushed[0][0].excluded]
+    warnings = [each.getMessage() for each in caplog.records if each.name == "noted_time.writer"]
+    assert len(warnings) == 1
+    assert "is excluded: the watermark advances without it since 20" in warnings[0]
+    assert f"({reason}: " in warnings[0]
+
+
+def test_a_writer_that_comes_first_below_the_lower_is_told(served: Served, stream: str) -> None:
+    """Where the stream lets nobody hold time back who came too late."""
+    served.create(stream, returning_writer="exclude")
+    served.note(stream, 90, {"1": 9})
+    with client_of(served, stream) as client:
+        client.note_time(5, {0: 10})
+
+        assert told_of(client.flush().excluded, "returned_late")
+
+
+@pytest.mark.anyio
+async def test_a_client_of_asyncio_is_told_too(served: Served, stream: str) -> None:
+    """By the callback, the state and what flush returns."""
+    told: list[Exclusion] = []
+    served.create(stream, returning_writer="exclude")
+    served.note(stream, 90, {"1": 9})
+    async with AsyncWriterClient(served.url, stream, "slow", on_late=told.append) as client:
+        client.note_time(5, {0: 10})
+        flushed = await client.flush()
+        state = client.state
+
+    assert told_of(flushed.excluded, "returned_late")
+    assert (state, told) == ("excluded", [flushed.excluded])
+
+
+def test_late_rows_are_shown_with_the_writer_and_in_the_ledger(
+    tmp_path: Path, served: Served, stream: str
+) -> None:
+    """Three rows below the lower: told with the next note, counted, and on the mark after it."""
+    with client_of(served, stream) as client:
+        log = SegmentLogWriter(tmp_path, "flights", client=client, event_time="time")
+        log.append([{"time": 8}])
+        log.note_time(50)
+        client.flush()
+        log.append([{"time": at} for at in (40, 30, 60, 45)])
+        log.note_time(70)
+        flushed = client.flush()
+    shown = served.call("GET", f"/{stream}/writers")["writers"][0]["late"]
+    entries = served.call("GET", f"/{stream}/ledger")["entries"]
+
+    late = {"rows": 3, "least": 30}
+    named = [(each["writer"], each["reason"], each["late"]) for each in entries[0]["writers"]]
+    assert (flushed.late_rows, shown) == (3, {"default": late})
+    assert (len(entries), entries[0]["to"], named) == (1, 70, [("slow", "late_rows", late)])
+
+
+def test_a_flush_counts_the_rows_that_came_too_late() -> None:
+    """Beside the lower and the exclusion."""
+    with WriterClient(URL, "s", "UA", transport=Scripted(EXCLUDED)) as client:
+        client.note_time(5, {0: 10})
+        first = client.flush()
+        client.wrote_late(3, 50)
+        client.note_time(96, {0: 13})
+        second = client.flush()
+
+    exclusion = Exclusion("timed_out", SINCE, 90)
+    assert (first, second) == (Flushed(90, exclusion, 0), Flushed(None, None, 3))
+
+
+def test_an_exclusion_is_logged_with_the_remedy(caplog: pytest.LogCaptureFixture) -> None:
+    """What it means, and what to do."""
+    note_each(Scripted(EXCLUDED, EXCLUDED), 3, lambda _: None)
+
+    told = (
+        "writer 'UA' of stream 's' is excluded: the watermark advances without it since "
+        "2013-01-01T12:00:00+00:00 (timed_out: it was silent for its timeout), so what it writes "
+        "below 90 is late until it has noted a time above that; to avoid it, note more often, say "
+        "idle() while nothing is written, or give the client a timeout_ms"
+    )
+    assert [record.getMessage() for record in caplog.records] == [told]
+
+
+def note_each(network: Scripted, times: int, on_late: Callable[[Exclusion], object]) -> list[str]:
+    """Note so many times, one post each; returns the state after each."""
+    states: list[str] = []
+    with WriterClient(URL, "s", "UA", on_late=on_late, transport=network) as client:
+        for noted in range(times):
+            client.note_time(noted, {0: 10})
+            client.flush()
+            states.append(client.state)
+    return states
+
+
+def test_a_callback_that_fails_is_logged_and_stops_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The sender goes on."""
+
+    def fail(_: Exclusion) -> None:
+        raise ZeroDivisionError
+
+    states = note_each(Scripted(EXCLUDED), 2, fail)
+
+    logged = [record.getMessage() for record in caplog.records if record.exc_info]
+    assert (states[-1], logged) == ("live", ["writer 'UA' of stream 's': on_late failed"])
+
+
+def test_a_callback_may_note_and_cannot_wait() -> None:
+    """It holds no lock, and runs where notes are sent."""
+    refused: list[str] = []
+    done = threading.Event()
+
+    def on_late(exclusion: Exclusion) -> None:
+        client.note_time((exclusion.lower or 0) + 1, {0: 10})
+        for wait in (client.flush, client.close):
+            with pytest.raises(Rejected) as raised:
+                wait()
+            refused.append(str(raised.value))
+        done.set()
+
+    network = Scripted(EXCLUDED)
+    client = WriterClient(URL, "s", "UA", on_late=on_late, transport=network)
+    client.note_time(5, {0: 10})
+    assert done.wait(10)
+    client.flush()
+    client.close()
+
+    sentence = "on_late runs where notes are sent: it cannot wait for the client"
+    assert ([note["time"] for note in network.notes], refused) == ([5, 91], [sentence] * 2)

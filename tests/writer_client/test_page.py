@@ -1,0 +1,39 @@
+"""The page about writers runs as it is printed."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import writer_client
+from tests.support.page import Session
+from tests.support.scripted import Scripted, accepted, results
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+
+def test_the_examples_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One after the other; the last one is told that time went on without it."""
+    excluded = {"reason": "timed_out", "since": 1357041600000, "lower": 90}
+    networks = [Scripted(), Scripted(), Scripted(results(accepted(lower=90, excluded=excluded)))]
+    made = iter(networks)
+
+    def client(*arguments: Any, **options: Any) -> writer_client.WriterClient:  # noqa: ANN401
+        make = partial(writer_client.client.WriterClient, transport=next(made))
+        return make(*arguments, **options)
+
+    monkeypatch.setattr(writer_client, "WriterClient", client)
+    monkeypatch.chdir(tmp_path)
+    Session("docs/writers.md", {}).run()
+
+    assert capsys.readouterr().out.splitlines() == [
+        "Flushed(lower=None, excluded=None, late_rows=0)",
+        "late: timed_out 1357041600000 90",
+        "what was written below 90 may be lost to readers",
+    ]
+    assert networks[1].notes[0]["timeout_ms"] == 5_400_000

@@ -1,0 +1,203 @@
+"""What a writer says of itself: its timeout, its domains, and when it is idle."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from noted_time import InvalidNote, Rejected
+from tests.support.scripted import URL, Scripted, accepted, results
+from writer_client import WriterClient
+
+if TYPE_CHECKING:
+    from tests.support.served import Served
+
+
+def test_a_timeout_and_domains_are_taken(served: Served, stream: str) -> None:
+    """A writer that says nothing of them later keeps both."""
+    served.create(stream, domains=["default", "order", "ship"])
+    terms = []
+    options: dict[str, Any] = {"timeout_ms": 5_400_000, "domains": ["order", "ship"]}
+    for given in (options, {}):
+        with WriterClient(served.url, stream, "UA", **given) as client:
+            client.join()
+        (shown,) = served.call("GET", f"/{stream}/writers")["writers"]
+        terms.append((shown["timeout_ms"], shown["domains"]))
+
+    assert terms == [(5_400_000, ["order", "ship"])] * 2
+
+
+def test_a_stream_that_was_made_again_learns_the_terms_too(served: Served, stream: str) -> None:
+    """They go along with every live note."""
+    with WriterClient(served.url, stream, "UA", timeout_ms=5_400_000) as client:
+        client.note_time(5, {0: 10})
+        client.flush()
+        served.call("DELETE", f"/{stream}")
+        served.create(stream)
+        client.note_time(6, {0: 10})
+    (shown,) = served.call("GET", f"/{stream}/writers")["writers"]
+
+    assert (shown["timeout_ms"], shown["domains"]) == (5_400_000, None)
+
+
+def test_the_controller_refuses_a_domain_that_is_not_vouched_for(
+    served: Served, stream: str
+) -> None:
+    """A writer that did not say so in this process vouches as its former self did."""
+    served.create(stream, domains=["default", "order", "ship"])
+    with WriterClient(served.url, stream, "UA", domains=["ship"]) as client:
+        client.join()
+    with WriterClient(served.url, stream, "UA") as client:
+        client.note_time(5, {0: 10}, domain="order")
+        with pytest.raises(InvalidNote, match="not_vouched: it vouches for ship; add the domain"):
+            client.flush()
+        client.note_time(6, {0: 10}, domain="ship")
+
+    assert served.writers(stream)["UA"]["times"] == {"ship": 6}
+
+
+def test_nothing_is_said_of_what_was_not_given() -> None:
+    """A note of a writer without terms of its own has no such fields."""
+    network = Scripted()
+    with WriterClient(URL, "s", "UA", transport=network) as client:
+        client.note_time(5, {0: 10})
+
+    assert network.notes == [
+        {"writer": "UA", "time": 5, "position": {"0": 10}, "state": "live"},
+    ]
+
+
+def test_the_only_domain_vouched_for_need_not_be_named() -> None:
+    """All calls without a domain speak of it."""
+    network = Scripted(results(accepted(lower=4)))
+    with WriterClient(URL, "s", "UA", domains=["ship"], transport=network) as client:
+        client.wrote(9, position={0: 10})
+        client.note_time(5, {0: 10})
+        client.flush()
+        lower = client.lower()
+
+    assert (network.notes[0]["domain"], network.notes[0]["max_time"], lower) == ("ship", 9, 4)
+
+
+def test_a_domain_that_is_not_vouched_for_is_refused_at_once() -> None:
+    """Nothing is noted, and the remedy is in the sentence."""
+    network = Scripted()
+    with (
+        WriterClient(URL, "s", "UA", domains=["ship"], transport=network) as client,
+        pytest.raises(InvalidNote, match="not_vouched: it vouches for ship; add the domain to"),
+    ):
+        client.note_time(5, {0: 10}, domain="order")
+
+    assert network.notes == []
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"timeout_ms": 0}, "timeout_ms must be 1 or more, not 0"),
+        ({"idle_after_ms": 0}, "idle_after_ms must be 1 or more, not 0"),
+        ({"domains": []}, "domains must be a list of one or more names"),
+        ({"domains": "ship"}, "domains must be a list of one or more names, not 'ship'"),
+        ({"domains": ["a b"]}, "domain 'a b' is not 1 to 249"),
+    ],
+)
+def test_terms_that_cannot_be_are_refused(options: dict[str, Any], said: str) -> None:
+    """When the client is made."""
+    with pytest.raises(Rejected) as raised:
+        WriterClient(URL, "s", "UA", transport=Scripted(), **options)
+
+    assert said in str(raised.value)
+
+
+class Noticing(Scripted):
+    """Sets `idle` when a writer says that it is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.idle = threading.Event()
+
+    def _answer(self, request: Any) -> Any:  # noqa: ANN401 - httpx's own
+        answer = super()._answer(request)
+        if self.notes[-1]["state"] == "idle":
+            self.idle.set()
+        return answer
+
+
+def test_a_writer_that_says_nothing_goes_idle_by_itself() -> None:
+    """At the position that it told; the next note brings it back."""
+    network = Noticing()
+    with WriterClient(URL, "s", "UA", idle_after_ms=30, transport=network) as client:
+        client.wrote(7, position={0: 12})
+        assert network.idle.wait(10)
+        idle = client.state
+        client.note_time(8, {0: 12})
+        live = client.state
+
+    said = [(note["state"], note.get("time")) for note in network.notes]
+    assert (idle, live, said) == (
+        "idle",
+        "live",
+        [("live", None), ("idle", None), ("live", 8)],
+    )
+
+
+def test_a_writer_is_not_idle_while_it_writes() -> None:
+    """An open block counts as writing, however long it takes."""
+    network = Noticing()
+    with WriterClient(URL, "s", "UA", idle_after_ms=20, transport=network) as client:
+        client.join()
+        with client.writing():
+            assert not network.idle.wait(0.1)
+        assert network.idle.wait(10)
+
+
+@pytest.mark.parametrize("leave", ["idle", "finish"])
+def test_a_writer_that_nobody_knows_cannot_leave(served: Served, stream: str, leave: str) -> None:
+    """A mistyped name makes no member; its client goes on, and may join by a note."""
+    with WriterClient(served.url, stream, "UB") as client:
+        with pytest.raises(InvalidNote, match="refused as unknown_writer: it never joined"):
+            _ = getattr(client, leave)() or client.flush()
+        before = served.writers(stream)
+        client.note_time(5, {0: 10})
+
+    assert (before, list(served.writers(stream))) == ({}, ["UB"])
+
+
+def test_a_writer_of_a_stream_that_was_made_again_joins_to_finish(
+    served: Served, stream: str
+) -> None:
+    """The controller forgot it, and is told once more."""
+    with WriterClient(served.url, stream, "UA") as client:
+        client.note_time(5, {0: 10})
+        client.flush()
+        served.call("DELETE", f"/{stream}")
+        served.create(stream)
+        client.finish()
+
+    assert served.writers(stream)["UA"]["state"] == "finished"
+
+
+def test_a_join_takes_in_the_position_that_the_controller_knows(
+    served: Served, stream: str
+) -> None:
+    """That of a former self which crashed; where it is ahead of the caller's own."""
+    with WriterClient(served.url, stream, "UA") as client:
+        client.note_time(5, {0: 9, 1: 3})
+    with WriterClient(served.url, stream, "UA") as client:
+        client.join({1: 5})
+        client.flush()
+        known = client.position
+        client.note_time(10, {})
+
+    assert (known, served.writers(stream)["UA"]["position"]) == ({0: 9, 1: 5}, {"0": 9, "1": 5})
+
+
+def test_an_hourly_job_is_a_member_between_its_runs(served: Served, stream: str) -> None:
+    """The end of its block says nothing of the next run."""
+    for hour in (1, 2):
+        with WriterClient(served.url, stream, "hourly") as client:
+            client.note_time(hour, {0: hour})
+
+    assert served.writers(stream)["hourly"]["state"] == "live"

@@ -1,0 +1,178 @@
+"""What one writer has said so far, and what goes along with each of its notes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from operator import index
+from typing import TYPE_CHECKING
+
+from noted_time.cut import MAX_INT64, MIN_INT64, StreamCut, join_into
+from noted_time.errors import InvalidNote, Rejected
+from noted_time.note import UNCHANGED
+from noted_time.settings import checked_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from noted_time.membership import LateRows
+    from noted_time.note import Note
+
+
+class Claims:
+    """A writer's position, and times by domain, none of which goes back.
+
+    `position` is replaced, never changed: notes that wait may share it.
+    """
+
+    def __init__(self, writer: str, domains: Sequence[str] | None) -> None:
+        """Begin with nothing said; `domains` are those vouched for, where that is limited."""
+        self.writer = writer
+        self.position: dict[int, int] = {}
+        self.last_domain = domains[0] if domains else None
+        """The domain noted last, or any that is declared: for notes that need one."""
+        self.noted_before: Mapping[int, int] = {}
+        """What a former self of the writer had noted, where that is known."""
+        self._vouched = None if domains is None else tuple(domains)
+        self._times: dict[str | None, int] = {}
+        self._largest: dict[str | None, int] = {}
+        self._accepted: dict[str | None, int] = {}
+
+    def time(self, domain: str | None) -> int | None:
+        """Return the last time noted."""
+        return self._times.get(domain)
+
+    def largest(self, domain: str | None) -> int | None:
+        """Return the largest event time written."""
+        return self._largest.get(domain)
+
+    def untold(self) -> list[str | None]:
+        """Return the domains whose largest event time no accepted note has carried."""
+        told = self._accepted
+        return [k for k, time in self._largest.items() if time > told.get(k, MIN_INT64 - 1)]
+
+    # What the writer says
+
+    def check_time(self, time: int, domain: str | None) -> None:
+        """Raise where a note of that time would go back, or speak of what is not vouched for."""
+        check_int64("time", time)
+        self._check_domain(domain)
+        last = self._times.get(domain)
+        if last is not None and time < last:
+            raise InvalidNote(self.writer, "invalid_time", last)
+
+    def note(self, time: int, domain: str | None) -> None:
+        """Take a time that was checked."""
+        self._times[domain] = time
+        self.last_domain = domain
+
+    def declare(self, domain: str | None, event_time: int) -> None:
+        """Take the time of an event that was written."""
+        check_int64("event time", event_time)
+        self._check_domain(domain)
+        if event_time > self._largest.get(domain, MIN_INT64 - 1):
+            self._largest[domain] = event_time
+
+    def move(self, position: Mapping[int, int]) -> None:
+        """Take a position of the caller's; raises `InvalidNote` where it goes back."""
+        known = self.position
+        # Plain ints whatever they were (numpy's are common), as JSON takes no others.
+        offsets = StreamCut({index(s): index(offset) for s, offset in position.items()}).offsets
+        behind = {s: known[s] for s, offset in offsets.items() if offset < known.get(s, 0)}
+        if behind:
+            raise InvalidNote(self.writer, "invalid_position", behind)
+        self.learn(offsets)
+
+    # What the controller answers
+
+    def learn(self, offsets: Mapping[int, int]) -> None:
+        """Take offsets where they are ahead; those behind change nothing."""
+        known = self.position
+        if any(offset > known.get(s, -1) for s, offset in offsets.items()):
+            joined = dict(known)
+            join_into(joined, offsets)
+            self.position = joined
+
+    def accepted(self, domain: str | None, largest: int) -> None:
+        """Learn that the controller knows of an event time as large as this."""
+        self._accepted[domain] = largest
+
+    def take_back(self, domain: str | None, bound: int) -> None:
+        """Forget times above the largest allowed, which were refused or will be.
+
+        What is said next goes on from before them, so that one wrong time spoils no later note.
+        """
+        if self._times.get(domain, bound) > bound:
+            del self._times[domain]
+        if self._largest.get(domain, bound) > bound:
+            del self._largest[domain]
+
+    def forget(self, domain: str | None, *, instead: str) -> None:
+        """Forget a domain that the stream does not declare; another one does instead."""
+        self._times.pop(domain, None)
+        self._largest.pop(domain, None)
+        self.last_domain = instead
+
+    def _check_domain(self, domain: str | None) -> None:
+        if domain is None:
+            return
+        checked_name("domain", domain)
+        if self._vouched is not None and domain not in self._vouched:
+            raise InvalidNote(self.writer, "not_vouched", self._vouched)
+
+
+class Additions:
+    """What goes along with a writer's notes: its own terms, and late rows that none has told of.
+
+    The terms travel with each live note, so that a stream that was made again learns them too.
+    """
+
+    def __init__(self, domains: Sequence[str] | None, timeout_ms: int | None) -> None:
+        """Begin without late rows; `total` counts all there were."""
+        self.total = 0
+        self._domains = None if domains is None else tuple(domains)
+        self._timeout_ms = UNCHANGED if timeout_ms is None else timeout_ms
+        self._untold: dict[str | None, LateRows] = {}
+
+    @property
+    def late_domains(self) -> list[str | None]:
+        """The domains with late rows to tell of."""
+        return list(self._untold)
+
+    def add(self, domain: str | None, late: LateRows) -> None:
+        """Count rows that were written just now."""
+        self.total += late.rows
+        self._put_back(domain, late)
+
+    def put_on(self, note: Note) -> Note:
+        """Return the note with all that goes along; it is told unless it is taken off."""
+        note = replace(note, late=self._untold.pop(note.domain, None))
+        if note.state == "live":
+            note = replace(note, domains=self._domains, timeout_ms=self._timeout_ms)
+        return note
+
+    def take_off(self, note: Note) -> Note:
+        """Return a note that was not accepted without its late rows: the next one tells of them."""
+        if note.late is not None:
+            self._put_back(note.domain, note.late)
+        return replace(note, late=None)
+
+    def _put_back(self, domain: str | None, late: LateRows) -> None:
+        known = self._untold.get(domain)
+        self._untold[domain] = late if known is None else known.join(late)
+
+
+def checked_domains(domains: Sequence[str] | None) -> tuple[str, ...] | None:
+    """Return the domains that a writer vouches for; raises `Rejected` or `InvalidName`."""
+    if domains is None:
+        return None
+    if isinstance(domains, str) or not domains:
+        raise Rejected(f"domains must be a list of one or more names, not {domains!r}")
+    return tuple(checked_name("domain", domain) for domain in dict.fromkeys(domains))
+
+
+def check_int64(what: str, value: int) -> None:
+    """Raise `Rejected` where a number is not an int64, or either end, which stands for no time."""
+    if not MIN_INT64 < value < MAX_INT64:
+        ends = " within its ends" if value in (MIN_INT64, MAX_INT64) else ""
+        message = f"{what} {value} is not an int64{ends}"
+        raise Rejected(message)

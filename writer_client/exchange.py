@@ -1,0 +1,122 @@
+"""How a batch of notes is put to a controller, without the network: requests out, replies in.
+
+`Exchange.post` is a routine of `noted_time.asking`: it yields each request and is sent the reply,
+or is thrown the `Unreachable` that came instead; what it returns is the answer. So the client of
+threads and that of asyncio do the same, and differ only in how they wait.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from noted_time.answer import Refused
+from noted_time.asking import Request, ask_in_turn
+from noted_time.controllers import Controllers
+from noted_time.errors import SharedName
+from noted_time.wire import note_to_wire
+from writer_client.answers import answer_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+    from noted_time.asking import Reply
+    from writer_client.answers import Answer
+    from writer_client.waiting import Batch
+
+SHARED = 3
+"""So many posts in a row that were overtaken are not those of a former self."""
+
+
+def unix_us() -> int:
+    """Return the wall clock in Unix microseconds."""
+    return time.time_ns() // 1000
+
+
+class Numbers:
+    """Gives each request of a writer its `sequence`.
+
+    They begin at the clock, in microseconds, so that a writer that is started again is above its
+    former self, of which nothing is stored. No request is made within a microsecond of the one
+    before, so they stay at the clock unless it goes back.
+
+    >>> numbers = Numbers(clock=lambda: 100)
+    >>> numbers.take(), numbers.take()
+    (100, 101)
+    >>> numbers.go_above(500)
+    >>> numbers.take()
+    501
+    """
+
+    def __init__(self, clock: Callable[[], int] = unix_us) -> None:
+        self._clock = clock
+        self._last = 0
+
+    def take(self) -> int:
+        """Return the number of a new request."""
+        self._last = max(self._last + 1, self._clock())
+        return self._last
+
+    def go_above(self, number: int) -> None:
+        """Give out no number up to this one any more: it was taken already."""
+        self._last = max(self._last, number)
+
+
+class Exchange:
+    """The posts of one writer to `/v1/streams/{stream}/notes`.
+
+    Each request has a number above those before it, also one that says the same to another
+    controller: one that was given up may still be taken, and is known to be old then.
+    """
+
+    def __init__(self, url: str, stream: str) -> None:
+        """Begin with the first of the URLs; raises `Rejected` where one is none."""
+        self.controllers = Controllers(url)
+        self._path = f"/v1/streams/{stream}/notes"
+        self._stream = stream
+        self._numbers = Numbers()
+        self._overtaken = 0
+
+    def post(self, batch: Batch) -> Generator[Request, Reply, Answer]:
+        """Put the notes to a controller; they are durable where the answer accepts them.
+
+        Raises `Unreachable` where the outcome is unknown, `Rejected` where the whole request was
+        refused, `SharedName` where another process seems to note under the writer's name.
+        """
+        answer = yield from self._ask(batch)
+        if not self._is_overtaken(answer):
+            self._overtaken = 0
+            return answer
+        self._overtaken += 1
+        if self._overtaken < SHARED:
+            answer = yield from self._ask(batch)
+            if not self._is_overtaken(answer):
+                return answer
+        raise SharedName(batch[0].note.writer)
+
+    def _ask(self, batch: Batch) -> Generator[Request, Reply, Answer]:
+        def request_to(url: str) -> Request:
+            sequence = self._numbers.take()
+            notes = [note_to_wire(replace(each.note, sequence=sequence)) for each in batch]
+            return Request("POST", url + self._path, {"json": {"notes": notes}})
+
+        return (
+            yield from ask_in_turn(
+                self.controllers,
+                request_to,
+                lambda reply: answer_of(reply, len(batch), self._stream),
+            )
+        )
+
+    def _is_overtaken(self, answer: Answer) -> bool:
+        """Whether a request with a higher number was taken before; the next one is above it.
+
+        By a former self, on a clock that was ahead, or by another process of the same name.
+        """
+        refused = [each for each in answer.results if isinstance(each, Refused)]
+        last = [each.last for each in refused if each.status == "superseded"]
+        for number in last:
+            if isinstance(number, int):
+                self._numbers.go_above(number)
+        return bool(last)

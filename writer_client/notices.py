@@ -1,0 +1,130 @@
+"""What a writer client tells through `logging` and to callbacks, each thing once and not each time.
+
+What happens under a lock is only remembered there; `Notices.tell` says it afterwards.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING
+
+from noted_time.outage import Outage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from noted_time.errors import NotedTimeError, Rejected
+    from writer_client.outcome import Exclusion
+
+LATE_PERIOD_S = 60.0
+"""Late rows are reported at once, and then their number once in so long."""
+
+_log = logging.getLogger("noted_time.writer")
+
+
+class Notices:
+    """Logs under `noted_time.writer`, about one writer of one stream."""
+
+    def __init__(
+        self, stream: str, writer: str, url: str, on_late: Callable[[Exclusion], object] | None
+    ) -> None:
+        """Begin with nothing to tell."""
+        self._who = f"writer {writer!r} of stream {stream!r}"
+        self._url = url
+        self._on_late = on_late
+        self._queue: deque[Callable[[], object]] = deque()
+        self._outage = Outage(self._who)
+        self._refusals: set[object] = set()
+        self._exclusion: object = None
+        self._late_told = 0
+        self._late_after = 0.0
+
+    def __bool__(self) -> bool:
+        return bool(self._queue)
+
+    def tell(self) -> None:
+        """Say what there is to say; without the lock, as handlers and callbacks may take long."""
+        while self._queue:
+            try:
+                say = self._queue.popleft()
+            except IndexError:  # another thread says it
+                return
+            with suppress(Exception):  # a handler of the caller's may raise
+                say()
+
+    # What happens
+
+    def failed(self, error: NotedTimeError, now: float) -> None:
+        """Tell of a post that will be tried again, once for each kind of trouble."""
+        sentence = self._outage.failed(error, now=now)
+        if sentence is not None:
+            self._say("%s; what is noted is kept", sentence)
+
+    def succeeded(self, now: float) -> None:
+        """Tell that trouble is over."""
+        sentence = self._outage.answered(now=now)
+        if sentence is not None:
+            self._say("%s", sentence)
+
+    def refused(self, error: Rejected) -> None:
+        """Tell of a refusal, once of each kind until all is accepted."""
+        kind = (type(error), getattr(error, "status", None))
+        if kind not in self._refusals:
+            self._refusals.add(kind)
+            self._warn("%s: %s", error)
+
+    def accepted(self) -> None:
+        """Let the next refusal be told again."""
+        self._refusals.clear()
+
+    def excluded(self, exclusion: Exclusion | None) -> None:
+        """Tell of an exclusion, once."""
+        if exclusion is None or (exclusion.reason, exclusion.since) == self._exclusion:
+            return
+        self._exclusion = (exclusion.reason, exclusion.since)
+        self._warn("%s is excluded: %s", exclusion.sentence)
+        if self._on_late is not None:
+            self._queue.append(partial(self._call_back, self._on_late, exclusion))
+
+    def late(self, total: int, now: float) -> None:
+        """Tell how many rows came too late, at first and then once in a while."""
+        if total > self._late_told and now >= self._late_after:
+            self._late_told = total
+            self._late_after = now + LATE_PERIOD_S
+            self._warn(
+                "%s: %d rows were written below a time that it had noted or that the stream had "
+                "passed: readers may have closed their windows; note only what is complete",
+                total,
+            )
+
+    def closed(self, calls: int, last: int | None, error: BaseException | None, late: int) -> None:
+        """Tell what was not sent, and how many rows came too late since the last time."""
+        self.late(late, self._late_after)
+        if calls:
+            self._warn(
+                "%s: what was noted was not sent to %s: calls %d, last time %s; the last error: %s",
+                self._url,
+                calls,
+                last,
+                error or "no answer in time",
+            )
+
+    def died(self, fault: BaseException) -> None:
+        """Tell of a fault of our own."""
+        say = partial(_log.critical, "%s: its sender failed", self._who, exc_info=fault)
+        self._queue.append(say)
+
+    def _warn(self, message: str, *facts: object) -> None:
+        self._say(message, self._who, *facts)
+
+    def _say(self, message: str, *facts: object) -> None:
+        self._queue.append(partial(_log.warning, message, *facts))
+
+    def _call_back(self, on_late: Callable[[Exclusion], object], exclusion: Exclusion) -> None:
+        try:
+            on_late(exclusion)
+        except Exception:  # noqa: BLE001 - the sender outlives whatever a callback does
+            _log.exception("%s: on_late failed", self._who)

@@ -1,0 +1,84 @@
+"""What became of a writer's notes: the values that `flush` and `on_late` give."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from noted_time.answer import Accepted
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+_REASONS = {
+    "timed_out": (
+        "it was silent for its timeout",
+        "note more often, say idle() while nothing is written, or give the client a timeout_ms",
+    ),
+    "removed": (
+        "somebody removed it by hand",
+        "the ledger of the stream says who",
+    ),
+    "returned_late": (
+        "it came back when time was further",
+        "join before the first write, or have the stream expect the writer (expected_writers)",
+    ),
+}
+"""For each reason: what happened, and what to do so that it does not happen again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exclusion:
+    """Time went on without the writer: what it wrote below `lower` and did not note is late.
+
+    `reason` is ``timed_out``, ``removed`` or ``returned_late``; `since` is in Unix ms. It ends when
+    the writer has noted a time above the lower.
+
+    >>> exclusion = Exclusion("timed_out", since=1357041600000, lower=90)
+    >>> exclusion.sentence[:76]
+    'the watermark advances without it since 2013-01-01T12:00:00+00:00 (timed_out'
+    """
+
+    reason: str
+    since: int
+    lower: int | None
+
+    @classmethod
+    def of(cls, result: Accepted) -> Exclusion | None:
+        """Return what an answer says of it."""
+        exclusion = result.exclusion
+        return None if exclusion is None else cls(*exclusion, result.lower)
+
+    @property
+    def sentence(self) -> str:
+        """What it means and what to do, to follow the name of the writer."""
+        happened, remedy = _REASONS.get(self.reason, ("see explain", "see explain of the stream"))
+        return (
+            f"the watermark advances without it since {_spelled(self.since)} "
+            f"({self.reason}: {happened}), "
+            f"so what it writes below {self.lower} is late until it has noted a time above that; "
+            f"to avoid it, {remedy}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Flushed:
+    """All that was noted is durable, and this is what became of it.
+
+    `lower` is that of the last mark as of the last answer, in the domain noted last: what is
+    written below it is late. `excluded` says that the watermark advances without the writer, `None`
+    where it does not. `late_rows` counts the rows that the client was told were written too late,
+    since it was made.
+    """
+
+    lower: int | None
+    excluded: Exclusion | None = None
+    late_rows: int = 0
+
+
+def _spelled(unix_ms: int) -> str:
+    try:
+        return (_EPOCH + timedelta(milliseconds=unix_ms)).isoformat()
+    except OverflowError:
+        return str(unix_ms)

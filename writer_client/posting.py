@@ -1,0 +1,260 @@
+"""When a writer's outbox is posted, and what follows from what became of a post.
+
+No thread and no task: `now` is an argument, in seconds of a clock that never goes back.
+The sender of threads and that of asyncio ask `wait_s` and tell `answered` or `failed`.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from noted_time.answer import Accepted
+from noted_time.errors import (
+    ClientFailed,
+    NotAllowed,
+    NotedTimeError,
+    Rejected,
+    SharedName,
+    UnknownStream,
+    Unreachable,
+)
+from noted_time.outage import delay_s
+from writer_client.outcome import Flushed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from noted_time.backoff import Backoff
+    from writer_client.answers import Answer
+    from writer_client.notices import Notices
+    from writer_client.outbox import Outbox
+    from writer_client.waiting import Batch
+
+MENDABLE = (UnknownStream, NotAllowed, SharedName)
+"""What somebody may mend while the writer goes on.
+
+A stream is made, a token becomes known, the other process of the same name is ended.
+
+Its notes wait for that.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """When to post: after failures, between successes, and the period of the beat."""
+
+    backoff: Backoff
+    chance: Callable[[], float]
+    linger_s: float = 0.0
+    period_s: float = 1.0
+    idle_after_s: float | None = None
+
+
+def unix_ms() -> int:
+    """Return the wall clock in Unix milliseconds."""
+    return time.time_ns() // 1_000_000
+
+
+class HeldClock:
+    """A clock that a writer notes by itself, held back while it writes.
+
+    >>> times = iter([5, 7, 9])
+    >>> clock = HeldClock(lambda: next(times))
+    >>> block = clock.hold()
+    >>> clock.read(), clock.is_held
+    (5, True)
+    >>> clock.release(block)
+    >>> clock.read()
+    9
+    """
+
+    def __init__(self, clock: Callable[[], int]) -> None:
+        """Begin without a block."""
+        self._clock = clock
+        self._blocks: dict[object, int] = {}
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a block is open."""
+        return bool(self._blocks)
+
+    def hold(self) -> object:
+        """Begin a block, and return it: what is read until it ends is at most the time of now."""
+        block = object()
+        self._blocks[block] = self._clock()
+        return block
+
+    def release(self, block: object) -> None:
+        """End a block."""
+        del self._blocks[block]
+
+    def read(self) -> int:
+        """Return what may be noted now."""
+        return min((self._clock(), *self._blocks.values()))
+
+
+class Posting:
+    """The state of posting one outbox; whoever shares it between threads holds a lock.
+
+    `beat` is called each period, before what is noted then is posted. Where `idle_after_s` is
+    given, a live writer that is not called for so long is idle, unless it `is_busy`.
+    """
+
+    def __init__(  # noqa: PLR0913 - each is one thing that posting depends on
+        self,
+        outbox: Outbox,
+        pace: Pace,
+        notices: Notices,
+        *,
+        now: float,
+        beat: Callable[[], None] | None = None,
+        is_busy: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Begin at rest."""
+        self.outbox = outbox
+        self.notices = notices
+        self.failure: NotedTimeError | None = None
+        self.fault: BaseException | None = None
+        self._pace = pace
+        self._beat = beat
+        self._is_busy = is_busy
+        self._next_beat = now + pace.period_s
+        self._called = now
+        self._failures = 0
+        self._not_before = 0.0
+
+    # When to post
+
+    def called(self, now: float) -> None:
+        """Learn that the writer noted or wrote."""
+        self._called = now
+
+    def wait_s(self, now: float) -> float | None:
+        """Return how long there is nothing to post, 0 where there is, `None` for until a call.
+
+        The clock is noted by it where that is due, and a writer that is not called goes idle.
+        """
+        waits = [self._beat_s(now), self._idle_s(now)]
+        if self.outbox:
+            ready_s = self._not_before - now
+            if ready_s <= 0:
+                return 0.0
+            waits.append(ready_s)
+        return min((max(wait, 0.001) for wait in waits if wait is not None), default=None)
+
+    def hurry(self) -> None:
+        """Post at once, unless the controller is away.
+
+        One that knows no such stream is there: asking again is polite, and the answer fresh.
+        """
+        if not isinstance(self.failure, Unreachable):
+            self.failure = None
+            self._not_before = 0.0
+
+    def _beat_s(self, now: float) -> float | None:
+        if self._beat is None:
+            return None
+        if now >= self._next_beat:
+            self._next_beat = now + self._pace.period_s
+            try:
+                self._beat()
+            except Exception as error:  # noqa: BLE001 - posting outlives a clock of the caller's
+                self._complain(Rejected(f"the clock could not be noted: {error}"))
+        return self._next_beat - now
+
+    def _idle_s(self, now: float) -> float | None:
+        after_s = self._pace.idle_after_s
+        if after_s is None or self.outbox.state != "live":
+            return None
+        if self._is_busy():
+            self._called = now
+        if now >= self._called + after_s:
+            self.outbox.idle({})
+            return None
+        return self._called + after_s - now
+
+    # What became of a post
+
+    def settle(self, batch: Batch, outcome: Answer | Exception, now: float) -> None:
+        """Learn what became of a post."""
+        if isinstance(outcome, NotedTimeError):
+            self._failed(batch, outcome, now)
+        elif isinstance(outcome, Exception):
+            sentence = f"{type(outcome).__name__}: {outcome}"
+            self._failed(batch, Unreachable(sentence), now)
+        else:
+            self._answered(batch, outcome, now)
+
+    def _answered(self, batch: Batch, answer: Answer, now: float) -> None:
+        outbox, notices = self.outbox, self.notices
+        refused = outbox.answered(batch, answer)
+        self._failures = 0
+        self.failure = None
+        self._not_before = now + self._pace.linger_s
+        notices.succeeded(now)
+        if all(isinstance(result, Accepted) for result in answer.results):
+            notices.accepted()
+        for error in refused:
+            notices.refused(error)
+        notices.excluded(outbox.excluded)
+
+    def _failed(self, batch: Batch, error: NotedTimeError, now: float) -> None:
+        if isinstance(error, Rejected) and not isinstance(error, MENDABLE):
+            self.outbox.dropped(error)
+            self.notices.refused(error)
+        else:
+            self.outbox.put_back(batch)
+            self.notices.failed(error, now)
+        self._failures += 1
+        self.failure = error
+        pace = self._pace
+        self._not_before = now + delay_s(pace.backoff, self._failures, error, pace.chance())
+
+    def _complain(self, error: Rejected) -> None:
+        self.outbox.complain(error)
+        self.notices.refused(error)
+
+    # What a caller that waits is told
+
+    def died(self, fault: BaseException) -> None:
+        """Learn that the sender ended by a fault of our own."""
+        self.fault = fault
+        self.notices.died(fault)
+
+    def check(self) -> None:
+        """Raise `ClientFailed` where the sender died."""
+        if self.fault is not None:
+            message = (
+                f"the client of writer {self.outbox.writer!r} failed and sends nothing any more: "
+                f"{type(self.fault).__name__}: {self.fault}"
+            )
+            raise ClientFailed(message) from self.fault
+
+    def is_settled(self, ticket: int) -> bool:
+        """Whether a flush of all calls up to the ticket has something to say."""
+        if self.fault is not None or isinstance(self.failure, MENDABLE):
+            return True
+        return self.outbox.durable_through >= ticket
+
+    def outcome(self, ticket: int, timeout_s: float) -> Flushed:
+        """Return what became of all calls up to the ticket; raises as `flush` does."""
+        self.check()
+        outbox = self.outbox
+        refused = outbox.pop_refused()
+        if refused is not None:
+            raise refused
+        if isinstance(self.failure, MENDABLE):
+            raise self.failure
+        if outbox.durable_through < ticket:
+            message = f"not durable within {timeout_s:g} s: {self.failure or 'no answer'}"
+            raise Unreachable(message) from self.failure
+        return Flushed(outbox.lower(outbox.claims.last_domain), outbox.excluded, outbox.late_rows)
+
+    def closed(self) -> None:
+        """Tell what was not sent."""
+        outbox = self.outbox
+        unsent = outbox.calls - outbox.durable_through
+        last = outbox.claims.time(outbox.claims.last_domain)
+        self.notices.closed(unsent, last, self.fault or self.failure, outbox.late_rows)

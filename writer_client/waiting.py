@@ -1,0 +1,110 @@
+"""The notes that wait to be posted: one for each domain, and at most one change of state.
+
+A signal handler may flush or close amid a call of the same thread. So a note comes to wait by a
+single assignment, the last step of its call, and tickets say which of two notes came later.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from noted_time.note import Note
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A note that waits, with the tickets of the oldest call it speaks for and of its own."""
+
+    note: Note
+    since: int
+    made: int
+
+    @property
+    def is_change(self) -> bool:
+        """Whether it has no time: joined, idle or finished."""
+        return self.note.time is None
+
+
+Batch = tuple[Pending, ...]
+
+
+class Waiting:
+    """The latest note of each domain and the latest change of state, in the order of their making.
+
+    A change is withdrawn by any later note, which is live and whose position reaches the change's.
+    """
+
+    def __init__(self) -> None:
+        """Begin empty."""
+        self._timed: dict[str | None, Pending] = {}
+        self._change: Pending | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self._timed) or self._change is not None
+
+    def __contains__(self, domain: object) -> bool:
+        return domain in self._timed
+
+    @property
+    def since(self) -> list[int]:
+        """The oldest ticket of each."""
+        waiting = [*self._timed.values(), *([] if self._change is None else [self._change])]
+        return [pending.since for pending in waiting]
+
+    def note(self, note: Note, made: int) -> None:
+        """Have a note wait in place of the one before it, and of any change."""
+        replaced = (self._timed.get(note.domain), self._change)
+        since = min((each.since for each in replaced if each is not None), default=made)
+        self._timed[note.domain] = Pending(note, since, made)
+
+    def change(self, note: Note, made: int) -> None:
+        """Have a change of state wait in place of the one before it."""
+        since = made if self._change is None else self._change.since
+        self._change = Pending(note, since, made)
+
+    def take(self, room: int) -> tuple[list[Pending], Pending | None]:
+        """Take out at most `room` notes, and the change where it is next and leaves two places."""
+        waiting = sorted(self._timed.values(), key=lambda pending: pending.made)
+        change = self._change
+        if change is not None and waiting and waiting[-1].made > change.made:
+            change = self._change = None
+        batch = waiting[:room]
+        for pending in batch:
+            del self._timed[pending.note.domain]
+        if len(batch) < len(waiting) or room - len(batch) < 2:  # noqa: PLR2004 - see `_told`
+            return batch, None
+        self._change = None
+        return batch, change
+
+    def put_back(self, pending: Pending) -> None:
+        """Have a note wait again, unless a later one says as much."""
+        if pending.is_change:
+            self._put_change_back(pending)
+            return
+        newer = self._timed.get(pending.note.domain)
+        if newer is None:
+            self._timed[pending.note.domain] = pending
+        else:
+            self._speak_for(newer, pending)
+
+    def undeclare(self, domain: str | None) -> None:
+        """Take the largest event time out of the domain's note."""
+        if domain in self._timed:
+            pending = self._timed[domain]
+            self._timed[domain] = replace(pending, note=replace(pending.note, max_time=None))
+
+    def _put_change_back(self, pending: Pending) -> None:
+        later = [each for each in self._timed.values() if each.made > pending.made]
+        change = self._change
+        if later:
+            self._speak_for(min(later, key=lambda each: each.made), pending)
+        elif change is not None and change.made > pending.made:
+            self._change = replace(change, since=min(change.since, pending.since))
+        else:
+            self._change = replace(pending, note=replace(pending.note, domain=None, max_time=None))
+
+    def _speak_for(self, newer: Pending, older: Pending) -> None:
+        since = min(newer.since, older.since)
+        self._timed[newer.note.domain] = replace(newer, since=since)
