@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from reader_client.async_client import AsyncReaderClient
 from reader_client.client import ReaderClient
 
-__all__ = ["ReaderClient"]
+__all__ = ["AsyncReaderClient", "ReaderClient"]

@@ -1,35 +1,27 @@
-"""How a reader's questions travel to the controller: HTTP requests, errors in our own words."""
+"""How questions travel to the controller: requests of one httpx client, blocking or awaited."""
 
 from __future__ import annotations
 
 import contextlib
-import os
 import socket
 import threading
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from noted_time.bearer import authorization
-from noted_time.controllers import OWNER, Controllers
-from noted_time.errors import Unreachable
-from noted_time.problems import error_of
-from noted_time.wire import position_to_wire
+from noted_time.asking import no_answer, run, run_async
+from reader_client import answers, questions
+from reader_client.exchange import Exchange, client_options, reply_of
 
 if TYPE_CHECKING:
-    import ssl
     from collections.abc import Mapping
 
-Json = dict[str, Any]
-ANSWER_S = 10.0
-"""How long an answer may take beyond the time it was asked to wait."""
-
-MARKS_PER_PAGE = 10_000
+    from noted_time.asking import Reply, Request
+    from reader_client.questions import Json, Question
 
 
 class Connection:
-    """The calls of one reader of one stream; safe to share between threads.
+    """The questions of one reader of one stream; safe to share between threads.
 
     All raise `Unreachable` where there was no answer, `Rejected` or `Conflict` where it was no.
     """
@@ -41,44 +33,28 @@ class Connection:
         transport: httpx.BaseTransport | None,
         token: str | None = None,
     ) -> None:
-        """Connect with the first call; `transport` takes the place of the network."""
-        self._stream = stream
-        self._path = f"/v1/streams/{stream}"
+        """Connect with the first question; `transport` takes the place of the network."""
+        self._exchange = Exchange(url, stream)
         self._sockets: set[socket.socket] = set()
         self._hung_up = False
         self._lock = threading.Lock()
-        self._controllers = Controllers(url)
-        self._http = httpx.Client(
-            headers=authorization(token, os.environ),
-            timeout=ANSWER_S,
-            limits=httpx.Limits(max_connections=None),
-            verify=_authorities(),
-            transport=transport,
-            trust_env=transport is None,
-        )
+        self._http = httpx.Client(transport=transport, **client_options(token, transport))
+
+    def ask(self, question: Question) -> Json:
+        """Return the answer's body."""
+        return run(self._exchange.ask(question), self._send)
 
     def stream(self) -> Json:
         """Return settings, id, last marks and scale events."""
-        return self._call("GET", "")
+        answer = self.ask(questions.about_stream())
+        answers.stream_answer(answer)
+        return answer
 
-    def marks(self, key: str, *, after: int, wait_ms: int) -> Json:
-        """Return the marks of `key` after a seq, waiting for one up to `wait_ms`."""
-        query = {"key": key, "after": after, "limit": MARKS_PER_PAGE, "wait_ms": wait_ms}
-        return self._call("GET", "/marks", params=query, timeout=ANSWER_S + wait_ms / 1000)
-
-    def group(self, group: str) -> Json:
-        """Return where a reader group stands."""
-        return self._call("GET", f"/reader-groups/{group}")
-
-    def report(self, group: str, reader: str, position: Mapping[int, int]) -> Json:
-        """Report a reader's position; returns where the group stands."""
-        path = f"/reader-groups/{group}/readers/{reader}"
-        return self._call("PUT", path, json={"position": position_to_wire(position)})
-
-    def offline(self, group: str, reader: str, position: Mapping[int, int]) -> Json:
-        """Put a reader's segments back; returns where the group stands."""
-        path = f"/reader-groups/{group}/readers/{reader}/offline"
-        return self._call("POST", path, json={"position": position_to_wire(position)})
+    def marks(self, domain: str, *, after: int, wait_ms: int) -> Json:
+        """Return the marks of `domain` after a seq, waiting for one up to `wait_ms`."""
+        answer = self.ask(questions.marks_after(after, domain, wait_ms))
+        answers.marks_answer(answer)
+        return answer
 
     def hang_up(self) -> None:
         """End the long polls under way: their calls raise `Unreachable`.
@@ -94,33 +70,15 @@ class Connection:
         """Give the connections back."""
         self._http.close()
 
-    def _call(self, method: str, path: str, **request: Any) -> Json:  # noqa: ANN401 - httpx's
-        return self._controllers.ask(
-            lambda url: self._call_one(method, url + self._path + path, request)
-        )
-
-    def _call_one(self, method: str, url: str, request: Json) -> Json:
+    def _send(self, request: Request) -> Reply:
+        trace = {"trace": self._trace}
         try:
-            answer = self._http.request(method, url, extensions={"trace": self._trace}, **request)
+            answer = self._http.request(
+                request.method, request.url, extensions=trace, **request.options
+            )
         except (httpx.HTTPError, RuntimeError) as error:  # the latter where the client was closed
-            message = f"no answer from {url}: {str(error) or type(error).__name__}"
-            raise Unreachable(message) from error
-        self._controllers.prefer(answer.headers.get(OWNER))
-        return self._decoded(answer)
-
-    def _decoded(self, answer: httpx.Response) -> Json:
-        try:
-            body = answer.json()
-        except ValueError:
-            body = None
-        if answer.is_success and isinstance(body, dict):
-            return body
-        if answer.is_success:
-            message = f"not a controller's answer: {answer.text[:200]}"
-            raise Unreachable(message)
-        after = answer.headers.get("retry-after")
-        problem = body if isinstance(body, dict) else {}
-        raise error_of(answer.status_code, problem, stream=self._stream, retry_after=after)
+            raise no_answer(request, error) from error
+        return reply_of(answer)
 
     def _trace(self, event: str, info: Mapping[str, Any]) -> None:
         """Remember each new connection's socket; TLS replaces it by another."""
@@ -133,10 +91,34 @@ class Connection:
                     _shut(connected)
 
 
-@cache
-def _authorities() -> ssl.SSLContext:
-    """Return what certificates are checked against; reading it takes 30 ms, so it is shared."""
-    return httpx.create_ssl_context()
+class AsyncConnection:
+    """The questions of one reader of one stream, for a task; raises as `Connection`."""
+
+    def __init__(
+        self,
+        url: str,
+        stream: str,
+        transport: httpx.AsyncBaseTransport | None,
+        token: str | None = None,
+    ) -> None:
+        """Connect with the first question; `transport` takes the place of the network."""
+        self._exchange = Exchange(url, stream)
+        self._http = httpx.AsyncClient(transport=transport, **client_options(token, transport))
+
+    async def ask(self, question: Question) -> Json:
+        """Return the answer's body."""
+        return await run_async(self._exchange.ask(question), self._send)
+
+    async def close(self) -> None:
+        """Give the connections back."""
+        await self._http.aclose()
+
+    async def _send(self, request: Request) -> Reply:
+        try:
+            answer = await self._http.request(request.method, request.url, **request.options)
+        except httpx.HTTPError as error:
+            raise no_answer(request, error) from error
+        return reply_of(answer)
 
 
 def _shut(connected: socket.socket) -> None:

@@ -1,118 +1,177 @@
-"""The threads that follow the marks of a stream's keys by long polls."""
+"""What is asked to follow the marks of a stream's domains, as routines without I/O."""
 
 from __future__ import annotations
 
-import threading
+import logging
 import time
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from noted_time.errors import UnknownKey, UnknownStream
+from noted_time.errors import NotedTimeError, UnknownDomain, UnknownStream
+from reader_client.answers import marks_answer, stream_answer
 from reader_client.follower import Follower
+from reader_client.questions import Pause, about_stream, marks_after
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Iterable, Sequence
 
-    from noted_time.errors import NotedTimeError
-    from reader_client.connection import Connection
-    from reader_client.repeating import Repeat, Repeating
+    from reader_client.answers import MarksAnswer, StreamAnswer
+    from reader_client.health import Attempts
+    from reader_client.questions import Steps
+    from reader_client.wakeup import News
+
+logger = logging.getLogger("noted_time.reader")
 
 AT_ONCE_S = 0.05
 
 
-class Following:
-    """Follows each key in a thread of its own; the last known history stays when answers stop.
+class Repeated(Protocol):
+    """A thread or task that repeats a step."""
 
-    Whatever waits for news waits on `news`.
+    @property
+    def attempts(self) -> Attempts:
+        """How its attempts go."""
+
+    def wake(self) -> None:
+        """Tell that there is something to do."""
+
+    def retry(self) -> None:
+        """Tell that what failed may succeed now."""
+
+
+Begin = Callable[[str, Callable[[], "Steps"]], Repeated]
+"""Begins to repeat a step under a name."""
+
+
+class Following:
+    """Follows each domain by a step of its own; the last known history stays when answers stop.
+
+    `on_stream` is called with each answer that says what the stream is.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one keyword for each thing there is to choose
         self,
-        connection: Connection,
-        keys: Sequence[str] | None,
+        stream: str,
+        domains: Sequence[str] | None,
         *,
         keep_last: int,
         wait_ms: int,
-        repeating: Repeat,
+        news: News,
+        on_stream: Callable[[StreamAnswer], None],
     ) -> None:
-        """Begin to follow `keys`, or every declared key once the controller names them."""
-        self.news = threading.Condition()
+        """Follow nothing before `start`; `domains` are every declared one where none are given."""
         self.followers: dict[str, Follower] = {}
-        self._connection = connection
+        self._stream = stream
+        self._domains = domains
         self._keep_last = keep_last
         self._wait_ms = wait_ms
-        self._repeating = repeating
-        self._threads: list[Repeating] = []
-        if keys is None:
-            self._start("keys", self._learn_keys)
+        self._news = news
+        self._on_stream = on_stream
+        self._stream_id: str | None = None
+        self._failing: set[str] = set()
+        self._steps: dict[str | None, Repeated] = {}
+        # what keep_last may be is checked at once
+        Follower("default", keep_last=keep_last)
+
+    def start(self, begin: Begin) -> None:
+        """Begin to follow the domains; where none are given, once the controller names them."""
+        if self._domains is None:
+            self._steps[None] = begin("domains", lambda: self._learn_domains(begin))
         else:
-            self._follow(keys)
+            self._follow(self._domains, begin)
 
-    def follower(self, key: str | None) -> Follower | None:
-        """Return the follower of `key`, `None` while the keys are not known.
+    def follower(self, domain: str | None) -> Follower | None:
+        """Return the follower of `domain`, `None` while the domains are not known.
 
-        An unnamed key is the only one followed, or `default`. Raises `UnknownKey`.
+        An unnamed domain is the only one followed, or `default`. Raises `UnknownDomain`.
         """
         followers = self.followers
         if not followers:
             return None
-        name = key or (next(iter(followers)) if len(followers) == 1 else "default")
+        name = domain or (next(iter(followers)) if len(followers) == 1 else "default")
         try:
             return followers[name]
         except KeyError:
-            raise UnknownKey(name, followers) from None
+            raise UnknownDomain(name, followers) from None
+
+    def steps(self, domain: str | None) -> list[Repeated]:
+        """Return what has to succeed for `domain` to be known; raises `UnknownDomain`."""
+        follower = self.follower(domain)
+        found = self._steps.get(None if follower is None else follower.domain)
+        return [] if found is None else [found]
 
     @property
-    def failure(self) -> NotedTimeError | None:
-        """Why an answer is missing at the moment, `None` where none is."""
-        failures = (thread.failure for thread in self._threads)
-        return next((failure for failure in failures if failure is not None), None)
+    def is_caught_up(self) -> bool:
+        """Whether the marks are known that there were when each domain was asked for first."""
+        if self._domains is None and not self.followers:
+            return False
+        return all(follower.caught_up for follower in self.followers.values())
 
-    def stop(self) -> None:
-        """Tell the threads to end, and wake whoever waits for news."""
-        for thread in self._threads:
-            thread.stop()
-        self._notify()
+    def all_steps(self) -> list[Repeated]:
+        """Return all that is repeated."""
+        return list(self._steps.values())
 
-    def join(self, timeout_s: float) -> None:
-        """Wait for the threads to end."""
-        for thread in self._threads:
-            thread.join(timeout_s)
+    # The steps
 
-    def _follow(self, keys: Sequence[str]) -> None:
-        followers = {key: Follower(key, keep_last=self._keep_last) for key in keys}
-        self.followers = followers
-        for follower in followers.values():
-            self._start(follower.key, partial(self._poll, follower))
-
-    def _start(self, name: str, step: Callable[[], bool]) -> None:
-        thread = self._repeating(name, step, self._notify)
-        self._threads.append(thread)
-        thread.start()
-
-    def _learn_keys(self) -> bool:
-        self._follow(self._connection.stream()["keys"])
+    def _learn_domains(self, begin: Begin) -> Steps:
+        stream = stream_answer((yield about_stream()))
+        self._on_stream(stream)
+        self._follow(stream.domains, begin)
+        self._news.notify()
         return False
 
-    def _poll(self, follower: Follower) -> bool:
+    def _follow(self, domains: Iterable[str], begin: Begin) -> None:
+        followers = {domain: Follower(domain, keep_last=self._keep_last) for domain in domains}
+        for domain, follower in followers.items():
+            self._steps[domain] = begin(domain, partial(self._poll, follower))
+        self.followers = followers
+
+    def _poll(self, follower: Follower) -> Steps:
         try:
-            if follower.needs_stream:
-                follower.take_stream(self._connection.stream())
-                self._notify()
-            asked_at = time.monotonic()
-            answer = self._connection.marks(
-                follower.key, after=follower.after, wait_ms=self._wait_ms
-            )
-        except UnknownStream:
-            follower.needs_stream = True
+            yield from self._ask(follower)
+        except NotedTimeError as error:
+            if isinstance(error, UnknownStream | UnknownDomain):
+                follower.needs_stream = True
+            self._failing.add(follower.domain)
             raise
-        follower.take_marks(answer)
-        self._notify()
-        if not answer["marks"] and time.monotonic() - asked_at < AT_ONCE_S:
-            # It did not wait: a controller about to stop, or something that knows no long poll.
-            time.sleep(AT_ONCE_S)
+        self._failing.discard(follower.domain)
         return True
 
-    def _notify(self) -> None:
-        with self.news:
-            self.news.notify_all()
+    def _ask(self, follower: Follower) -> Steps:
+        if follower.needs_stream:
+            stream = stream_answer((yield about_stream()))
+            self._take_stream(follower, stream)
+        # After a failure the answer is wanted at once: it tells that the controller is back.
+        wait_ms = 0 if follower.domain in self._failing else self._wait_ms
+        asked_at = time.monotonic()
+        question = marks_after(follower.after, follower.domain, wait_ms)
+        answer = marks_answer((yield question))
+        self._take_marks(follower, answer)
+        if wait_ms and not answer.marks and time.monotonic() - asked_at < AT_ONCE_S:
+            # It did not wait: a controller about to stop, or something that knows no long poll.
+            yield Pause(AT_ONCE_S)
+        return True
+
+    def _take_stream(self, follower: Follower, stream: StreamAnswer) -> None:
+        if self._stream_id not in {None, stream.id}:
+            logger.warning(
+                "stream %r was deleted and created again: its marks and windows begin anew",
+                self._stream,
+            )
+        self._stream_id = stream.id
+        self._on_stream(stream)
+        follower.take_stream(stream)
+        self._news.notify()
+
+    def _take_marks(self, follower: Follower, answer: MarksAnswer) -> None:
+        was = follower.stream_id
+        follower.take_marks(answer)
+        if was is not None and follower.stream_id is None:
+            logger.warning(
+                "the marks of stream %r, domain %r, do not continue those known here, as after a "
+                "restored backup: they are followed anew",
+                self._stream,
+                follower.domain,
+            )
+        self._news.notify()

@@ -1,21 +1,28 @@
-"""The thread that reports a reader's position to its group and learns where the group stands."""
+"""What is asked to report a reader's position to its group, as routines without I/O."""
 
 from __future__ import annotations
 
-import threading
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from noted_time.errors import NotAllowed, Rejected, UnknownStream, Unreachable
-from noted_time.wire import position_from_wire
-from reader_client.reports import Reports
+from noted_time.errors import UnknownReader
+from reader_client import questions
+from reader_client.answers import group_answer
+from reader_client.questions import Pause
+from reader_client.reports import Leaving, Reports
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
-    from reader_client.connection import Connection
-    from reader_client.repeating import Repeat, Repeating
+    from reader_client.answers import StreamAnswer
+    from reader_client.following import Begin, Repeated
+    from reader_client.questions import Steps
+    from reader_client.wakeup import News
+
+LONGEST_SILENCE_S = 60.0
+SIGNS_OF_LIFE = 4
+"""So many reports fit into the time after which the controller takes a silent reader offline."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,134 +32,114 @@ class Reader:
     group: str
     name: str
 
+    def __str__(self) -> str:
+        return f"reader {self.name!r} of group {self.group!r}"
+
 
 class Reporting:
-    """Reports in the background, and asks for the group's position each `refresh_s`."""
+    """Reports how far the reader is, and asks for the group's position each `refresh_s`.
 
-    def __init__(
-        self,
-        connection: Connection,
-        reader: Reader,
-        *,
-        refresh_s: float,
-        repeating: Repeat,
-    ) -> None:
-        """Announce the reader."""
-        self._connection = connection
-        self._reader = reader
-        self._refresh_s = refresh_s
-        self._changed = threading.Condition()
+    A reader that has nothing to report reports that, lest the controller take it for gone. Where
+    it did so all the same, or the group was deleted, the reader reports again all it has read.
+    """
+
+    def __init__(self, reader: Reader, *, refresh_s: float, news: News) -> None:
+        """Report nothing before `start`."""
+        self.reader = reader
         self._reports = Reports()
-        self._offline: Mapping[int, int] | None = None
-        self._busy = False
-        self._next_refresh = 0.0
-        self._thread: Repeating = repeating("group", self._step, self._notify)
-        self._thread.start()
+        self._refresh_s = refresh_s
+        self._news = news
+        self._silence_s = LONGEST_SILENCE_S
+        self._reported_at = 0.0
+        self._thread: Repeated | None = None
+
+    def start(self, begin: Begin) -> None:
+        """Announce the reader."""
+        self._thread = begin("group", self._step)
 
     @property
     def position(self) -> Mapping[int, int] | None:
         """The position of the group as far as it is known, `None` before the first answer."""
         return self._reports.position
 
+    @property
+    def is_reported(self) -> bool:
+        """Whether the controller knows all that the reader has said."""
+        return not self._reports.due and self._reports.leaving is None
+
+    def steps(self) -> list[Repeated]:
+        """Return what has to succeed for the controller to know."""
+        return [] if self._thread is None else [self._thread]
+
     def report(self, position: Mapping[int, int]) -> None:
         """Report how far the reader has read; returns at once."""
-        with self._changed:
-            self._offline = None
-            self._reports.report(position)
-            self._changed.notify_all()
+        self._reports.report(position)
+        self._wake()
 
-    def go_offline(self, position: Mapping[int, int], timeout_s: float) -> None:
-        """Put the reader's segments back to `position`; raises `Unreachable` when time is up."""
-        with self._changed:
-            self._offline = position
-            self._changed.notify_all()
-        self._wait(lambda: self._offline is None, timeout_s)
+    def leave(self, position: Mapping[int, int]) -> Leaving:
+        """Begin to go offline with the reader's segments put back to `position`."""
+        leaving = self._reports.leave(position)
+        self._wake()
+        return leaving
 
-    def flush(self, timeout_s: float) -> None:
-        """Wait until all reports have arrived; raises `Unreachable` when time is up."""
-        self._wait(lambda: not self._busy and not self._reports.due, timeout_s)
+    def learn(self, stream: StreamAnswer) -> None:
+        """Learn after how long a silence the stream takes a reader for gone."""
+        if stream.reader_timeout_ms is not None:
+            timeout_s = stream.reader_timeout_ms / 1000
+            self._silence_s = min(LONGEST_SILENCE_S, timeout_s / SIGNS_OF_LIFE)
 
-    def stop(self) -> None:
-        """Tell the thread to end."""
-        self._thread.stop()
-        self._notify()
+    def _wake(self) -> None:
+        for step in self.steps():
+            step.wake()
 
-    def join(self, timeout_s: float) -> None:
-        """Wait for the thread to end."""
-        self._thread.join(timeout_s)
+    # The steps
 
-    def _wait(self, done: Callable[[], bool], timeout_s: float) -> None:
-        with self._changed:
-            if not self._changed.wait_for(done, timeout_s):
-                failure = self._thread.failure
-                message = f"the group was not told within {timeout_s:g} s: {failure or 'no answer'}"
-                raise Unreachable(message) from failure
-
-    # The thread
-
-    def _step(self) -> bool:
-        with self._changed:
-            self._changed.wait_for(self._has_work, self._next_refresh - time.monotonic())
-            if self._thread.is_stopping:
-                return False
-            due, offline = self._reports.due, self._offline
-        if due:
-            self._report()
-        if offline is not None:
-            self._go_offline(offline)
-        elif not due:
-            self._refresh()
-        self._next_refresh = time.monotonic() + self._refresh_s
+    def _step(self) -> Steps:
+        reports, leaving = self._reports, self._reports.leaving
+        if reports.due or (reports.is_online and self._is_silent()):
+            yield from self._report()
+        elif leaving is None:
+            yield from self._refresh()
+        if leaving is not None:
+            yield from self._go_offline(leaving)
+        self._news.notify()
+        if not reports.due and reports.leaving is None:
+            yield Pause(min(self._refresh_s, self._silence_s))
         return True
 
-    def _has_work(self) -> bool:
-        return self._reports.due or self._offline is not None or self._thread.is_stopping
+    def _is_silent(self) -> bool:
+        return time.monotonic() - self._reported_at >= self._silence_s
 
-    def _report(self) -> None:
-        with self._changed:
-            position = self._reports.take()
-            self._busy = True
+    def _report(self) -> Steps:
+        question = questions.report(self.reader.group, self.reader.name, self._reports.take())
         try:
-            answer = self._connection.report(self._reader.group, self._reader.name, position)
+            answer = group_answer((yield question))
         except BaseException:
-            with self._changed:
-                self._reports.put_back()
-                self._busy = False
+            self._reports.put_back()
             raise
-        self._answered(answer)
+        self._reports.answered(answer.position)
+        self._reported_at = time.monotonic()
+        return True
 
-    def _go_offline(self, position: Mapping[int, int]) -> None:
+    def _go_offline(self, leaving: Leaving) -> Steps:
+        question = questions.offline(self.reader.group, self.reader.name, leaving.position)
         try:
-            answer = self._connection.offline(self._reader.group, self._reader.name, position)
-            self._answered(answer)
-        except (UnknownStream, NotAllowed):
-            raise
-        except Rejected:
-            pass  # no such reader is online, which is what was asked for
-        with self._changed:
-            if self._offline is position:
-                self._offline = None
-            self._changed.notify_all()
+            answer = group_answer((yield question))
+        except UnknownReader:
+            self._reports.left(leaving)  # no such reader is online, which is what was wished for
+        else:
+            self._reports.left(leaving, answer.position)
+        return True
 
-    def _refresh(self) -> None:
+    def _refresh(self) -> Steps:
         try:
-            answer = self._connection.group(self._reader.group)
-        except (UnknownStream, NotAllowed):
-            raise
-        except Rejected:
-            # The stream was made again and knows no readers.
-            with self._changed:
-                self._reports.announce()
-            return
-        self._answered(answer)
-
-    def _answered(self, answer: Mapping[str, Mapping[str, int]]) -> None:
-        position = position_from_wire(answer["position"])
-        with self._changed:
-            self._reports.answered(position)
-            self._busy = False
-            self._changed.notify_all()
-
-    def _notify(self) -> None:
-        with self._changed:
-            self._changed.notify_all()
+            answer = group_answer((yield questions.about_group(self.reader.group)))
+        except UnknownReader:
+            # The group was deleted, or the stream made again.
+            self._reports.announce()
+            return True
+        self._reports.refreshed(answer.position)
+        if self.reader.name not in answer.readers:
+            # It was silent for too long, as a paused machine is.
+            self._reports.announce()
+        return True

@@ -2,14 +2,43 @@
 
 Reports coalesce: the latest offset of each segment wins. The group's position is that of the last
 answer, with the reader's own segments as it last said them.
+
+Two sides use it without locks: whoever reads says how far, and one thread or task reports it. Each
+side replaces what it owns as a whole, and the other takes it as it finds it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+
+@dataclass(slots=True, eq=False)
+class Leaving:
+    """The wish to go offline with the segments at `position`; `is_done` once it is fulfilled."""
+
+    position: Mapping[int, int]
+    is_done: bool = False
+
+
+class _Said(NamedTuple):
+    """How far the reader has read since it is online, or that it leaves."""
+
+    own: Mapping[int, int]
+    leaving: Leaving | None
+
+
+class _Known(NamedTuple):
+    """The group's position as of the last answer, and which of the reader's offsets it holds.
+
+    `acknowledged` is `None` where the controller does not know the reader.
+    """
+
+    answered: Mapping[int, int] | None
+    acknowledged: Mapping[int, int] | None
 
 
 class Reports:
@@ -30,44 +59,105 @@ class Reports:
     >>> reports.report({2: 5}); reports.put_back()
     >>> reports.take()
     {0: 12, 2: 5}
+
+    A controller that does not know the reader any more is told all of it again:
+
+    >>> reports.answered({0: 12, 1: 7, 2: 5}); reports.take()
+    {}
+    >>> reports.announce(); reports.take()
+    {0: 12, 2: 5}
     """
 
     def __init__(self) -> None:
         """Begin without an answer, and with the reader to be announced."""
-        self.due = True
-        self.position: dict[int, int] | None = None
-        self._answered: dict[int, int] | None = None
-        self._pending: dict[int, int] = {}
-        self._under_way: dict[int, int] = {}
+        self._said = _Said({}, None)
+        self._known = _Known(None, None)
+        self._under_way: Mapping[int, int] = {}
+        self._combined: tuple[_Said, _Known, Mapping[int, int] | None] | None = None
+
+    # Whoever reads
 
     def report(self, position: Mapping[int, int]) -> None:
-        """Report how far the reader has read in these segments."""
-        self._pending.update(position)
-        self.due = True
-        self._combine()
+        """Report how far the reader has read in these segments; it is online again."""
+        said = self._said
+        left = said.leaving is not None and said.leaving.is_done
+        self._said = _Said({**({} if left else said.own), **position}, None)
+
+    def leave(self, position: Mapping[int, int]) -> Leaving:
+        """Wish to go offline with the segments put back to `position`."""
+        leaving = Leaving(position)
+        self._said = _Said(self._said.own, leaving)
+        return leaving
+
+    @property
+    def position(self) -> Mapping[int, int] | None:
+        """The position of the group, `None` before the first answer."""
+        said, known = self._said, self._known
+        combined = self._combined
+        if combined is None or combined[0] is not said or combined[1] is not known:
+            combined = self._combined = (said, known, _combine(said, known))
+        return combined[2]
+
+    # Whoever reports
+
+    @property
+    def leaving(self) -> Leaving | None:
+        """The wish to go offline, where it is the reader's last word and not fulfilled."""
+        leaving = self._said.leaving
+        return None if leaving is None or leaving.is_done else leaving
+
+    @property
+    def is_online(self) -> bool:
+        """Whether the reader takes part in the group, or is about to."""
+        return self._said.leaving is None
+
+    @property
+    def due(self) -> bool:
+        """Whether there is something to report: also of a reader that is about to leave."""
+        said, known = self._said, self._known
+        if said.leaving is not None and said.leaving.is_done:
+            return False
+        return known.acknowledged is None or bool(_unknown(said, known))
 
     def announce(self) -> None:
-        """Have the reader reported again: the controller does not know it."""
-        self.due = True
+        """Have all of it reported again: the controller does not know the reader."""
+        self._known = _Known(self._known.answered, None)
 
-    def take(self) -> dict[int, int]:
+    def take(self) -> Mapping[int, int]:
         """Return what is to be reported now."""
-        self._under_way, self._pending = self._pending, {}
-        self.due = False
+        self._under_way = _unknown(self._said, self._known)
         return self._under_way
 
     def answered(self, position: Mapping[int, int]) -> None:
         """Learn the position of the group, which holds what was under way."""
+        acknowledged = {**(self._known.acknowledged or {}), **self._under_way}
+        self._known = _Known(dict(position), acknowledged)
         self._under_way = {}
-        self._answered = dict(position)
-        self._combine()
+
+    def refreshed(self, position: Mapping[int, int]) -> None:
+        """Learn the position of the group, with nothing under way."""
+        self._known = _Known(dict(position), self._known.acknowledged)
 
     def put_back(self) -> None:
-        """Take back what may not have arrived."""
-        self._pending = self._under_way | self._pending
+        """Report again what may or may not have arrived."""
+        answered, acknowledged = self._known
+        if acknowledged is not None:
+            kept = {s: o for s, o in acknowledged.items() if s not in self._under_way}
+            self._known = _Known(answered, kept)
         self._under_way = {}
-        self.due = True
 
-    def _combine(self) -> None:
-        if self._answered is not None:
-            self.position = self._answered | self._under_way | self._pending
+    def left(self, leaving: Leaving, position: Mapping[int, int] | None = None) -> None:
+        """Learn that the wish is fulfilled, and the position of the group where it was told."""
+        self._known = _Known(self._known.answered if position is None else dict(position), None)
+        leaving.is_done = True
+
+
+def _unknown(said: _Said, known: _Known) -> Mapping[int, int]:
+    acknowledged = known.acknowledged or {}
+    return {s: offset for s, offset in said.own.items() if acknowledged.get(s) != offset}
+
+
+def _combine(said: _Said, known: _Known) -> Mapping[int, int] | None:
+    if known.answered is None:
+        return None
+    return {**known.answered, **({} if said.leaving else _unknown(said, known))}

@@ -133,7 +133,7 @@ def test_marks_wait_for_the_scale_events_they_rest_on() -> None:
     assert (before, followed.window({2: 7})) == (1, TimeWindow(20, None, 2, None))
 
 
-def test_a_key_the_stream_has_no_mark_of_is_caught_up_at_once() -> None:
+def test_a_domain_the_stream_has_no_mark_of_is_caught_up_at_once() -> None:
     """With nothing to catch up with, nothing is waited for."""
     followed = Follower("default", keep_last=10)
     followed.take_stream(stream_answer())

@@ -1,0 +1,141 @@
+"""What a controller answers to a reader, read whole before any of it is used.
+
+An answer of another shape raises `UnexpectedAnswer`: nothing of it was taken in, and the question
+may be asked again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from noted_time.cut import MAX_INT64
+from noted_time.errors import Rejected, UnexpectedAnswer
+from noted_time.succession import ScaleEvent, Succession
+from noted_time.wire import mark_from_wire, position_from_wire
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from noted_time.mark import Mark
+
+Json = dict[str, Any]
+Answer = TypeVar("Answer")
+SHOWN = 200
+"""So many characters of an answer that was not understood are repeated."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamAnswer:
+    """A stream: its creation id, domains, scale events, and the seq of each domain's last mark.
+
+    `reader_timeout_ms` is how long a reader of a group may be silent, `None` where not said.
+    """
+
+    id: str
+    domains: tuple[str, ...]
+    succession: Succession
+    scale_events: int
+    last_seqs: dict[str, int]
+    reader_timeout_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MarksAnswer:
+    """Marks in the order of their seq, of that stream and with so many scale events."""
+
+    stream_id: str
+    scale_events: int
+    marks: tuple[Mark, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupAnswer:
+    """The position of a reader group, and its readers that are online."""
+
+    position: dict[int, int]
+    readers: frozenset[str]
+
+
+def _read_whole(read: Callable[[Json], Answer]) -> Callable[[Json], Answer]:
+    @wraps(read)
+    def checked(wire: Json) -> Answer:
+        try:
+            return read(wire)
+        except (Rejected, KeyError, TypeError, ValueError, AttributeError) as error:
+            why = f"{type(error).__name__}: {error}"
+            message = f"an answer of another shape ({why}): {str(wire)[:SHOWN]}"
+            raise UnexpectedAnswer(message) from error
+
+    return checked
+
+
+@_read_whole
+def stream_answer(wire: Json) -> StreamAnswer:
+    """Read the answer of ``GET /streams/{stream}``."""
+    timeout = wire.get("reader_timeout_ms")
+    events = wire["scale_events"]
+    return StreamAnswer(
+        id=_text(wire["id"]),
+        domains=tuple(_text(domain) for domain in wire["domains"]),
+        succession=_succession(events),
+        scale_events=len(events),
+        last_seqs={
+            domain: _int64(last["seq"]) if last else 0 for domain, last in wire["marks"].items()
+        },
+        reader_timeout_ms=None if timeout is None else _int64(timeout),
+    )
+
+
+@_read_whole
+def marks_answer(wire: Json) -> MarksAnswer:
+    """Read the answer of ``GET /streams/{stream}/marks``.
+
+    >>> marks_answer({"stream_id": "a", "scale_events": 0, "marks": [{"seq": 1}]})
+    Traceback (most recent call last):
+        ...
+    noted_time.errors.UnexpectedAnswer: an answer of another shape (Rejected: a mark without ...
+    """
+    marks = tuple(_mark(mark) for mark in wire["marks"])
+    return MarksAnswer(_text(wire["stream_id"]), _int64(wire["scale_events"]), marks)
+
+
+@_read_whole
+def group_answer(wire: Json) -> GroupAnswer:
+    """Read the answer of ``GET …/reader-groups/{group}``, which reports have as well."""
+    readers = frozenset(_text(reader) for reader in wire["readers"])
+    return GroupAnswer(position_from_wire(wire["position"]), readers)
+
+
+def _mark(wire: Json) -> Mark:
+    mark = mark_from_wire(wire)
+    for number in (mark.seq, mark.lower, mark.upper, mark.written_at):
+        _int64(number)
+    return mark
+
+
+def _succession(events: list[Json]) -> Succession:
+    succession = Succession()
+    for event in events:
+        sealed = position_from_wire(event["sealed"])
+        created = {int(s): tuple(before) for s, before in event["created"].items()}
+        # The controller has checked it; what it knew of the segments then is not told.
+        succession.scale(ScaleEvent(sealed, created), known=set(sealed))
+    return succession
+
+
+def _int64(value: object) -> int:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int)
+        or not -MAX_INT64 <= value <= MAX_INT64
+    ):
+        raise TypeError(f"{str(value)[:SHOWN]!r} is no int64")
+    return value
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{str(value)[:SHOWN]!r} is no text")
+    return value

@@ -1,0 +1,74 @@
+"""What a reader asks a controller, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from noted_time.wire import position_to_wire
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Json = dict[str, Any]
+
+MARKS_PER_PAGE = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One request; `path` is below that of the stream.
+
+    `wait_ms` is how long the controller may wait before it answers.
+    """
+
+    method: str
+    path: str
+    query: Mapping[str, str | int] = field(default_factory=dict)
+    body: Json | None = None
+    wait_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Nothing to do for so many seconds, or until there is."""
+
+    seconds: float
+
+
+Steps = Generator[Question | Pause, Json, bool]
+"""One round of what a reader does again and again; returns whether there is more to do, ever."""
+
+
+def about_stream() -> Question:
+    """Ask for settings, id, last marks and scale events."""
+    return Question("GET", "")
+
+
+def marks_after(seq: int, domain: str, wait_ms: int) -> Question:
+    """Ask for the marks of `domain` after a seq, waiting for one up to `wait_ms`."""
+    query: dict[str, str | int] = {
+        "domain": domain,
+        "after": seq,
+        "limit": MARKS_PER_PAGE,
+        "wait_ms": wait_ms,
+    }
+    return Question("GET", "/marks", query, wait_ms=wait_ms)
+
+
+def about_group(group: str) -> Question:
+    """Ask where a reader group stands."""
+    return Question("GET", f"/reader-groups/{group}")
+
+
+def report(group: str, reader: str, position: Mapping[int, int]) -> Question:
+    """Report a reader's position, and ask where the group stands."""
+    path = f"/reader-groups/{group}/readers/{reader}"
+    return Question("PUT", path, body={"position": position_to_wire(position)})
+
+
+def offline(group: str, reader: str, position: Mapping[int, int]) -> Question:
+    """Put a reader's segments back, and ask where the group stands."""
+    path = f"/reader-groups/{group}/readers/{reader}/offline"
+    return Question("POST", path, body={"position": position_to_wire(position)})

@@ -1,0 +1,197 @@
+"""What a reader knows, and what it may ask of itself without asking a controller."""
+
+from __future__ import annotations
+
+import os
+import threading
+from operator import index
+from typing import TYPE_CHECKING
+
+from noted_time.cut import StreamCut
+from noted_time.errors import NotCompleteYet, Rejected
+from noted_time.settings import checked_name
+from noted_time.times import unix_ms_of
+from reader_client.follower import NO_WINDOW
+from reader_client.following import Following
+from reader_client.health import Health
+from reader_client.reporting import Reader, Reporting
+from reader_client.waits import Waits
+from reader_client.wakeup import News
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from noted_time.mark import Mark, TimeWindow
+    from noted_time.times import Time
+    from reader_client.answers import StreamAnswer
+    from reader_client.follower import Follower
+    from reader_client.following import Begin, Repeated
+
+
+class Reading:
+    """The position of a reader, and the marks and the group that are followed in the background.
+
+    What `ReaderClient` and `AsyncReaderClient` have in common: no call here waits.
+    """
+
+    def __init__(  # noqa: PLR0913 - one keyword for each thing there is to choose
+        self,
+        url: str,
+        stream: str,
+        *,
+        group: str | None,
+        reader: str | None,
+        domains: Sequence[str] | None,
+        keep_last: int,
+        wait_ms: int,
+        refresh_ms: int,
+    ) -> None:
+        """Follow nothing before `_start`; raises `InvalidName` or `Rejected`."""
+        _check_names(stream, group, reader, domains)
+        self._stream = stream
+        self._position: dict[int, int] = {}
+        self._advancing = threading.RLock()
+        self._closing = self._closed = False
+        self._pid = os.getpid()
+        self._news = News()
+        self._reporting: Reporting | None = None
+        if group is not None and reader is not None:
+            named = Reader(group, reader)
+            self._reporting = Reporting(named, refresh_s=refresh_ms / 1000, news=self._news)
+        of = f" ({self._reporting.reader})" if self._reporting is not None else ""
+        self._health = Health(f"the reader of stream {stream!r}{of}")
+        self._following = Following(
+            stream,
+            domains,
+            keep_last=keep_last,
+            wait_ms=wait_ms,
+            news=self._news,
+            on_stream=self._learn,
+        )
+        self._waits = Waits(self._following, self._reporting, where=url, check=self._check_usable)
+
+    # Where I am
+
+    @property
+    def position(self) -> dict[int, int]:
+        """This reader's own position: segment → exclusive offset."""
+        return dict(self._position)
+
+    def advance(self, position: Mapping[int, int]) -> None:
+        """Set how far I have read in these segments; others keep their offsets.
+
+        A segment may be set back. Raises `Rejected` for numbers outside int64, and in a group once
+        the client is closed, as nothing would be reported.
+        """
+        offsets = plain_position(position)
+        if self._health.fault is not None:
+            self._health.check()
+        with self._advancing:
+            self._position = {**self._position, **offsets}
+            if self._reporting is not None:
+                self._check_usable()
+                self._reporting.report(offsets)
+
+    # What time it is there
+
+    def get_time_window(self, domain: str | None = None) -> TimeWindow:
+        """Return the time window of my position, or of my group's; asks nobody.
+
+        Both bounds are `None` until the first marks (and, in a group, its position) are known.
+        Raises `UnknownDomain` where the domain is not followed. Where nothing is known because the
+        controller refuses to say, raises its refusal: `UnknownStream`, `UnknownDomain`,
+        `NotAllowed`, or `Rejected` where the group takes no further reader.
+        """
+        follower = self._follower(domain)
+        if self._reporting is None:
+            return NO_WINDOW if follower is None else follower.window(self._position)
+        position = self._reporting.position
+        if position is None:
+            _raise_refusal(self._reporting.steps())
+        return NO_WINDOW if follower is None or position is None else follower.window(position)
+
+    def window_at(self, position: Mapping[int, int], domain: str | None = None) -> TimeWindow:
+        """Return the time window of any position; raises as `get_time_window`."""
+        follower = self._follower(domain)
+        return NO_WINDOW if follower is None else follower.window(position)
+
+    def cut_at(self, time: Time, domain: str | None = None) -> Mark:
+        """Return the first mark with lower >= `time`: whoever reaches its cut has it all.
+
+        `time` is an integer, or an aware `datetime`. Raises `NotCompleteYet` where no such mark is
+        known here, and as `get_time_window`.
+        """
+        wanted = unix_ms_of(time, up=True)
+        follower = self._follower(domain)
+        if follower is None:
+            raise NotCompleteYet(wanted, None)
+        return follower.complete_to(wanted)
+
+    def last_mark(self, domain: str | None = None) -> Mark | None:
+        """Return the last mark known here; raises as `get_time_window`."""
+        follower = self._follower(domain)
+        return None if follower is None else follower.last
+
+    # For the clients
+
+    def _start(self, begin: Begin) -> None:
+        self._following.start(begin)
+        if self._reporting is not None:
+            self._reporting.start(begin)
+
+    def _follower(self, domain: str | None) -> Follower | None:
+        """Return the follower of a domain; raises why there can be none."""
+        if self._health.fault is not None:
+            self._health.check()
+        follower = self._following.follower(domain)
+        if follower is None or follower.stream_id is None:
+            _raise_refusal(self._following.steps(domain))
+        return follower
+
+    def _check_usable(self) -> None:
+        """Raise where nobody follows or reports any more."""
+        self._health.check()
+        if self._closed:
+            raise Rejected(f"the reader of stream {self._stream!r} is closed; make a new one")
+        if self._pid != os.getpid():
+            message = f"the reader of stream {self._stream!r} belongs to the process that made it"
+            raise Rejected(f"{message}: make one in the child")
+
+    def _learn(self, stream: StreamAnswer) -> None:
+        if self._reporting is not None:
+            self._reporting.learn(stream)
+
+
+def _raise_refusal(steps: Sequence[Repeated]) -> None:
+    """Raise why nothing is known, where the controller refuses to say it."""
+    for step in steps:
+        if isinstance(step.attempts.failure, Rejected):
+            raise step.attempts.failure
+
+
+def plain_position(position: Mapping[int, int]) -> Mapping[int, int]:
+    """Return the position in plain ints, as JSON takes no others; raises `Rejected`."""
+    try:
+        plain = {index(s): index(offset) for s, offset in position.items()}
+    except (TypeError, AttributeError) as error:
+        message = f"a position is a dict, segment → offset, both integers; not {position!r:.80}"
+        raise Rejected(message) from error
+    return StreamCut(plain).offsets
+
+
+def _check_names(
+    stream: str, group: str | None, reader: str | None, domains: Sequence[str] | None
+) -> None:
+    checked_name("stream", stream)
+    if (group is None) != (reader is None):
+        message = "a reader of a group has both: the name of the group and its own"
+        raise Rejected(message)
+    if isinstance(domains, str):
+        raise Rejected(f"domains is a list of names: say domains=[{domains!r}]")
+    for what, name in (
+        ("group", group),
+        ("reader", reader),
+        *(("domain", k) for k in domains or ()),
+    ):
+        if name is not None:
+            checked_name(what, name)

@@ -1,0 +1,92 @@
+"""Waking a thread, without locks that a signal handler could find taken, or a task."""
+
+from __future__ import annotations
+
+import asyncio
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Wakeup:
+    """Lets one thread wait until another, or a signal handler in any, wakes it.
+
+    Several calls before the wait wake it once. `threading.Event` will not do: it takes a lock, and
+    a signal handler that sets it amid another `set` of the same thread waits for ever. Python's
+    `SimpleQueue` promises that `put` may be interrupted by itself.
+
+    >>> wakeup = Wakeup()
+    >>> wakeup.wake(); wakeup.wake()
+    >>> wakeup.wait(60), wakeup.wait(0)
+    (True, False)
+    """
+
+    def __init__(self) -> None:
+        """Begin without a call."""
+        self._calls: SimpleQueue[None] = SimpleQueue()
+        self._is_called = False
+
+    def wake(self) -> None:
+        """Wake the thread that waits, or that waits next."""
+        if not self._is_called:
+            self._is_called = True
+            self._calls.put(None)
+
+    def wait(self, seconds: float | None) -> bool:
+        """Wait for a call; false when time is up, `None` waits for ever.
+
+        What the caller finds afterwards includes what was changed before any call so far.
+        """
+        try:
+            self._calls.get(timeout=None if seconds is None else max(0.0, seconds))
+        except Empty:
+            return False
+        finally:
+            self._is_called = False
+        return True
+
+
+class AsyncWakeup:
+    """Lets one task wait until another wakes it, once for several calls before the wait."""
+
+    def __init__(self) -> None:
+        """Begin without a call."""
+        self._called = asyncio.Event()
+
+    def wake(self) -> None:
+        """Wake the task that waits, or that waits next."""
+        self._called.set()
+
+    async def wait(self, seconds: float | None) -> bool:
+        """Wait for a call; false when time is up, `None` waits for ever."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._called.wait()
+        except TimeoutError:
+            return False
+        finally:
+            self._called.clear()
+        return True
+
+
+class News:
+    """Calls whoever listens whenever something changed."""
+
+    def __init__(self) -> None:
+        """Begin with nobody listening."""
+        self._listeners: set[Callable[[], None]] = set()
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Call this at every change from now on; it must return at once."""
+        self._listeners.add(listener)
+
+    def forget(self, listener: Callable[[], None]) -> None:
+        """Call it no more."""
+        self._listeners.discard(listener)
+
+    def notify(self) -> None:
+        """Tell that something changed."""
+        for listener in tuple(self._listeners):
+            listener()

@@ -1,0 +1,262 @@
+"""The asyncio client against the real app, without a network between."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+from controller.api.app import create_app
+from controller.service.controller import Controller
+from noted_time import (
+    ClientFailed,
+    NotCompleteYet,
+    Rejected,
+    TimeWindow,
+    UnknownDomain,
+    UnknownStream,
+    Unreachable,
+)
+from noted_time.backoff import Backoff
+from reader_client import AsyncReaderClient
+from reader_client.follower import Follower
+from tests.support.memory_store import MemoryStore
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+SOON = Backoff(first_s=0.01, cap_s=0.02)
+LONG = 60.0
+
+
+class App:
+    """The real app with the stream `s`; requests fail while it is `away`."""
+
+    def __init__(self, controller: Controller) -> None:
+        self.controller = controller
+        self.away = False
+        self._app = httpx.ASGITransport(create_app(controller))
+        self._http = httpx.AsyncClient(transport=self._app, base_url="http://app/v1/streams")
+
+    async def note(self, time: int, offset: int) -> None:
+        """Have the only writer note, which makes a mark."""
+        note = {"writer": "w", "time": time, "position": {"0": offset}}
+        answer = await self._http.post("/s/notes", json={"notes": [note]})
+        assert answer.status_code == 200, answer.text
+
+    async def call(self, method: str, path: str, body: object = None) -> dict[str, Any]:
+        """Call a route below that of the streams."""
+        answer = await self._http.request(method, path, json=body)
+        answer.raise_for_status()
+        return dict(answer.json()) if answer.content else {}
+
+    def reader(self, stream: str = "s", **options: Any) -> AsyncReaderClient:  # noqa: ANN401
+        """Return a reader that is not open yet."""
+        app = self
+
+        class Transport(httpx.AsyncBaseTransport):
+            async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+                if app.away:
+                    raise httpx.ConnectError("no connection", request=request)
+                return await app._app.handle_async_request(request)
+
+        options = {"backoff": SOON, **options}
+        return AsyncReaderClient("http://app", stream, transport=Transport(), **options)
+
+
+@asynccontextmanager
+async def app() -> AsyncIterator[App]:
+    """Yield the app with a stream that has one mark: lower 10 at offset 100."""
+    controller = Controller(MemoryStore())
+    await controller.start()
+    try:
+        made = App(controller)
+        await made.call("PUT", "/s", {"mark_interval_ms": 0})
+        await made.note(10, 100)
+        yield made
+    finally:
+        await controller.close()
+
+
+def play(act: Callable[[App], Awaitable[None]]) -> None:
+    """Run a test in a loop of its own."""
+
+    async def run() -> None:
+        async with app() as made:
+            await act(made)
+
+    asyncio.run(asyncio.wait_for(run(), LONG))
+
+
+def test_a_position_is_a_window_without_a_round_trip() -> None:
+    """The local calls are not awaited."""
+
+    async def act(app: App) -> None:
+        async with app.reader() as reader:
+            await reader.catch_up()
+            reader.advance({0: 100})
+            seen = reader.position, reader.get_time_window(), reader.cut_at(10).seq
+
+        assert seen == ({0: 100}, TimeWindow(10, None, 1, None), 1)
+
+    play(act)
+
+
+def test_a_time_is_awaited() -> None:
+    """The mark arrives by long poll; a date is as good as a number."""
+
+    async def act(app: App) -> None:
+        async with app.reader() as reader:
+            waiting = asyncio.create_task(reader.wait_for(datetime.fromtimestamp(0.02, UTC), LONG))
+            await reader.catch_up()
+            await app.note(20, 200)
+
+            assert (await waiting).seq == 2
+
+    play(act)
+
+
+def test_marks_are_an_async_iterator() -> None:
+    """Those that are known, then those that come, until the client is closed."""
+
+    async def act(app: App) -> None:
+        seen: list[int] = []
+        reader = app.reader()
+
+        async def follow() -> None:
+            async for mark in reader.marks(wait=None):
+                seen.append(mark.lower)
+                if mark.lower == 20:
+                    await reader.close()
+
+        async with reader:
+            following = asyncio.create_task(follow())
+            await reader.catch_up()
+            await app.note(20, 200)
+            await following
+            known = [mark.lower async for mark in reader.marks(after=1)]
+
+        assert (seen, known) == ([10, 20], [20])
+
+    play(act)
+
+
+def test_a_group_is_reported_to_and_left() -> None:
+    """As by threads."""
+
+    async def act(app: App) -> None:
+        async with app.reader(group="g", reader="r", refresh_ms=10) as reader:
+            reader.advance({0: 100})
+            await reader.catch_up()
+            await reader.offline({0: 60})
+            left = (await app.call("GET", "/s/reader-groups/g"))["position"]
+            reader.advance({0: 70})
+        closed = (await app.call("GET", "/s/reader-groups/g"))["readers"]
+
+        assert (left, closed) == ({"0": 60}, {"r": {"0": 70}})
+
+    play(act)
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [({"stream": "nowhere"}, UnknownStream), ({"domains": ["bla"]}, UnknownDomain)],
+)
+def test_what_is_refused_is_raised_at_once(options: dict[str, Any], error: type[Exception]) -> None:
+    """By every call that waits."""
+
+    async def act(app: App) -> None:
+        async with app.reader(**options) as reader:
+            for call in (
+                reader.wait_for(10, LONG),
+                reader.catch_up(LONG),
+                anext(reader.marks(wait=LONG)),
+            ):
+                with pytest.raises(error):
+                    await call
+
+    play(act)
+
+
+def test_a_controller_that_is_away_is_named_when_time_is_up(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """And followed again when it is back, which is logged like its absence."""
+
+    async def act(app: App) -> None:
+        async with app.reader(wait_ms=10) as reader:
+            await reader.catch_up()
+            app.away = True
+            with pytest.raises(Unreachable, match="http://app did not answer within"):
+                await reader.wait_for(99, 0.1)
+            app.away = False
+            await app.note(99, 990)
+            await reader.wait_for(99, LONG)
+            with pytest.raises(NotCompleteYet, match="the lower is 99"):
+                await reader.wait_for(100, 0.01)
+
+    with caplog.at_level(logging.WARNING, "noted_time.reader"):
+        play(act)
+
+    words = [message.split(",")[0].split(" s' ")[-1] for message in caplog.messages]
+    assert words == [
+        "the reader of stream 's' gets no answer",
+        "the reader of stream 's' is answered again",
+    ]
+
+
+def test_a_fault_of_the_client_is_raised_by_every_later_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With its cause."""
+    fault = ZeroDivisionError("a defect")
+
+    def take_marks(*_: object) -> None:
+        raise fault
+
+    monkeypatch.setattr(Follower, "take_marks", take_marks)
+
+    async def act(app: App) -> None:
+        async with app.reader() as reader:
+            with pytest.raises(ClientFailed) as raised:
+                await reader.wait_for(10, LONG)
+            with pytest.raises(ClientFailed):
+                reader.get_time_window()
+
+        assert raised.value.__cause__ is fault
+
+    play(act)
+
+
+def test_closing_leaves_no_task_behind() -> None:
+    """Nor does it wait for the long poll under way; a second call does nothing."""
+
+    async def act(app: App) -> None:
+        before = asyncio.all_tasks()
+        async with app.reader(group="g", reader="r") as reader:
+            await reader.catch_up()
+            during = asyncio.all_tasks() - before
+        await reader.close()
+
+        names = {task.get_name() for task in during}
+        assert names >= {"noted-time reader s default", "noted-time reader s group"}
+        assert {task for task in during if not task.done()} == set()
+        with pytest.raises(Rejected, match="is closed"):
+            await reader.wait_for(99, LONG)
+
+    play(act)
+
+
+def test_a_reader_that_is_not_open_says_how_to_open_it() -> None:
+    """It would wait for ever, as nothing is followed."""
+
+    async def act(app: App) -> None:
+        with pytest.raises(Rejected, match="say async with AsyncReaderClient"):
+            await app.reader().wait_for(10, LONG)
+
+    play(act)

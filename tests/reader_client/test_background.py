@@ -1,0 +1,353 @@
+"""What the background threads of a reader outlive, log, and fail of."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+from noted_time import ClientFailed, Rejected
+from noted_time.backoff import Backoff
+from reader_client import ReaderClient, questions, reporting
+from reader_client.answers import stream_answer
+from reader_client.follower import Follower
+from reader_client.wakeup import News
+from tests.support.faults import Faults
+from tests.support.waiting import eventually
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from tests.support.served import Served
+
+SOON = Backoff(first_s=0.01, cap_s=0.02)
+LONG = 60.0
+PAGE = "<html>Sign in to the hotel</html>"
+
+
+class Misled(httpx.BaseTransport):
+    """Gives these answers first, then passes everything on."""
+
+    def __init__(self, *answers: httpx.Response) -> None:
+        self.answers = list(answers)
+        self._network = httpx.HTTPTransport()
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """Answer, or pass on."""
+        if self.answers:
+            return self.answers.pop(0)
+        return self._network.handle_request(request)
+
+    def close(self) -> None:
+        """Give the network back."""
+        self._network.close()
+
+
+def other_shapes() -> list[dict[str, Any]]:
+    """Return bodies that are no answer of this version."""
+    stream = {"id": "a", "domains": ["default"], "scale_events": [], "marks": {"default": None}}
+    mark = {"seq": 1, "lower": 1, "upper": 1, "cut": {}, "written_at": 0, "excluded": []}
+    marks = {"stream_id": "a", "scale_events": 0}
+    return [
+        {},
+        stream | {"domains": 7},
+        stream | {"scale_events": [{"sealed": {"0": 1}}]},
+        stream | {"marks": {"default": {"seq": "one"}}},
+        marks | {"marks": {}},
+        marks | {"marks": [mark]},
+        marks | {"marks": [mark | {"upper_is_bound": True, "lower": 2**63}]},
+        marks | {"marks": [mark | {"upper_is_bound": True, "cut": {"x": 1}}]},
+        marks | {"marks": [mark | {"upper_is_bound": True, "lower": None}]},
+    ]
+
+
+@pytest.mark.parametrize("body", other_shapes())
+@pytest.mark.parametrize("domains", [None, ["default"]])
+def test_an_answer_of_another_shape_is_asked_for_again(
+    served: Served, stream: str, body: dict[str, Any], domains: list[str] | None
+) -> None:
+    """Whichever question it answers, and nothing of it is taken in."""
+    network = Misled(*(httpx.Response(200, json=body) for _ in range(2)))
+    with ReaderClient(
+        served.url, stream, domains=domains, backoff=SOON, transport=network
+    ) as client:
+        assert client.wait_for(10, timeout=LONG).seq == 1
+
+
+@pytest.mark.parametrize("status", [200, 204, 301, 302, 400, 404, 405, 413, 418])
+def test_a_proxys_page_is_no_refusal(served: Served, stream: str, status: int) -> None:
+    """The question is asked again until a controller answers."""
+    network = Misled(*(httpx.Response(status, text=PAGE) for _ in range(3)))
+    with ReaderClient(served.url, stream, backoff=SOON, transport=network) as client:
+        assert client.wait_for(10, timeout=LONG).seq == 1
+
+
+def test_an_outage_is_logged_once_and_its_end_once(
+    served: Served, stream: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """However many threads it keeps waiting, and however often they try."""
+    caplog.set_level(logging.INFO, "noted_time.reader")
+    served.create(stream, domains=["default", "other"])
+    network = Faults()
+    options: dict[str, Any] = {"wait_ms": 20, "refresh_ms": 20, "backoff": SOON}
+    with ReaderClient(
+        served.url, stream, group="g", reader="r", transport=network, **options
+    ) as client:
+        client.catch_up()
+        network.planned = ["no connection"] * 12
+        eventually(lambda: len(caplog.messages), 2)
+    away, back = caplog.messages
+
+    who = f"the reader of stream {stream!r} (reader 'r' of group 'g')"
+    assert away.startswith(f"{who} gets no answer, and tries again: no answer from {served.url}")
+    assert back.startswith(f"{who} is answered again, after ")
+
+
+def test_a_refusal_is_logged_once(served: Served, caplog: pytest.LogCaptureFixture) -> None:
+    """With the remedy, for whoever does not wait for anything."""
+    network = Faults()
+    with ReaderClient(served.url, "unheard-of", backoff=SOON, transport=network):
+        eventually(lambda: len(network.bodies) > 3, expected=True)
+
+    refused = "the reader of stream 'unheard-of' was refused, and tries again"
+    why = "there is no stream 'unheard-of'; create it with PUT /v1/streams/unheard-of"
+    assert caplog.messages == [f"{refused}: {why}"]
+
+
+def test_an_unexpected_answer_is_logged_once(
+    served: Served, stream: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As what it is: somebody else's."""
+    network = Misled(*(httpx.Response(404, text=PAGE) for _ in range(3)))
+    with ReaderClient(served.url, stream, backoff=SOON, transport=network) as client:
+        client.catch_up()
+        eventually(lambda: len(caplog.messages), 2)
+
+    assert caplog.messages[0] == (
+        f"the reader of stream {stream!r} tries again after an unexpected answer: no answer of a "
+        f"controller: status 404, text/plain; charset=utf-8: {PAGE!r}; "
+        "check the URL and its proxies"
+    )
+
+
+def test_a_stream_made_again_is_logged(
+    served: Served, stream: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As all that was known of it is dropped."""
+    with ReaderClient(served.url, stream, wait_ms=20, backoff=SOON) as client:
+        client.catch_up()
+        served.call("DELETE", f"/{stream}")
+        served.create(stream)
+        begins_anew = "was deleted and created again: its marks and windows begin anew"
+        eventually(lambda: f"stream {stream!r} {begins_anew}" in caplog.messages, expected=True)
+
+
+def test_an_orderly_end_is_not_logged(
+    served: Served, stream: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The long poll that `close` ends is no outage."""
+    with ReaderClient(served.url, stream, group="g", reader="r") as client:
+        client.catch_up()
+
+    assert caplog.messages == []
+
+
+def test_a_fault_of_the_client_is_raised_by_every_later_call(
+    served: Served,
+    stream: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """With its cause; a thread that died in silence would look like a quiet stream."""
+    fault = ZeroDivisionError("a defect")
+
+    def take_marks(*_: object) -> None:
+        raise fault
+
+    monkeypatch.setattr(Follower, "take_marks", take_marks)
+    with ReaderClient(served.url, stream) as client:
+        causes = []
+        for call in (
+            lambda: client.wait_for(10, LONG),
+            lambda: client.catch_up(LONG),
+            client.get_time_window,
+            lambda: client.advance({0: 1}),
+            lambda: client.cut_at(10),
+            lambda: list(client.marks()),
+        ):
+            with pytest.raises(ClientFailed, match="ZeroDivisionError: a defect") as raised:
+                call()
+            causes.append(raised.value.__cause__)
+
+    assert causes == [fault] * 6
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+
+
+def test_a_reader_that_was_taken_offline_reports_again(served: Served, stream: str) -> None:
+    """All it has read, as the controller knows none of it for the reader's any more."""
+    with ReaderClient(served.url, stream, group="g", reader="r", refresh_ms=20) as client:
+        client.advance({0: 100, 1: 7})
+        eventually(lambda: _readers(served, stream), {"r": {"0": 100, "1": 7}})
+        served.call("POST", f"/{stream}/reader-groups/g/readers/r/offline", {"position": {}})
+
+        eventually(lambda: _readers(served, stream), {"r": {"0": 100, "1": 7}})
+
+
+@pytest.mark.parametrize("call", ["offline", "close"])
+def test_a_reader_that_timed_out_leaves_all_the_same(
+    served: Served, stream: str, caplog: pytest.LogCaptureFixture, call: str
+) -> None:
+    """The controller knows it no more, which is what was wished for."""
+    served.create(stream, reader_timeout_ms=1)
+    client = ReaderClient(
+        served.url, stream, group="g", reader="r", domains=(), refresh_ms=60_000, backoff=SOON
+    )
+    client.advance({0: 7})
+    readers = f"/{stream}/reader-groups/g"
+    reporting = client._reporting
+    assert reporting is not None
+    eventually(lambda: reporting.is_reported, expected=True)
+    eventually(lambda: served.call("GET", readers)["readers"], {})
+    getattr(client, call)()
+    client.close()
+
+    assert (served.call("GET", readers)["readers"], caplog.messages) == ({}, [])
+
+
+def test_a_reader_that_went_offline_stays_so(served: Served, stream: str) -> None:
+    """It is not taken for one that was silent for too long, and comes back by itself alone."""
+    network = Faults()
+    with ReaderClient(
+        served.url, stream, group="g", reader="r", refresh_ms=20, wait_ms=1000, transport=network
+    ) as client:
+        client.advance({0: 100, 1: 7})
+        client.offline()
+        tried = len(network.bodies)
+        eventually(lambda: len(network.bodies) > tried + 3, expected=True)
+        away = _readers(served, stream)
+        client.advance({0: 100})
+        eventually(lambda: {"position": {"0": 100}} in network.bodies[tried:], expected=True)
+
+    assert away == {}
+
+
+def test_a_reader_without_news_gives_signs_of_life(
+    served: Served, stream: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lest it be taken for gone: reports that say nothing."""
+    monkeypatch.setattr(reporting, "LONGEST_SILENCE_S", 0.02)
+    network = Faults()
+    with ReaderClient(served.url, stream, group="g", reader="r", transport=network):
+        eventually(lambda: network.bodies.count({"position": {}}) > 3, expected=True)
+
+
+def test_signs_of_life_fit_into_the_streams_timeout() -> None:
+    """Several of them, so that one may be lost."""
+    answer = {"id": "a", "domains": [], "scale_events": [], "marks": {}, "reader_timeout_ms": 1000}
+    reports = reporting.Reporting(reporting.Reader("g", "r"), refresh_s=60, news=News())
+    reports.learn(stream_answer(answer))
+    round_ = reports._step()
+    question = next(round_)
+    pause = round_.send({"position": {}, "readers": {"r": {}}})
+
+    assert (question, pause) == (questions.report("g", "r", {}), questions.Pause(0.25))
+
+
+def test_a_group_that_takes_no_reader_says_so(served: Served, stream: str) -> None:
+    """Its window would be empty for ever."""
+    full = {
+        "type": "urn:noted-time:problem:limit_reached",
+        "detail": "there are 100 groups already",
+    }
+
+    class Full(Misled):
+        def handle_request(self, request: httpx.Request) -> httpx.Response:
+            if "reader-groups" in request.url.path:
+                return httpx.Response(422, json=full)
+            return super().handle_request(request)
+
+    with ReaderClient(served.url, stream, group="g", reader="r", transport=Full()) as client:
+        with pytest.raises(Rejected, match="there are 100 groups already"):
+            client.offline(timeout=LONG)
+        with pytest.raises(Rejected, match="there are 100 groups already"):
+            client.get_time_window()
+
+
+def test_a_forked_child_is_told_to_make_its_own(
+    served: Served, stream: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No thread follows there, so a wait would be in vain."""
+    with ReaderClient(served.url, stream) as client, monkeypatch.context() as child:
+        child.setattr(os, "getpid", lambda: -1)
+        with pytest.raises(Rejected, match="make one in the child"):
+            client.wait_for(99, LONG)
+
+
+def test_closing_interrupts_any_line_of_the_reader(served: Served, stream: str) -> None:
+    """As a signal handler does, in the midst of `advance` or a wait: nothing waits for ever."""
+    lines = 0
+    ended = False
+    while not ended:
+        with ReaderClient(served.url, stream, group="g", reader="r", wait_ms=100) as client:
+            client.catch_up()
+            ended = _close_at_line(client, lines)
+        lines += 1
+
+    assert lines > 20
+
+
+def test_a_signal_handler_ends_a_wait(served: Served, stream: str) -> None:
+    """The wait says that the reader was closed."""
+    client = ReaderClient(served.url, stream)
+    client.catch_up()
+    before = signal.signal(signal.SIGUSR1, lambda *_: client.close())
+    main = threading.main_thread().ident
+    assert main is not None
+    timer = threading.Timer(0.05, signal.pthread_kill, (main, signal.SIGUSR1))
+    timer.start()
+    try:
+        with pytest.raises(Exception, match="is closed"):
+            client.wait_for(99, timeout=LONG)
+    finally:
+        timer.join()
+        signal.signal(signal.SIGUSR1, before)
+
+
+def _close_at_line(client: ReaderClient, line: int) -> bool:
+    """Close at that line of the client's code; returns whether there were fewer lines."""
+    left = line
+
+    def trace(frame: FrameType, event: str, _: object) -> object:
+        nonlocal left
+        if "reader_client" not in frame.f_code.co_filename:
+            return None
+        if event == "line":
+            left -= 1
+            if left == 0:
+                sys.settrace(None)
+                client.close()
+        return trace
+
+    sys.settrace(trace)  # type: ignore[arg-type]
+    try:
+        client.advance({0: 1})
+        client.get_time_window()
+        client.wait_for(99, timeout=0.001)
+    except Exception:  # noqa: BLE001, S110 - closed, not complete: it ended
+        pass
+    finally:
+        sys.settrace(None)
+    return left > 0
+
+
+def _readers(served: Served, stream: str) -> object:
+    try:
+        return served.call("GET", f"/{stream}/reader-groups/g")["readers"]
+    except httpx.HTTPStatusError:
+        return None

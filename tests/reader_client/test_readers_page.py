@@ -1,0 +1,26 @@
+"""Whether the snippets of the page about readers run as printed, and print what they say."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from tests.support.page import BINDING, Session, text_of
+
+if TYPE_CHECKING:
+    from tests.support.served import Served
+
+PAGE = "docs/readers.md"
+TEN = 1_357_034_400_000
+
+
+def test_the_snippets_run_as_printed(served: Served) -> None:
+    """One after the other, against the stream that the page describes."""
+    stream, printed = "orders-of-the-page", list[str]()
+    served.create(stream)
+    served.note(stream, TEN, {"0": 90, "1": 40})
+    page = Session(PAGE, {BINDING: served.url, '"orders"': f'"{stream}"'})
+    page.names["print"] = lambda what: printed.append(str(what))
+    page.run()
+
+    assert printed == re.findall(r"print\(.*\)  # (.*)", text_of(PAGE))

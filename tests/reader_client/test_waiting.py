@@ -1,0 +1,220 @@
+"""When waiting is in vain, and what a reader is told then."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime, timedelta, timezone
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+
+from noted_time import (
+    NotAllowed,
+    NotCompleteYet,
+    Rejected,
+    UnknownDomain,
+    UnknownStream,
+    Unreachable,
+)
+from noted_time.backoff import Backoff
+from reader_client import ReaderClient
+from tests.support.faults import Faults
+from tests.support.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.support.served import Served
+
+SOON = Backoff(first_s=0.01, cap_s=0.05)
+LONG = 60.0
+AWAY = "http://127.0.0.1:9"
+
+
+def wait_for(client: ReaderClient, timeout: float) -> object:
+    """Wait for a time."""
+    return client.wait_for(10, timeout)
+
+
+def wait_for_marks(client: ReaderClient, timeout: float) -> object:
+    """Wait for a mark that is not there."""
+    return list(client.marks(after=1, wait=timeout))
+
+
+def catch_up(client: ReaderClient, timeout: float) -> object:
+    """Wait for the marks there are."""
+    client.catch_up(timeout)
+    return None
+
+
+waiting = pytest.mark.parametrize("wait", [wait_for, wait_for_marks, catch_up])
+
+
+@waiting
+def test_waiting_for_an_unknown_stream_ends_at_once(
+    served: Served, wait: Callable[[ReaderClient, float], object]
+) -> None:
+    """No waiting call waits for what only somebody else can create."""
+    with (
+        ReaderClient(served.url, "nowhere") as client,
+        pytest.raises(UnknownStream, match="there is no stream 'nowhere'; create it"),
+    ):
+        wait(client, LONG)
+
+
+@waiting
+def test_waiting_for_an_unknown_domain_ends_at_once(
+    served: Served, stream: str, wait: Callable[[ReaderClient, float], object]
+) -> None:
+    """The error names those that the stream declares."""
+    with (
+        ReaderClient(served.url, stream, domains=["bla"]) as client,
+        pytest.raises(UnknownDomain, match="no domain 'bla'; it declares default"),
+    ):
+        wait(client, LONG)
+
+
+@waiting
+def test_waiting_with_a_refused_token_ends_at_once(
+    served: Served, stream: str, wait: Callable[[ReaderClient, float], object]
+) -> None:
+    """The controller's own reason is raised."""
+    network = Faults()
+    network.planned = ["refused"] * 1000
+    with (
+        ReaderClient(served.url, stream, transport=network) as client,
+        pytest.raises(NotAllowed, match="403 Forbidden: no such door"),
+    ):
+        wait(client, LONG)
+
+
+@waiting
+def test_waiting_for_a_controller_that_is_away_names_it_when_time_is_up(
+    wait: Callable[[ReaderClient, float], object],
+) -> None:
+    """With the last error; that the time is not complete would be a guess."""
+    with (
+        ReaderClient(AWAY, "flights", backoff=SOON) as client,
+        pytest.raises(Unreachable, match=r"127\.0\.0\.1:9 did not answer within .*refused"),
+    ):
+        wait(client, 0.05)
+
+
+def test_a_controller_that_went_away_is_named_when_time_is_up(served: Served, stream: str) -> None:
+    """Also where marks were known before."""
+    network = Faults()
+    client = ReaderClient(served.url, stream, backoff=SOON, wait_ms=20, transport=network)
+    with client:
+        client.catch_up()
+        network.planned = ["no connection"] * 1000
+        with pytest.raises(Unreachable, match=r"time 99 .* did not answer within 0\.2 s: no"):
+            client.wait_for(99, timeout=0.2)
+
+
+def test_a_controller_that_came_back_is_not_taken_for_away(served: Served, stream: str) -> None:
+    """The first poll after a failure does not wait, so that its answer tells at once."""
+    network = Faults("no connection", "no connection", "no connection")
+    with ReaderClient(served.url, stream, backoff=SOON, transport=network) as client:
+        client.catch_up()
+        eventually(lambda: len(network.bodies) > 5, expected=True)
+        with pytest.raises(NotCompleteYet, match="the lower is 10"):
+            client.wait_for(99, timeout=0.2)
+
+
+def test_a_refusal_that_was_mended_is_no_reason_to_stop_waiting(served: Served) -> None:
+    """A wait that begins after the stream was created asks again, however long the backoff is."""
+    hour = Backoff(first_s=3600, cap_s=3600)
+    with ReaderClient(served.url, "created-late", backoff=hour) as client:
+        with pytest.raises(UnknownStream):
+            client.catch_up()
+        served.create("created-late")
+        served.note("created-late", 10, {"0": 100})
+
+        assert client.wait_for(10, timeout=LONG).lower == 10
+
+
+def test_local_questions_raise_the_refusal_where_nothing_is_known(
+    served: Served, stream: str
+) -> None:
+    """A mistyped domain is not an empty window for ever."""
+    with ReaderClient(served.url, stream, domains=["bla"]) as client:
+        with pytest.raises(UnknownDomain):
+            client.catch_up()
+        for ask in (client.get_time_window, client.last_mark, lambda: client.cut_at(5)):
+            with pytest.raises(UnknownDomain, match="no domain 'bla'; it declares default"):
+                ask()
+
+
+def test_going_offline_is_refused_at_once(served: Served) -> None:
+    """A reader of an unknown stream need not wait to be told."""
+    with (
+        ReaderClient(served.url, "nowhere", group="g", reader="r") as client,
+        pytest.raises(UnknownStream),
+    ):
+        client.offline(timeout=LONG)
+
+
+def test_a_domain_that_is_declared_later_is_followed(served: Served, stream: str) -> None:
+    """The reader goes on asking."""
+    with ReaderClient(served.url, stream, domains=["late"], backoff=SOON) as client:
+        with pytest.raises(UnknownDomain):
+            client.catch_up()
+        served.create(stream, domains=["default", "late"])
+        served.note(stream, 30, {"0": 300}, domain="late")
+
+        assert client.wait_for(30, timeout=LONG).lower == 30
+
+
+@pytest.mark.parametrize(
+    "url", ["127.0.0.1:7464", "http://127.0.0.1:7464/v1", "http://", "http://host:port", ""]
+)
+def test_a_url_that_is_none_is_refused_at_once(url: str) -> None:
+    """With one that would do."""
+    with pytest.raises(Rejected, match="say http://"):
+        ReaderClient(url, "flights")
+
+
+def test_times_may_be_dates(served: Served) -> None:
+    """In any zone; what is finer than a millisecond is waited for whole."""
+    served.create("dated")
+    at = datetime(2013, 1, 1, 10, tzinfo=UTC)
+    served.note("dated", int(at.timestamp() * 1000), {"0": 100})
+    elsewhere = at.astimezone(timezone(timedelta(hours=-5)))
+    with ReaderClient(served.url, "dated") as client:
+        seqs = client.wait_for(elsewhere, timeout=LONG).seq, client.cut_at(at).seq
+        with pytest.raises(NotCompleteYet):
+            client.cut_at(at + timedelta(microseconds=1))
+
+    assert seqs == (1, 1)
+
+
+def test_a_date_without_a_zone_is_refused(served: Served, stream: str) -> None:
+    """It could be any hour of the day."""
+    with ReaderClient(served.url, stream) as client:
+        for ask in (client.cut_at, lambda at: client.wait_for(at, LONG)):
+            with pytest.raises(Rejected, match="has no time zone"):
+                ask(datetime(2013, 1, 1, 10))  # noqa: DTZ001 - the point
+
+
+def test_a_closed_reader_says_so(served: Served, stream: str) -> None:
+    """Waiting for what nobody follows any more, or reporting to nobody, is refused."""
+    client = ReaderClient(served.url, stream, group="g", reader="r")
+    client.close()
+    began = time.monotonic()
+    for call in (lambda: client.wait_for(99, LONG), lambda: client.advance({0: 1}), client.offline):
+        with pytest.raises(Rejected, match="is closed; make a new one"):
+            call()
+
+    assert time.monotonic() - began < 5
+
+
+def test_marks_say_whether_their_upper_is_a_bound(served: Served) -> None:
+    """As the controller said it."""
+    served.create("bounded")
+    served.note("bounded", 10, {"0": 100})
+    with ReaderClient(served.url, "bounded") as client:
+        followed = client.wait_for(10, LONG)
+    answer = httpx.get(f"{served.url}/v1/streams/bounded/marks", trust_env=False).json()
+
+    assert followed.upper_is_bound == answer["marks"][0]["upper_is_bound"]
