@@ -41,9 +41,9 @@ def available(files: Mapping[int, list[LogFile]], start: Mapping[int, int]) -> d
 
 
 def shares(available: Mapping[int, int], limit: int) -> dict[int, int]:
-    """Split `limit` rows over the segments in proportion to what each has to give.
+    """Divide `limit` rows over the segments in proportion to what each has available.
 
-    So all segments arrive at their ends together, and no mark waits for one of them alone.
+    So all segments reach their ends together, and no mark waits for a single one of them.
 
     >>> shares({0: 300, 1: 100}, 100)
     {0: 75, 1: 25}
@@ -109,7 +109,7 @@ def _unread(files: Sequence[LogFile], start: int) -> Sequence[LogFile]:
 
 
 def tasks(work: list[Slice], cores: int, least: int = ROWS_WORTH_A_TASK) -> list[list[Slice]]:
-    """Deal slices out to tasks of nearly equal size: one a core, fewer where that does not pay.
+    """Divide slices into tasks of nearly equal size: one per core, fewer where that is faster.
 
     >>> [[(each.path, each.first, each.last) for each in task] for task in
     ...  tasks([Slice("a", 0, 30), Slice("b", 0, 10)], cores=2, least=1)]

@@ -55,7 +55,7 @@ class LogQuery:
     stream: str
     controller_url: str
     event_time: str
-    key: str | None = None
+    domain: str | None = None
     columns: tuple[str, ...] = ()
     strict: bool = True
     max_rows: int = 0
@@ -72,9 +72,9 @@ class LogQuery:
         return cls(**{**fields, "columns": tuple(fields["columns"])})
 
     @property
-    def domain(self) -> str:
-        """Under which name the offset log keeps the marks of this query's key."""
-        return self.key or "default"
+    def domain_name(self) -> str:
+        """Under which name the offset log keeps the marks of this query's domain."""
+        return self.domain or "default"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         query = self._query
         return Releaser(
-            ControllerFeed(query.controller_url, query.stream, query.key, token=self._bearer)
+            ControllerFeed(query.controller_url, query.stream, query.domain, token=self._bearer)
         )
 
     def __getstate__(self) -> dict[str, Any]:
@@ -162,12 +162,12 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Marks are taken before the files are listed: what a mark's cut names is then in the list.
         """
         begun = LogOffset.from_json(start)
-        released = begun.released(self._query.domain)
+        released = begun.released(self._query.domain_name)
         if self._target is None or not self._stated:
             self._releaser.follow(released)
         ended = replace(begun, segments=self._ends(begun, limit))
         ended = ended.letting_in(
-            self._query.domain, self._releaser.release(released, ended.segments)
+            self._query.domain_name, self._releaser.release(released, ended.segments)
         )
         return self._stating(begun, ended).to_json()
 
@@ -188,7 +188,7 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         (SPARK-50046): a join would stand still until its quiet side had a new mark.
         """
         first, self._stated = not self._stated, True
-        if first and begun.released(self._query.domain).lower is not None:
+        if first and begun.released(self._query.domain_name).lower is not None:
             return replace(ended, run=begun.run + 1)
         return ended
 
@@ -198,7 +198,7 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if begun == ended:
             return []
         dealt = tasks(list(self._work(begun, ended)), self._query.cores) or [[]]
-        lower = ended.released(self._query.domain).lower
+        lower = ended.released(self._query.domain_name).lower
         mark_ms = lower - 1 if lower is not None and self._query.strict else lower
         first, *others = dealt
         return [LogTask(tuple(first), mark_ms), *(LogTask(tuple(task), None) for task in others)]

@@ -1,4 +1,4 @@
-"""Where marks come from: followed at a controller that may be away."""
+"""Where marks come from: a controller, which may be away."""
 
 from __future__ import annotations
 
@@ -38,16 +38,22 @@ class Marks:
 class MarksFeed(Protocol):
     """Where a source learns of marks; while the controller is away there is nothing new."""
 
+    @property
+    def subject(self) -> str:
+        """Stream and domain, for people."""
+
     def begin(self, released: Released) -> None:
         """Follow the marks after the one last let in; wait briefly until all noted by now are here.
 
-        Raises `Rejected` where a controller answers that there is no such stream or key.
+        Raises `Rejected` where a controller answers that there is no such stream or domain, and as
+        `take`.
         """
 
     def take(self) -> Marks:
         """Return the marks that came since the last call, at once.
 
         A creation id other than before says that the stream was made again: its marks begin anew.
+        Raises `ClientFailed` where what follows them ended by a fault of its own.
         """
 
     def close(self) -> None:
@@ -55,16 +61,16 @@ class MarksFeed(Protocol):
 
 
 class ControllerFeed:
-    """The marks of one (stream, key) of a controller, followed by long polls in a thread.
+    """The marks of one (stream, domain) of a controller, followed by long polls in a thread.
 
-    An unnamed key is the only one the stream declares, or `default`.
+    An unnamed domain is the only one the stream declares, or `default`.
     """
 
     def __init__(
         self,
         url: str,
         stream: str,
-        key: str | None,
+        domain: str | None,
         *,
         token: str | None = None,
         wait_ms: int = WAIT_MS,
@@ -74,7 +80,8 @@ class ControllerFeed:
         `wait_ms` is how long one poll may wait; a stream made again is noticed that late.
         """
         self._connection = Connection(url, stream, None, token)
-        self._key = key
+        self._stream = stream
+        self._domain = domain
         self._wait_ms = wait_ms
         self._news = threading.Condition()
         self._caught_up = False
@@ -82,18 +89,25 @@ class ControllerFeed:
         self._new: list[Mark] = []
         self._thread = Repeating("noted marks", self._step, BACKOFF, random.random, self._notify)
 
+    @property
+    def subject(self) -> str:
+        """See `MarksFeed`."""
+        return f"stream {self._stream!r}, domain {self._domain!r}"
+
     def begin(self, released: Released) -> None:
         """See `MarksFeed`."""
         self._last = released
         self._thread.start()
         with self._news:
-            self._news.wait_for(lambda: self._caught_up or self._thread.failure, CATCH_UP_S)
+            self._news.wait_for(self._has_begun, CATCH_UP_S)
         if isinstance(self._thread.failure, Rejected):
             self.close()
             raise self._thread.failure
+        self._thread.check()
 
     def take(self) -> Marks:
         """See `MarksFeed`."""
+        self._thread.check()
         with self._news:
             new, self._new = self._new, []
             return Marks(self._last.stream_id, new)
@@ -107,13 +121,17 @@ class ControllerFeed:
 
     # The thread
 
+    def _has_begun(self) -> bool:
+        thread = self._thread
+        return self._caught_up or thread.failure is not None or thread.fault is not None
+
     def _step(self) -> bool:
-        if self._key is None:
-            keys = tuple(self._connection.stream()["keys"])
-            self._key = StreamSettings(keys=keys).key_or_default(None)
+        if self._domain is None:
+            domains = tuple(self._connection.stream()["domains"])
+            self._domain = StreamSettings(domains=domains).domain_or_default(None)
         asked, asked_at = self._last, time.monotonic()
         wait_ms = self._wait_ms if self._caught_up else 0
-        answer = self._connection.marks(self._key, after=asked.seq, wait_ms=wait_ms)
+        answer = self._connection.marks(self._domain, after=asked.seq, wait_ms=wait_ms)
         self._accept(asked, answer)
         if wait_ms and not answer["marks"] and time.monotonic() - asked_at < AT_ONCE_S:
             time.sleep(AT_ONCE_S)  # a controller about to stop does not wait

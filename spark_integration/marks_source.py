@@ -1,4 +1,4 @@
-"""Marks as a streaming source of Spark, for events that come from a source of another make."""
+"""Marks as a streaming source of Spark, for events that come from any other source."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ OPTION = "query"
 
 @dataclass(frozen=True, slots=True)
 class MarksQuery:
-    """Which marks a query wants, and where it tells how far it has read.
+    """Which marks a query needs, and where it says how far it has read.
 
     `position_of` is a `PositionOf`, pickled, in base64.
     """
@@ -42,7 +42,7 @@ class MarksQuery:
     controller_url: str
     checkpoint: str
     position_of: str
-    key: str | None = None
+    domain: str | None = None
     strict: bool = True
 
     @staticmethod
@@ -52,7 +52,7 @@ class MarksQuery:
         return base64.b64encode(pickled).decode()
 
     def progress(self) -> QueryProgress:
-        """Return where the query tells how far it has read."""
+        """Return the offset log, which says how far the query has read."""
         position_of = cloudpickle.loads(base64.b64decode(self.position_of))
         return QueryProgress(self.checkpoint, position_of)
 
@@ -125,7 +125,7 @@ class MarksReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         query = self._query
         return Releaser(
-            ControllerFeed(query.controller_url, query.stream, query.key, token=self._bearer)
+            ControllerFeed(query.controller_url, query.stream, query.domain, token=self._bearer)
         )
 
     def initialOffset(self) -> Json:  # noqa: N802 - Spark's name
@@ -154,8 +154,15 @@ class MarksReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return (replace(ended, run=begun.run + 1) if first else ended).to_json()
 
     def partitions(self, start: Json, end: Json) -> Sequence[InputPartition]:
-        """Return the mark's row; the same one for the same offsets, at any time."""
-        lower = MarksOffset.from_json(end).mark.lower
+        """Return the mark's row; the same one for the same offsets, at any time.
+
+        Raises `Rejected` where the marks do not cover all that the query reads. Spark has written
+        the batch's end to the offset log by now but not begun to read it, and it calls this for the
+        first batch of each run: so no row is judged by marks that do not cover it.
+        """
+        ended = MarksOffset.from_json(end)
+        self._progress.position(ended.token)
+        lower = ended.mark.lower
         if start == end or lower is None:
             return []
         return [MarkTask(lower - 1 if self._query.strict else lower)]

@@ -27,46 +27,48 @@ def read_noted_log(  # noqa: PLR0913 - the options of a source; all but three ar
     controller_url: str,
     event_time: str,
     token: str | None = None,
-    key: str | None = None,
+    domain: str | None = None,
     strict: bool = True,
     max_rows_per_trigger: int | None = None,
     columns: Sequence[str] | None = None,
     schema: StructType | None = None,
     cores: int | None = None,
-    remember_ms: int = 0,
+    dedup_retention_ms: int = 0,
 ) -> DataFrame:
     """Return the events of a stream's file log, with a watermark that the writers vouch for.
 
-    `root` holds the log in the layout of `noted_time.file_log`, and is read on the driver and the
-    workers; `key` is the time domain that `event_time` belongs to. The event time arrives as a
-    timestamp: integers in the log count as Unix ms, timestamps without a zone as UTC.
+    `root` holds the log in the layout of `noted_time.file_log`; driver and workers read it.
+    `event_time` is the column of the event time, and `domain` the time domain that it belongs to.
+    It arrives as a timestamp: integers in the log are read as Unix ms, timestamps without a zone as
+    UTC.
 
     The watermark is the lower of the last mark whose cut the query has read. Spark closes a window
-    whose end is at or below the watermark, but drops a single row whose time is. So `strict`, the
-    safe one, stays 1 ms below the lower: nothing is lost to joins and deduplication either, and a
-    window that ends at the lower itself waits for the next mark. `strict=False` is exact for
-    windowed aggregations, and for them alone.
+    whose end is at or below the watermark, but it also drops a single row whose time is. So by
+    default the watermark is 1 ms below the lower (`strict`): joins and deduplication lose nothing,
+    and a window that ends at the lower itself stays open until the next mark. `strict=False` makes
+    the watermark the lower, which is exact for windowed aggregations, and only for them.
 
-    `token` is that of a reader. It is in no plan, checkpoint or task, but in the driver's memory;
-    by default it is the one in the variable NOTED_TIME_TOKEN of the environment that the driver was
-    started in.
+    `token` needs the scope `read`; by default it is the variable NOTED_TIME_TOKEN of the
+    environment in which the driver was started. It stays in the driver's memory and enters no plan,
+    checkpoint or task.
 
-    `columns` are those that are read, all by default: Spark does not tell a Python source which
-    ones a query needs. `schema` is that of the events, by default that of the log's first file.
-    `cores` is how many tasks a large micro-batch is split into, by default one a core of this
-    machine. `remember_ms` is how long after its time `dropDuplicatesWithinWatermark` knows an
-    event.
+    `columns` are the columns to read, by default all: Spark does not tell a Python source which
+    ones a query needs. `schema` is the schema of the events, by default that of the log's first
+    file. `cores` is the number of tasks that a large micro-batch is split into, by default the
+    number of cores of this machine. `dedup_retention_ms` is for how long after its event time
+    `dropDuplicatesWithinWatermark` remembers an event.
 
-    Raises `InvalidName` for the stream; the query fails with `Rejected` where the controller knows
-    no such stream or key at its start, and with `UnreadableFile` for a file that is truncated or
-    foreign. A controller that is away lets the query go on, and its watermark stand.
+    Raises `InvalidName` for the stream. The query fails with `Rejected` if the controller does not
+    know the stream or the domain when it starts, and with `UnreadableFile` for a file that is
+    truncated or foreign. While the controller is away, the query goes on reading and its watermark
+    does not advance.
     """
     query = LogQuery(
         root=str(root),
         stream=checked_name("stream", stream),
         controller_url=controller_url,
         event_time=event_time,
-        key=key,
+        domain=domain,
         columns=tuple(columns or ()),
         strict=strict,
         max_rows=max_rows_per_trigger or 0,
@@ -78,4 +80,4 @@ def read_noted_log(  # noqa: PLR0913 - the options of a source; all but three ar
         reader = reader.option(TOKEN, token)
     if schema is not None:
         reader = reader.schema(with_mark_time(schema))
-    return events_of_scan(reader.load(), event_time, remember_ms)
+    return events_of_scan(reader.load(), event_time, dedup_retention_ms)

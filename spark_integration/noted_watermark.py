@@ -1,4 +1,4 @@
-"""How a query on a source of another make gets an exact watermark."""
+"""How a query on any other streaming source gets an exact watermark."""
 
 from __future__ import annotations
 
@@ -27,38 +27,42 @@ def with_noted_watermark(  # noqa: PLR0913 - the options of a source; all but tw
     *,
     stream: str,
     controller_url: str,
-    progress: str,
+    checkpoint_location: str,
     token: str | None = None,
     position: PositionOf | None = None,
-    key: str | None = None,
+    domain: str | None = None,
     strict: bool = True,
-    remember_ms: int = 0,
+    dedup_retention_ms: int = 0,
 ) -> DataFrame:
     """Return the streaming `events` with a watermark that the writers vouch for.
 
-    `progress` is the `checkpointLocation` that the query will be started with: its offset log
-    tells which marks the query has reached. `position` maps the offset of the events' source, as
-    it stands there in JSON, to segment → exclusive offset; by default a Kafka topic named like the
-    stream.
+    `checkpoint_location` is the `checkpointLocation` with which the query will be started: its
+    offset log says how far the query has read, and so which marks it has reached. `position` maps
+    the offset of the events' source, as parsed from the JSON in that log, to segment → exclusive
+    offset. By default it is `KafkaTopic(stream)`, the Kafka topic named like the stream.
 
-    A mark comes one micro-batch after the events that it covers. `token`, `key`, `strict`
-    and `remember_ms` are as in `read_noted_log`.
+    A mark arrives one micro-batch after the events that it covers. `token`, `domain`, `strict` and
+    `dedup_retention_ms` are as in `read_noted_log`.
 
-    Raises `Rejected` where `event_time` is no timestamp or `events` have a watermark already: a
-    union with watermarks on both sides would stand still on a quiet stream.
+    Raises `Rejected` if `event_time` is not a timestamp, or if `events` are not streaming or have a
+    watermark already: with watermarks on both sides of a union, a quiet stream would hold the
+    query's watermark. The query fails with `Rejected`, before it has read a row, if `events` come
+    from more than one source, or from Kafka topics that `position` does not cover: the rows that
+    the marks say nothing of would be dropped as late. Call this function once for each source, and
+    join or union the results.
     """
     _check(events, event_time)
     query = MarksQuery(
         stream=checked_name("stream", stream),
         controller_url=controller_url,
-        checkpoint=progress,
+        checkpoint=checkpoint_location,
         position_of=MarksQuery.pickled(position or KafkaTopic(stream)),
-        key=key,
+        domain=domain,
         strict=strict,
     )
     marks = _marks(events, event_time, query, token)
     union = marks.union(events.withColumn(IS_MARK, F.lit(col=False)))
-    return events_of_union(union, event_time, remember_ms)
+    return events_of_union(union, event_time, dedup_retention_ms)
 
 
 def _marks(events: DataFrame, event_time: str, query: MarksQuery, token: str | None) -> DataFrame:
@@ -82,6 +86,8 @@ def _of_mark(field: StructField, event_time: str) -> Column:
 
 
 def _check(events: DataFrame, event_time: str) -> None:
+    if not events.isStreaming:
+        raise Rejected("the events are not read by a streaming source: use spark.readStream")
     if event_time not in events.columns:
         raise Rejected(f"the events have no column {event_time}")
     for field in events.schema:

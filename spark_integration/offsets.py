@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from noted_time.wire import position_from_wire, position_to_wire
+from spark_integration.watermark import is_watermark
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,7 +19,7 @@ class Released:
     """The last mark that was let into a query: `seq` in the stream of creation id `stream_id`.
 
     The lower itself (ms) is kept too, so that a replayed batch needs no controller; `None` before
-    the first mark.
+    the first mark, and where an offset log names one that Spark cannot express.
     """
 
     stream_id: str = ""
@@ -28,7 +29,7 @@ class Released:
 
 @dataclass(frozen=True, slots=True)
 class LogOffset:
-    """How far a query has read the file log, and which mark it has let in per key.
+    """How far a query has read the file log, and which mark it has let in per domain.
 
     `run` counts the starts of the query after which its lower was stated again.
 
@@ -44,13 +45,13 @@ class LogOffset:
     segments: Mapping[int, int] = field(default_factory=dict)
     marks: Mapping[str, Released] = field(default_factory=dict)
 
-    def released(self, key: str) -> Released:
-        """Return the last mark of `key` that was let in."""
-        return self.marks.get(key, Released())
+    def released(self, domain: str) -> Released:
+        """Return the last mark of `domain` that was let in."""
+        return self.marks.get(domain, Released())
 
-    def letting_in(self, key: str, released: Released) -> LogOffset:
-        """Return the offset with another last mark of `key`."""
-        return replace(self, marks={**self.marks, key: released})
+    def letting_in(self, domain: str, released: Released) -> LogOffset:
+        """Return the offset with another last mark of `domain`."""
+        return replace(self, marks={**self.marks, domain: released})
 
     def to_json(self) -> Json:
         """Return the shape that Spark keeps; equal offsets give the same text."""
@@ -58,7 +59,7 @@ class LogOffset:
             "noted_log": self.stream,
             "run": self.run,
             "segments": position_to_wire(self.segments),
-            "marks": {key: _to_json(mark) for key, mark in sorted(self.marks.items())},
+            "marks": {domain: _to_json(mark) for domain, mark in sorted(self.marks.items())},
         }
 
     @classmethod
@@ -68,7 +69,7 @@ class LogOffset:
             stream=json["noted_log"],
             run=json["run"],
             segments=position_from_wire(json["segments"]),
-            marks={key: Released(**mark) for key, mark in json["marks"].items()},
+            marks={domain: _from_json(mark) for domain, mark in json["marks"].items()},
         )
 
 
@@ -105,11 +106,11 @@ class MarksOffset:
             stream=json["noted_marks"],
             token=json["token"],
             run=json["run"],
-            mark=Released(**json["mark"]),
+            mark=_from_json(json["mark"]),
         )
 
 
-def is_of_marks(offset: object) -> bool:
+def is_of_marks(offset: object) -> TypeGuard[Json]:
     """Whether a source's offset is one of a `MarksOffset`.
 
     >>> is_of_marks(MarksOffset("flights", "5b1e").to_json()), is_of_marks({"flights": {"0": 1}})
@@ -118,5 +119,21 @@ def is_of_marks(offset: object) -> bool:
     return isinstance(offset, dict) and "noted_marks" in offset
 
 
+def is_of_log(offset: object) -> TypeGuard[Json]:
+    """Whether a source's offset is one of a `LogOffset`.
+
+    >>> is_of_log(LogOffset("flights").to_json()), is_of_log({"flights": {"0": 1}})
+    (True, False)
+    """
+    return isinstance(offset, dict) and "noted_log" in offset
+
+
 def _to_json(released: Released) -> Json:
     return {"stream_id": released.stream_id, "seq": released.seq, "lower": released.lower}
+
+
+def _from_json(json: Json) -> Released:
+    released = Released(**json)
+    if released.lower is None or is_watermark(released.lower):
+        return released
+    return replace(released, lower=None)

@@ -1,7 +1,7 @@
-"""What travels in Spark's options apart from the query."""
+"""The options of our Spark sources, apart from the query."""
 
 TOKEN = "token"  # noqa: S105 - its name
-"""The option with the token of a reader: Spark hides what has such a name.
+"""The option with the token: Spark redacts options of that name.
 
-It reaches the process that plans, and neither the offset log nor the workers.
+It reaches the process that plans, but neither the offset log nor the workers.
 """

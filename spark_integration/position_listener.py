@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import logging
 from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from noted_time import Rejected, Unreachable
+from noted_time import NotedTimeError, Rejected
 from noted_time.cut import join_into
 from noted_time.settings import checked_name
 from reader_client import ReaderClient
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     )
 
     from spark_integration.positions import PositionOf
+
+logger = logging.getLogger("noted_time.reader")
 
 OFFLINE_S = 2.0
 REFRESH_MS = 60_000
@@ -59,8 +62,10 @@ class PositionListener(StreamingQueryListener):
         for what, name in ("stream", stream), ("group", group), ("reader", reader):
             checked_name(what, name)
         self._reader = (url, stream, group, reader)
+        self._who = f"reader {reader!r} of group {group!r}, stream {stream!r},"
         self._bearer = token
-        self._position_of = (position,) if position else (NotedLog(stream), KafkaTopic(stream))
+        given = (position,) if position else (NotedLog(stream), KafkaTopic(stream))
+        self._position_of = [p.among_others if isinstance(p, KafkaTopic) else p for p in given]
         self._query_name = query_name
         self._positions: dict[str, dict[int, int]] = {}
 
@@ -73,7 +78,7 @@ class PositionListener(StreamingQueryListener):
             token=self._bearer,
             group=group,
             reader=reader,
-            keys=(),
+            domains=(),
             refresh_ms=REFRESH_MS,
         )
 
@@ -93,8 +98,10 @@ class PositionListener(StreamingQueryListener):
         """Take the reader offline at the last position of the query, if it had one."""
         position = self._positions.pop(str(event.id), None)
         if position is not None:
-            with suppress(Unreachable):  # the client goes on trying
+            try:
                 self._client.offline(position, timeout=OFFLINE_S)
+            except NotedTimeError as error:  # no fault of the query; the client goes on trying
+                logger.warning("%s may still be online: %s", self._who, error)
 
     def close(self) -> None:
         """Report what is left to report, for a few seconds at most, and end the thread."""

@@ -1,8 +1,8 @@
-"""How the offsets of Spark's sources, whichever they are, tell a position in the stream."""
+"""How the offset of a Spark source, of whatever kind, maps to a position in the stream."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,12 +10,12 @@ from noted_time import Rejected
 from noted_time.wire import position_from_wire
 
 PositionOf = Callable[[Any], Mapping[int, int]]
-"""From a source's offset, as Spark's JSON says it, to segment → exclusive offset."""
+"""From a source's offset, as parsed from the JSON in the log, to segment → exclusive offset."""
 
 
 @dataclass(frozen=True, slots=True)
 class KafkaTopic:
-    """The position in a topic whose partitions are the segments.
+    """Maps the offset of a Kafka source to the position in one topic; partitions are segments.
 
     >>> KafkaTopic("flights")({"flights": {"0": 123, "1": 7}})
     {0: 123, 1: 7}
@@ -24,17 +24,47 @@ class KafkaTopic:
     topic: str
 
     def __call__(self, offset: Any) -> Mapping[int, int]:  # noqa: ANN401 - whatever JSON holds
-        """Return the position; raises `Rejected` where the offset is not of that topic."""
-        try:
-            return position_from_wire(offset[self.topic])
-        except (KeyError, TypeError) as error:
-            message = f"offset {str(offset)[:200]} says nothing of Kafka topic {self.topic!r}"
-            raise Rejected(message) from error
+        """Return the position; raises `Rejected` where the source reads another topic as well.
+
+        The marks do not cover the events of that topic, which would be dropped as late.
+        """
+        if isinstance(offset, dict) and len(offset) > 1:
+            raise Rejected(
+                f"the source reads Kafka topics {_listed(offset)}, and the marks cover only "
+                f"{self.topic!r}: read each topic by a source of its own, with its own call of "
+                f"with_noted_watermark and position={_each(offset)}, and union the results; or "
+                "give one call a position= function that maps all topics to segments"
+            )
+        return self.among_others(offset)
+
+    def among_others(self, offset: Any) -> Mapping[int, int]:  # noqa: ANN401 - whatever JSON holds
+        """Return the position in this topic, whatever else the source reads.
+
+        Empty while the source has found no topic at all; raises `Rejected` where it has found
+        others and not this one.
+        """
+        if not isinstance(offset, dict) or not all(isinstance(p, dict) for p in offset.values()):
+            message = f"offset {str(offset)[:200]} is not one of Kafka topics: pass position="
+            raise Rejected(message)
+        if offset and self.topic not in offset:
+            raise Rejected(
+                f"the source reads Kafka topics {_listed(offset)}, not {self.topic!r}: "
+                f"pass position={_each(offset)}"
+            )
+        return position_from_wire(offset.get(self.topic, {}))
+
+
+def _listed(topics: Iterable[str]) -> str:
+    return ", ".join(map(repr, sorted(topics)))
+
+
+def _each(topics: Iterable[str]) -> str:
+    return " or ".join(f"KafkaTopic({topic!r})" for topic in sorted(topics))
 
 
 @dataclass(frozen=True, slots=True)
 class NotedLog:
-    """The position in a file log that `read_noted_log` reads.
+    """Maps the offset of a `read_noted_log` source to the position in its file log.
 
     >>> NotedLog("flights")({"noted_log": "flights", "segments": {"0": 12}})
     {0: 12}

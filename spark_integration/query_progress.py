@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import takewhile
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -17,9 +17,10 @@ from urllib.parse import urlsplit
 from pyarrow import fs
 
 from noted_time import Rejected
+from spark_integration.offsets import is_of_log, is_of_marks
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from spark_integration.positions import PositionOf
 
@@ -42,7 +43,8 @@ class QueryProgress:
         """Return how far the events are read whose marks come from the source named by `token`.
 
         Their source stands right behind it in the offset log, as it does in the union. Empty
-        before the first batch; raises `Rejected` where this is the log of another query.
+        while that source has no offset; raises `Rejected` where this is the log of another query,
+        or where the marks are followed by more sources than the one that they speak of.
         """
         files, directory = _open(self.checkpoint)
         self._last = _newest(files, directory, self._last)
@@ -52,20 +54,36 @@ class QueryProgress:
         return self._position_in(text, token)
 
     def _position_in(self, text: str, token: str) -> Mapping[int, int]:
-        version, _, *offsets = text.split("\n")
+        version, _, *lines = text.split("\n")
         if version != VERSION:
             raise Rejected(f"offset log of {self.checkpoint} is {version!r}, not {VERSION!r}")
-        for marks, events in pairwise(offsets):
-            if marks != NO_OFFSET and _token(json.loads(marks)) == token:
-                return {} if events == NO_OFFSET else self.position_of(json.loads(events))
+        offsets = [None if line == NO_OFFSET else json.loads(line) for line in lines]
+        for place, marks in enumerate(offsets, start=1):
+            if is_of_marks(marks) and marks["token"] == token:
+                events = _only_source(marks["noted_marks"], offsets[place:])
+                return {} if events is None else self.position_of(events)
         raise self._not_ours("was written by another query")
 
     def _not_ours(self, reason: str) -> Rejected:
-        return Rejected(f"progress={self.checkpoint!r} is not this query's checkpoint: it {reason}")
+        return Rejected(
+            f"checkpoint_location={self.checkpoint!r} is not this query's checkpoint: it {reason}"
+        )
 
 
-def _token(offset: Any) -> object:  # noqa: ANN401 - whatever JSON holds
-    return offset.get("token") if isinstance(offset, dict) else None
+def _only_source(stream: str, behind: Sequence[Any]) -> Any:  # noqa: ANN401 - whatever JSON holds
+    """Return the offset of the one source behind the marks, up to the next source of ours.
+
+    A second source would be read under marks that say nothing of it, and its rows dropped as late.
+    One that is merely joined cannot be told from one that was put into a union.
+    """
+    events = list(takewhile(lambda offset: not (is_of_marks(offset) or is_of_log(offset)), behind))
+    if len(events) != 1:
+        raise Rejected(
+            f"{len(events)} sources follow the marks of stream {stream!r}, which speak of one: "
+            "call with_noted_watermark once for each source, then union or join the results; a "
+            "source that needs no marks comes before them, as in other.join(timed)"
+        )
+    return events[0]
 
 
 def _open(checkpoint: str) -> tuple[fs.FileSystem, PurePosixPath]:

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from noted_time import MarkHistory
 from spark_integration.offsets import Released
+from spark_integration.watermark import is_watermark
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from noted_time import Mark
     from spark_integration.marks_feed import MarksFeed
+
+log = logging.getLogger("noted_time.spark")
+
+LEFT_OUT = (
+    "%s: mark %d%s is left out, since Spark's timestamps are Unix milliseconds of the years 1 to "
+    "9999; the watermark advances with the next mark that they can express"
+)
 
 
 class Releaser:
@@ -25,20 +34,30 @@ class Releaser:
         """Follow the feed from the first call on."""
         self._feed = feed
         self._begun = False
+        self._leaving_out = False
         self._stream_id = ""
         self._history = MarkHistory()
 
     def follow(self, released: Released) -> None:
-        """Take in what the feed has after the mark last let in; raises `Rejected` at first only."""
+        """Take in what the feed has after the mark last let in; raises `Rejected` at first only.
+
+        A mark that Spark cannot express is left out, which is logged once until another one can be.
+        """
         if not self._begun:
             self._feed.begin(released)
             self._begun = True
+            if released.seq and released.lower is None:
+                log.warning(LEFT_OUT, self._feed.subject, released.seq, " of the offset log")
         new = self._feed.take()
         if new.stream_id != self._stream_id:
             self._stream_id = new.stream_id
+            self._leaving_out = False
             self._history = MarkHistory()
         for mark in new.marks:
-            self._append(mark)
+            if is_watermark(mark.lower):
+                self._append(mark)
+            else:
+                self._leave_out(mark)
 
     def release(self, released: Released, position: Mapping[int, int]) -> Released:
         """Return the mark to let in at `position`, `released` where there is none newer.
@@ -59,7 +78,13 @@ class Releaser:
         """Stop following."""
         self._feed.close()
 
+    def _leave_out(self, mark: Mark) -> None:
+        if not self._leaving_out:
+            self._leaving_out = True
+            log.warning(LEFT_OUT, self._feed.subject, mark.seq, f" with lower {mark.lower}")
+
     def _append(self, mark: Mark) -> None:
+        self._leaving_out = False
         if len(self._history) and mark.seq != self._history.last_seq + 1:
             # Forgotten by the controller before they were followed (retention): begin again here.
             self._history = MarkHistory()

@@ -1,4 +1,4 @@
-"""The plan that turns mark rows into the watermark of a query, and keeps them from its user."""
+"""The plan that turns mark rows into the watermark of a query, and hides them from the user."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from noted_time import Rejected
-
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 DELAY = "spark.watermarkDelayMs"
-"""The metadata by which Spark knows the column that a watermark is about.
+"""The metadata by which Spark recognises a watermarked column.
 
-The value moves nothing but the memory of `dropDuplicatesWithinWatermark`.
+The value only decides for how long `dropDuplicatesWithinWatermark` remembers an event.
 """
 
 MARK_TIME = "_noted_mark_time"
@@ -25,24 +23,27 @@ IS_MARK = "_noted_is_mark"
 """The column of the union that tells a mark from an event."""
 
 INSTANT = pa.timestamp("us", tz="UTC")
-_LAST_MS = (2**63 - 1) // 1000
+_FIRST_MS = -62_135_596_800_000  # 0001-01-01T00:00:00.000Z
+_LAST_MS = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z
 
 
-def events_of_scan(rows: DataFrame, event_time: str, remember_ms: int) -> DataFrame:
+def events_of_scan(rows: DataFrame, event_time: str, dedup_retention_ms: int) -> DataFrame:
     """Return the events of a scan, under the watermark of the `MARK_TIME` of its mark rows."""
     timed = rows.withWatermark(MARK_TIME, "0 seconds")
-    return _events(timed, MARK_TIME, F.col(MARK_TIME).isNull(), (event_time, remember_ms))
+    return _events(timed, MARK_TIME, F.col(MARK_TIME).isNull(), (event_time, dedup_retention_ms))
 
 
-def events_of_union(union: DataFrame, event_time: str, remember_ms: int) -> DataFrame:
+def events_of_union(union: DataFrame, event_time: str, dedup_retention_ms: int) -> DataFrame:
     """Return the events of a union whose first side, the marks, has the watermark."""
-    return _events(union, IS_MARK, ~F.col(IS_MARK), (event_time, remember_ms))
+    return _events(union, IS_MARK, ~F.col(IS_MARK), (event_time, dedup_retention_ms))
 
 
 def _events(rows: DataFrame, mark: str, condition: Column, timed: tuple[str, int]) -> DataFrame:
-    event_time, remember_ms = timed
+    event_time, dedup_retention_ms = timed
     columns = {name: F.col(f"`{name}`") for name in rows.columns if name != mark}
-    columns[event_time] = columns[event_time].alias(event_time, metadata={DELAY: remember_ms})
+    columns[event_time] = columns[event_time].alias(
+        event_time, metadata={DELAY: dedup_retention_ms}
+    )
     return rows.where(_above_the_watermark(condition)).select(*columns.values())
 
 
@@ -51,18 +52,25 @@ def _above_the_watermark(condition: Column) -> Column:
 
     Spark pushes a deterministic filter (the user's own, or the `isnotnull` it infers for a join)
     below the watermark unless it mentions the watermarked column; the marks, null in every other
-    column, would be gone before they were seen, and time would stand still without an error. It
+    column, would be gone before they were seen, and the watermark would never advance, silently. It
     neither pushes a nondeterministic condition down nor merges another filter with it. The
     partition's id makes for such a condition, and costs nothing.
     """
     return F.when(F.spark_partition_id() >= 0, condition).otherwise(value=False)
 
 
-def instant(time_ms: int) -> pa.Array:
-    """Return a time in Unix ms as Spark's timestamps have it.
+def is_watermark(time_ms: int) -> bool:
+    """Whether Spark can express a time in Unix ms, and the one before it, as a watermark.
 
-    Raises `Rejected` for one that they cannot hold: then the stream's time is not in ms.
+    Its timestamps go from the year 1 to the year 9999. A watermark above that would reach the
+    commit log, and make every later row late for good.
+
+    >>> is_watermark(1_357_034_220_000), is_watermark(1_357_034_220_000_000)
+    (True, False)
     """
-    if not -_LAST_MS <= time_ms <= _LAST_MS:
-        raise Rejected(f"noted time {time_ms} is no timestamp: Spark needs Unix milliseconds")
+    return _FIRST_MS < time_ms <= _LAST_MS
+
+
+def instant(time_ms: int) -> pa.Array:
+    """Return a time in Unix ms as one of Spark's timestamps."""
     return pa.array([time_ms * 1000], INSTANT)

@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_integration import read_noted_log
+from tests.support import kafka
 from tests.support.marks_server import MarksServer
 from tests.support.noted_stream import NotedStream
 from tests.support.queries import per_second
@@ -26,7 +27,10 @@ ROOT = str(Path(__file__).resolve().parents[2])
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """Return a local session of two cores; its workers find the packages of this clone."""
+    """Return a local session of two cores; its workers find the packages of this clone.
+
+    It reads Kafka where the connector is installed.
+    """
     os.environ["PYTHONPATH"] = ROOT
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
@@ -37,6 +41,7 @@ def spark() -> Iterator[SparkSession]:
         .config("spark.ui.enabled", "false")
         .config("spark.sql.shuffle.partitions", "1")
         .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.jars", ",".join(kafka.connector()))
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")

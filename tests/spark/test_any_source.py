@@ -36,18 +36,21 @@ class Ticks:
         self._url = controller.url
         self._checkpoint = str(checkpoint)
 
-    def watermarked(self, progress: str = "") -> DataFrame:
-        """Return the events under the writers' watermark."""
+    def events(self) -> DataFrame:
+        """Return the events of one source."""
         source = self._spark.readStream.format("rate-micro-batch")
-        events = source.options(rowsPerBatch=10, startTimestamp=0, numPartitions=1).load()
+        return source.options(rowsPerBatch=10, startTimestamp=0, numPartitions=1).load()
+
+    def watermarked(self, events: DataFrame | None = None, checkpoint: str = "") -> DataFrame:
+        """Return the events under the writers' watermark."""
         return with_noted_watermark(
-            events,
+            events or self.events(),
             "timestamp",
             stream="ticks",
             position=lambda offset: {0: offset["offset"]},
             strict=False,
             controller_url=self._url,
-            progress=progress or self._checkpoint,
+            checkpoint_location=checkpoint or self._checkpoint,
         )
 
 
@@ -79,7 +82,7 @@ def test_no_event_of_a_disordered_source_is_lost(
         "time",
         stream="flights",
         controller_url=controller.url,
-        progress=str(output.checkpoint),
+        checkpoint_location=str(output.checkpoint),
         position=FileStream(str(output.checkpoint), "flights"),
         strict=False,
     )
@@ -92,15 +95,77 @@ def test_no_event_of_a_disordered_source_is_lost(
     assert output.rows == rows_of(per_second(read.truth(flights)))
 
 
+@pytest.mark.parametrize("lower", [-(2**63), 2**63 - 1])
+def test_a_query_whose_offset_log_holds_a_mark_beyond_sparks_time_starts_again(
+    ticks: Ticks, output: QueryOutput, lower: int
+) -> None:
+    """And goes on with the next mark."""
+    counts = per_second(ticks.watermarked(), "timestamp")
+    ticks.marks.note("w", 1000, {0: 10})
+    query = output.start(counts)
+    eventually(lambda: output.rows, [(0, 10)])
+    query.stop()
+    output.log_lower(lower)
+    ticks.marks.note("w", 2000, {0: 20})
+    query = output.start(counts)
+
+    assert eventually(lambda: output.rows, [(0, 10), (1, 10)])
+    query.stop()
+
+
 def test_a_wrong_checkpoint_fails_the_query_instead_of_stopping_time(
     ticks: Ticks, output: QueryOutput, tmp_path: Path
 ) -> None:
-    """Its offset log would never tell that anything is read."""
-    events = ticks.watermarked(progress=str(tmp_path / "elsewhere"))
+    """Its offset log would never tell that anything is read; the query's own error says so."""
+    events = ticks.watermarked(checkpoint=str(tmp_path / "elsewhere"))
     query = output.start(per_second(events, "timestamp"))
-
-    with pytest.raises(PySparkException, match="elsewhere' is not this query's checkpoint"):
+    with pytest.raises(PySparkException):
         query.awaitTermination(60)
+
+    assert "elsewhere' is not this query's checkpoint: it has no batch yet" in str(
+        query.exception()
+    )
+
+
+def test_two_sources_under_one_watermark_are_refused_before_a_row_is_read(
+    ticks: Ticks, output: QueryOutput
+) -> None:
+    """The offset log has two sources behind the marks, which speak of one."""
+    both = ticks.watermarked(ticks.events().union(ticks.events()))
+    with pytest.raises(PySparkException, match="call with_noted_watermark once for each source"):
+        output.start(per_second(both, "timestamp")).awaitTermination(60)
+
+    assert output.batches == {}
+
+
+def test_two_sources_with_a_watermark_each_lose_nothing(ticks: Ticks, output: QueryOutput) -> None:
+    """As the message says."""
+    ticks.marks.note("w", 3000, {0: 30})
+    query = output.start(per_second(ticks.watermarked().union(ticks.watermarked()), "timestamp"))
+
+    assert eventually(lambda: output.rows, [(0, 20), (1, 20), (2, 20)])
+    query.stop()
+
+
+def test_a_source_without_marks_may_come_before_them(
+    ticks: Ticks, spark: SparkSession, output: QueryOutput
+) -> None:
+    """Behind them it would be taken for one that they speak of."""
+    other = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
+    query = output.start(other.select("value").union(ticks.watermarked().select("value")))
+
+    assert eventually(lambda: len(output.rows) > 30, expected=True)
+    query.stop()
+
+
+def test_events_at_rest_are_refused(spark: SparkSession, controller: MarksServer) -> None:
+    """No offset log would tell how far they are read."""
+    events = spark.sql("SELECT TIMESTAMP '2013-01-01 00:00:00' AS time")
+
+    with pytest.raises(Rejected, match=r"not read by a streaming source: use spark\.readStream"):
+        with_noted_watermark(
+            events, "time", stream="s", controller_url=controller.url, checkpoint_location="unused"
+        )
 
 
 def test_events_with_a_watermark_of_their_own_are_refused(
@@ -111,5 +176,9 @@ def test_events_with_a_watermark_of_their_own_are_refused(
 
     with pytest.raises(Rejected, match="column timestamp of the events has a watermark of its own"):
         with_noted_watermark(
-            events, "timestamp", stream="s", controller_url=controller.url, progress="unused"
+            events,
+            "timestamp",
+            stream="s",
+            controller_url=controller.url,
+            checkpoint_location="unused",
         )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
-from noted_time.errors import UnknownStream
+from noted_time.errors import ClientFailed, UnknownStream
 from spark_integration.marks_feed import ControllerFeed
 from spark_integration.offsets import Released
 from tests.support.waiting import eventually
@@ -86,3 +87,24 @@ def test_a_controller_that_is_away_from_the_start_is_no_error(controller: MarksS
 
     assert eventually(followed.seqs, [("a", 1)])
     followed.feed.close()
+
+
+@pytest.mark.parametrize("from_the_start", [True, False])
+def test_a_fault_of_the_thread_is_raised_where_marks_are_taken(
+    controller: MarksServer, monkeypatch: pytest.MonkeyPatch, *, from_the_start: bool
+) -> None:
+    """It must not look like a stream on which nothing happens."""
+    controller.stream("flights", stream_id="a").note("w", 10, {0: 1})
+    feed = ControllerFeed(controller.url, "flights", None, wait_ms=20)
+    if not from_the_start:
+        feed.begin(Released())
+    monkeypatch.setattr(feed, "_accept", None)
+    call = partial(feed.begin, Released()) if from_the_start else partial(take_for_ever, feed)
+    with pytest.raises(ClientFailed, match="noted marks ended by TypeError"):
+        call()
+    feed.close()
+
+
+def take_for_ever(feed: ControllerFeed) -> None:
+    """Take marks until that raises."""
+    eventually(lambda: feed.take() is None, expected=True)

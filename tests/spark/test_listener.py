@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from noted_time.errors import InvalidName
-from spark_integration import PositionListener
+from spark_integration import KafkaTopic, PositionListener
+from spark_integration.position_listener import _position
+from tests.support.served import Served
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from pyspark.sql.streaming.listener import QueryTerminatedEvent
 
     from tests.spark.conftest import Reads
     from tests.support.marks_server import MarksServer
@@ -48,6 +53,17 @@ def test_committed_offsets_are_reported_and_a_query_that_ends_goes_offline(
     )
 
 
+@pytest.mark.parametrize("position", [None, KafkaTopic("flights")])
+def test_a_topic_counts_though_the_source_reads_others_too(
+    controller: MarksServer, position: KafkaTopic | None
+) -> None:
+    """Where it has read is said of one stream alone, unlike a watermark."""
+    listener = PositionListener(controller.url, "flights", "g", "r", position=position)
+    offset = '{"flights": {"0": 3}, "landings": {"0": 9}}'
+
+    assert _position([offset], listener._position_of) == {0: 3}
+
+
 @pytest.mark.usefixtures("listener")
 def test_a_report_waits_for_a_controller_that_is_away(
     read: Reads, flights: NotedStream, output: QueryOutput, controller: MarksServer
@@ -71,3 +87,19 @@ def test_a_bad_name_is_refused_at_once() -> None:
     """Not later in a thread where nobody sees it."""
     with pytest.raises(InvalidName, match="group 'a/b'"):
         PositionListener("http://127.0.0.1:1", "flights", "a/b", "one")
+
+
+def test_a_refusal_to_go_offline_is_logged_and_no_error_of_the_query(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The stream is gone by the time that the query ends."""
+    with Served() as served:
+        served.create("flights")
+        listener = PositionListener(served.url, "flights", "counters", "one")
+        listener._positions["q"] = {0: 3}
+        served.call("DELETE", "/flights")
+        listener.onQueryTerminated(cast("QueryTerminatedEvent", SimpleNamespace(id="q")))
+        listener.close()
+
+    who = "reader 'one' of group 'counters', stream 'flights',"
+    assert f"{who} may still be online: there is no stream 'flights'" in caplog.text

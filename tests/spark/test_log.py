@@ -113,7 +113,7 @@ ODD = pa.table(
 )
 
 
-def test_each_key_of_a_stream_moves_the_watermark_of_its_own_time(
+def test_each_domain_of_a_stream_moves_the_watermark_of_its_own_time(
     read: Reads, flights: NotedStream, output: QueryOutput, controller: MarksServer
 ) -> None:
     """Order time is far ahead of ship time; a query on the latter waits for it."""
@@ -121,7 +121,7 @@ def test_each_key_of_a_stream_moves_the_watermark_of_its_own_time(
     flights.append(0, (1000, "a"))
     flights.marks.note("w", 9000, {0: 1}, "order")
     flights.marks.note("w", 1500, {0: 1}, "ship")
-    ship = read.counts(flights, key="ship")
+    ship = read.counts(flights, domain="ship")
     output.catch_up(ship)
     before = output.rows
     flights.marks.note("w", 2000, {0: 1}, "ship")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from noted_time import Rejected
-from spark_integration.offsets import MarksOffset
+from spark_integration.offsets import LogOffset, MarksOffset
 from spark_integration.positions import KafkaTopic
 from spark_integration.query_progress import QueryProgress
 
@@ -40,8 +40,9 @@ def test_the_position_is_that_of_the_newest_batch_planned(tmp_path: Path) -> Non
 
 
 def test_each_marks_source_has_the_events_behind_it(tmp_path: Path) -> None:
-    """Two streams are joined; the second has no offset yet."""
-    plan(tmp_path, 0, marks("a"), {"flights": {"0": 1}}, marks("b"), "-")
+    """Two streams are joined, the second has no offset yet; then comes a log with its own marks."""
+    log = LogOffset("landings").to_json()
+    plan(tmp_path, 0, marks("a"), {"flights": {"0": 1}}, marks("b"), "-", log)
     progress = QueryProgress(f"file://{tmp_path}", KafkaTopic("flights"))
 
     assert [progress.position("a"), progress.position("b")] == [{0: 1}, {}]
@@ -52,7 +53,12 @@ def test_each_marks_source_has_the_events_behind_it(tmp_path: Path) -> None:
     [
         ([], "v1", "was written by another query"),
         ([marks("z"), {"flights": {"0": 1}}], "v1", "was written by another query"),
-        ([marks("a"), {"landings": {"0": 1}}], "v1", "says nothing of Kafka topic 'flights'"),
+        ([marks("a"), {"landings": {"0": 1}}], "v1", r"pass position=KafkaTopic\('landings'\)"),
+        ([marks("a"), {"flights": {"0": 1}, "landings": {}}], "v1", "topics 'flights', 'landings'"),
+        ([marks("a"), 7], "v1", "offset 7 is not one of Kafka topics"),
+        ([marks("a"), {"flights": {"0": 1}}, {"flights": {}}], "v1", "2 sources follow the marks"),
+        ([marks("a"), {"flights": {"0": 1}}, "-"], "v1", "2 sources follow the marks"),
+        ([marks("a")], "v1", "0 sources follow the marks"),
         ([marks("a"), {"flights": {"0": 1}}], "v7", "is 'v7', not 'v1'"),
     ],
 )

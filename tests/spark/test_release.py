@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import logging
+
+import pytest
+
 from noted_time import Mark, StreamCut
 from spark_integration.marks_feed import Marks
-from spark_integration.offsets import Released
+from spark_integration.offsets import MarksOffset, Released
 from spark_integration.release import Releaser
 
 
@@ -14,6 +18,8 @@ class GivenFeed:
     def __init__(self, *answers: Marks) -> None:
         self.answers = list(answers)
         self.begun_at: list[Released] = []
+
+    subject = "stream 'flights', domain 'default'"
 
     def begin(self, released: Released) -> None:
         """Remember from where."""
@@ -85,3 +91,58 @@ def test_marks_that_the_controller_has_forgotten_leave_a_gap_and_no_error() -> N
         releaser.follow(Released())
 
     assert releaser.release(Released(), {0: 4}) == Released("a", 7, 70)
+
+
+@pytest.mark.parametrize("lower", [253_402_300_800_000, 2**63 - 1])
+def test_marks_beyond_the_year_9999_are_left_out_and_named_once(
+    caplog: pytest.LogCaptureFixture, lower: int
+) -> None:
+    """All that follow lie beyond it too, until the stream is made again."""
+    beyond = (mark(2, lower, s0=2), mark(3, lower + 1, s0=3))
+    feed = GivenFeed(Marks("a", (mark(1, 10, s0=1), *beyond)), Marks("b", (mark(1, 20, s0=1),)))
+    releaser = Releaser(feed)
+    let_in = []
+    for _ in range(2):
+        releaser.follow(Released())
+        let_in.append(releaser.release(Released(), {0: 9}))
+
+    assert let_in == [Released("a", 1, 10), Released("b", 1, 20)]
+    assert caplog.record_tuples == [
+        (
+            "noted_time.spark",
+            logging.WARNING,
+            f"stream 'flights', domain 'default': mark 2 with lower {lower} {LEFT_OUT}",
+        )
+    ]
+
+
+@pytest.mark.parametrize("lower", [-(2**63), -62_135_596_800_000])
+def test_time_goes_on_with_the_first_mark_that_spark_can_express(
+    caplog: pytest.LogCaptureFixture, lower: int
+) -> None:
+    """The year 0 is none of Spark's; the next mark comes in."""
+    releaser = Releaser(GivenFeed(Marks("a", (mark(1, lower, s0=1), mark(2, 10, s0=1)))))
+    releaser.follow(Released())
+
+    assert releaser.release(Released(), {0: 1}) == Released("a", 2, 10)
+    assert f"mark 1 with lower {lower} {LEFT_OUT}" in caplog.text
+
+
+def test_such_a_mark_in_the_offset_log_is_named_at_the_start(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Its lower counts for nothing: any later mark comes in."""
+    json = {**MarksOffset("flights", "t").to_json()}
+    json["mark"] = {"stream_id": "a", "seq": 7, "lower": 2**63 - 1}
+    released = MarksOffset.from_json(json).mark
+    releaser = Releaser(GivenFeed(Marks("b", (mark(1, 10, s0=1),))))
+    releaser.follow(released)
+
+    assert releaser.release(released, {0: 1}) == Released("b", 1, 10)
+    assert f"mark 7 of the offset log {LEFT_OUT}" in caplog.text
+
+
+LEFT_OUT = (
+    "is left out, since Spark's timestamps are Unix milliseconds of the years 1 to 9999; "
+    "the watermark advances with the next mark that they can express"
+)

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
+BEFORE_YEAR_1 = -(2**62)
+IN_MICROSECONDS = 1_357_034_220_000_000
+
 
 def test_a_replayed_batch_is_identical_even_without_a_controller(
     read: Reads, flights: NotedStream, output: QueryOutput, controller: MarksServer
@@ -54,6 +57,44 @@ def test_the_watermark_never_goes_back_when_a_stream_is_made_again(
     lowers.append(output.last_lower())
 
     assert (lowers, output.rows) == ([5000, 7000], [(1, 1), (5, 1)])
+
+
+def test_a_mark_that_spark_cannot_express_never_enters_a_query(
+    read: Reads, flights: NotedStream, output: QueryOutput, controller: MarksServer
+) -> None:
+    """One writer's clock counts microseconds; made again, the stream goes on where it was."""
+    counts = read.counts(flights.begun())
+    flights.note(BEFORE_YEAR_1)
+    flights.append(0, (1000, "a"))
+    flights.note(1500)
+    output.catch_up(counts)
+    flights.note(IN_MICROSECONDS)
+    output.catch_up(counts)
+    lowers = [output.last_lower()]
+    flights.marks = controller.stream(flights.name, stream_id="made again")
+    flights.append(0, (1600, "b"))
+    flights.note(2000)
+    output.catch_up(counts)
+    lowers.append(output.last_lower())
+
+    assert (lowers, output.rows) == ([1500, 2000], [(1, 2)])
+
+
+@pytest.mark.parametrize("lower", [-(2**63), 2**63 - 1])
+def test_a_query_whose_offset_log_holds_such_a_mark_starts_again(
+    read: Reads, flights: NotedStream, output: QueryOutput, lower: int
+) -> None:
+    """An earlier version let it in, and failed at each restart."""
+    flights.append(0, (1000, "a"))
+    flights.note(1500)
+    counts = read.counts(flights)
+    output.catch_up(counts)
+    output.log_lower(lower)
+    flights.append(0, (1600, "b"))
+    flights.note(2000)
+    output.catch_up(counts)
+
+    assert (output.last_lower(), output.rows) == (2000, [(1, 2)])
 
 
 def test_what_was_read_before_a_restart_is_not_read_again(

@@ -87,7 +87,7 @@ def test_an_event_is_remembered_after_its_time_as_long_as_asked(
     read: Reads, flights: NotedStream, output: QueryOutput
 ) -> None:
     """The second `a` is dated 800 ms later than the first one, and is known for a second."""
-    events = read(flights.begun(), strict=True, remember_ms=1000)
+    events = read(flights.begun(), strict=True, dedup_retention_ms=1000)
     names = events.dropDuplicatesWithinWatermark(["name"]).select(F.unix_millis("time"))
     flights.append(0, (1000, "a"))
     flights.note(1500)

@@ -65,7 +65,7 @@ def test_marks_for_another_source_are_asked_for_with_the_token(
         stream="ticks",
         position=lambda offset: {0: offset["offset"]},
         controller_url=controller.url,
-        progress=str(output.checkpoint),
+        checkpoint_location=str(output.checkpoint),
         token=SECRET,
     )
     query = output.start(timed)

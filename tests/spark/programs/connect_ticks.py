@@ -33,7 +33,7 @@ def main(told: dict[str, str]) -> None:
         "timestamp",
         stream="ticks",
         controller_url=told["url"],
-        progress=told["checkpoint"],
+        checkpoint_location=told["checkpoint"],
         position=position,
         strict=False,
     )

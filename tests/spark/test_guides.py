@@ -1,0 +1,98 @@
+"""The Spark examples of the pages; the README runs in `tests/acceptance`, Kafka in `test_kafka`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from tests.support.page import BINDING, Runner, Session, agrees, examples, text_of
+from tests.support.served import Served
+from tests.support.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from tests.support.marks_server import MarksServer
+    from tests.support.noted_stream import NotedStream
+    from tests.support.query_output import QueryOutput
+
+pytestmark = pytest.mark.spark
+
+NINE = datetime(2013, 1, 1, 9, tzinfo=UTC)
+TEN_MS = 1_357_034_400_000
+
+
+@pytest.fixture
+def half_hours(flights: NotedStream) -> NotedStream:
+    """Return departures every half hour from nine on, of which all before ten are noted."""
+    times = [NINE + timedelta(minutes=30 * n) for n in range(4)]
+    table = pa.table(
+        {"departure": pa.array(times, pa.timestamp("ms", tz="UTC")), "origin": ["EWR"] * 4}
+    )
+    flights.append_table(0, table)
+    flights.marks.note("UA", TEN_MS, {0: 4})
+    return flights
+
+
+def elsewhere(tmp_path: Path, url: str) -> dict[str, str]:
+    """Return where the addresses and paths of the pages are in a test."""
+    urls = {"http://controller:7464": url, BINDING: url}
+    return {**urls, "/data/": f"{tmp_path}/", '"log"': f'"{tmp_path}/log"'}
+
+
+@pytest.mark.usefixtures("half_hours")
+def test_the_log_and_the_listener_of_the_spark_page_work(
+    spark: SparkSession, controller: MarksServer, output: QueryOutput, tmp_path: Path
+) -> None:
+    """All four events are read, and the controller hears of it."""
+    page = Session("docs/spark.md", elsewhere(tmp_path, controller.url), spark=spark)
+    names = page.run("flights = read_noted_log", "PositionListener(")
+    output.catch_up(names["flights"].select("origin"))
+
+    reader = "/v1/streams/flights/reader-groups/hourly/readers/counts"
+    last = [("POST", f"{reader}/offline", {"position": {"0": 4}})]
+    assert eventually(lambda: controller.reports[-1:], last)
+    spark.streams.removeListener(names["listener"])
+    names["listener"].close()
+
+
+@pytest.fixture
+def served() -> Iterator[Served]:
+    """Return a controller."""
+    with Served() as served:
+        yield served
+
+
+def test_the_quickstart_comes_to_what_it_says(
+    spark: SparkSession, served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Lima holds the watermark at 9:25, and its order of 9:40 is in the hour that ends at 10:00."""
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+    shell = Runner(tmp_path, served.url)
+    create, explain = (e for e in examples(text_of(QUICKSTART)) if e.language == "sh")
+    held: list[bool] = []
+    quickstart = Session(QUICKSTART, {**elsewhere(tmp_path, served.url), **TO_MEMORY})
+    quickstart.names["input"] = lambda _: held.append(
+        agrees(str(explain.shown), shell.run(explain))
+    )
+    shell.run(create)
+    quickstart.run("SegmentLogWriter(", "ReaderClient(", "SparkSession.builder")
+    spark.conf.set("spark.sql.shuffle.partitions", str(before))
+
+    counts = spark.table("quickstart").select(F.hour("window.start"), "shop", "count")
+    assert sorted(tuple(row) for row in counts.collect()) == [(9, "berlin", 60), (9, "lima", 2)]
+    assert "lower=1357032300000" in capsys.readouterr().out
+    assert held == [True]
+
+
+QUICKSTART = "docs/quickstart.md"
+TO_MEMORY = {
+    'format("console").option("truncate", False)': 'format("memory").queryName("quickstart")'
+}

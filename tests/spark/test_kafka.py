@@ -1,0 +1,243 @@
+"""Queries on a real Kafka broker, whose marks come from the real controller."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from spark_integration import with_noted_watermark
+from tests.support import kafka
+from tests.support.page import Session
+from tests.support.queries import per_second, rows_of
+from tests.support.served import Served
+from tests.support.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from spark_integration.positions import PositionOf
+    from tests.support.query_output import QueryOutput
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.acceptance,
+    pytest.mark.skipif(not kafka.installed(), reason=kafka.MISSING),
+]
+
+PAGE = "docs/spark.md"
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kafka.Broker]:
+    """Return a broker without topics."""
+    with kafka.Broker(tmp_path_factory.mktemp("kafka")) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Served]:
+    """Return a controller without streams."""
+    with Served() as served:
+        yield served
+
+
+class Topics:
+    """Writes topics in rounds, and reads them forty events at a time."""
+
+    def __init__(self, spark: SparkSession, broker: kafka.Broker, served: Served) -> None:
+        self._spark = spark
+        self._address = broker.address
+        self._served = served
+        self._checkpoint = ""
+        self._written: dict[str, int] = {}
+
+    def of(self, output: QueryOutput) -> Topics:
+        """Return these topics for a query with that output."""
+        self._checkpoint = str(output.checkpoint)
+        return self
+
+    def write(self, topic: str, *seconds: int) -> None:
+        """Write ten events of each of these seconds to both partitions, and note what is over."""
+        rows = [
+            (partition, json.dumps({"ms": 1000 * second + 50 * n}))
+            for second in seconds
+            for n in range(10)
+            for partition in (0, 1)
+        ]
+        self.send(topic, rows)
+        written = self._written[topic] = self._written.get(topic, 0) + 10 * len(seconds)
+        if written == 10 * len(seconds):
+            self._served.create(topic)
+        offsets = {"0": written, "1": written}
+        self._served.note(topic, 1000 * (max(seconds) + 1), offsets)
+
+    def send(self, topic: str, rows: Sequence[tuple[int, str]]) -> None:
+        """Send values to partitions."""
+        frame = self._spark.createDataFrame(rows, "partition INT, value STRING").coalesce(1)
+        writer = frame.write.format("kafka").option("kafka.bootstrap.servers", self._address)
+        writer.option("topic", topic).save()
+
+    def read(self, topics: str) -> DataFrame:
+        """Return the events of topics, with commas between."""
+        reader = self._spark.readStream.format("kafka").option("subscribe", topics)
+        reader = reader.option("kafka.bootstrap.servers", self._address)
+        reader = reader.options(startingOffsets="earliest", maxOffsetsPerTrigger=40)
+        event = F.from_json(F.col("value").cast("string"), "ms LONG")
+        return reader.load().select(F.timestamp_millis(event["ms"]).alias("time"))
+
+    def timed(
+        self, events: DataFrame, stream: str, position: PositionOf | None = None
+    ) -> DataFrame:
+        """Return the events under the marks of a stream, exact for windows."""
+        return with_noted_watermark(
+            events,
+            "time",
+            stream=stream,
+            controller_url=self._served.url,
+            checkpoint_location=self._checkpoint,
+            position=position,
+            strict=False,
+        )
+
+
+@pytest.fixture(scope="module")
+def all_topics(spark: SparkSession, broker: kafka.Broker, served: Served) -> Topics:
+    """Return two topics: in `ta` time is far ahead of `tb`."""
+    topics = Topics(spark, broker, served)
+    topics.write("ta", *range(20, 26))
+    topics.write("tb", *range(6))
+    return topics
+
+
+@pytest.fixture
+def topics(all_topics: Topics, output: QueryOutput) -> Topics:
+    """Return the two topics, for the query of a test."""
+    return all_topics.of(output)
+
+
+TWENTY_EACH = [(second, 20) for second in (*range(6), *range(20, 26))]
+
+
+def test_two_topics_in_one_source_are_refused_before_a_row_is_read(
+    topics: Topics, output: QueryOutput
+) -> None:
+    """By default the marks are those of the topic `ta`; the events of `tb` would all be late."""
+    counts = per_second(topics.timed(topics.read("ta,tb"), "ta"))
+
+    with pytest.raises(
+        PySparkException, match=r"reads Kafka topics 'ta', 'tb'.*KafkaTopic\('tb'\)"
+    ):
+        output.catch_up(counts)
+    assert output.batches == {}
+
+
+def test_two_sources_under_one_watermark_are_refused_before_a_row_is_read(
+    topics: Topics, output: QueryOutput
+) -> None:
+    """The marks speak of the source that stands next to them, and nothing of the second."""
+    both = topics.read("ta").union(topics.read("tb"))
+    counts = per_second(topics.timed(both, "ta"))
+
+    with pytest.raises(PySparkException, match="with_noted_watermark once for each source"):
+        output.catch_up(counts)
+    assert output.batches == {}
+
+
+def test_two_topics_with_a_watermark_each_lose_nothing(topics: Topics, output: QueryOutput) -> None:
+    """As the message of both refusals says; time goes by the slower topic."""
+    both = topics.timed(topics.read("ta"), "ta").union(topics.timed(topics.read("tb"), "tb"))
+    output.catch_up(per_second(both))
+
+    assert output.rows == TWENTY_EACH[:6]
+
+
+def test_the_pages_function_maps_two_topics_to_the_segments_of_one_stream(
+    topics: Topics, output: QueryOutput, served: Served
+) -> None:
+    """Partition 1 of `tb` is segment 101: the second remedy."""
+    position = Session(PAGE, {}).run("def position(offset)")["position"]
+    served.create("both")
+    served.note("both", 26_000, {"0": 60, "1": 60, "100": 60, "101": 60})
+    output.catch_up(per_second(topics.timed(topics.read("ta,tb"), "both", position)))
+
+    assert output.rows == TWENTY_EACH
+
+
+@pytest.fixture
+def guide(spark: SparkSession, broker: kafka.Broker, served: Served, tmp_path: Path) -> Session:
+    """Return the page with the addresses and paths of a test."""
+    elsewhere = {
+        "kafka:9092": broker.address,
+        "http://controller:7464": served.url,
+        "/data/": f"{tmp_path}/",
+    }
+    return Session(PAGE, elsewhere, spark=spark)
+
+
+def test_the_pages_query_gives_out_an_hour_when_its_end_is_noted(
+    spark: SparkSession, guide: Session, topics: Topics, served: Served, tmp_path: Path
+) -> None:
+    """Exactly at 10:00; the same query with a delay of six hours has given out nothing by then."""
+    rows = [f'{{"departure": "2013-01-01T{hour}:00Z", "origin": "EWR"}}' for hour in HOURS]
+    topics.send("flights", [(0, row) for row in rows])
+    served.create("flights")
+    served.note("flights", TEN, {"0": len(rows)})
+    guessed = guide.run("records = topic.", "6 hours")["query"]
+    guessed.processAllAvailable()
+    query = guide.run("timed.groupBy")["query"]
+
+    assert eventually(lambda: written(spark, tmp_path / "hourly"), [(NINE, 2)])
+    assert written(spark, tmp_path / "guessed-hourly") == []
+    query.stop()
+    guessed.stop()
+
+
+def test_the_pages_union_of_two_topics_counts_every_row(
+    guide: Session, topics: Topics, served: Served, tmp_path: Path, output: QueryOutput
+) -> None:
+    """The remedy that the refusals name; the departures are an hour behind."""
+    for name, noted in ("arrivals", 2 * TEN - NINE), ("departures", TEN):
+        rows = [f'{{"at": "2013-01-01T{hour}:00Z", "airport": "EWR"}}' for hour in HOURS]
+        topics.send(name, [(0, row) for row in rows])
+        served.create(name)
+        served.note(name, noted, {"0": len(rows)})
+    counts = guide.run("movements =")["movements"]
+    hourly = counts.groupBy(F.window("at", "1 hour")).count()
+    output.checkpoint = tmp_path / "movements"
+    output.catch_up(hourly.select(F.unix_millis("window.start"), "count"))
+
+    assert output.rows == [(NINE, 4)]
+
+
+def test_the_pages_producer_vouches_for_what_was_delivered(
+    guide: Session, topics: Topics, served: Served
+) -> None:
+    """The row from before it was started lies below its cut as well."""
+    pytest.importorskip("confluent_kafka", reason="no confluent-kafka: pip install confluent-kafka")
+    topics.send("produced", [(0, "from before a crash")])
+    served.create("produced")
+    guide.elsewhere['"flights"'] = '"produced"'
+    guide.run("on_delivery")
+
+    (mark,) = served.call("GET", "/produced/marks")["marks"]
+    assert (mark["lower"], sum(mark["cut"].values())) == (TEN, 61)
+
+
+NINE, TEN = 1_357_030_800_000, 1_357_034_400_000
+HOURS = ("09:00", "09:59", "10:00")
+
+
+def written(spark: SparkSession, directory: Path) -> list[tuple[object, ...]]:
+    """Return (start of the window, count) of what a query has committed there."""
+    if not (directory / "_spark_metadata" / "0").exists():
+        return []
+    schema = "window STRUCT<start: TIMESTAMP, end: TIMESTAMP>, count LONG"
+    counts = spark.read.schema(schema).parquet(str(directory))
+    return rows_of(counts.select(F.unix_millis("window.start"), "count"))

@@ -1,0 +1,211 @@
+"""What an ordinary user does with writers and a query: either no row is lost, or he is told."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+
+from noted_time import InvalidNote, UnknownStream
+from spark_integration import read_noted_log
+from tests.support.queries import per_second
+from tests.support.served import Served
+from tests.support.waiting import eventually
+from writer_client import SegmentLogWriter, WriterClient
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from tests.support.query_output import QueryOutput
+    from writer_client import Exclusion
+
+pytestmark = pytest.mark.spark
+
+SOON_MS = 300
+"""The writer timeout of the streams here."""
+
+CRASHES = """
+import os, sys
+from writer_client import SegmentLogWriter, WriterClient
+client = WriterClient(sys.argv[1], "orders", "shop")
+log = SegmentLogWriter(sys.argv[2], "orders", client=client, event_time="time")
+log.append([{"time": 1000 + 100 * number} for number in range(9)])
+os._exit(1)
+"""
+
+
+class User:
+    """Writes to one stream, and counts its rows by a query that goes on from run to run."""
+
+    def __init__(self, served: Served, spark: SparkSession, log: Path, output: QueryOutput) -> None:
+        self.url, self.log = served.url, log
+        self.api = httpx.Client(base_url=f"{served.url}/v1/streams/")
+        settings = {"writer_timeout_ms": SOON_MS, "mark_interval_ms": 0}
+        self.api.put("orders", json=settings).raise_for_status()
+        self._spark, self._output = spark, output
+
+    def writer(self, name: str, segment: int, **options: object) -> SegmentLogWriter:
+        """Begin to write under a name."""
+        client = WriterClient(self.url, "orders", name, **options)  # type: ignore[arg-type]
+        log = self.log
+        return SegmentLogWriter(
+            log, "orders", segments=(segment,), client=client, event_time="time"
+        )
+
+    def counts(self) -> list[tuple[object, ...]]:
+        """Run the query again; returns (second, rows) of every second that came out so far."""
+        events = read_noted_log(
+            self._spark,
+            str(self.log),
+            "orders",
+            controller_url=self.url,
+            event_time="time",
+            strict=False,
+        )
+        self._output.catch_up(per_second(events.withColumn("time", events["time"])))
+        return self._output.rows
+
+    def lower(self) -> int | None:
+        """Return the lower of the last mark."""
+        mark = self.api.get("orders").json()["marks"]["default"]
+        lower: int | None = mark and mark["lower"]
+        return lower
+
+
+def wrote(log: SegmentLogWriter, *times: int, note: int) -> None:
+    """Append rows of these times, and say that all below `note` is written."""
+    log.append([{"time": time} for time in times])
+    log.note_time(note)
+
+
+def run(user: User, name: str, segment: int, *times: int, note: int, **options: object) -> object:
+    """Run a job that joins, appends, notes and ends without a word; returns what it was told."""
+    log = user.writer(name, segment, **options)
+    assert isinstance(log.client, WriterClient)
+    with log.client as client:
+        client.flush()
+        wrote(log, *times, note=note)
+        return client.flush()
+
+
+@pytest.fixture
+def user(spark: SparkSession, tmp_path: Path, output: QueryOutput) -> Iterator[User]:
+    """Return a user of a controller of his own."""
+    served = Served()
+    user = User(served, spark, tmp_path / "log", output)
+    yield user
+    user.api.close()
+    served.stop()
+
+
+def test_a_crash_between_append_and_note_loses_no_row(user: User) -> None:
+    """The writer that is started again covers what it wrote before, and notes on."""
+    crashed = subprocess.run([sys.executable, "-c", CRASHES, user.url, str(user.log)], check=False)
+    told = run(user, "shop", 0, note=10_000)
+
+    assert (crashed.returncode, user.counts()) == (1, [(1, 9)])
+    assert told.excluded is None  # type: ignore[attr-defined]
+
+
+def test_a_job_that_runs_now_and_then_loses_rows_and_is_told(
+    user: User, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Without a timeout of its own: the other writer's time went on between its runs."""
+    run(user, "nightly", 0, 1000, note=1200)
+    run(user, "steady", 1, 1500, note=9000)
+    assert eventually(user.lower, 9000)
+    before = user.counts()
+    late: list[Exclusion] = []
+    with caplog.at_level(logging.WARNING, "noted_time.writer"):
+        told = run(user, "nightly", 0, 2500, 3500, note=9500, on_late=late.append)
+
+    entries = user.api.get("orders/ledger").json()["entries"]
+    row = user.api.get("orders/writers/nightly").json()
+    assert (before, user.counts()) == ([(1, 2)], [(1, 2)])
+    assert [each.reason for each in late] == ["timed_out"]
+    assert told.late_rows == 2  # type: ignore[attr-defined]
+    assert "the watermark advances without it since" in caplog.text
+    absences = [each for entry in entries for each in entry["writers"]]
+    reasons = [each["reason"] for each in absences if each["writer"] == "nightly"]
+    assert reasons == ["timed_out", "late_rows"]
+    assert row["late"] == {"default": {"rows": 2, "least": 2500}}
+
+
+def test_a_job_that_says_how_rarely_it_runs_loses_none(user: User) -> None:
+    """Time waits for it between its runs, whatever the stream's timeout is."""
+    run(user, "nightly", 0, 1000, note=1200, timeout_ms=60_000)
+    run(user, "steady", 1, 1500, note=9000)
+    run(user, "other", 2, 1500, note=9000)
+    assert eventually(lambda: user.api.get("orders/explain").json()["holders"], 1)
+    before = user.counts()
+    told = run(user, "nightly", 0, 2500, 3500, note=9500, timeout_ms=60_000)
+
+    assert (before, user.counts()) == ([], [(1, 3), (2, 1), (3, 1)])
+    assert told.excluded is None  # type: ignore[attr-defined]
+
+
+def test_one_wrong_clock_moves_nobody_and_is_told(user: User) -> None:
+    """Microseconds instead of milliseconds: the note is refused, and the others go on."""
+    run(user, "steady", 0, 1000, note=2000)
+    log = user.writer("wild", 1)
+    wrote(log, 1_700_000_000_000_000, note=1_700_000_000_000_000)
+    assert isinstance(log.client, WriterClient)
+    with pytest.raises(InvalidNote, match="too_far_ahead"):
+        log.client.flush()
+    log.client.finish()
+    run(user, "steady", 0, 2500, note=4000)
+
+    assert user.counts() == [(1, 1), (2, 1)]
+
+
+def test_a_mistyped_writer_makes_no_ghost_and_is_told(user: User) -> None:
+    """Neither a note for it nor its removal; the right name is in explain."""
+    run(user, "steady", 0, 1000, note=2000)
+    idle = {"notes": [{"writer": "staedy", "state": "idle"}]}
+    (said,) = user.api.post("orders/notes", json=idle).json()["results"]
+    removed = user.api.delete("orders/writers/staedy")
+    (waited,) = user.api.get("orders/explain").json()["waiting_for"]
+    with (
+        pytest.raises(UnknownStream, match="no stream 'order'"),
+        WriterClient(user.url, "order", "steady") as client,
+    ):
+        client.finish()
+
+    names = [row["writer"] for row in user.api.get("orders/writers").json()["writers"]]
+    assert (said["status"], removed.status_code, removed.json()["code"]) == (
+        "unknown_writer",
+        404,
+        "unknown_writer",
+    )
+    assert (waited["writer"], names, user.counts()) == ("steady", ["steady"], [(1, 1)])
+
+
+def test_a_writer_that_comes_back_after_its_timeout_is_told_and_catches_up(user: User) -> None:
+    """What it wrote below the lower is lost; from there on nothing is."""
+    log = user.writer("slow", 0)
+    client = log.client
+    assert isinstance(client, WriterClient)
+    wrote(log, 1000, note=1200)
+    client.flush()
+    run(user, "steady", 1, 1500, note=5000)
+    assert eventually(user.lower, 5000)
+    user.counts()
+    client.note_time(1200, log.position)
+    told = client.flush()
+    state = client.state
+    wrote(log, 3500, 6500, note=7000)
+    run(user, "steady", 1, 6800, note=8000)
+    wrote(log, 7500, note=9000)
+    after = client.flush()
+    client.finish()
+
+    assert (told.excluded and told.excluded.reason, state) == ("timed_out", "excluded")
+    assert (after.late_rows, after.excluded, client.state) == (1, None, "finished")
+    assert user.counts() == [(1, 2), (6, 2), (7, 1)]
