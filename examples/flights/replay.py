@@ -105,7 +105,7 @@ def replay(
 ) -> Replayed:
     """Write all flights in the order of their landing, each carrier noting at every stop.
 
-    All carriers join before the first row, and leave after the last. `hours_per_second` holds the
+    All carriers join before the first row, and finish after the last. `hours_per_second` holds the
     replay to a pace, 0 to none. `on_step` is told how many stops are done.
     """
     create_stream(controller_url)
@@ -123,6 +123,8 @@ def replay(
             replayed.clocks.append(step.clock)
             replayed.cuts.append(dict(ends))
             on_step(len(replayed.clocks))
+        for carrier in carriers.values():
+            carrier.client.finish(timeout=PATIENCE_S)
     return replayed
 
 

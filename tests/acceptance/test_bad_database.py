@@ -1,49 +1,20 @@
 from __future__ import annotations
 
-import resource
 import sqlite3
 import time
-from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 import httpx
 import pytest
 
 from controller.store.sqlite import SqliteStore
+from tests.support.failing_database import full, locked, moved
 from tests.support.processes import ServeProcess
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
     from pathlib import Path
-
-
-@contextmanager
-def locked(_controller: ServeProcess, file: Path) -> Iterator[None]:
-    """Another program holds the database."""
-    with closing(sqlite3.connect(file, timeout=10, isolation_level=None)) as other:
-        other.execute("BEGIN IMMEDIATE")
-        yield
-        other.execute("ROLLBACK")
-
-
-@contextmanager
-def full(controller: ServeProcess, file: Path) -> Iterator[None]:
-    """No file of the controller may grow: its disk is full."""
-    pid, size = controller.process.pid, file.with_name(f"{file.name}-wal").stat().st_size
-    soft, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
-    resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, hard))
-    yield
-    resource.prlimit(pid, resource.RLIMIT_FSIZE, (soft, hard))
-
-
-@contextmanager
-def moved(_controller: ServeProcess, file: Path) -> Iterator[None]:
-    """Somebody moved the file away while it was open."""
-    away = file.with_name("away.db")
-    file.rename(away)
-    yield
-    away.rename(file)
 
 
 def noting(client: httpx.Client, url: str, first: int, *, until: int) -> tuple[list[int], int]:
@@ -95,3 +66,61 @@ def test_trouble_with_the_database_is_told_and_outlived(
     store.close()
     assert (alive, levels, times) == (200, {"error"}, [{"default": acknowledged[-1]}])
     assert marks == list(enumerate(acknowledged, start=1))
+
+
+def removed(file: Path) -> None:
+    """Somebody tidies up beside the database."""
+    file.with_name(f"{file.name}-wal").unlink()
+
+
+def replaced(file: Path) -> None:
+    """Somebody restores a backup while the controller serves."""
+    file.with_name("backup.db").write_bytes(file.read_bytes())
+    file.with_name("backup.db").replace(file)
+
+
+@pytest.mark.parametrize(
+    ("act", "says"),
+    [(removed, "-wal was removed or replaced"), (replaced, "another file was put in the place")],
+)
+def test_no_note_is_acknowledged_on_files_that_are_gone(
+    tmp_path: Path, act: Callable[[Path], None], says: str
+) -> None:
+    """503 from then on, with the remedy, also in the log and `/readyz`; kill -9 loses no note."""
+    file = tmp_path / "noted-time.db"
+    with ServeProcess(tmp_path).ready() as controller, httpx.Client(timeout=30) as client:
+        url = controller.url
+        client.put(f"{url}/v1/streams/s", json={"mark_interval_ms": 0}).raise_for_status()
+        acknowledged = [noting(client, url, time, until=200)[0][0] for time in range(1, 50)]
+        with sqlite3.connect(file) as other:  # so that a backup of the file alone has it all
+            other.execute("PRAGMA wal_checkpoint(FULL)")
+        act(file)
+        during, _ = noting(client, url, 50, until=503)
+        again, _ = noting(client, url, 51, until=503)
+        ready = client.get(f"{url}/readyz")
+        controller.kill()
+        told = [line["error"] for line in controller.log() if says in line.get("error", "")]
+    with ServeProcess(tmp_path).ready() as controller:
+        row = httpx.get(f"{controller.url}/v1/streams/s/writers").json()["writers"][0]
+
+    assert (during, again, row["times"]) == ([], [], {"default": acknowledged[-1]})
+    assert (ready.status_code, "start the controller again" in ready.text) == (503, True)
+    assert says in ready.text
+    assert told
+
+
+def test_what_was_acknowledged_before_the_log_was_removed_is_kept(tmp_path: Path) -> None:
+    """The controller still has it open, and copies it into the database file."""
+    with ServeProcess(tmp_path).ready() as controller, httpx.Client(timeout=30) as client:
+        url = controller.url
+        client.put(f"{url}/v1/streams/s", json={"mark_interval_ms": 0}).raise_for_status()
+        noting(client, url, 7, until=200)
+        removed(tmp_path / "noted-time.db")
+        noting(client, url, 8, until=503)
+        alive = client.get(f"{url}/healthz")
+        controller.kill()
+    with ServeProcess(tmp_path).ready() as controller:
+        row = httpx.get(f"{controller.url}/v1/streams/s/writers").json()["writers"][0]
+
+    assert (row["times"], alive.status_code) == ({"default": 7}, 503)
+    assert "what was acknowledged is saved in the database file" in alive.text

@@ -1,18 +1,22 @@
 from __future__ import annotations
 
+import os
 import sqlite3
+import subprocess
 import sys
 from contextlib import closing
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
 from typer.testing import CliRunner
 
-from controller.cli import app
+from controller.cli.app import app
 from controller.store.migrate import migrate
 from controller.store.schema import REVISION
-from tests.support.processes import ServeProcess, command
+from tests.support.processes import ServeProcess, command, environment
+from tests.support.terminals import on_terminal
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -143,11 +147,14 @@ def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
     ("arguments", "names"),
     [
         ([], ["serve", "migrate", "token", "demo", "Watermarks that the writers vouch for."]),
+        ([], ["stream", "explain", "writers", "remove", "hold", "ledger", "wait", "--version"]),
+        (["stream"], ["list", "create", "show", "delete"]),
+        (["wait"], ["--timeout", "--url", "NOTED_TIME_URL", "--token", "NOTED_TIME_TOKEN"]),
         (
             ["serve"],
             ["--database", "--host", "--port", "--log-level", "--log-format"]
             + [f"NOTED_TIME_{n}" for n in ("DATABASE", "HOST", "PORT", "LOG_LEVEL", "LOG_FORMAT")]
-            + ["sqlite:///FILE", "curl -X PUT"],
+            + ["sqlite:///FILE", "noted-time stream create"],
         ),
         (
             ["serve"],
@@ -168,6 +175,50 @@ def test_help_tells_all_there_is(tmp_path: Path, arguments: list[str], names: li
 
     missing = [name for name in names if name not in told.stdout]
     assert (told.returncode, missing) == (0, [])
+
+
+def test_the_version_is_that_of_the_package(tmp_path: Path) -> None:
+    """By whatever name it is started."""
+    told = [
+        subprocess.check_output(
+            [sys.executable, "-m", name, "--version"], cwd=tmp_path, env=environment(), text=True
+        )
+        for name in ("noted_time", "controller")
+    ]
+
+    assert told == [f"noted-time {version('noted-time')}\n"] * 2
+
+
+def test_a_shell_completes_its_commands(tmp_path: Path) -> None:
+    """By the script that `--install-completion` writes, which calls `noted-time`."""
+    script = command(cwd=tmp_path, _NOTED_TIME_COMPLETE="source_bash").stdout
+    asked = {"COMP_WORDS": "noted-time stream ", "COMP_CWORD": "2"}
+    told = command(cwd=tmp_path, _NOTED_TIME_COMPLETE="complete_bash", **asked).stdout
+
+    completes_it = script.rstrip().endswith(" noted-time")
+    assert (completes_it, told.split()) == (True, ["list", "create", "show", "delete"])
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a terminal")
+def test_a_terminal_gets_tables_and_questions(tmp_path: Path) -> None:
+    """What it is asked for it has to answer with yes."""
+    with ServeProcess(tmp_path).ready() as controller:
+        httpx.put(f"{controller.url}/v1/streams/flights")
+        noted_time = [sys.executable, "-m", "noted_time", "stream"]
+        variables = environment(NOTED_TIME_URL=controller.url)
+        shown = on_terminal([*noted_time, "list"], variables, cwd=tmp_path)
+        delete = [*noted_time, "delete", "flights"]
+        kept = on_terminal(delete, variables, cwd=tmp_path, typed="n\n")
+        deleted = on_terminal(delete, variables, cwd=tmp_path, typed="y\n")
+
+    question = "Remove flights with all its notes and marks, for good? [y/N]"
+    found = [question in said for _, said in (kept, deleted)]
+    assert (found, [status for status, _ in (shown, kept, deleted)]) == ([True, True], [0, 1, 0])
+    assert ("flights   default" in shown[1], "─" in shown[1], "\t" in shown[1]) == (
+        True,
+        True,
+        False,
+    )
 
 
 def test_the_log_is_json_off_a_terminal(tmp_path: Path) -> None:

@@ -32,12 +32,12 @@ ANSWERS = 150
 SETTINGS: dict[str, dict[str, Any]] = {
     "flights": {"mark_interval_ms": 0},
     "trains": {"mark_interval_ms": 50, "returning_writer": "hold"},
-    "ships": {"mark_interval_ms": 20, "keys": ["order", "arrival"]},
+    "ships": {"mark_interval_ms": 20, "domains": ["order", "arrival"]},
 }
 
 
 async def worked(load: Load) -> None:
-    """Wait until much was answered and the time of every stream went on in every key."""
+    """Wait until much was answered and the time of every stream went on in every domain."""
     answered = load.answered
     seen = {chain: len(marks) for chain, marks in load.followed.items()}
     async with asyncio.timeout(60):
@@ -71,9 +71,9 @@ async def test_kill_9_under_load_loses_nothing(tmp_path: Path) -> None:
             await worked(load)
         await load.stop()
         chains = {
-            (stream.name, key): await all_marks(client, load.url, stream.name, key)
+            (stream.name, domain): await all_marks(client, load.url, stream.name, domain)
             for stream in streams
-            for key in stream.keys
+            for domain in stream.domains
         }
         rows = {s.name: await all_writers(client, load.url, s.name) for s in streams}
     controller.kill()
@@ -83,14 +83,14 @@ async def test_kill_9_under_load_loses_nothing(tmp_path: Path) -> None:
         stream.name: [] for stream in streams
     }
     for stream in streams:
-        for key in stream.keys:
-            marks = chains[stream.name, key]
-            assert [mark for mark in marks if mark["left_out"]] == []
+        for domain in stream.domains:
+            marks = chains[stream.name, domain]
+            assert [mark for mark in marks if mark["excluded"]] == []
             assert broken_links(marks) == []
-            assert unsound(marks, stream.events, key) == []
+            assert unsound(marks, stream.events, domain) == []
             # An event in a shared segment may lie below a cut before its own writer told of it.
-            assert stream.shared or over_the_upper(marks, stream.events, key) == []
-            seen = load.followed[stream.name, key]
+            assert stream.shared or over_the_upper(marks, stream.events, domain) == []
+            seen = load.followed[stream.name, domain]
             assert seen == marks[: len(seen)]
 
 
@@ -108,6 +108,6 @@ def test_downtime_times_no_writer_out(tmp_path: Path) -> None:
         url = f"{controller.url}/v1/streams/s/marks"
         found = httpx.get(url, params={"wait_ms": 30_000}, timeout=60).json()["marks"]
 
-    left_ms = before[0]["left_out_in_ms"]
-    assert [(mark["lower"], mark["left_out"]) for mark in found] == [(5, ["silent"])]
+    left_ms = before[0]["times_out_in_ms"]
+    assert [(mark["lower"], mark["excluded"]) for mark in found] == [(5, ["silent"])]
     assert found[0]["written_at"] - started_ms >= left_ms - 200

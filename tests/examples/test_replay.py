@@ -57,7 +57,7 @@ def test_all_carriers_have_left_when_the_replay_ends(tmp_path: Path, served: Ser
     replay(FLIGHTS, tmp_path, served.url)
 
     states = {name: told["state"] for name, told in served.writers(STREAM).items()}
-    assert states == {"DL": "left", "HA": "left", "UA": "left"}
+    assert states == {"DL": "finished", "HA": "finished", "UA": "finished"}
 
 
 def test_each_hours_mark_covers_its_flights(tmp_path: Path, served: Served) -> None:

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-CLOCKS_AND_CHANCE = {"time", "datetime", "random", "secrets", "uuid"}
+CLOCKS_AND_CHANCE = {"time", "random", "secrets", "uuid"}
+READING_A_CLOCK = {"now", "utcnow", "today"}
+"""What `datetime` has of a clock; to convert one that is given is no matter of chance."""
 
 
 def imported(module: Path) -> Iterator[str]:
@@ -54,3 +56,16 @@ def test_the_core_imports_the_standard_library_only(root: Path) -> None:
     modules = (root / "noted_time").rglob("*.py")
 
     assert {name for module in modules for name in imported(module)} - allowed == set()
+
+
+def test_the_core_reads_no_clock(root: Path) -> None:
+    """It takes `datetime`s, and never makes one of the present moment."""
+    trees = (ast.parse(module.read_text()) for module in (root / "noted_time").rglob("*.py"))
+    nodes = (node for tree in trees for node in ast.walk(tree))
+    called = {
+        node.func.attr
+        for node in nodes
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+    }
+
+    assert called & READING_A_CLOCK == set()

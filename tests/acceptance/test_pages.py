@@ -1,0 +1,106 @@
+"""The pages whose examples need nothing but a controller, run as they are printed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.page import Example, Runner, agrees, examples
+from tests.support.processes import ServeProcess
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def outputs(page: str, directory: Path) -> list[str]:
+    """Run the page against a controller of its own; returns what its examples printed."""
+    with ServeProcess(directory).ready() as controller:
+        return Runner(directory, controller.url).run_page(page)
+
+
+@pytest.mark.parametrize(
+    "page", ["api.md", "command-line.md", "producers.md", "what-can-go-wrong.md"]
+)
+def test_every_example_of_the_page_runs(page: str, tmp_path: Path) -> None:
+    """In the order of the page, on a fresh database, with the outcome that it shows."""
+    assert outputs(f"docs/{page}", tmp_path)
+
+
+@pytest.mark.spark
+def test_the_readme_runs_as_printed(tmp_path: Path) -> None:
+    """The reader has all before 10:00, and Spark closes the hour that ends exactly then."""
+    *_, reader, spark = outputs("README.md", tmp_path)
+
+    hours = [line.split("|")[1:4] for line in spark.splitlines() if "2013-01-01" in line]
+    nine = "{2013-01-01 09:00:00, 2013-01-01 10:00:00}"
+    assert "lower=1357034400000," in reader
+    assert sorted([cell.strip() for cell in row] for row in hours) == [
+        [nine, "EWR", "1"],
+        [nine, "JFK", "1"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed", "expected"),
+    [
+        ('{"a": 1, "b": …}', '{"a": 1, "b": [2]}', True),
+        ('{"a": 1, "b": …}', '{"a": 1}', False),
+        ('{"a": 1, …}', '{"a": 1, "b": 2}', True),
+        ('{"a": 1}', '{"a": 1, "b": 2}', False),
+        ('{"a": [1, …]}', '{"a": [1, 2, 3]}', True),
+        ('{"a": [1]}', '{"a": [1, 2]}', False),
+        ('{"a": "b … c", …}', '{"a": "b … c", "d": 2}', True),
+        ('{"noted_at": 5}', '{"noted_at": 7}', True),
+        ('{"noted_at": 5}', '{"noted_at": null}', False),
+        ("a … c", "a b\nb c", True),
+        ("a … c", "a b d", False),
+        ("held  4s 61ms", "held 2m", True),
+        ("held 4s", "held long", False),
+    ],
+)
+def test_an_ellipsis_stands_for_anything(shown: str, printed: str, *, expected: bool) -> None:
+    """A value, other fields or elements, or text; what is shown beside it has to be there.
+
+    Moments need only be of the same type, and durations some duration.
+    """
+    assert agrees(shown, printed) == expected
+
+
+def test_examples_come_in_the_order_of_the_page() -> None:
+    """Commands of one block one by one, and a program with the output that follows it."""
+    page = r"""
+```sh
+pip install .
+```
+```sh
+true
+```
+```console
+$ curl a
+{"b": 1}
+$ curl c \
+    d --json '{
+    "e": 1}'
+{"f": 2}
+$ noted-time stream list
+stream   domain
+```
+```python
+print(1)
+```
+```text
+1
+```
+```ini
+[no]
+```
+"""
+
+    assert list(examples(page)) == [
+        Example("sh", "true\n", None),
+        Example("console", "curl a", '{"b": 1}\n'),
+        Example("console", "curl c \\\n    d --json '{\n    \"e\": 1}'", '{"f": 2}\n'),
+        Example("console", "noted-time stream list", "stream   domain\n"),
+        Example("python", "print(1)\n", "1\n"),
+    ]

@@ -1,0 +1,102 @@
+"""What `pip install noted-time` gives, and what it does not."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, NamedTuple
+from zipfile import ZipFile
+
+import pytest
+
+from tests.support.wheels import build, install, link_needs
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PACKAGES = ("noted_time", "controller", "writer_client", "reader_client", "spark_integration")
+HEAVY = ("fastapi", "msgspec", "rich", "structlog", "sqlalchemy", "typer", "uvicorn", "pyarrow")
+
+
+class Installed(NamedTuple):
+    """The wheel, installed with what it declares and nothing else."""
+
+    wheel: Path
+    command: Path
+    path: str
+
+    def run(self, *words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+        """Run Python without this environment's packages: with the wheel and its needs alone."""
+        return subprocess.run(
+            [sys.executable, "-S", *words],
+            cwd=cwd,
+            env={"PATH": os.environ["PATH"], "PYTHONPATH": self.path},
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    """Install the wheel without any extra."""
+    directory = tmp_path_factory.mktemp("installed")
+    wheel = build(directory)
+    command = install(wheel, directory / "own")
+    link_needs(wheel, directory / "needed")
+    return Installed(wheel, command, f"{directory / 'own'}{os.pathsep}{directory / 'needed'}")
+
+
+def test_the_wheel_carries_types_and_migrations(installed: Installed) -> None:
+    """Each package says that it is typed, and the migrations lie beside the controller."""
+    with ZipFile(installed.wheel) as files:
+        names = set(files.namelist())
+
+    expected = {f"{package}/py.typed" for package in PACKAGES} | {"migrations/env.py"}
+    assert expected - names == set()
+
+
+def test_the_base_install_has_the_clients_only(installed: Installed, tmp_path: Path) -> None:
+    """They can be imported without what the controller, the command line and Spark need."""
+    program = f"""
+import importlib.util
+from reader_client import ReaderClient
+from writer_client import WriterClient
+print([name for name in {HEAVY} if importlib.util.find_spec(name)])
+"""
+    done = installed.run("-c", program, cwd=tmp_path)
+
+    assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+@pytest.mark.parametrize("arguments", [[], ["serve"], ["--version"], ["wait", "s", "5"]])
+@pytest.mark.parametrize("start", ["command", "noted_time", "controller"])
+def test_the_command_says_what_to_install(
+    installed: Installed, tmp_path: Path, start: str, arguments: list[str]
+) -> None:
+    """In one sentence with status 2, whatever is asked of it and however it is started."""
+    words = [str(installed.command)] if start == "command" else ["-m", start]
+    done = installed.run(*words, *arguments, cwd=tmp_path)
+
+    says = (
+        "noted-time: the command line needs more (No module named 'typer'): "
+        'pip install "noted-time[controller]"\n'
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", says)
+
+
+def test_the_extra_controller_is_all_that_the_command_needs(
+    installed: Installed, tmp_path: Path
+) -> None:
+    """It starts, migrates, and calls; `[files]` and `[spark]` are not needed for it."""
+    link_needs(installed.wheel, tmp_path / "needed", extra="controller")
+    path = f"{installed.command.parents[1]}{os.pathsep}{tmp_path / 'needed'}"
+    own = installed._replace(path=path)
+    version = own.run(str(own.command), "--version", cwd=tmp_path)
+    migrated = own.run(str(own.command), "migrate", cwd=tmp_path)
+    served = own.run("-c", "import controller.api.server, controller.store.open", cwd=tmp_path)
+
+    said = [(done.returncode, done.stderr) for done in (version, migrated, served)]
+    assert said == [(0, ""), (0, ""), (0, "")]
