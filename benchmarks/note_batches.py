@@ -27,12 +27,14 @@ RATE = Target("ratio", "at least", 0.2)
 
 UPSERT = """
 INSERT INTO member
-(stream_id, writer, state, left_out, position, times, max_times, noted_at, since, sequence)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+(stream_id, writer, state, excluded, position, times, max_times, noted_at, since, sequence, terms,
+late)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (stream_id, writer) DO UPDATE SET
-state = excluded.state, left_out = excluded.left_out, position = excluded.position,
+state = excluded.state, excluded = excluded.excluded, position = excluded.position,
 times = excluded.times, max_times = excluded.max_times, noted_at = excluded.noted_at,
-since = excluded.since, sequence = excluded.sequence
+since = excluded.since, sequence = excluded.sequence, terms = excluded.terms,
+late = excluded.late
 """
 
 Rows = list[tuple[object, ...]]

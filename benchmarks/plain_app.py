@@ -28,12 +28,14 @@ SESSIONS = 16
 STREAM_ID = "SELECT id FROM stream WHERE name = %s"
 UPSERT = """
 INSERT INTO member
-(stream_id, writer, state, left_out, position, times, max_times, noted_at, since, sequence)
-VALUES (%s, %s, 'live', false, %s, %s, %s, 0, 0, 0)
+(stream_id, writer, state, excluded, position, times, max_times, noted_at, since, sequence, terms,
+late)
+VALUES (%s, %s, 'live', NULL, %s, %s, %s, 0, 0, 0, NULL, NULL)
 ON CONFLICT (stream_id, writer) DO UPDATE SET
-state = excluded.state, left_out = excluded.left_out, position = excluded.position,
+state = excluded.state, excluded = excluded.excluded, position = excluded.position,
 times = excluded.times, max_times = excluded.max_times, noted_at = excluded.noted_at,
-since = excluded.since, sequence = excluded.sequence
+since = excluded.since, sequence = excluded.sequence, terms = excluded.terms,
+late = excluded.late
 """
 ACCEPTED = b'{"status":"accepted","lower":null}'
 JSON = (b"content-type", b"application/json")

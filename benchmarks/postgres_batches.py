@@ -16,6 +16,7 @@ from benchmarks.processes import controller
 from benchmarks.single_notes import create_stream
 from benchmarks.stored import rows_as_of
 from benchmarks.writers import Writers
+from controller.store.schema import member
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 TRANSACTION = 5000
 RATE = Target("ratio", "at least", 0.33)
-COLUMNS = "SELECT * FROM member LIMIT 0"
+COLUMNS = SQL(", ").join(map(Identifier, member.columns.keys()))
 INCOMING = "CREATE TEMPORARY TABLE IF NOT EXISTS incoming (LIKE member) ON COMMIT DELETE ROWS"
 KEY = ("stream_id", "writer")
 
@@ -78,7 +79,12 @@ def floor_rows(database: str, stream: str = STREAM) -> list[bytes]:
     """Return the rows that the notes left, as another stream's, as text, in a random order."""
     rows = rows_as_of(database, stream, "floor")
     random.shuffle(rows)
-    return ["\t".join(map(str, row)).encode() + b"\n" for row in rows]
+    return ["\t".join(map(_copied, row)).encode() + b"\n" for row in rows]
+
+
+def _copied(value: object) -> str:
+    """Return a value in COPY's text format."""
+    return r"\N" if value is None else str(value)
 
 
 def merge(session: Connection[Any], rows: list[bytes]) -> float:
@@ -87,25 +93,24 @@ def merge(session: Connection[Any], rows: list[bytes]) -> float:
         b"".join(sorted(rows[begin : begin + TRANSACTION]))
         for begin in range(0, len(rows), TRANSACTION)
     ]
-    upsert = _upsert(session)
+    upsert, copy_in = _upsert(), SQL("COPY incoming ({}) FROM STDIN").format(COLUMNS)
     session.execute(INCOMING)
     begun = perf_counter()
     for block in blocks:
         with session.transaction():
-            with session.cursor().copy("COPY incoming FROM STDIN") as copy:
+            with session.cursor().copy(copy_in) as copy:
                 copy.write(block)
             session.execute(upsert)
     return len(rows) / (perf_counter() - begun)
 
 
-def _upsert(session: Connection[Any]) -> Composed:
-    """Return what merges the copied rows, whichever columns a member has."""
-    columns = [column.name for column in session.execute(COLUMNS).description or []]
+def _upsert() -> Composed:
+    """Return what merges the copied rows."""
     values = [
-        SQL("{0} = excluded.{0}").format(Identifier(column))
-        for column in columns
-        if column not in KEY
+        SQL("{0} = excluded.{0}").format(Identifier(column.name))
+        for column in member.columns
+        if column.name not in KEY
     ]
     return SQL(
-        "INSERT INTO member SELECT * FROM incoming ON CONFLICT ({}) DO UPDATE SET {}"
-    ).format(SQL(", ").join(map(Identifier, KEY)), SQL(", ").join(values))
+        "INSERT INTO member ({0}) SELECT {0} FROM incoming ON CONFLICT ({1}) DO UPDATE SET {2}"
+    ).format(COLUMNS, SQL(", ").join(map(Identifier, KEY)), SQL(", ").join(values))

@@ -34,7 +34,7 @@ def marks_stored(database: str, stream: str) -> int:
         found = _found(reading, stream)
         if found is None:
             return 0
-        return sum(1 for key in found.settings.keys for _ in reading.marks(found.id, key))
+        return sum(1 for domain in found.settings.domains for _ in reading.marks(found.id, domain))
 
 
 def rows_as_of(database: str, stream: str, other: str) -> list[Row]:

@@ -72,7 +72,7 @@ def following(history: MarkHistory) -> Iterator[ReaderClient]:
     def answer(request: httpx.Request) -> httpx.Response:
         last = mark_to_wire(history.mark(history.last_seq))
         if not request.url.path.endswith("/marks"):
-            stream = {"id": "a", "keys": ["default"], "scale_events": []}
+            stream = {"id": "a", "domains": ["default"], "scale_events": []}
             return httpx.Response(200, json={**stream, "marks": {"default": last}})
         asked = request.url.params
         found = history.after(int(asked["after"]), int(asked.get("limit", "1000")))

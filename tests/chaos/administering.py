@@ -53,8 +53,8 @@ class Administering:
         """Take in that the last scaling is durable, and which marks were made before."""
         stream.heard_at.append(now())
         self._history.counts["scalings"] += 1
-        for key, mark in answer["marks"].items():
-            self._history.chains[stream.name, key].scaled_at.append(mark["seq"] if mark else 0)
+        for domain, mark in answer["marks"].items():
+            self._history.chains[stream.name, domain].scaled_at.append(mark["seq"] if mark else 0)
 
     async def _write_beyond(self, caller: Caller, stream: ScaledStream, scaling: Scaling) -> None:
         """Be a stray writer that knows of no scaling, and has to be refused."""
@@ -84,20 +84,22 @@ class Administering:
         cut: Mapping[int, int],
         firsts: Mapping[str, int],
     ) -> None:
-        chains = {key: self._history.chains[stream.name, key] for key in stream.keys}
-        for key, chain in chains.items():
-            chain.first_asked = firsts[key]
+        chains = {domain: self._history.chains[stream.name, domain] for domain in stream.domains}
+        for domain, chain in chains.items():
+            chain.first_asked = firsts[domain]
         path = f"/v1/streams/{stream.name}/truncate"
         answer = await caller.call("POST", path, json={"cut": position_to_wire(cut)})
-        for key, chain in chains.items():
-            dropped, chain.first_heard = firsts[key] - chain.first_heard, firsts[key]
+        for domain, chain in chains.items():
+            dropped, chain.first_heard = firsts[domain] - chain.first_heard, firsts[domain]
             self._history.counts["marks truncated"] += dropped
-            if answer["marks"][key] is None:
-                self._history.broke("marks begin", f"{stream.name}/{key}", "the last mark is lost")
+            if answer["marks"][domain] is None:
+                self._history.broke(
+                    "marks begin", f"{stream.name}/{domain}", "the last mark is lost"
+                )
 
     def _passed(self, stream: ScaledStream, chance: random.Random) -> dict[int, int]:
         """Return the cut of some mark that the group has passed, of nothing where there is none."""
-        chain = self._history.chains[stream.name, chance.choice(stream.keys)]
+        chain = self._history.chains[stream.name, chance.choice(stream.domains)]
         reported = complete(self._history.reported.get(stream.name, {}), stream.scalings)
         last = _last_reached(chain, reported)
         if last is None:
@@ -107,20 +109,20 @@ class Administering:
         return cut if reaches(reported, cut) else {}
 
     def _firsts(self, stream: ScaledStream, cut: Mapping[int, int]) -> dict[str, int] | None:
-        """Return the first mark of each key that is left by a truncation there.
+        """Return the first mark of each domain that is left by a truncation there.
 
         `None` where it would drop nothing, or might drop what a follower has not seen: then the
         history would have a gap.
         """
         firsts = {}
-        for key in stream.keys:
-            last = _last_reached(self._history.chains[stream.name, key], cut)
+        for domain in stream.domains:
+            last = _last_reached(self._history.chains[stream.name, domain], cut)
             if last is None:
                 return None
-            firsts[key] = last
+            firsts[domain] = last
         drops = any(
-            first > self._history.chains[stream.name, key].first_asked
-            for key, first in firsts.items()
+            first > self._history.chains[stream.name, domain].first_asked
+            for domain, first in firsts.items()
         )
         return firsts if drops else None
 

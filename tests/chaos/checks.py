@@ -1,4 +1,4 @@
-"""What has to hold of one stream, or of one key of it, when all is over.
+"""What has to hold of one stream, or of one domain of it, when all is over.
 
 Each check takes what was seen and what is true, and returns an account of each place where the two
 do not agree. The laws are told in `docs/chaos.md`; those about writers, chains and cuts are the
@@ -51,41 +51,41 @@ def lost_notes(stream: ScaledStream, rows: Mapping[str, Json]) -> list[str]:
 def misstated(
     writers: Iterable[LoadWriter], rows: Mapping[str, Json], silent: str | None
 ) -> list[str]:
-    """Return the writers whose state is not what they said last: nobody is left out but one."""
+    """Return the writers whose state is not what they said last: nobody is excluded but one."""
     found = []
     for writer in writers:
-        expected = "left_out" if writer.name == silent else writer.state
+        expected = "excluded" if writer.name == silent else writer.state
         row = rows.get(writer.name)
         if expected != "new" and (row is None or row["state"] != expected):
             found.append(f"{writer.name} is {expected}, not {row}")
     return found
 
 
-def left_out(
+def excluded(
     marks: Iterable[Json], silent: str | None, absences: Mapping[str, int] | None = None
 ) -> list[str]:
     """Return the marks that went on without a writer that was not silent.
 
-    The silent one has to be left out by exactly one mark, or nothing was proved. One that was away
-    and came back may be left out as often as it was away:
+    The silent one has to be excluded by exactly one mark, or nothing was proved. One that was away
+    and came back may be excluded as often as it was away:
 
-    >>> left_out([{"seq": 1, "left_out": ["a"]}, {"seq": 2, "left_out": ["b"]}], silent="b")
-    ["{'seq': 1, 'left_out': ['a']} went on without a"]
-    >>> left_out([{"seq": 1, "left_out": []}], silent="b")
+    >>> excluded([{"seq": 1, "excluded": ["a"]}, {"seq": 2, "excluded": ["b"]}], silent="b")
+    ["{'seq': 1, 'excluded': ['a']} went on without a"]
+    >>> excluded([{"seq": 1, "excluded": []}], silent="b")
     ['0 marks went on without b, which was silent']
-    >>> marks = [{"seq": 1, "left_out": ["a"]}, {"seq": 2, "left_out": ["a"]}]
-    >>> left_out(marks, silent=None, absences={"a": 1})
-    ["{'seq': 2, 'left_out': ['a']} went on without a"]
+    >>> marks = [{"seq": 1, "excluded": ["a"]}, {"seq": 2, "excluded": ["a"]}]
+    >>> excluded(marks, silent=None, absences={"a": 1})
+    ["{'seq': 2, 'excluded': ['a']} went on without a"]
     """
     left = Counter(absences or {})
     found, times = [], 0
     for mark in marks:
-        names = [name for name in mark["left_out"] if name != silent]
+        names = [name for name in mark["excluded"] if name != silent]
         wrong = [name for name in names if left[name] < 1]
         left.subtract(names)
         if wrong:
             found.append(f"{mark} went on without {', '.join(wrong)}")
-        times += len(mark["left_out"]) - len(names)
+        times += len(mark["excluded"]) - len(names)
     if silent is not None and times != 1:
         found.append(f"{times} marks went on without {silent}, which was silent")
     return found
@@ -95,7 +95,7 @@ def false_windows(
     windows: Iterable[WindowSeen],
     marks: Iterable[Json],
     stream: ScaledStream,
-    key: str,
+    domain: str,
 ) -> list[str]:
     """Return the windows that come from no mark, or from one that the position does not allow.
 
@@ -103,7 +103,7 @@ def false_windows(
     position that names a segment has read all that came before it.
     """
     windows, by_seq = list(windows), {mark["seq"]: mark for mark in marks}
-    ends = _ends_below({mark["lower"] for mark in by_seq.values()}, stream.events, key)
+    ends = _ends_below({mark["lower"] for mark in by_seq.values()}, stream.events, domain)
     return [
         f"{seen.window} for {dict(seen.position)}: {why}"
         for seen in windows
@@ -187,14 +187,14 @@ def lost_reports(
 
 
 def _ends_below(
-    lowers: Iterable[int], events: Iterable[Event], key: str
+    lowers: Iterable[int], events: Iterable[Event], domain: str
 ) -> dict[int, dict[int, int]]:
     """Return for each lower where the events below it end, per segment."""
-    waiting = sorted(events, key=lambda event: event.times[key])
+    waiting = sorted(events, key=lambda event: event.times[domain])
     ends: dict[int, int] = {}
     found, index = {}, 0
     for lower in sorted(lowers):
-        while index < len(waiting) and waiting[index].times[key] < lower:
+        while index < len(waiting) and waiting[index].times[domain] < lower:
             event = waiting[index]
             ends[event.segment] = max(ends.get(event.segment, 0), event.offset + 1)
             index += 1

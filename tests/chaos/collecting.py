@@ -24,7 +24,7 @@ STALE_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What was said of one stream: its members, its marks by key, where its readers stand.
+    """What was said of one stream: its members, its marks by domain, where its readers stand.
 
     Marks begin at the first that is left, where replicas that keep some for longer agree.
     """
@@ -40,9 +40,9 @@ async def ask_all(
 ) -> Said:
     """Ask whoever answers for all that is known of the stream."""
     marks = {}
-    for key in stream.keys:
-        first = await _first(http, caller.urls, stream.name, key)
-        marks[key] = await _marks(caller, stream.name, key, first)
+    for domain in stream.domains:
+        first = await _first(http, caller.urls, stream.name, domain)
+        marks[domain] = await _marks(caller, stream.name, domain, first)
     readers: dict[int, int] = {}
     if history.reported[stream.name]:
         path = f"/v1/streams/{stream.name}/reader-groups/daily"
@@ -52,25 +52,25 @@ async def ask_all(
 
 
 async def disagreements(
-    http: httpx.AsyncClient, urls: Sequence[str], stream: str, key: str, marks: Sequence[Json]
+    http: httpx.AsyncClient, urls: Sequence[str], stream: str, domain: str, marks: Sequence[Json]
 ) -> list[str]:
     """Return the replicas that answer and, asked for a while, have other marks than these."""
     found = []
     for url in urls:
         async with asyncio.timeout(STALE_S * 3):
-            said = await _said_by(http, url, stream, key, marks)
+            said = await _said_by(http, url, stream, domain, marks)
         if said is not None:
             found.append(f"{url} has {said}")
     return found
 
 
 async def _said_by(
-    http: httpx.AsyncClient, url: str, stream: str, key: str, marks: Sequence[Json]
+    http: httpx.AsyncClient, url: str, stream: str, domain: str, marks: Sequence[Json]
 ) -> str | None:
     """Return how the last marks differ from the true ones, `None` where they agree in time."""
     kept = marks[-PAGE:]
     after = kept[0]["seq"] - 1 if kept else 0
-    query: dict[str, str | int] = {"key": key, "after": after, "limit": PAGE + 1}
+    query: dict[str, str | int] = {"domain": domain, "after": after, "limit": PAGE + 1}
     differs = None
     for _ in range(int(STALE_S)):
         answer = await http.get(f"{url}/v1/streams/{stream}/marks", params=query, timeout=5.0)
@@ -84,25 +84,25 @@ async def _said_by(
     return differs
 
 
-async def _first(http: httpx.AsyncClient, urls: Sequence[str], stream: str, key: str) -> int:
+async def _first(http: httpx.AsyncClient, urls: Sequence[str], stream: str, domain: str) -> int:
     """Return where the marks begin, by the replica where they begin last.
 
     That is the one which has the stream. Others show for a while what was truncated.
     """
     firsts = [1]
     for url in urls:
-        query: dict[str, str | int] = {"key": key, "limit": 1}
+        query: dict[str, str | int] = {"domain": domain, "limit": 1}
         answer = await http.get(f"{url}/v1/streams/{stream}/marks", params=query, timeout=30.0)
         if answer.is_success:
             firsts += [mark["seq"] for mark in answer.json()["marks"]]
     return max(firsts)
 
 
-async def _marks(caller: Caller, stream: str, key: str, first: int) -> list[Json]:
+async def _marks(caller: Caller, stream: str, domain: str, first: int) -> list[Json]:
     marks: list[Json] = []
     after = first - 1
     while True:
-        query = {"key": key, "after": after, "limit": PAGE}
+        query = {"domain": domain, "after": after, "limit": PAGE}
         answer = await caller.call("GET", f"/v1/streams/{stream}/marks", params=query)
         if not answer["marks"]:
             return marks

@@ -20,22 +20,22 @@ def last_time(history: History) -> int:
 
 
 def late(history: History, last: int) -> list[str]:
-    """Return the keys whose time is not where it has to be, and where it stands.
+    """Return the domains whose time is not where it has to be, and where it stands.
 
     That is `last`, which every live writer has noted, and the highest time noted where none lives.
     """
     found = []
-    for (stream, key), chain in history.chains.items():
+    for (stream, domain), chain in history.chains.items():
         lower = NOTHING if chain.lower is None else chain.lower
-        due = _due(history, stream, key, last)
+        due = _due(history, stream, domain, last)
         if lower < due:
-            found.append(f"{stream}/{key} stands at {lower}, not {due}")
+            found.append(f"{stream}/{domain} stands at {lower}, not {due}")
     return found
 
 
-def _due(history: History, stream: str, key: str, last: int) -> int:
+def _due(history: History, stream: str, domain: str, last: int) -> int:
     silent = history.silent.get(stream)
     writers = [each for each in history.streams[stream].writers if each.name != silent]
     if any(writer.state == "live" for writer in writers):
         return last
-    return max((writer.acknowledged.get(key, NOTHING) for writer in writers), default=NOTHING)
+    return max((writer.acknowledged.get(domain, NOTHING) for writer in writers), default=NOTHING)

@@ -21,7 +21,7 @@ ACCOUNTS_OF_A_LAW = 20
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A law of `docs/chaos.md` that did not hold: of which stream or key, and how."""
+    """A law of `docs/chaos.md` that did not hold: of which stream or domain, and how."""
 
     law: str
     where: str
@@ -52,7 +52,7 @@ class Span:
 
 @dataclass
 class Chain:
-    """What was seen of the marks of one key of a stream, and told of its lower.
+    """What was seen of the marks of one domain of a stream, and told of its lower.
 
     `grew_at` are the moments at which a mark beyond all others was first seen. `told` are the
     lowers that answered notes. `followers` says up to which seq each reader came. Truncations that
@@ -118,8 +118,8 @@ class History:
 
     def __post_init__(self) -> None:
         for name, stream in self.streams.items():
-            for key in stream.keys:
-                self.chains[name, key] = Chain()
+            for domain in stream.domains:
+                self.chains[name, domain] = Chain()
 
     def broke(self, law: str, where: str, account: object) -> None:
         """Note that a law did not hold."""
@@ -139,7 +139,11 @@ class History:
     def standing(self, since: Mapping[tuple[str, str], int]) -> list[str]:
         """Return the steady chains that did not grow since they had these lengths."""
         now = self.lengths()
-        return [f"{stream}/{key}" for (stream, key), n in since.items() if now[stream, key] <= n]
+        return [
+            f"{stream}/{domain}"
+            for (stream, domain), n in since.items()
+            if now[stream, domain] <= n
+        ]
 
 
 def now() -> float:

@@ -48,9 +48,9 @@ class Journal:
                 for event in stream.events
             ),
         )
-        for (stream, key), chain in history.chains.items():
-            self._write(f"marks-{stream}-{key}", chain.seen.values())
-            self._write(f"windows-{stream}-{key}", chain.windows)
+        for (stream, domain), chain in history.chains.items():
+            self._write(f"marks-{stream}-{domain}", chain.seen.values())
+            self._write(f"windows-{stream}-{domain}", chain.windows)
 
     def _write(self, name: str, lines: Iterable[object]) -> None:
         with (self._directory / f"{name}.jsonl").open("wb") as file:

@@ -37,14 +37,14 @@ class Reading:
         self._history = history
         self._stopping = stopping
 
-    async def follow(self, caller: Caller, stream: str, key: str) -> None:
-        """Long-poll the marks of a key, each once and in order."""
-        chain, after = self._history.chains[stream, key], 0
+    async def follow(self, caller: Caller, stream: str, domain: str) -> None:
+        """Long-poll the marks of a domain, each once and in order."""
+        chain, after = self._history.chains[stream, domain], 0
         number = len(chain.followers)
         chain.followers.append(after)
-        path, where = f"/v1/streams/{stream}/marks", f"{stream}/{key}"
+        path, where = f"/v1/streams/{stream}/marks", f"{stream}/{domain}"
         while not self._stopping.is_set():
-            query = {"key": key, "after": after, "wait_ms": WAIT_MS}
+            query = {"domain": domain, "after": after, "wait_ms": WAIT_MS}
             answer = await caller.call("GET", path, wait_s=WAIT_MS / 1000, params=query)
             for changed in chain.see(answer["marks"], now()):
                 self._history.broke("marks stay", where, changed)
@@ -88,18 +88,20 @@ class Reading:
         }
 
     def _due(self, stream: ScaledStream) -> dict[str, int]:
-        """Return by key the first mark that truncations left for the group, which is beyond it."""
-        chains = {key: self._history.chains[stream.name, key] for key in stream.keys}
-        return {key: chain.first_heard for key, chain in chains.items() if chain.first_heard > 1}
+        """Return by domain the first mark that truncations left for the group, if beyond it."""
+        chains = {domain: self._history.chains[stream.name, domain] for domain in stream.domains}
+        return {
+            domain: chain.first_heard for domain, chain in chains.items() if chain.first_heard > 1
+        }
 
     def _group(self, stream: ScaledStream, answer: Json, due: Mapping[str, int]) -> None:
         """Take in the windows that a group was told."""
         position = position_from_wire(answer["position"])
         stands = complete(position, stream.scalings)
-        for key, window in answer["windows"].items():
-            chain, least = self._history.chains[stream.name, key], None
-            if key in due and reaches(stands, chain.cut(due[key])):
-                least = chain.seen[due[key]]["lower"]
+        for domain, window in answer["windows"].items():
+            chain, least = self._history.chains[stream.name, domain], None
+            if domain in due and reaches(stands, chain.cut(due[domain])):
+                least = chain.seen[due[domain]]["lower"]
             chain.windows.append(WindowSeen(position, window, least))
 
     async def _ask(self, caller: Caller, stream: ScaledStream, chance: random.Random) -> None:
@@ -107,8 +109,8 @@ class Reading:
 
         Segments that were sealed are named, or left out where every replica knows of that.
         """
-        key = chance.choice(stream.keys)
-        chain = self._history.chains[stream.name, key]
+        domain = chance.choice(stream.domains)
+        chain = self._history.chains[stream.name, domain]
         mark = chain.seen.get(chance.randint(1, len(chain.seen) + 1))
         if mark is None:
             return
@@ -121,7 +123,7 @@ class Reading:
         answer = await caller.call(
             "POST",
             f"/v1/streams/{stream.name}/time-window",
-            json={"position": position_to_wire(asked), "key": key},
+            json={"position": position_to_wire(asked), "domain": domain},
         )
         chain.windows.append(WindowSeen(asked, answer))
 

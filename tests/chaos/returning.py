@@ -28,7 +28,7 @@ class ExcludedWriter(LoadWriter):
         """Write and note where time waits for it, else note what may bring it back."""
         if self.state == "live" and self.is_counted:
             return super().next_notes()
-        return [self._note(key, self._next_time(key)) for key in self.stream.keys]
+        return [self._note(domain, self._next_time(domain)) for domain in self.stream.domains]
 
     def answered(self, note: Json, result: Json) -> None:
         """Take in that the note is durable, and whether time waits for its writer from there."""
@@ -39,7 +39,7 @@ class ExcludedWriter(LoadWriter):
 
 @dataclass(repr=False)
 class ExcludingStream(ScaledStream):
-    """A stream of one key, with some time between two marks, and `returning_writer` `exclude`.
+    """A stream of one domain, with some time between two marks, and `returning_writer` `exclude`.
 
     (Where every note makes a mark, the lower that answers may be the note's own time.)
     """

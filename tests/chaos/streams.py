@@ -10,15 +10,15 @@ from tests.chaos.scaling import ScaledStream
 SETTINGS: dict[str, dict[str, Any]] = {
     "flights": {"mark_interval_ms": 0},
     "trains": {"mark_interval_ms": 50},
-    "ships": {"mark_interval_ms": 20, "keys": ["order", "arrival"]},
+    "ships": {"mark_interval_ms": 20, "domains": ["order", "arrival"]},
     "trams": {"mark_interval_ms": 200},
-    "parcels": {"mark_interval_ms": 100, "keys": ["default", "delivery"]},
+    "parcels": {"mark_interval_ms": 100, "domains": ["default", "delivery"]},
     "buses": {"mark_interval_ms": 0},
     "ferries": {"mark_interval_ms": 100, "returning_writer": "exclude"},
     "control": {"mark_interval_ms": 100},
 }
 CONTROL = "control"
-"""The stream of a writer that does fall silent; time stands there until it is left out."""
+"""The stream of a writer that does fall silent; time stands there until it is excluded."""
 EXCLUDING = "ferries"
 """The stream that goes on without who comes back."""
 SCALED = ("flights", "ships", "buses")
@@ -30,7 +30,7 @@ UNNUMBERED = "trams"
 
 
 def streams() -> dict[str, ScaledStream]:
-    """Return the streams: some with two keys, some whose writers share segments."""
+    """Return the streams: some with two domains, some whose writers share segments."""
     made = [
         ScaledStream("flights"),
         ScaledStream("trains", shared=False),

@@ -34,7 +34,7 @@ SPLIT = Scaling({0: 2}, range(1, 3))
 def mark(seq: int, lower: int, **cut: int) -> dict[str, Any]:
     """Return a mark whose cut names segments as `s0`."""
     wire = {name[1:]: end for name, end in cut.items()}
-    return {"seq": seq, "lower": lower, "upper": 40, "cut": wire, "written_at": 0, "left_out": []}
+    return {"seq": seq, "lower": lower, "upper": 40, "cut": wire, "written_at": 0, "excluded": []}
 
 
 def window(lower: int | None, lower_seq: int | None, upper_seq: int | None) -> dict[str, Any]:
@@ -132,14 +132,14 @@ def _leave_a_gap(_: History, said: Said) -> None:
 
 
 def _leave_out_who_was_there(history: History, said: Said) -> None:
-    history.chains["s", KEY].seen[3]["left_out"] = said.marks[KEY][1]["left_out"] = ["w0"]
+    history.chains["s", KEY].seen[3]["excluded"] = said.marks[KEY][1]["excluded"] = ["w0"]
 
 
 def _leave_out_twice_who_was_away_once(history: History, said: Said) -> None:
     history.absences["s"] = Counter(w0=1)
     for seq in (2, 3):
-        history.chains["s", KEY].seen[seq]["left_out"] = ["w0"]
-        said.marks[KEY][seq - 2]["left_out"] = ["w0"]
+        history.chains["s", KEY].seen[seq]["excluded"] = ["w0"]
+        said.marks[KEY][seq - 2]["excluded"] = ["w0"]
 
 
 def test_a_history_in_which_all_is_well_breaks_no_law(truth: tuple[History, Said]) -> None:
@@ -159,8 +159,8 @@ def test_a_history_in_which_all_is_well_breaks_no_law(truth: tuple[History, Said
         (_keep_what_was_truncated, "marks begin"),
         (_drop_one_more, "marks begin"),
         (_drop_the_last, "marks begin"),
-        (_leave_out_who_was_there, "nobody is left out"),
-        (_leave_out_twice_who_was_away_once, "nobody is left out"),
+        (_leave_out_who_was_there, "nobody is excluded"),
+        (_leave_out_twice_who_was_away_once, "nobody is excluded"),
     ],
 )
 def test_what_is_wrong_breaks_its_own_law(
@@ -208,7 +208,7 @@ def test_a_window_that_no_mark_allows_is_told(
     assert _broken(*truth) == {"windows are true"}
 
 
-def test_anybody_may_be_left_out_where_who_comes_late_is_excluded(
+def test_anybody_may_be_excluded_where_who_comes_late_is_excluded(
     truth: tuple[History, Said],
 ) -> None:
     """Time does not wait for it."""

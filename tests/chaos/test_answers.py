@@ -150,7 +150,7 @@ async def test_a_reader_that_misses_a_mark_is_told() -> None:
 
     def answer(_: httpx.Request) -> httpx.Response:
         stopping.set()
-        mark = {"seq": 2, "lower": 5, "upper": 5, "cut": {}, "left_out": []}
+        mark = {"seq": 2, "lower": 5, "upper": 5, "cut": {}, "excluded": []}
         return httpx.Response(200, json={"marks": [mark]})
 
     await Reading(history, stopping).follow(caller(answer, history), "s", "default")

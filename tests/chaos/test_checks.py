@@ -24,7 +24,7 @@ KEY = "default"
 
 def mark(seq: int, lower: int, cut: int, **other: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
     """Return a mark of one segment."""
-    made = {"seq": seq, "lower": lower, "upper": 30, "cut": {"0": cut}, "left_out": []}
+    made = {"seq": seq, "lower": lower, "upper": 30, "cut": {"0": cut}, "excluded": []}
     return made | {"written_at": 0} | other
 
 
@@ -80,7 +80,7 @@ def _make_a_note_up(_: History, said: Said) -> None:
 
 
 def _bring_the_left_back(history: History, _: Said) -> None:
-    history.streams["s"].writers[0].state = "left"
+    history.streams["s"].writers[0].state = "finished"
 
 
 def _skip_a_seq(_: History, said: Said) -> None:
@@ -118,11 +118,11 @@ def _write_an_event_above_the_upper(history: History, _: Said) -> None:
 
 
 def _leave_out_a_live_writer(history: History, said: Said) -> None:
-    history.chains["s", KEY].seen[2] = said.marks[KEY][1] = mark(2, 20, 2, left_out=["w0"])
+    history.chains["s", KEY].seen[2] = said.marks[KEY][1] = mark(2, 20, 2, excluded=["w0"])
 
 
-def _show_a_writer_left_out(_: History, said: Said) -> None:
-    said.writers["w0"]["state"] = "left_out"
+def _show_a_writer_excluded(_: History, said: Said) -> None:
+    said.writers["w0"]["state"] = "excluded"
 
 
 def _leave_nobody_out(history: History, _: Said) -> None:
@@ -163,7 +163,7 @@ def test_a_history_in_which_all_is_well_breaks_no_law(truth: tuple[History, Said
         (_lose_a_position, "notes last"),
         (_lose_a_writer, "notes last"),
         (_make_a_note_up, "notes last"),
-        (_bring_the_left_back, "nobody is left out"),
+        (_bring_the_left_back, "nobody is excluded"),
         (_skip_a_seq, "chains"),
         (_turn_time_back, "chains"),
         (_draw_a_cut_back, "chains"),
@@ -172,9 +172,9 @@ def test_a_history_in_which_all_is_well_breaks_no_law(truth: tuple[History, Said
         (_write_an_event_that_a_mark_misses, "marks are sound"),
         (_write_a_late_event_to_a_new_segment, "marks are sound"),
         (_write_an_event_above_the_upper, "uppers are true"),
-        (_leave_out_a_live_writer, "nobody is left out"),
-        (_show_a_writer_left_out, "nobody is left out"),
-        (_leave_nobody_out, "nobody is left out"),
+        (_leave_out_a_live_writer, "nobody is excluded"),
+        (_show_a_writer_excluded, "nobody is excluded"),
+        (_leave_nobody_out, "nobody is excluded"),
         (_tell_a_lower_of_no_mark, "lowers"),
         (_lose_a_report, "reports last"),
         (_make_a_report_up, "reports last"),

@@ -54,6 +54,6 @@ async def test_nothing_is_lost_or_wrong_after_replicas_that_nobody_hears(
     assert min(tried(verdict), verdict.counts["told of one that nobody reaches: no_owner"]) > 0
 
 
-def test_no_fault_is_left_out() -> None:
+def test_no_fault_is_excluded() -> None:
     """The two trials have all that `./run chaos` has, each fault in one of them."""
     assert sorted((*ENDS, *SILENCES)) == sorted(FAULTS)

@@ -116,7 +116,7 @@ async def test_what_a_paused_replica_was_sent_does_no_harm_when_it_wakes_up(
         await back.begin()
         arena.replicas[0].pause()
         await gone.note_twice(writer="w", time=12, position={"0": 2})
-        await gone.note(writer="w", position={"0": 2}, state="left")
+        await gone.note(writer="w", position={"0": 2}, state="finished")
         await back.note_twice(writer="w", position={"0": 1}, state="idle")
         await back.note(writer="w")
         await wake(arena.replicas[0])
@@ -130,7 +130,7 @@ async def test_what_a_paused_replica_was_sent_does_no_harm_when_it_wakes_up(
     states = [{each["writer"]: each["state"] for each in said["writers"]} for said in rows]
     wrong = [unsound(said["marks"], [Event(0, 1, {"default": 12})], "default") for said in marks]
     assert late <= {"superseded"}
-    assert states == [{"w": "left", "x": "live"}] * len(states)
+    assert states == [{"w": "finished", "x": "live"}] * len(states)
     assert wrong == [[]] * len(wrong)
 
 

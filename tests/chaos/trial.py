@@ -67,7 +67,10 @@ class Trial:
     async def run(self) -> None:
         """Do it all; returns when every law has been judged."""
         for name, settings in SETTINGS.items():
-            body = settings | {"writer_timeout_ms": int(WRITER_TIMEOUT_S * 1000)}
+            body = settings | {
+                "writer_timeout_ms": int(WRITER_TIMEOUT_S * 1000),
+                "max_time_ahead_ms": None,  # a fault sets the wall clocks of controllers
+            }
             await self._caller().call("PUT", f"/v1/streams/{name}", json=body)
         async with asyncio.TaskGroup() as tasks:
             work = (*self._writers(), *self._administrators())
@@ -121,7 +124,7 @@ class Trial:
                 yield do(self._caller(), self.history.streams[name], chance)
 
     def _readers(self) -> list[Coroutine[Any, Any, None]]:
-        """Return the work of all readers: two that follow each key, a group for each stream."""
+        """Return the work of all readers: two that follow each domain, a group for each stream."""
         reading = Reading(self.history, self.read)
         followers = [
             reading.follow(self._caller(), *where) for where in self.history.chains for _ in "ab"
@@ -167,7 +170,7 @@ class Trial:
         since = self.history.lengths()
         if not await comes_true(lambda: not self.history.standing(since), MOVES_S):
             standing = ", ".join(self.history.standing(since))
-            self.history.broke("time goes on", after, f"time stands: {standing}")
+            self.history.broke("watermarks advance", after, f"not advancing: {standing}")
 
     # The end
 
@@ -178,7 +181,7 @@ class Trial:
             *(self._writing.finish(self._caller(), stream, last) for stream in streams)
         )
         if not await comes_true(lambda: not late(self.history, last), MOVES_S):
-            self.history.broke("time goes on", "the end", late(self.history, last))
+            self.history.broke("watermarks advance", "the end", late(self.history, last))
 
     async def _judge(self) -> None:
         """Ask the replicas what is left of it, and hold that against the truth."""
@@ -188,10 +191,10 @@ class Trial:
             for name, stream in self.history.streams.items()
         }
         http, urls = self.arena.http, self.arena.urls
-        for stream, key in self.history.chains:
-            marks = said[stream].marks[key]
-            for account in await disagreements(http, urls, stream, key, marks):
-                self.history.broke("replicas agree", f"{stream}/{key}", account)
+        for stream, domain in self.history.chains:
+            marks = said[stream].marks[domain]
+            for account in await disagreements(http, urls, stream, domain, marks):
+                self.history.broke("replicas agree", f"{stream}/{domain}", account)
         judge(self.history, said)
 
 

@@ -42,8 +42,8 @@ def judge(history: History, said: Mapping[str, Said]) -> None:
     """Check every law of every stream, and have the history remember what broke."""
     for name, stream in history.streams.items():
         _judge_stream(history, stream, said[name])
-        for key in stream.keys:
-            _judge_key(history, stream, key, said[name])
+        for domain in stream.domains:
+            _judge_key(history, stream, domain, said[name])
 
 
 def verdict(history: History, *, seed: int, seconds: float, kills: int) -> Verdict:
@@ -68,7 +68,7 @@ def _judge_stream(history: History, stream: ScaledStream, said: Said) -> None:
     heard, told = history.reported[stream.name], history.reporting[stream.name]
     found: dict[str, Sequence[object]] = {
         "notes last": checks.lost_notes(stream, said.writers),
-        "nobody is left out": checks.misstated(stream.writers, said.writers, silent),
+        "nobody is excluded": checks.misstated(stream.writers, said.writers, silent),
         "reports last": checks.lost_reports(said.readers, heard, told),
         "scalings last": checks.lost_scalings(said.scale_events, stream.scalings),
     }
@@ -77,28 +77,28 @@ def _judge_stream(history: History, stream: ScaledStream, said: Said) -> None:
             history.broke(law, stream.name, account)
 
 
-def _judge_key(history: History, stream: ScaledStream, key: str, said: Said) -> None:
-    chain = history.chains[stream.name, key]
-    first = said.marks[key][0]["seq"] if said.marks[key] else None
-    marks = chain.whole(said.marks[key])
-    declared = len(stream.keys) == 1 and not stream.shared
+def _judge_key(history: History, stream: ScaledStream, domain: str, said: Said) -> None:
+    chain = history.chains[stream.name, domain]
+    first = said.marks[domain][0]["seq"] if said.marks[domain] else None
+    marks = chain.whole(said.marks[domain])
+    declared = len(stream.domains) == 1 and not stream.shared
     found: dict[str, Sequence[object]] = {
         "marks stay": checks.changed(chain.seen, marks),
         "chains": broken_links(marks),
-        "marks are sound": unsound(marks, stream.events, key),
-        "uppers are true": over_the_upper(marks, stream.events, key) if declared else [],
-        "nobody is left out": _left_out(history, stream, marks),
-        "windows are true": checks.false_windows(chain.windows, marks, stream, key),
+        "marks are sound": unsound(marks, stream.events, domain),
+        "uppers are true": over_the_upper(marks, stream.events, domain) if declared else [],
+        "nobody is excluded": _excluded(history, stream, marks),
+        "windows are true": checks.false_windows(chain.windows, marks, stream, domain),
         "cuts are complete": checks.incomplete_cuts(marks, stream.scalings, chain.scaled_at),
         "marks begin": checks.misbegun(first, chain.first_asked, chain.first_heard),
         "lowers": checks.never_marked(chain.told, marks),
     }
     for law, accounts in found.items():
         for account in accounts:
-            history.broke(law, f"{stream.name}/{key}", account)
+            history.broke(law, f"{stream.name}/{domain}", account)
 
 
-def _left_out(history: History, stream: ScaledStream, marks: Sequence[Json]) -> list[str]:
+def _excluded(history: History, stream: ScaledStream, marks: Sequence[Json]) -> list[str]:
     """Return the marks that went on without somebody they had to wait for.
 
     Where a stream excludes who comes late, that may be anybody.
@@ -106,4 +106,4 @@ def _left_out(history: History, stream: ScaledStream, marks: Sequence[Json]) -> 
     if isinstance(stream, ExcludingStream):
         return []
     silent, absences = history.silent.get(stream.name), history.absences.get(stream.name)
-    return checks.left_out(marks, silent, absences)
+    return checks.excluded(marks, silent, absences)

@@ -33,9 +33,9 @@ PRESENT_S = (1.0, 6.0)
 AWAY_S: Mapping[str, tuple[float, float]] = {
     "silent": (WRITER_TIMEOUT_S + 1.0, WRITER_TIMEOUT_S + 4.0),
     "idle": (1.0, 3.0),
-    "left": (1.0, 3.0),
+    "finished": (1.0, 3.0),
 }
-"""In which ways a writer goes, and for how long: without a word it is left out meanwhile."""
+"""In which ways a writer goes, and for how long: without a word it is excluded meanwhile."""
 
 SETTLED_S = 30.0
 """Longer than a request that was given up can lie in a replica, stopped or waiting."""
@@ -62,7 +62,7 @@ class Writing:
         writers = [stream.writer(chance) for _ in range(count)]
         while not self._stopping.is_set():
             for index, writer in enumerate(writers):
-                if writer.state == "left":
+                if writer.state == "finished":
                     writers[index] = stream.writer(chance)
                 writer.is_settled = self._is_settled(stream, writer)
             await self._note(
@@ -124,7 +124,9 @@ class Writing:
         if not asked:
             return
         notes = [note for _, note in asked]
-        lowers = {key: self._history.chains[stream.name, key].lower for key in stream.keys}
+        lowers = {
+            domain: self._history.chains[stream.name, domain].lower for domain in stream.domains
+        }
         self._journal.note(sent=now(), stream=stream.name, notes=notes)
         path = f"/v1/streams/{stream.name}/notes"
         answer = await caller.call("POST", path, json=lambda: self._request(stream, notes))
@@ -135,7 +137,7 @@ class Writing:
         self._journal.note(answered=now(), stream=stream.name, results=results, **by)
         self._history.counts["notes retried"] += len(notes) if caller.tries else 0
         for (writer, note), result in zip(asked, results, strict=True):
-            self._heard(stream, writer, note, result, lowers[note["key"]])
+            self._heard(stream, writer, note, result, lowers[note["domain"]])
 
     def _request(self, stream: ScaledStream, notes: list[Json]) -> Json:
         """Return the body of a try, which has a number above those of all before it."""
@@ -157,8 +159,8 @@ class Writing:
         result: Json,
         seen: int | None,
     ) -> None:
-        """Take one answer in; `seen` is the key's lower that somebody saw before it was asked."""
-        where = f"{stream.name}/{note['key']}"
+        """Take one answer in; `seen` is the domain's lower that somebody saw before the request."""
+        where = f"{stream.name}/{note['domain']}"
         if result["status"] != "accepted":
             self._history.broke("answers", where, f"{note} was refused: {result}")
             return
@@ -167,5 +169,5 @@ class Writing:
         if seen is not None and (lower is None or lower < seen):
             self._history.broke("lowers", where, f"{note} was told {lower}, {seen} was seen before")
         if lower is not None:
-            self._history.chains[stream.name, note["key"]].told.add(lower)
+            self._history.chains[stream.name, note["domain"]].told.add(lower)
         writer.answered(note, result)

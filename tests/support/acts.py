@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 Act = tuple[str, tuple[object, ...]]
 WRITERS = ("a", "b", "c")
-KEYS = ("order", "ship")
+DOMAINS = ("order", "ship")
 
 _writers = st.sampled_from(WRITERS)
-_keys = st.sampled_from(KEYS)
-_live: tuple[State, ...] = ("live", "live", "live", "idle", "left")
+_domains = st.sampled_from(DOMAINS)
+_live: tuple[State, ...] = ("live", "live", "live", "idle", "finished")
 _live_or_idle: st.SearchStrategy[State] = st.sampled_from(("live", "idle"))
 _states = st.sampled_from(_live)
 _returning: tuple[ReturningWriter, ...] = ("hold", "exclude")
@@ -35,17 +35,17 @@ _write = _act(
     "write",
     _writers,
     st.integers(0, 5),
-    st.fixed_dictionaries({key: st.integers(0, 6) for key in KEYS}),
+    st.fixed_dictionaries({domain: st.integers(0, 6) for domain in DOMAINS}),
 )
 _note = _act(
     "note",
     _writers,
-    _keys,
+    _domains,
     st.none() | st.integers(0, 6),
     st.booleans(),
     _states,
 )
-_advance = _act("advance", _keys)
+_advance = _act("advance", _domains)
 _wait = _act("wait", st.integers(0, 6))
 _scale = _act("scale", st.sets(st.integers(0, 5), min_size=1, max_size=2), st.integers(1, 2))
 _tell = _act("tell")
@@ -72,14 +72,14 @@ def histories(*kinds: Kind, length: int = 50) -> st.SearchStrategy[list[Act]]:
 
 def late_histories() -> st.SearchStrategy[list[Act]]:
     """Return histories of two writers, live at first, of whose requests many come late."""
-    key, two = st.just(KEYS[0]), st.sampled_from(WRITERS[:2])
-    begun: list[Act] = [("note", (writer, KEYS[0], 1, True, "live")) for writer in WRITERS[:2]]
-    later = st.fixed_dictionaries({KEYS[0]: st.integers(0, 1)})
+    domain, two = st.just(DOMAINS[0]), st.sampled_from(WRITERS[:2])
+    begun: list[Act] = [("note", (writer, DOMAINS[0], 1, True, "live")) for writer in WRITERS[:2]]
+    later = st.fixed_dictionaries({DOMAINS[0]: st.integers(0, 1)})
     acts = (
         _act("write", two, st.integers(0, 1), later),
-        _act("note", two, key, st.none() | st.just(3), st.just(value=True), _live_or_idle),
+        _act("note", two, domain, st.none() | st.just(3), st.just(value=True), _live_or_idle),
         _act("deliver", two, st.integers(1, 3)),
-        _act("advance", key),
+        _act("advance", domain),
     )
     return st.lists(st.one_of(*acts), min_size=30, max_size=50).map(lambda acts: begun + acts)
 
@@ -88,7 +88,7 @@ streams = st.builds(
     StreamSettings,
     writer_timeout_ms=st.integers(3, 10),
     returning_writer=st.sampled_from(_returning),
-    keys=st.just(KEYS),
+    domains=st.just(DOMAINS),
 )
 
 
@@ -96,19 +96,19 @@ def perform(world: World, act: Act) -> None:
     """Perform one act."""
     name, parts = act
     if name == "note":
-        writer, key, step, whole, state = parts
-        world.note(writer, key, step, whole=whole, state=state)  # type: ignore[arg-type]
+        writer, domain, step, whole, state = parts
+        world.note(writer, domain, step, whole=whole, state=state)  # type: ignore[arg-type]
         return
     method: Callable[..., object] = getattr(world, name)
     method(*parts)
 
 
 def lived(settings: StreamSettings, history: list[Act], *, segments: int = 3) -> World:
-    """Return the world after the whole history, every key advanced at its end."""
+    """Return the world after the whole history, every domain advanced at its end."""
     world = World(settings, WRITERS, segments)
     for act in history:
         perform(world, act)
-    for key in world.keys:
-        while world.advance(key):
+    for domain in world.domains:
+        while world.advance(domain):
             pass
     return world

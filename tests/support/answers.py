@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
 
 from noted_time import Mark, StreamCut
 from noted_time.cut import join_into
 from noted_time.wire import mark_to_wire, position_to_wire
+from reader_client import answers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from noted_time import ScaleEvent
+    from reader_client.answers import MarksAnswer, StreamAnswer
 
 SEGMENTS = 3
 positions = st.dictionaries(st.integers(0, SEGMENTS), st.integers(0, 40), max_size=SEGMENTS)
@@ -33,11 +35,11 @@ def chains(draw: st.DrawFn, *, most: int = 20) -> list[Mark]:
 
 def stream_answer(
     stream_id: str = "a", last: Mark | None = None, scales: Sequence[ScaleEvent] = ()
-) -> dict[str, Any]:
+) -> StreamAnswer:
     """Return what ``GET /streams/{stream}`` answers, as far as readers look."""
-    return {
+    wire = {
         "id": stream_id,
-        "keys": ["default"],
+        "domains": ["default"],
         "marks": {"default": mark_to_wire(last) if last else None},
         "scale_events": [
             {
@@ -47,14 +49,14 @@ def stream_answer(
             for event in scales
         ],
     }
+    return answers.stream_answer(wire)
 
 
-def marks_answer(
-    marks: Sequence[Mark], stream_id: str = "a", scale_events: int = 0
-) -> dict[str, Any]:
+def marks_answer(marks: Sequence[Mark], stream_id: str = "a", scale_events: int = 0) -> MarksAnswer:
     """Return what ``GET /streams/{stream}/marks`` answers."""
-    return {
+    wire = {
         "stream_id": stream_id,
         "scale_events": scale_events,
         "marks": [mark_to_wire(mark) for mark in marks],
     }
+    return answers.marks_answer(wire)

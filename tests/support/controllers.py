@@ -154,9 +154,9 @@ def names(controller: Controller) -> list[str]:
     return sorted(stream.record.name for stream in controller._committer.streams)
 
 
-def marks_of(controller: Controller, key: str = "default") -> list[Mark]:
+def marks_of(controller: Controller, domain: str = "default") -> list[Mark]:
     """Return the durable marks of the stream `s`."""
-    return controller.stream("s").history(key).after(0, 10_000)
+    return controller.stream("s").history(domain).after(0, 10_000)
 
 
 async def until(holds: Callable[[], bool]) -> None:

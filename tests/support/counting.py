@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import controller
 import noted_time
 
 if TYPE_CHECKING:
@@ -16,12 +17,12 @@ if TYPE_CHECKING:
 
     from _typeshed import TraceFunction
 
-CORE = str(Path(noted_time.__file__).parent)
+OURS = tuple(str(Path(each.__path__[0])) for each in (noted_time, controller))
 
 
 @dataclass
 class Cost:
-    """How many bytecodes of the core ran, and how often times were compared."""
+    """How many bytecodes of the core and the controller ran, and how often times were compared."""
 
     bytecodes: int = 0
     comparisons: int = 0
@@ -77,6 +78,6 @@ def _bytecodes_into(cost: Cost) -> TraceFunction:
         return within
 
     def entering(frame: FrameType, what: str, detail: object) -> TraceFunction | None:
-        return within(frame, what, detail) if frame.f_code.co_filename.startswith(CORE) else None
+        return within(frame, what, detail) if frame.f_code.co_filename.startswith(OURS) else None
 
     return entering

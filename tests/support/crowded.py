@@ -42,7 +42,7 @@ class Crowded(Served):
                 writer.join(PATIENCE_S)
 
     def _noting(self, stream: str, writer: str) -> threading.Thread:
-        notes = {"notes": [{"writer": writer, "state": "idle"}]}
+        notes = {"notes": [{"writer": writer}, {"writer": writer, "state": "idle"}]}
         thread = threading.Thread(target=self.call, args=("POST", f"/{stream}/notes", notes))
         thread.start()
         return thread

@@ -11,13 +11,14 @@ from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 
+from tests.support.scrapes import PARTS
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "operations.md"
 ALERTS = ROOT / "docs" / "alerts.yml"
 DASHBOARD = ROOT / "docs" / "grafana-dashboard.json"
 
 NAME = re.compile(r"\b(?:noted_time|process)_[a-z_]+\b")
-PARTS = re.compile(r"_(?:bucket|sum|count)$")
 LEVELS = ("debug", "info", "warning", "error", "exception", "critical")
 
 
@@ -48,6 +49,24 @@ def expressions() -> list[str]:
     targets = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
     chosen = [each.get("definition", "") for each in board["templating"]["list"]]
     return targets + chosen + [rule["expr"] for rule in rules()]
+
+
+def labels_of(expression: str) -> set[str]:
+    """Return the labels that a query selects, groups or matches by, but for a scrape's own."""
+    grouped = re.findall(r"\b(?:by|on) \(([^)]*)\)", expression)
+    selected = re.findall(r"[{,]\s*(\w+)\s*(?:=~|!~|!=|=)", expression)
+    named = {label.strip() for group in grouped for label in group.split(",")} | set(selected)
+    return named - {"job", "instance", "le"}
+
+
+def explained_labels() -> dict[str, set[str]]:
+    """Return the labels of each metric as the page's tables have them."""
+    section = PAGE.read_text().partition("\n## Metrics\n")[2].partition("\n## ")[0]
+    return {
+        name: set(filter(None, labels.replace(" ", "").split(",")))
+        for names, labels in re.findall(r"^\| (`[^|]*) \|([^|]*)\|", section, re.MULTILINE)
+        for name in re.findall(r"`([a-z_]+)", names)
+    }
 
 
 def headings() -> set[str]:

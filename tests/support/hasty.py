@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from controller.api import server
-from controller.cli import main
+from noted_time.__main__ import main
 
 if __name__ == "__main__":
     server.REQUEST_S = 1.0

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 
-async def all_marks(client: httpx.AsyncClient, url: str, stream: str, key: str) -> list[Json]:
-    """Return the whole chain of a key."""
+async def all_marks(client: httpx.AsyncClient, url: str, stream: str, domain: str) -> list[Json]:
+    """Return the whole chain of a domain."""
     marks: list[Json] = []
     while True:
-        query: dict[str, str | int] = {"key": key, "after": len(marks)}
+        query: dict[str, str | int] = {"domain": domain, "after": len(marks)}
         answer = await client.get(f"{url}/v1/streams/{stream}/marks", params=query)
         page = answer.raise_for_status().json()["marks"]
         if not page:
@@ -49,8 +49,8 @@ def lost(stream: LoadedStream, rows: Mapping[str, Json]) -> list[str]:
     for writer in stream.writers:
         row = rows.get(writer.name, {"times": {}, "position": {}})
         times, position = row["times"], position_from_wire(row["position"])
-        kept = all(times.get(key, -1) >= noted for key, noted in writer.acknowledged.items())
-        sent = all(noted <= writer.promised.get(key, -1) for key, noted in times.items())
+        kept = all(times.get(domain, -1) >= noted for domain, noted in writer.acknowledged.items())
+        sent = all(noted <= writer.promised.get(domain, -1) for domain, noted in times.items())
         kept = kept and reaches(position, writer.acknowledged_position)
         if not (kept and sent and reaches(writer.position, position)):
             found.append(f"{writer.name}: {row} {writer}")
@@ -68,13 +68,13 @@ def broken_links(marks: Iterable[Json]) -> list[tuple[Json, Json]]:
     ]
 
 
-def unsound(marks: Iterable[Json], events: Iterable[Event], key: str) -> list[str]:
+def unsound(marks: Iterable[Json], events: Iterable[Event], domain: str) -> list[str]:
     """Return the marks with an event below the lower that does not lie below the cut."""
-    waiting = sorted(events, key=lambda event: event.times[key])
+    waiting = sorted(events, key=lambda event: event.times[domain])
     ends: dict[int, int] = {}
     found, index = [], 0
     for mark in marks:
-        while index < len(waiting) and waiting[index].times[key] < mark["lower"]:
+        while index < len(waiting) and waiting[index].times[domain] < mark["lower"]:
             event = waiting[index]
             ends[event.segment] = max(ends.get(event.segment, 0), event.offset + 1)
             index += 1
@@ -84,12 +84,12 @@ def unsound(marks: Iterable[Json], events: Iterable[Event], key: str) -> list[st
     return found
 
 
-def over_the_upper(marks: Iterable[Json], events: Iterable[Event], key: str) -> list[str]:
+def over_the_upper(marks: Iterable[Json], events: Iterable[Event], domain: str) -> list[str]:
     """Return the marks with an event below the cut that is later than the upper."""
     by_segment: dict[int, list[int]] = {}
     for event in events:  # in the order of their offsets
         largest = by_segment.setdefault(event.segment, [])
-        event_time = event.times[key]
+        event_time = event.times[domain]
         largest.append(max(event_time, largest[-1]) if largest else event_time)
     return [
         f"{mark} has an event at {by_segment[segment][end - 1]} in segment {segment}"

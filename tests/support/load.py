@@ -20,7 +20,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event in a stream: where it lies, and its time in each key."""
+    """One event in a stream: where it lies, and its time in each domain."""
 
     segment: int
     offset: int
@@ -36,7 +36,7 @@ class LoadedStream:
     """
 
     name: str
-    keys: tuple[str, ...] = ("default",)
+    domains: tuple[str, ...] = ("default",)
     shared: bool = True
     rests: float = 0.04
     leaves: float = 0.3
@@ -63,7 +63,7 @@ class LoadedStream:
 class LoadWriter:
     """One writer that keeps its word: it writes only what its notes leave open.
 
-    `promised` is what it said last of each key, acknowledged or not; `acknowledged` what a 200
+    `promised` is what it said last of each domain, acknowledged or not; `acknowledged` what a 200
     confirmed. It writes while a live note of it is acknowledged and none that ends that is sent.
     While it is not `is_settled`, it stays what it is, live or idle.
     """
@@ -85,56 +85,59 @@ class LoadWriter:
         """Write some events where that is allowed, then return what to note of them."""
         if self.state == "idle" and not self.is_settled:
             return []
-        if self.state != "live":  # the answers say from when on it may write, for each key
-            return [self._note(key, None) for key in self.stream.keys]
+        if self.state != "live":  # the answers say from when on it may write, for each domain
+            return [self._note(domain, None) for domain in self.stream.domains]
         if self.chance.random() < self.stream.rests and self.is_settled:
             return [self._rest()]
         for _ in range(self.chance.randrange(4)):
             self._write()
-        key = self.chance.choice(self.stream.keys)
-        return [self._note(key, self._next_time(key))]
+        domain = self.chance.choice(self.stream.domains)
+        return [self._note(domain, self._next_time(domain))]
 
     def last_notes(self, noted: int) -> list[Json]:
         """Return what a writer that is live says when it will write nothing below that time."""
-        return [self._note(key, noted) for key in self.stream.keys]
+        return [self._note(domain, noted) for domain in self.stream.domains]
 
     def answered(self, note: Json, result: Json) -> None:
         """Take in that the note is durable; raises `AssertionError` where it was refused."""
         assert result["status"] == "accepted", (note, result)
-        key, lower = note["key"], result["lower"]
+        domain, lower = note["domain"], result["lower"]
         if lower is not None:
-            self.lowers[key] = max(lower, self.lowers.get(key, lower))
+            self.lowers[domain] = max(lower, self.lowers.get(domain, lower))
         if "time" in note:
-            self.acknowledged[key] = note["time"]
+            self.acknowledged[domain] = note["time"]
         self.acknowledged_position.update({int(s): end for s, end in note["position"].items()})
         self.state = note["state"]
 
     def _write(self) -> None:
-        times = {key: self._floor(key) + self.chance.randrange(300) for key in self.stream.keys}
+        times = {
+            domain: self._floor(domain) + self.chance.randrange(300)
+            for domain in self.stream.domains
+        }
         segment = self.chance.choice(self.segments)
         self.position[segment] = self.stream.append(segment, times)
-        for key, event_time in times.items():
-            self.largest[key] = max(event_time, self.largest.get(key, event_time))
+        for domain, event_time in times.items():
+            self.largest[domain] = max(event_time, self.largest.get(domain, event_time))
 
-    def _floor(self, key: str) -> int:
-        return max(self.promised.get(key, 0), self.lowers.get(key, 0))
+    def _floor(self, domain: str) -> int:
+        return max(self.promised.get(domain, 0), self.lowers.get(domain, 0))
 
-    def _next_time(self, key: str) -> int:
-        return max(self._floor(key), time.time_ns() // 1_000_000 - self.chance.randrange(100))
+    def _next_time(self, domain: str) -> int:
+        return max(self._floor(domain), time.time_ns() // 1_000_000 - self.chance.randrange(100))
 
     def _rest(self) -> Json:
         """Go idle, or leave and never come back."""
-        state = "left" if self.chance.random() < self.stream.leaves else "idle"
+        state = "finished" if self.chance.random() < self.stream.leaves else "idle"
         self.state = state
-        return self._note(self.stream.keys[0], None) | {"state": state}
+        return self._note(self.stream.domains[0], None) | {"state": state}
 
-    def _note(self, key: str, noted: int | None) -> Json:
+    def _note(self, domain: str, noted: int | None) -> Json:
         position = {str(segment): end for segment, end in self.position.items()}
-        note: Json = {"writer": self.name, "key": key, "position": position, "state": "live"}
+        note: Json = {"writer": self.name, "domain": domain, "position": position, "state": "live"}
         if noted is not None:
-            note["time"] = self.promised[key] = noted
-        if key in self.largest:
-            note["max_time"] = self.largest[key]
+            note["time"] = self.promised[domain] = noted
+        if domain in self.largest:
+            note["max_time"] = self.largest[domain]
         return note
 
 
@@ -152,15 +155,15 @@ class Load:
     _tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
     def start(self, client: httpx.AsyncClient, *, singles: int, batches: int) -> None:
-        """Begin: `singles` tasks of one writer each, `batches` of eight, a reader of each key."""
+        """Begin: `singles` tasks of one writer each, `batches` of eight, a reader per domain."""
         for number in range(singles + batches):
             stream = self.streams[number % len(self.streams)]
             chance = random.Random(self.seed * 1000 + number)
             count = 1 if number < singles else 8
             self._tasks.append(asyncio.create_task(self._write(client, stream, count, chance)))
         for stream in self.streams:
-            for key in stream.keys:
-                self._tasks.append(asyncio.create_task(self._follow(client, stream.name, key)))
+            for domain in stream.domains:
+                self._tasks.append(asyncio.create_task(self._follow(client, stream.name, domain)))
 
     async def stop(self) -> None:
         """Let every task finish what it has begun; raises what went wrong in any."""
@@ -173,7 +176,7 @@ class Load:
         writers = [stream.writer(chance) for _ in range(count)]
         while not self.stopping:
             for index, writer in enumerate(writers):
-                if writer.state == "left":
+                if writer.state == "finished":
                     writers[index] = stream.writer(chance)
             asked = [(writer, note) for writer in writers for note in writer.next_notes()]
             results = await self._post(client, stream.name, [note for _, note in asked])
@@ -199,11 +202,11 @@ class Load:
                 self.failed += 1
             await asyncio.sleep(0.05)
 
-    async def _follow(self, client: httpx.AsyncClient, stream: str, key: str) -> None:
-        """Long-poll the marks of a key; what was seen once must stay as it was."""
-        seen = self.followed.setdefault((stream, key), [])
+    async def _follow(self, client: httpx.AsyncClient, stream: str, domain: str) -> None:
+        """Long-poll the marks of a domain; what was seen once must stay as it was."""
+        seen = self.followed.setdefault((stream, domain), [])
         while not self.stopping:
-            query: dict[str, str | int] = {"key": key, "after": len(seen), "wait_ms": 1000}
+            query: dict[str, str | int] = {"domain": domain, "after": len(seen), "wait_ms": 1000}
             try:
                 answer = await client.get(f"{self.url}/v1/streams/{stream}/marks", params=query)
             except httpx.TransportError:

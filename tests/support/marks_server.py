@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
 from noted_time import Aggregator, Note, StreamSettings
+from noted_time.problems import PREFIX
 from noted_time.wire import mark_to_wire, position_from_wire
 
 if TYPE_CHECKING:
@@ -54,9 +55,9 @@ class MarksServer:
             self.changed.notify_all()
         self._thread.join()
 
-    def stream(self, name: str, *keys: str, stream_id: str | None = None) -> StreamOfMarks:
+    def stream(self, name: str, *domains: str, stream_id: str | None = None) -> StreamOfMarks:
         """Make a stream, anew where there is one."""
-        self.streams[name] = StreamOfMarks(self, stream_id or name, keys or ("default",))
+        self.streams[name] = StreamOfMarks(self, stream_id or name, domains or ("default",))
         return self.streams[name]
 
     def reported(self, stream: str, group: str, reader: str) -> dict[int, int]:
@@ -70,43 +71,49 @@ class MarksServer:
         after, limit = int(query.get("after", 0)), int(query.get("limit", 1000))
         with self.changed:
             self.changed.wait_for(
-                lambda: server.away or self.streams[stream].after(after, query.get("key")),
+                lambda: server.away or self.streams[stream].after(after, query.get("domain")),
                 timeout=int(query.get("wait_ms", 0)) / 1000,
             )
             served = self.streams[stream]
-            marks = served.after(after, query.get("key"))[:limit]
+            marks = served.after(after, query.get("domain"))[:limit]
         return {"stream_id": served.stream_id, "marks": marks, "scale_events": 0}
 
 
 class StreamOfMarks:
     """One stream: notes go in, marks are served."""
 
-    def __init__(self, server: MarksServer, stream_id: str, keys: tuple[str, ...]) -> None:
+    def __init__(self, server: MarksServer, stream_id: str, domains: tuple[str, ...]) -> None:
         self.stream_id = stream_id
-        self.keys = keys
+        self.domains = domains
         self._server = server
-        self._aggregator = Aggregator(StreamSettings(keys=keys))
-        self._marks: dict[str, list[dict[str, Any]]] = {key: [] for key in keys}
+        self._aggregator = Aggregator(StreamSettings(domains=domains))
+        self._marks: dict[str, list[dict[str, Any]]] = {domain: [] for domain in domains}
 
     def note(
-        self, writer: str, time: int | None, position: dict[int, int], key: str | None = None
+        self, writer: str, time: int | None, position: dict[int, int], domain: str | None = None
     ) -> None:
-        """Take a note and let time go on; an unnamed key is the only one, or `default`."""
+        """Take a note and let time go on; an unnamed domain is the only one, or `default`."""
         with self._server.changed:
-            self._aggregator.note(Note(writer, time, position, key), now=0)
+            self._aggregator.note(Note(writer, time, position, domain), now=0)
             for each, marks in self._marks.items():
                 mark = self._aggregator.advance(each, now=0, written_at=0)
                 if mark is not None:
                     marks.append(mark_to_wire(mark))
             self._server.changed.notify_all()
 
+    def described(self) -> dict[str, Any]:
+        """Return settings, id and last marks, as far as readers look."""
+        last = {domain: marks[-1] if marks else None for domain, marks in self._marks.items()}
+        about = {"id": self.stream_id, "domains": list(self.domains), "scale_events": []}
+        return {**about, "marks": last}
+
     def scale(self, event: ScaleEvent) -> None:
         """Seal segments and create their successors."""
         self._aggregator.scale(event)
 
-    def after(self, seq: int, key: str | None) -> list[dict[str, Any]]:
-        """Return the marks after a seq; raises `KeyError` for a key that is not declared."""
-        chosen = key or next(iter(self._marks))
+    def after(self, seq: int, domain: str | None) -> list[dict[str, Any]]:
+        """Return the marks after a seq; raises `KeyError` for a domain that is not declared."""
+        chosen = domain or next(iter(self._marks))
         return [mark for mark in self._marks[chosen] if mark["seq"] > seq]
 
 
@@ -135,15 +142,20 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             return
         if stream not in self.served.streams:
-            self._reply(404, {"type": "unknown_stream", "detail": stream})
+            self._reply(404, {"type": f"{PREFIX}unknown_stream", "detail": stream})
+            return
+        if "/reader-groups/" in parts.path:
+            self._reply_group(parts.path)
             return
         if not parts.path.endswith("/marks"):
-            self._reply(200, {"keys": self.served.streams[stream].keys})
+            self._reply(200, self.served.streams[stream].described())
             return
         try:
             body = self.served.answer(server, stream, query)
         except KeyError:
-            self._reply(404, {"detail": f"the stream has no key {query['key']!r}"})
+            declared = list(self.served.streams[stream].domains)
+            facts = {"domain": query["domain"], "domains": declared}
+            self._reply(404, {"type": f"{PREFIX}unknown_domain", **facts})
             return
         if server.away:
             self.close_connection = True
@@ -154,11 +166,23 @@ class _Handler(BaseHTTPRequestHandler):
         """Take down what a reader reports."""
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.served.reports.append((self.command, self.path, body))
-        self._reply(200, {"position": body["position"]})
+        self._reply_group(self.path)
 
     def do_POST(self) -> None:
         """Take down that a reader goes offline."""
         self.do_PUT()
+
+    def _reply_group(self, path: str) -> None:
+        """Say where a group of one reader stands, as it said last."""
+        group = path.partition("/readers/")[0]
+        said = [each for each in self.served.reports if each[1].startswith(f"{group}/readers/")]
+        if not said:
+            self._reply(404, {"type": f"{PREFIX}unknown_reader", "group": group.split("/")[-1]})
+            return
+        method, where, body = said[-1]
+        position = body["position"]
+        online = {where.split("/")[-1]: position} if method == "PUT" else {}
+        self._reply(200, {"position": position, "readers": online})
 
     def _reply(self, status: int, body: dict[str, Any]) -> None:
         self.served.shown.add(self.headers.get("Authorization"))

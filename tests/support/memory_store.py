@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from collections.abc import Set as AbstractSet
 
-    from controller.store.port import AppendedMark, Batch, ReaderRecord, StreamRecord
+    from controller.store.port import AppendedMark, Batch, LedgerEntry, ReaderRecord, StreamRecord
     from controller.store.tokens import TokenRecord
     from noted_time import Mark, MemberRecord, ScaleEvent
 
@@ -29,6 +29,7 @@ class MemoryStore(SingleNodeLeases):
         self._members: dict[str, dict[str, MemberRecord]] = {}
         self._marks: dict[tuple[str, str], dict[int, AppendedMark]] = {}
         self._readers: dict[str, dict[tuple[str, str], ReaderRecord]] = {}
+        self._ledger: dict[tuple[str, str], list[LedgerEntry]] = {}
         self._closed = False
 
     def clocks(self) -> dict[int, int]:
@@ -64,15 +65,22 @@ class MemoryStore(SingleNodeLeases):
         members = self._members.get(stream_id, {})
         return iter([members[writer] for writer in sorted(members)])
 
-    def marks(self, stream_id: str, key: str) -> Iterator[AppendedMark]:
-        """Yield the marks of (stream, key) in the order of their seq."""
+    def marks(self, stream_id: str, domain: str) -> Iterator[AppendedMark]:
+        """Yield the marks of (stream, domain) in the order of their seq."""
         self.ping()
-        return iter(list(self._marks.get((stream_id, key), {}).values()))
+        return iter(list(self._marks.get((stream_id, domain), {}).values()))
 
     def readers(self, stream_id: str) -> list[ReaderRecord]:
         """Return the readers of all groups of a stream in the order of their names."""
         self.ping()
         return [reader for _, reader in sorted(self._readers.get(stream_id, {}).items())]
+
+    def ledger(self, stream_id: str, domain: str, *, after: int, limit: int) -> list[LedgerEntry]:
+        """Return at most `limit` entries of (stream, domain) after a seq, in the order of seq."""
+        self.ping()
+        entries = self._ledger.get((stream_id, domain), [])
+        later = [entry for entry in entries if entry.seq > after]
+        return sorted(later, key=lambda entry: entry.seq)[:limit]
 
     def commit(self, batch: Batch) -> None:
         """Take the batch in, all or nothing; raises `Conflict` and `StoreUnavailable`."""
@@ -82,6 +90,7 @@ class MemoryStore(SingleNodeLeases):
         _check_streams(batch, streams.keys())
         scales = self._scales_after(batch)
         check_marks(self._last_seqs(batch), batch.marks)
+        self._check_ledger(batch)
         for stream_id in batch.dropped:
             self._drop(stream_id)
         self._streams = streams
@@ -99,18 +108,20 @@ class MemoryStore(SingleNodeLeases):
         self._closed = True
 
     def _last_marks(self, record: StreamRecord) -> dict[str, Mark]:
-        chains = {key: self._marks.get((record.id, key), {}) for key in record.settings.keys}
-        return {key: [*chain.values()][-1].mark for key, chain in chains.items() if chain}
+        chains = {
+            domain: self._marks.get((record.id, domain), {}) for domain in record.settings.domains
+        }
+        return {domain: [*chain.values()][-1].mark for domain, chain in chains.items() if chain}
 
     def _last_seqs(self, batch: Batch) -> dict[tuple[str, str], int]:
-        chains = {(appended.stream_id, appended.key) for appended in batch.marks}
+        chains = {(appended.stream_id, appended.domain) for appended in batch.marks}
         return {chain: next(reversed(self._marks[chain])) for chain in chains & self._marks.keys()}
 
     def _streams_after(self, batch: Batch) -> dict[str, StreamRecord]:
         if not batch.streams and not batch.dropped:
             return self._streams
         gone = set(batch.dropped)
-        streams = {key: record for key, record in self._streams.items() if key not in gone}
+        streams = {domain: record for domain, record in self._streams.items() if domain not in gone}
         owners = {record.name: record.id for record in streams.values()}
         for record in batch.streams:
             if owners.get(record.name, record.id) != record.id:
@@ -130,11 +141,21 @@ class MemoryStore(SingleNodeLeases):
             after[seq] = event
         return scales
 
+    def _check_ledger(self, batch: Batch) -> None:
+        seen = {(*chain, entry.seq) for chain, entries in self._ledger.items() for entry in entries}
+        for entry in batch.ledger:
+            key = (entry.stream_id, entry.domain, entry.seq)
+            if key in seen:
+                raise Conflict(f"there is an entry {key} already")
+            seen.add(key)
+
     def _drop(self, stream_id: str) -> None:
         for table in (self._scales, self._members, self._readers):
             table.pop(stream_id, None)
         for chain in [chain for chain in self._marks if chain[0] == stream_id]:
             del self._marks[chain]
+        for chain in [chain for chain in self._ledger if chain[0] == stream_id]:
+            del self._ledger[chain]
 
     def _take(self, batch: Batch) -> None:
         for stream_id, writer in batch.forgotten_members:
@@ -142,17 +163,24 @@ class MemoryStore(SingleNodeLeases):
         for stream_id, member in batch.members:
             self._members.setdefault(stream_id, {})[member.writer] = _copied(member)
         for appended in batch.marks:
-            chain = (appended.stream_id, appended.key)
+            chain = (appended.stream_id, appended.domain)
             self._marks.setdefault(chain, {})[appended.mark.seq] = appended
+        for stream_id, group_name, name in batch.forgotten_readers:
+            self._readers.get(stream_id, {}).pop((group_name, name), None)
         for reader in batch.readers:
             kept_reader = replace(reader, position=dict(reader.position))
             group = self._readers.setdefault(reader.stream_id, {})
             group[reader.group, reader.reader] = kept_reader
-        for stream_id, key, seq in batch.forgotten:
-            self._forget(stream_id, key, seq)
+        for entry in batch.ledger:
+            self._ledger.setdefault((entry.stream_id, entry.domain), []).append(entry)
+        for stream_id, before in batch.forgotten_ledger:
+            for chain in [chain for chain in self._ledger if chain[0] == stream_id]:
+                self._ledger[chain] = [each for each in self._ledger[chain] if each.at >= before]
+        for stream_id, domain, seq in batch.forgotten:
+            self._forget(stream_id, domain, seq)
 
-    def _forget(self, stream_id: str, key: str, seq: int) -> None:
-        marks = self._marks.get((stream_id, key), {})
+    def _forget(self, stream_id: str, domain: str, seq: int) -> None:
+        marks = self._marks.get((stream_id, domain), {})
         for each in [each for each in list(marks)[:-1] if each <= seq]:
             del marks[each]
 
@@ -201,6 +229,7 @@ def _check_streams(batch: Batch, living: AbstractSet[str]) -> None:
     written.update(stream_id for stream_id, _, _ in batch.scales)
     written.update(appended.stream_id for appended in batch.marks)
     written.update(reader.stream_id for reader in batch.readers)
+    written.update(entry.stream_id for entry in batch.ledger)
     missing = written - living
     if missing:
         raise Conflict(f"there is no stream with the id {min(missing)!r}")

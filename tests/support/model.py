@@ -23,7 +23,7 @@ NEVER = -(2**63) - 1
 class Noted:
     """One accepted note of a writer: `position` is all that the writer had said by then."""
 
-    key: str
+    domain: str
     time: int | None
     max_time: int | None
     position: Position
@@ -31,16 +31,26 @@ class Noted:
 
 @dataclass
 class Writer:
-    """All that one writer ever noted; `began` says since when it holds which key."""
+    """All that one writer ever noted; `began` says since when it holds which domain.
+
+    Notes before `begun_at` say nothing of a domain's times any more, and all that was written by
+    then (`floor`) is in every later cut.
+    """
 
     name: str
-    state: State = "left"
-    left_out: bool = False
+    state: State = "finished"
+    excluded: str | None = None
     noted_at: int = 0
+    timeout_ms: int | None = None
+    hold_until: int = 0
+    domains: frozenset[str] | None = None
     sequence: int = 0
     log: list[Noted] = field(default_factory=list)
-    excluded: set[str] = field(default_factory=set)
+    returned_late: set[str] = field(default_factory=set)
     began: dict[str, int] = field(default_factory=dict)
+    late_since: dict[str, int] = field(default_factory=dict)
+    begun_at: dict[str, int] = field(default_factory=dict)
+    floor: dict[str, Position] = field(default_factory=dict)
     unrecorded: set[str] = field(default_factory=set)
 
     @property
@@ -48,29 +58,56 @@ class Writer:
         """The position it said so far."""
         return self.log[-1].position if self.log else {}
 
-    def time(self, key: str) -> int:
-        """Return its last time for the key."""
-        times = (noted.time for noted in self.log if noted.key == key)
+    def said_of(self, domain: str) -> list[Noted]:
+        """Return its notes of the domain since it began there (again)."""
+        since = self.begun_at.get(domain, 0)
+        return [noted for noted in self.log[since:] if noted.domain == domain]
+
+    def time(self, domain: str) -> int:
+        """Return its last time for the domain."""
+        times = (noted.time for noted in self.said_of(domain))
         return max((time for time in times if time is not None), default=NEVER)
 
-    def counts(self, key: str) -> bool:
+    def vouches(self, domain: str) -> bool:
+        """Whether it is live, and says of the domain what it wrote."""
+        named = self.domains is None or domain in self.domains
+        return self.state == "live" and not self.excluded and named
+
+    def counts(self, domain: str) -> bool:
         """Whether time waits for it."""
-        return self.state == "live" and not self.left_out and key not in self.excluded
+        return self.vouches(domain) and domain not in self.returned_late
 
-    def highest_event(self, key: str) -> int:
+    def declared(self, domain: str) -> list[int]:
+        """Return the largest event times that it declared."""
+        return [noted.max_time for noted in self.said_of(domain) if noted.max_time is not None]
+
+    def highest_event(self, domain: str) -> int:
         """Return the largest event time it declared, or its noted time where it declared none."""
-        declared = [noted.max_time for noted in self.log if noted.key == key]
-        return max((time for time in declared if time is not None), default=self.time(key))
+        return max(self.declared(domain), default=self.time(domain))
 
-    def position_for(self, key: str, lower: int) -> Position:
+    def is_undeclared(self, domain: str) -> bool:
+        """Whether it wrote, and nothing says up to which time."""
+        wrote = bool(self.position) or self.time(domain) != NEVER
+        return wrote and not self.declared(domain)
+
+    def begin_again(self, domain: str) -> None:
+        """Take back all times of the domain."""
+        self.begun_at[domain] = len(self.log)
+        self.floor[domain] = self.position
+        self.returned_late.discard(domain)
+        self.unrecorded.discard(domain)
+        self.began.pop(domain, None)
+
+    def position_for(self, domain: str, lower: int) -> Position:
         """Return the position of its first note with time >= lower.
 
         Resting is a note at +infinity, at the last position given.
         """
-        for noted in self.log:
-            if noted.key == key and noted.time is not None and noted.time >= lower:
-                return noted.position
-        return {} if self.counts(key) else self.position
+        floor = self.floor.get(domain, {})
+        for noted in self.said_of(domain):
+            if noted.time is not None and noted.time >= lower:
+                return join(floor, noted.position)
+        return floor if self.counts(domain) else self.position
 
 
 def join(one: Position, other: Position) -> Position:
@@ -84,8 +121,9 @@ class Model:
     def __init__(self, settings: StreamSettings) -> None:
         self.settings = settings
         self.writers: dict[str, Writer] = {}
-        self.marks: dict[str, list[Mark]] = {key: [] for key in settings.keys}
+        self.marks: dict[str, list[Mark]] = {domain: [] for domain in settings.domains}
         self.upper: dict[str, int] = {}
+        self.unbounded: set[str] = set()
         self.scales: list[ScaleEvent] = []
 
     # Scaling
@@ -122,73 +160,133 @@ class Model:
 
     def note(self, note: Note, now: int) -> tuple[str, object]:
         """Answer a note: ("accepted", the lower) or (the refusal, the stored value)."""
-        key = note.key or "default"
-        refused = self._refusal(note, key)
+        domain = note.domain or "default"
+        refused = self._refusal(note, domain)
         if refused is not None:
             return refused
         writer = self.writers.setdefault(note.writer, Writer(note.writer))
-        returns = note.state == "live" and (writer.state != "live" or writer.left_out)
+        returns = note.state == "live" and (writer.state != "live" or bool(writer.excluded))
+        if writer.excluded == "removed":
+            for each in self.marks:
+                writer.begin_again(each)
+        widened = self._take_terms(writer, note)
         position = join(writer.position, dict(note.position))
-        writer.log.append(Noted(key, note.time, note.max_time, position))
-        writer.state, writer.left_out, writer.noted_at = note.state, False, now
+        writer.log.append(Noted(domain, note.time, note.max_time, position))
+        writer.state, writer.excluded, writer.noted_at = note.state, None, now
         writer.sequence = max(writer.sequence, note.sequence or 0)
-        if returns and self.settings.returning_writer == "exclude":
-            out = {k for k, marks in self.marks.items() if marks and self._behind(writer, k)}
-            writer.excluded |= out
-            writer.unrecorded |= out
+        if returns or widened:
+            self._exclude_late(writer)
         self.settle(now)
-        return "accepted", self.marks[key][-1].lower if self.marks[key] else None
+        return "accepted", self.marks[domain][-1].lower if self.marks[domain] else None
 
-    def _refusal(self, note: Note, key: str) -> tuple[str, object] | None:
-        if key not in self.marks:
-            return "unknown_key", self.settings.keys
+    def _take_terms(self, writer: Writer, note: Note) -> bool:
+        """Take the writer's own timeout and domains; returns whether it vouches for more."""
+        if note.timeout_ms != 0:
+            writer.timeout_ms = note.timeout_ms
+        if note.domains is None:
+            return False
+        before, after = writer.domains, frozenset(note.domains)
+        writer.domains = after
+        added = after - before if before is not None else frozenset()
+        for each in added:
+            # what was declared there stays declared
+            largest = max(writer.declared(each), default=None)
+            writer.begin_again(each)
+            if largest is not None:
+                writer.log.append(Noted(each, None, largest, writer.position))
+        writer.returned_late &= after
+        return bool(added)
+
+    def _exclude_late(self, writer: Writer) -> None:
+        """Go on without who came back below the last lower, where the stream says so."""
+        if self.settings.returning_writer == "exclude":
+            below = {k for k in self.marks if writer.vouches(k) and writer.time(k) < self.lower(k)}
+            writer.unrecorded |= below - writer.returned_late
+            writer.returned_late |= below
+
+    def _refusal(  # noqa: PLR0911 - one for each refusal
+        self, note: Note, domain: str
+    ) -> tuple[str, object] | None:
+        if domain not in self.marks or not set(note.domains or ()) <= set(self.marks):
+            return "unknown_domain", None
+        if note.writer not in self.writers and note.state != "live":
+            return "unknown_writer", None
         writer = self.writers.get(note.writer, Writer(note.writer))
         if note.sequence is not None and note.sequence < writer.sequence:
             return "superseded", writer.sequence
+        named = writer.domains if note.domains is None else frozenset(note.domains)
+        if named is not None and domain not in named:
+            return "not_vouched", set(named)
         final = self.final()
         beyond = {s: final[s] for s, o in note.position.items() if s in final and o > final[s]}
         if beyond:
             return "invalid_position", beyond
-        if note.time is not None and note.time < writer.time(key):
-            return "invalid_time", writer.time(key)
+        last = NEVER if writer.excluded == "removed" else writer.time(domain)
+        if note.time is not None and note.time < last:
+            return "invalid_time", last
         stored, said = self.complete(writer.position), self.complete(dict(note.position))
         back = {s: stored[s] for s, offset in said.items() if offset < stored.get(s, 0)}
         return ("invalid_position", back) if back else None
 
     # Time
 
-    def lower(self, key: str) -> int:
+    def lower(self, domain: str) -> int:
         """Return the last mark's lower."""
-        return self.marks[key][-1].lower if self.marks[key] else NEVER
+        return self.marks[domain][-1].lower if self.marks[domain] else NEVER
 
-    def _behind(self, writer: Writer, key: str) -> bool:
-        return writer.time(key) <= self.lower(key)
+    def _behind(self, writer: Writer, domain: str) -> bool:
+        return writer.time(domain) <= self.lower(domain)
 
     def settle(self, now: int) -> None:
-        """Note for every writer and key what has become true at `now`."""
+        """Note for every writer and domain what has become true at `now`."""
         for writer in self.writers.values():
             if writer.state != "live":
-                writer.excluded.clear()
-            writer.excluded = {k for k in writer.excluded if self._behind(writer, k)}
-            if not writer.left_out:
-                writer.unrecorded &= writer.excluded
+                writer.returned_late.clear()
+            writer.returned_late = {k for k in writer.returned_late if self._behind(writer, k)}
+            if not writer.excluded:
+                writer.unrecorded &= writer.returned_late
             held = {k for k in self.marks if writer.counts(k) and self._behind(writer, k)}
             writer.began = {k: writer.began.get(k, now) for k in held}
-        for key in self.marks:
-            highest = [writer.highest_event(key) for writer in self.writers.values()]
-            self.upper[key] = max([self.upper.get(key, NEVER), *highest])
+            late = {k for k in writer.returned_late if writer.vouches(k)}
+            writer.late_since = {k: writer.late_since.get(k, now) for k in late}
+        for domain in self.marks:
+            self.upper[domain] = max(self.upper.get(domain, NEVER), self._largest(domain))
+
+    def _largest(self, domain: str) -> int:
+        said = [w for w in self.writers.values() if w.excluded != "removed"]
+        return max([NEVER, *(writer.highest_event(domain) for writer in said)])
+
+    def remove(self, writer: Writer, now: int) -> None:
+        """Exclude the writer by hand; its times count no more."""
+        if writer.excluded != "removed":
+            self.leave_out(writer, now, "removed")
+            writer.hold_until = 0
+            for domain in self.marks:
+                largest = max(self.lower(domain), self._largest(domain))
+                if largest < self.upper[domain]:
+                    self.upper[domain] = largest
+                    self.unbounded.add(domain)
+
+    def expect(self, names: tuple[str, ...], now: int) -> None:
+        """Make members of those that are none yet."""
+        for name in names:
+            if name not in self.writers:
+                self.writers[name] = Writer(name, "live", noted_at=now)
+                self._exclude_late(self.writers[name])
+        self.settle(now)
 
     def due(self, writer: Writer) -> int | None:
-        """Return when the writer is left out if it stays silent, `None` if it holds nothing."""
-        timeout = self.settings.writer_timeout_ms
-        return min(
-            (max(writer.noted_at, began) + timeout for began in writer.began.values()), default=None
-        )
+        """Return when the writer is excluded if it stays silent, `None` if it holds nothing."""
+        timeout = writer.timeout_ms or self.settings.writer_timeout_ms
+        since = [*writer.began.values(), *writer.late_since.values()]
+        dues = [max(writer.noted_at, began) + timeout for began in since]
+        return max(min(dues), writer.hold_until) if dues else None
 
-    def leave_out(self, writer: Writer, now: int) -> None:
+    def leave_out(self, writer: Writer, now: int, reason: str = "timed_out") -> None:
         """Go on without the writer."""
-        writer.left_out = True
-        writer.unrecorded = set(self.marks)
+        writer.unrecorded |= {k for k in self.marks if writer.vouches(k)}
+        writer.excluded = reason
+        writer.returned_late.clear()
         self.settle(now)
 
     def expire(self, now: int) -> set[str]:
@@ -199,62 +297,70 @@ class Model:
             self.leave_out(self.writers[name], now)
         return out
 
-    def waiting_for(self, key: str) -> set[str]:
-        """Return the names of those who hold the key."""
-        return {name for name, writer in self.writers.items() if key in writer.began}
+    def waiting_for(self, domain: str) -> set[str]:
+        """Return the names of those who hold the domain, or keep its highest time from a flush."""
+        holders = {name for name, writer in self.writers.items() if domain in writer.began}
+        ahead = any(writer.counts(domain) for writer in self.writers.values())
+        if holders or ahead or self._highest(domain) <= self.lower(domain):
+            return holders
+        return {name for name, writer in self.writers.items() if domain in writer.late_since}
 
-    def next_lower(self, key: str) -> int | None:
+    def _highest(self, domain: str) -> int:
+        said = [w for w in self.writers.values() if w.excluded != "removed"]
+        return max([NEVER, *(writer.time(domain) for writer in said)])
+
+    def next_lower(self, domain: str) -> int | None:
         """Return where time may go, `None` while it stands."""
         everybody = self.writers.values()
-        live = [writer.time(key) for writer in everybody if writer.counts(key)]
-        candidate = min(live) if live else max([NEVER, *(w.time(key) for w in everybody)])
-        return candidate if candidate > self.lower(key) else None
+        live = [writer.time(domain) for writer in everybody if writer.counts(domain)]
+        if not live and any(domain in writer.late_since for writer in everybody):
+            return None
+        candidate = min(live) if live else self._highest(domain)
+        return candidate if candidate > self.lower(domain) else None
 
-    def advance(self, key: str, now: int) -> Mark | None:
+    def advance(self, domain: str, now: int) -> Mark | None:
         """Make the next mark, if the notes allow one."""
-        lower = self.next_lower(key)
+        lower = self.next_lower(domain)
         if lower is None:
             return None
         mark = Mark(
-            seq=len(self.marks[key]) + 1,
+            seq=len(self.marks[domain]) + 1,
             lower=lower,
-            upper=self.upper[key],
-            cut=StreamCut(self.cut(key, lower)),
-            left_out=tuple(sorted(self._went_on_without(key, lower))),
+            upper=self.upper[domain],
+            cut=StreamCut(self.cut(domain, lower)),
+            excluded=tuple(sorted(self._went_on_without(domain, lower))),
+            upper_is_bound=domain not in self.unbounded
+            and not any(writer.is_undeclared(domain) for writer in self.writers.values()),
         )
-        self.marks[key].append(mark)
+        self.marks[domain].append(mark)
         self.settle(now)
         return mark
 
-    def cut(self, key: str, lower: int) -> Position:
+    def cut(self, domain: str, lower: int) -> Position:
         """Return the tight cut: everybody's position for the lower and the last mark's cut."""
-        last = self.marks[key][-1].cut.offsets if self.marks[key] else {}
+        last = self.marks[domain][-1].cut.offsets if self.marks[domain] else {}
         cut = self.complete(dict(last))
         for writer in self.writers.values():
-            cut = join(cut, self.complete(writer.position_for(key, lower)))
+            cut = join(cut, self.complete(writer.position_for(domain, lower)))
         return cut
 
-    def _went_on_without(self, key: str, lower: int) -> set[str]:
+    def _went_on_without(self, domain: str, lower: int) -> set[str]:
         out = {
             writer.name
             for writer in self.writers.values()
-            if key in writer.unrecorded and writer.time(key) < lower
+            if domain in writer.unrecorded and writer.time(domain) < lower
         }
         for name in out:
-            self.writers[name].unrecorded.discard(key)
+            self.writers[name].unrecorded.discard(domain)
         return out
 
     def reconfigure(self, settings: StreamSettings, now: int) -> None:
         """Take changed settings; who lives below the last lower is out or back accordingly."""
         self.settings = settings
-        for key in settings.keys:
-            self.marks.setdefault(key, [])
+        for domain in settings.domains:
+            self.marks.setdefault(domain, [])
         for writer in self.writers.values():
-            live = writer.state == "live" and not writer.left_out
-            below = {key for key in self.marks if live and writer.time(key) < self.lower(key)}
             if settings.returning_writer == "hold":
-                writer.excluded.clear()
-            else:
-                writer.unrecorded |= below - writer.excluded
-                writer.excluded |= below
+                writer.returned_late.clear()
+            self._exclude_late(writer)
         self.settle(now)

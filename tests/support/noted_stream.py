@@ -23,11 +23,11 @@ class NotedStream:
     Rows are (time in ms, name); `table` makes what is written of them.
     """
 
-    def __init__(self, root: Path, name: str, server: MarksServer, *keys: str) -> None:
+    def __init__(self, root: Path, name: str, server: MarksServer, *domains: str) -> None:
         self.root = root
         self.name = name
         self.server = server
-        self.marks: StreamOfMarks = server.stream(name, *keys)
+        self.marks: StreamOfMarks = server.stream(name, *domains)
         self.position: dict[int, int] = {}
         self._written: dict[str, dict[int, int]] = {}
 

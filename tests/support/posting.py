@@ -10,24 +10,25 @@ from hypothesis import strategies as st
 from noted_time import Accepted, Aggregator, Note, StreamSettings
 from noted_time.cut import join_into
 from noted_time.wire import position_to_wire
+from writer_client.answers import read_answer
 from writer_client.outbox import Outbox
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from noted_time.note import State
-    from writer_client.outbox import Batch
+    from writer_client.waiting import Batch
 
-KEYS = ("order_time", "ship_time")
+DOMAINS = ("order_time", "ship_time")
 Fate = Literal["answered", "lost", "applied but not answered"]
 
 
 @dataclass(frozen=True, slots=True)
 class Say:
-    """One call: `key` is `None` for a change of state, `gains` is what was written before it."""
+    """One call: `domain` is `None` for a change of state, `gains` is what was written before it."""
 
-    state: Literal["live", "idle", "left"]
-    key: str | None = None
+    state: Literal["live", "idle", "finished"]
+    domain: str | None = None
     later: int = 0
     gains: tuple[tuple[int, int], ...] = ()
     wrote: int | None = None
@@ -37,7 +38,7 @@ class Say:
 class Wrote:
     """An event was written, and nothing noted."""
 
-    key: str
+    domain: str
     time: int
     gains: tuple[tuple[int, int], ...] = ()
 
@@ -58,13 +59,13 @@ acts = st.lists(
         st.builds(
             Say,
             state=st.just("live"),
-            key=st.sampled_from(KEYS),
+            domain=st.sampled_from(DOMAINS),
             later=st.integers(0, 5),
             gains=_gains,
             wrote=_wrote,
         ),
-        st.builds(Say, state=st.sampled_from(["live", "idle", "left"]), gains=_gains),
-        st.builds(Wrote, key=st.sampled_from(KEYS), time=st.integers(0, 99), gains=_gains),
+        st.builds(Say, state=st.sampled_from(["live", "idle", "finished"]), gains=_gains),
+        st.builds(Wrote, domain=st.sampled_from(DOMAINS), time=st.integers(0, 99), gains=_gains),
         st.builds(PostOnce, fate=st.sampled_from(["answered", "lost", "applied but not answered"])),
     ),
     max_size=30,
@@ -73,17 +74,24 @@ acts = st.lists(
 
 @dataclass
 class Run:
-    """One writer's outbox between its calls and a controller, and a controller told directly."""
+    """One writer's outbox between its calls and a controller, and a controller told directly.
+
+    The writer joins first: nobody else may be idle or finish.
+    """
 
     outbox: Outbox = field(default_factory=lambda: Outbox("UA"))
-    heard: Aggregator = field(default_factory=lambda: Aggregator(StreamSettings(keys=KEYS)))
-    told: Aggregator = field(default_factory=lambda: Aggregator(StreamSettings(keys=KEYS)))
+    heard: Aggregator = field(default_factory=lambda: Aggregator(StreamSettings(domains=DOMAINS)))
+    told: Aggregator = field(default_factory=lambda: Aggregator(StreamSettings(domains=DOMAINS)))
     position: dict[int, int] = field(default_factory=dict)
     times: dict[str, int] = field(default_factory=dict)
     positions: list[dict[int, int]] = field(default_factory=list)
     claims: dict[tuple[str | None, int | None], list[int]] = field(default_factory=dict)
     sent: list[Note] = field(default_factory=list)
     largest_batch: int = 0
+
+    def __post_init__(self) -> None:
+        self.outbox.join({})
+        self.tell(Note("UA"))
 
     def play(self, acts: Sequence[Act]) -> Run:
         """Do all of it."""
@@ -98,21 +106,21 @@ class Run:
 
     def write(self, act: Wrote) -> None:
         """Tell the outbox of an event, and the other controller at once."""
-        self.outbox.wrote(act.time, act.key, self.gain(act.gains))
-        self.tell(Note("UA", None, dict(self.position), act.key, act.time))
+        self.outbox.wrote(act.time, act.domain, self.gain(act.gains))
+        self.tell(Note("UA", None, dict(self.position), act.domain, act.time))
 
     def say(self, act: Say) -> None:
         """Call the outbox, and tell the other controller at once."""
         gained = self.gain(act.gains)
         time = None
-        if act.key is None:
+        if act.domain is None:
             self._change(act.state)(gained)
         else:
-            time = self.times[act.key] = self.times.get(act.key, 0) + act.later
-            self.outbox.note(time, gained, key=act.key, max_time=act.wrote)
-            self.claims.setdefault((act.key, time), []).append(len(self.positions))
-        key = act.key or KEYS[0]
-        self.tell(Note("UA", time, dict(self.position), key, act.wrote, act.state))
+            time = self.times[act.domain] = self.times.get(act.domain, 0) + act.later
+            self.outbox.note(time, gained, domain=act.domain, max_time=act.wrote)
+            self.claims.setdefault((act.domain, time), []).append(len(self.positions))
+        domain = act.domain or DOMAINS[0]
+        self.tell(Note("UA", time, dict(self.position), domain, act.wrote, act.state))
 
     def gain(self, gains: Sequence[tuple[int, int]]) -> dict[int, int]:
         """Write on in some segments; returns where these end now."""
@@ -127,7 +135,7 @@ class Run:
 
     def _change(self, state: State) -> Callable[[dict[int, int]], int]:
         outbox = self.outbox
-        changes = {"live": outbox.join, "idle": outbox.idle, "left": outbox.left}
+        changes = {"live": outbox.join, "idle": outbox.idle, "finished": outbox.finished}
         return changes[state]
 
     def post(self, fate: Fate) -> None:
@@ -136,7 +144,9 @@ class Run:
         self.largest_batch = max(self.largest_batch, len(batch))
         results = [] if fate == "lost" else self.apply(batch)
         if fate == "answered":
-            self.outbox.answered(batch, results)
+            domains = list(self.heard.settings.domains)
+            answer = read_answer({"results": results, "domains": domains}, len(batch))
+            self.outbox.answered(batch, answer)
         else:
             self.outbox.put_back(batch)
 
@@ -148,7 +158,9 @@ class Run:
     def _result(self, note: Note) -> dict[str, Any]:
         result = self.heard.note(note, now=0)
         if isinstance(result, Accepted):
-            return {"status": "accepted", "lower": result.lower}
+            known = getattr(result, "position", None)
+            position = None if known is None else position_to_wire(known)
+            return {"status": "accepted", "lower": result.lower, "position": position}
         last = result.last
         return {
             "status": result.status,
@@ -156,8 +168,8 @@ class Run:
         }
 
     def claimed_at(self, note: Note) -> list[int]:
-        """Return the calls at which this time of the key was claimed."""
-        return self.claims[note.key, note.time]
+        """Return the calls at which this time of the domain was claimed."""
+        return self.claims[note.domain, note.time]
 
     def drain(self) -> Run:
         """Post until nothing waits."""

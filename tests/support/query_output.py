@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -45,20 +46,32 @@ class QueryOutput:
 
     def forget_commit(self) -> None:
         """Make the last batch one that was planned and not committed, as after a crash."""
-        commits = [path for path in (self.checkpoint / "commits").iterdir() if path.name.isdigit()]
-        last = max(commits, key=_number)
+        last = _newest(self.checkpoint / "commits")
         last.with_name(f".{last.name}.crc").unlink()
         last.unlink()
+
+    def log_lower(self, lower: int) -> None:
+        """Make the last batch one that was planned with this lower and failed before its commit."""
+        planned = _newest(self.checkpoint / "offsets")
+        text, found = re.subn(r'"lower": *-?[0-9]+', f'"lower": {lower}', planned.read_text())
+        assert found, f"no lower in {planned}"
+        planned.write_text(text)
+        for path in (planned, self.checkpoint / "commits" / planned.name):
+            path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+        (self.checkpoint / "commits" / planned.name).unlink(missing_ok=True)
 
     def _take(self, batch: DataFrame, batch_id: int) -> None:
         self.batches[batch_id] = batch.collect()
 
 
 def _last_lower(offsets: Path) -> int | None:
-    newest = max((path for path in offsets.iterdir() if path.name.isdigit()), key=_number)
-    offset = json.loads(newest.read_text().split("\n")[2])
+    offset = json.loads(_newest(offsets).read_text().split("\n")[2])
     lowers: list[int | None] = [mark["lower"] for mark in offset["marks"].values()]
     return lowers[0]
+
+
+def _newest(log: Path) -> Path:
+    return max((path for path in log.iterdir() if path.name.isdigit()), key=_number)
 
 
 def _number(path: Path) -> int:

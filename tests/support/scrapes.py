@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from prometheus_client import generate_latest
@@ -11,6 +12,9 @@ if TYPE_CHECKING:
     from controller.service.controller import Controller
 
 Labels = tuple[str, ...]
+
+PARTS = re.compile(r"_(?:bucket|sum|count)$")
+"""What the samples of a histogram have after its name."""
 
 
 def families(text: str) -> dict[str, str]:
@@ -26,6 +30,15 @@ def samples(text: str, name: str) -> dict[Labels, float]:
         for family in text_string_to_metric_families(text)
         for sample in family.samples
         if sample.name == name
+    }
+
+
+def labels(text: str) -> dict[str, set[str]]:
+    """Return the labels of each family that has samples, but for those of a histogram's buckets."""
+    return {
+        PARTS.sub("", sample.name): set(sample.labels) - {"le"}
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
     }
 
 

@@ -93,10 +93,10 @@ class Served:
         return self.call("PUT", f"/{stream}", body)
 
     def note(
-        self, stream: str, time: int, position: dict[str, int], *, key: str | None = None
+        self, stream: str, time: int, position: dict[str, int], *, domain: str | None = None
     ) -> None:
         """Have the writer `w` note; alone on its stream, it makes a mark."""
-        note = {"writer": "w", "time": time, "position": position, "key": key}
+        note = {"writer": "w", "time": time, "position": position, "domain": domain}
         results = self.call("POST", f"/{stream}/notes", {"notes": [note]})["results"]
         assert [result["status"] for result in results] == ["accepted"]
 

@@ -8,7 +8,7 @@ from controller.store.port import AppendedMark, Batch, StreamRecord
 from noted_time import Mark, MemberRecord, StreamCut, StreamSettings
 
 if TYPE_CHECKING:
-    from controller.store.port import ReaderRecord, Store
+    from controller.store.port import LedgerEntry, ReaderRecord, Store
     from noted_time import ScaleEvent
 
 
@@ -19,6 +19,7 @@ class Kept(NamedTuple):
     members: list[MemberRecord]
     marks: dict[str, list[AppendedMark]]
     readers: list[ReaderRecord]
+    ledger: list[LedgerEntry] = []  # noqa: RUF012 - nothing is added to it
 
 
 def stream(stream_id: str = "id-1", name: str = "flights") -> StreamRecord:
@@ -32,7 +33,7 @@ def member(writer: str = "UA", time: int = 5) -> MemberRecord:
     return MemberRecord(
         writer=writer,
         state="live",
-        left_out=False,
+        excluded=None,
         position={0: 10 * time, 3: 7},
         times={"default": time},
         max_times={},
@@ -47,11 +48,11 @@ def records(*members: MemberRecord, of: str = "id-1") -> list[tuple[str, MemberR
     return [(of, member) for member in members]
 
 
-def mark(seq: int, stream_id: str = "id-1", key: str = "default") -> AppendedMark:
+def mark(seq: int, stream_id: str = "id-1", domain: str = "default") -> AppendedMark:
     """Return the mark number `seq` of a chain."""
     cut = StreamCut({0: 10 * seq})
-    left_out = ("DL",) if seq % 2 else ()
-    return AppendedMark(stream_id, key, Mark(seq, seq, seq + 4, cut, 1000 + seq, left_out), seq)
+    excluded = ("DL",) if seq % 2 else ()
+    return AppendedMark(stream_id, domain, Mark(seq, seq, seq + 4, cut, 1000 + seq, excluded), seq)
 
 
 def of_one_stream(service_ms: int = 1, upto: int = 0) -> Batch:
@@ -60,16 +61,21 @@ def of_one_stream(service_ms: int = 1, upto: int = 0) -> Batch:
     return Batch({0: service_ms}, streams=[stream()], marks=marks)
 
 
-def seqs(store: Store, stream_id: str = "id-1", key: str = "default") -> list[int]:
+def seqs(store: Store, stream_id: str = "id-1", domain: str = "default") -> list[int]:
     """Return the seqs of the marks that the store keeps."""
-    return [appended.mark.seq for appended in store.marks(stream_id, key)]
+    return [appended.mark.seq for appended in store.marks(stream_id, domain)]
 
 
-def kept(store: Store, stream_id: str = "id-1", keys: tuple[str, ...] = ("default",)) -> Kept:
+def kept(store: Store, stream_id: str = "id-1", domains: tuple[str, ...] = ("default",)) -> Kept:
     """Return all that the store gives back of a stream."""
     return Kept(
         scales=store.scales(stream_id),
         members=list(store.members(stream_id)),
-        marks={key: list(store.marks(stream_id, key)) for key in keys},
+        marks={domain: list(store.marks(stream_id, domain)) for domain in domains},
         readers=store.readers(stream_id),
+        ledger=[
+            entry
+            for domain in domains
+            for entry in store.ledger(stream_id, domain, after=0, limit=1000)
+        ],
     )

@@ -17,15 +17,15 @@ TIMEOUT_MS = 100
 
 def stream_of(
     *writers: str,
-    keys: tuple[str, ...] = ("default",),
+    domains: tuple[str, ...] = ("default",),
     returning: ReturningWriter = "hold",
     now: int = 0,
 ) -> Aggregator:
     """Return a stream that `writers` have joined, with a writer timeout of `TIMEOUT_MS`."""
     stream = Aggregator(
-        StreamSettings(writer_timeout_ms=TIMEOUT_MS, keys=keys, returning_writer=returning)
+        StreamSettings(writer_timeout_ms=TIMEOUT_MS, domains=domains, returning_writer=returning)
     )
-    tell(stream, *(Note(writer, key=keys[0]) for writer in writers), now=now)
+    tell(stream, *(Note(writer, domain=domains[0]) for writer in writers), now=now)
     return stream
 
 
@@ -34,34 +34,44 @@ def tell(stream: Aggregator, *notes: Note, now: int = 0) -> list[Accepted | Refu
     return [stream.note(note, now) for note in notes]
 
 
-def marks_of(stream: Aggregator, key: str = "default", *, now: int = 0) -> list[Mark]:
-    """Let the time of `key` go on as far as it does; returns the marks it made."""
+def marks_of(stream: Aggregator, domain: str = "default", *, now: int = 0) -> list[Mark]:
+    """Let the time of `domain` go on as far as it does; returns the marks it made."""
     marks = []
-    while (mark := stream.advance(key, now=now, written_at=0)) is not None:
+    while (mark := stream.advance(domain, now=now, written_at=0)) is not None:
         marks.append(mark)
     return marks
 
 
 def told(stream: Aggregator, *notes: Note, now: int = 0) -> list[Mark]:
-    """Hand over `notes`, then let time go on; returns the marks of the default key."""
+    """Hand over `notes`, then let time go on; returns the marks of the default domain."""
     tell(stream, *notes, now=now)
     return marks_of(stream, now=now)
 
 
-def restarted(stream: Aggregator, appended_at: dict[str, int] | None = None) -> Aggregator:
+def restarted(
+    stream: Aggregator,
+    appended_at: dict[str, int] | None = None,
+    declared_at: dict[str, int] | None = None,
+) -> Aggregator:
     """Return what a restart makes of the stream: its records and last marks, nothing else.
 
-    `appended_at` gives the service time of each key's last mark, 0 where it does not.
+    `appended_at` gives the service time of each domain's last mark, and `declared_at` at which it
+    was declared, 0 where they do not.
     """
     times = appended_at or {}
     last = {
-        key: (mark, times.get(key, 0))
-        for key in stream.settings.keys
-        if (mark := stream.last_mark(key)) is not None
+        domain: (mark, times.get(domain, 0))
+        for domain in stream.settings.domains
+        if (mark := stream.last_mark(domain)) is not None
     }
-    again = Aggregator(stream.settings, stream.succession, last)
+    again = Aggregator(stream.settings, stream.succession, last, declared_at)
     again.restore(stream.record(writer) for writer in stream.writers())
     return again
+
+
+def expiries(stream: Aggregator, *moments: int) -> list[tuple[str, ...]]:
+    """Return who is excluded at each moment."""
+    return [stream.expire(moment) for moment in moments]
 
 
 def lowers(marks: Iterable[Mark]) -> list[int]:
@@ -69,7 +79,7 @@ def lowers(marks: Iterable[Mark]) -> list[int]:
     return [mark.lower for mark in marks]
 
 
-def waiting(stream: Aggregator, key: str = "default", *, now: int = 0) -> list[Waiting]:
+def waiting(stream: Aggregator, domain: str = "default", *, now: int = 0) -> list[Waiting]:
     """Return who is waited for, the longest holder first."""
-    decision = stream.decide(key, now=now)
+    decision = stream.decide(domain, now=now)
     return list(decision.waiting_for) if isinstance(decision, Hold) else []

@@ -6,6 +6,7 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import strategies as st
 
 from noted_time import (
@@ -18,6 +19,7 @@ from noted_time import (
     ScaleEvent,
     StreamSettings,
 )
+from noted_time.errors import UnknownWriter
 from tests.support.model import NEVER, Model
 
 if TYPE_CHECKING:
@@ -25,8 +27,8 @@ if TYPE_CHECKING:
     from noted_time.settings import ReturningWriter
 
 WRITERS = ("a", "b", "c", "d")
-KEYS = ("order", "ship")
-LATER_KEY = "default"
+DOMAINS = ("order", "ship")
+LATER_DOMAIN = "default"
 SEGMENTS = 9
 
 
@@ -35,28 +37,39 @@ class Says:
     """A note relative to what went before: times, offsets and the order are steps, not values."""
 
     writer: str
-    key: str
+    domain: str
     step: int | None
     from_lower: bool
     gains: dict[int, int]
     state: State
     max_time: int | None
     order: int | None
+    timeout_ms: int | None
+    domains: tuple[str, ...] | None
 
 
 @dataclass(frozen=True)
 class Waits:
-    """The service clock goes on, then the silent are left out (or nobody looks)."""
+    """The service clock goes on, then the silent are excluded (or nobody looks)."""
 
     ms: int
     expire: bool
 
 
 @dataclass(frozen=True)
-class Advances:
-    """One key's time goes on, by one mark at most."""
+class Removes:
+    """An operator removes a writer, or keeps it from timing out for so long (`None`: no longer)."""
 
-    key: str
+    writer: str
+    hold_ms: int | None
+    removes: bool
+
+
+@dataclass(frozen=True)
+class Advances:
+    """One domain's time goes on, by one mark at most."""
+
+    domain: str
 
 
 @dataclass(frozen=True)
@@ -73,31 +86,42 @@ class Reconfigures:
 
     returning: ReturningWriter
     timeout_ms: int
-    later_key: bool
+    later_domain: bool
+    expected: tuple[str, ...]
 
 
-Step = Says | Waits | Advances | Scales | Reconfigures
+Step = Says | Removes | Waits | Advances | Scales | Reconfigures
 
 _segments = st.integers(0, SEGMENTS - 1)
-_keys = st.sampled_from(KEYS)
+_domains = st.sampled_from(DOMAINS)
 _states: st.SearchStrategy[State] = st.sampled_from(
-    ("live", "live", "live", "live", "idle", "left")
+    ("live", "live", "live", "live", "idle", "finished")
 )
 _returning: st.SearchStrategy[ReturningWriter] = st.sampled_from(("hold", "exclude"))
 
 says = st.builds(
     Says,
     writer=st.sampled_from(WRITERS),
-    key=st.sampled_from((*KEYS, LATER_KEY)),
+    domain=st.sampled_from((*DOMAINS, LATER_DOMAIN)),
     step=st.none() | st.integers(-1, 5),
     from_lower=st.booleans(),
     gains=st.dictionaries(_segments, st.integers(-1, 4), max_size=3),
     state=_states,
     max_time=st.none() | st.integers(-3, 3),
     order=st.sampled_from((None, -3, -1, 0, 1, 4)),
+    timeout_ms=st.sampled_from((0, 0, 0, 0, None, 2, 9)),
+    domains=st.one_of(
+        *[st.none()] * 4, st.lists(_domains, min_size=1, max_size=2, unique=True).map(tuple)
+    ),
+)
+removes = st.builds(
+    Removes,
+    writer=st.sampled_from(WRITERS),
+    hold_ms=st.none() | st.integers(0, 9),
+    removes=st.booleans(),
 )
 waits = st.builds(Waits, ms=st.integers(0, 7), expire=st.booleans())
-advances = st.builds(Advances, key=_keys)
+advances = st.builds(Advances, domain=_domains)
 scales = st.builds(
     Scales,
     sealed=st.dictionaries(_segments, st.integers(-1, 2), max_size=2),
@@ -106,17 +130,21 @@ scales = st.builds(
     ),
 )
 reconfigures = st.builds(
-    Reconfigures, returning=_returning, timeout_ms=st.integers(1, 12), later_key=st.booleans()
+    Reconfigures,
+    returning=_returning,
+    timeout_ms=st.integers(1, 12),
+    later_domain=st.booleans(),
+    expected=st.just(()) | st.just(("c",)),
 )
 steps: st.SearchStrategy[list[Step]] = st.lists(
-    st.one_of(says, says, says, says, says, advances, advances, waits, scales, reconfigures),
+    st.one_of(*[says] * 5, advances, advances, waits, removes, scales, reconfigures),
     max_size=30,
 )
 starts = st.builds(
     StreamSettings,
     writer_timeout_ms=st.integers(3, 12),
     returning_writer=_returning,
-    keys=st.just(KEYS),
+    domains=st.just(DOMAINS),
 )
 
 
@@ -128,6 +156,8 @@ class Twins:
         self.code = Aggregator(settings)
         self.model = Model(settings)
         self.positions: list[dict[int, int]] = []
+        self.appended_at: dict[str, int] = {}
+        self.declared_at: dict[str, int] = {}
 
     def take(self, step: Step) -> None:
         """Take one step on both sides and compare all that can be asked."""
@@ -139,7 +169,9 @@ class Twins:
                 if step.expire:
                     self.expires()
             case Advances():
-                self.advances(step.key)
+                self.advances(step.domain)
+            case Removes():
+                self.removes(step)
             case Scales():
                 self.scales(step)
             case Reconfigures():
@@ -152,31 +184,49 @@ class Twins:
         answer = self.code.note(note, self.now)
         expected = self.model.note(note, self.now)
         self.model.settle(self.now)
-        status, value = (
+        got: tuple[str, object] = (
             (answer.status, answer.last)
             if isinstance(answer, Refused)
             else ("accepted", answer.lower)
         )
-        assert (status, value) == expected, note
+        if isinstance(got[1], tuple):
+            got = got[0], set(got[1])
+        assert got == expected, note
 
     def note(self, step: Says) -> Note:
         """Make the step absolute: from the writer's last time, or from the last lower."""
         writer = self.model.writers.get(step.writer)
-        known = step.key in self.model.marks
-        base = writer.time(step.key) if writer else NEVER
+        known = step.domain in self.model.marks
+        base = writer.time(step.domain) if writer else NEVER
         if step.from_lower and known:
-            base = self.model.lower(step.key)
+            base = self.model.lower(step.domain)
         base = max(base, 0)
         said, sequence = (writer.position, writer.sequence) if writer else ({}, 0)
         return Note(
             step.writer,
             time=None if step.step is None else base + step.step,
             position={s: max(0, said.get(s, 0) + gain) for s, gain in step.gains.items()},
-            key=step.key,
+            domain=step.domain,
             max_time=None if step.max_time is None else base + step.max_time,
             state=step.state,
             sequence=None if step.order is None else max(1, sequence + step.order),
+            timeout_ms=step.timeout_ms,
+            domains=step.domains,
         )
+
+    def removes(self, step: Removes) -> None:
+        """Remove or hold the writer on both sides, where there is one."""
+        writer = self.model.writers.get(step.writer)
+        if writer is None:
+            with pytest.raises(UnknownWriter):
+                self.code.remove(step.writer, self.now)
+        elif step.removes:
+            self.code.remove(step.writer, self.now, "somebody")
+            self.model.remove(writer, self.now)
+        else:
+            until = None if step.hold_ms is None else self.now + step.hold_ms
+            self.code.hold(step.writer, until, self.now)
+            writer.hold_until = until or 0
 
     def expires(self) -> None:
         """Leave out the silent; before the time that was promised nobody may be silent."""
@@ -185,10 +235,12 @@ class Twins:
         assert not out or (promised is not None and promised <= self.now)
         assert set(self.code.expire(self.now)) == out
 
-    def advances(self, key: str) -> Mark | None:
-        """Let one key's time go on by a mark."""
-        mark = self.code.advance(key, now=self.now, written_at=0)
-        expected = self.model.advance(key, self.now)
+    def advances(self, domain: str) -> Mark | None:
+        """Let one domain's time go on by a mark."""
+        mark = self.code.advance(domain, now=self.now, written_at=0)
+        if mark is not None:
+            self.appended_at[domain] = self.now
+        expected = self.model.advance(domain, self.now)
         assert _plain(mark) == _plain(expected)
         return mark
 
@@ -207,38 +259,45 @@ class Twins:
 
     def reconfigures(self, step: Reconfigures) -> None:
         """Change the settings of both."""
-        keys = self.code.settings.keys
-        if step.later_key and LATER_KEY not in keys:
-            keys = (*keys, LATER_KEY)
+        domains = self.code.settings.domains
+        if step.later_domain and LATER_DOMAIN not in domains:
+            domains = (*domains, LATER_DOMAIN)
+            self.declared_at[LATER_DOMAIN] = self.now
         settings = replace(
             self.code.settings,
             returning_writer=step.returning,
             writer_timeout_ms=step.timeout_ms,
-            keys=keys,
+            domains=domains,
         )
         self.code.reconfigure(settings, self.now)
         self.model.reconfigure(settings, self.now)
+        self.code.expect(step.expected, self.now)
+        self.model.expect(step.expected, self.now)
 
     def compare(self) -> None:
         """Assert that both wait for the same members, since the same time."""
-        for key in self.model.marks:
-            decision = self.code.decide(key, self.now)
+        for domain in self.model.marks:
+            decision = self.code.decide(domain, self.now)
             waiting = decision.waiting_for if isinstance(decision, Hold) else ()
-            assert {w.writer for w in waiting} == self.model.waiting_for(key)
-            assert self.code.may_advance(key) == (self.model.next_lower(key) is not None)
-            since = {w.writer: self.now - w.since_ms for w in waiting}
-            began = {name: self.model.writers[name].began[key] for name in since}
+            assert {w.writer for w in waiting} == self.model.waiting_for(domain)
+            assert self.code.may_advance(domain) == (self.model.next_lower(domain) is not None)
+            since = {w.writer: self.now - w.held_for_ms for w in waiting}
+            writers = self.model.writers
+            began = {
+                name: writers[name].began.get(domain, writers[name].late_since.get(domain))
+                for name in since
+            }
             assert since == began
 
     def without(self, writer: str) -> dict[str, int | None]:
-        """Return each key's lower once the model has really left the writer out."""
+        """Return each domain's lower once the model has really left the writer out."""
         later = deepcopy(self.model)
         member = later.writers.get(writer)
-        if member is not None and member.state == "live":
+        if member is not None and not member.excluded:
             later.leave_out(member, self.now)
-        for key in later.marks:
-            later.advance(key, self.now)
-        return {key: later.lower(key) for key in later.marks}
+        for domain in later.marks:
+            later.advance(domain, self.now)
+        return {domain: later.lower(domain) for domain in later.marks}
 
 
 def _plain(mark: Mark | None) -> object:
@@ -246,4 +305,4 @@ def _plain(mark: Mark | None) -> object:
     if mark is None:
         return None
     cut = {s: offset for s, offset in mark.cut.offsets.items() if offset}
-    return mark.seq, mark.lower, mark.upper, cut, mark.left_out
+    return mark.seq, mark.lower, mark.upper, cut, mark.excluded, mark.upper_is_bound

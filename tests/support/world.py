@@ -21,7 +21,7 @@ NEVER = -(2**63) - 1
 
 @dataclass
 class Event:
-    """One row of the log; `vouched` names the keys for which it must not come late."""
+    """One row of the log; `vouched` names the domains for which it must not come late."""
 
     writer: str
     segment: int
@@ -32,7 +32,7 @@ class Event:
 
 @dataclass
 class Author:
-    """A writer that keeps its word: per key it writes nothing below `floor`.
+    """A writer that keeps its word: per domain it writes nothing below `floor`.
 
     `requests` is how many it made so far; `answered` the last of them that was accepted.
     """
@@ -41,15 +41,15 @@ class Author:
     floor: dict[str, int]
     position: dict[int, int] = field(default_factory=dict)
     noted: dict[int, int] = field(default_factory=dict)
-    state: State = "left"
-    left_out: bool = False
-    excluded: set[str] = field(default_factory=set)
+    state: State = "finished"
+    excluded: bool = False
+    returned_late: set[str] = field(default_factory=set)
     requests: int = 0
     answered: int = 0
 
-    def vouches(self, key: str) -> bool:
+    def vouches(self, domain: str) -> bool:
         """Whether it is a live member whose time counts."""
-        return self.state == "live" and not self.left_out and key not in self.excluded
+        return self.state == "live" and not self.excluded and domain not in self.returned_late
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Made:
     a time above the upper.
     """
 
-    key: str
+    domain: str
     mark: Mark
     before: Mark | None
     latest: dict[int, int]
@@ -76,9 +76,9 @@ class World:
 
     def __init__(self, settings: StreamSettings, writers: tuple[str, ...], segments: int) -> None:
         self.now = 0
-        self.keys = settings.keys
+        self.domains = settings.domains
         self.stream = Aggregator(settings)
-        self.authors = {name: Author(name, dict.fromkeys(self.keys, 0)) for name in writers}
+        self.authors = {name: Author(name, dict.fromkeys(self.domains, 0)) for name in writers}
         self.events: list[Event] = []
         self.ends = dict.fromkeys(range(segments), 0)
         self.open = list(range(segments))
@@ -91,23 +91,27 @@ class World:
     # What writers do
 
     def write(self, writer: str, segment: int, later: dict[str, int]) -> None:
-        """Append an event at or above what its writer noted, in every key."""
+        """Append an event at or above what its writer noted, in every domain."""
         author = self.authors[writer]
         segment = self.open[segment % len(self.open)]
-        times = {key: author.floor[key] + later.get(key, 0) for key in self.keys}
-        vouched = {k for k in self.keys if author.vouches(k) and times[k] >= self.lower(k)}
+        times = {domain: author.floor[domain] + later.get(domain, 0) for domain in self.domains}
+        vouched = {k for k in self.domains if author.vouches(k) and times[k] >= self.lower(k)}
         self.events.append(Event(writer, segment, self.ends[segment], times, vouched))
         self.ends[segment] += 1
         author.position[segment] = self.ends[segment]
 
-    def note(self, writer: str, key: str, step: int | None, *, whole: bool, state: State) -> None:
+    def note(
+        self, writer: str, domain: str, step: int | None, *, whole: bool, state: State
+    ) -> None:
         """Note as high as `step` asks and honesty allows; `whole` says how far it wrote by now."""
         author = self.authors[writer]
+        if state != "live" and writer not in self.stream:
+            return  # nobody waits for it
         whole = whole or state != "live"
         position = dict(author.position if whole else author.noted)
-        time = None if step is None else self.honest(author, key, step, position)
-        largest = max((e.times[key] for e in self.events if e.writer == writer), default=None)
-        self.send(author, Note(writer, time, position, key, largest, state))
+        time = None if step is None else self.honest(author, domain, step, position)
+        largest = max((e.times[domain] for e in self.events if e.writer == writer), default=None)
+        self.send(author, Note(writer, time, position, domain, largest, state))
 
     def send(self, author: Author, note: Note) -> None:
         """Post the note twice, numbered: the first request gets no answer, the second one does."""
@@ -131,36 +135,37 @@ class World:
         else:
             self.stream.note(note, self.now)
 
-    def honest(self, author: Author, key: str, step: int, position: dict[int, int]) -> int:
+    def honest(self, author: Author, domain: str, step: int, position: dict[int, int]) -> int:
         """Return a time such that no event at or beyond the position has a lower one."""
         beyond = [
-            event.times[key]
+            event.times[domain]
             for event in self.events
             if event.writer == author.name and event.offset >= position.get(event.segment, 0)
         ]
-        return min([author.floor[key] + step, *beyond])
+        return min([author.floor[domain] + step, *beyond])
 
     def hear(self, author: Author, note: Note) -> None:
         """Hand the note over; what an honest writer says is always accepted."""
         answer = self.stream.note(note, self.now)
         assert isinstance(answer, Accepted), (note, answer)
         self.notes.append(note)
-        assert note.key is not None
+        assert note.domain is not None
         assert note.sequence is not None
         author.answered = note.sequence
-        returns = note.state == "live" and (author.state != "live" or author.left_out)
-        author.state, author.left_out = note.state, False
+        returns = note.state == "live" and (author.state != "live" or author.excluded)
+        author.state, author.excluded = note.state, False
         author.noted |= note.position
-        author.floor[note.key] = max(author.floor[note.key], note.time or 0)
+        author.floor[note.domain] = max(author.floor[note.domain], note.time or 0)
         if returns and self.stream.settings.returning_writer == "exclude":
-            author.excluded |= {k for k in self.keys if self.stream.last_mark(k) is not None}
-        author.excluded = {
-            k for k in author.excluded if note.state == "live" and self.noted(author, k)
+            times = self.stream.record(author.name).times
+            author.returned_late |= {k for k in self.domains if times.get(k, NEVER) < self.lower(k)}
+        author.returned_late = {
+            k for k in author.returned_late if note.state == "live" and self.noted(author, k)
         }
 
-    def noted(self, author: Author, key: str) -> bool:
+    def noted(self, author: Author, domain: str) -> bool:
         """Whether what the writer noted is not above the last lower."""
-        return self.stream.record(author.name).times.get(key, NEVER) <= self.lower(key)
+        return self.stream.record(author.name).times.get(domain, NEVER) <= self.lower(domain)
 
     # What happens to them
 
@@ -169,7 +174,7 @@ class World:
         self.now += ms
         for name in self.stream.expire(self.now):
             author = self.authors[name]
-            author.left_out = True
+            author.excluded = True
             for event in self.events:
                 if event.writer == name and event.offset >= author.noted.get(event.segment, 0):
                     event.vouched.clear()
@@ -200,25 +205,25 @@ class World:
         """Lose everything but what is durable."""
         self.stream = restarted(self.stream, self.appended_at)
 
-    def advance(self, key: str) -> Made | None:
-        """Let one key's time go on by a mark."""
-        before = self.stream.last_mark(key)
-        mark = self.stream.advance(key, now=self.now, written_at=0)
+    def advance(self, domain: str) -> Made | None:
+        """Let one domain's time go on by a mark."""
+        before = self.stream.last_mark(domain)
+        mark = self.stream.advance(domain, now=self.now, written_at=0)
         if mark is None:
             return None
-        self.appended_at[key] = self.now
+        self.appended_at[domain] = self.now
         cut = dict(mark.cut.offsets)
         made = Made(
-            key,
+            domain,
             mark,
             before,
             self.latest(),
-            lost=self.missed(key, mark.lower, cut),
-            needless=self.needless(key, mark, before),
+            lost=self.missed(domain, mark.lower, cut),
+            needless=self.needless(domain, mark, before),
             unbound=[
                 event
                 for event in self.events
-                if event.offset < cut.get(event.segment, 0) and event.times[key] > mark.upper
+                if event.offset < cut.get(event.segment, 0) and event.times[domain] > mark.upper
             ],
         )
         self.made.append(made)
@@ -226,9 +231,9 @@ class World:
 
     # What is true
 
-    def lower(self, key: str) -> int:
+    def lower(self, domain: str) -> int:
         """Return the last mark's lower."""
-        last = self.stream.last_mark(key)
+        last = self.stream.last_mark(domain)
         return last.lower if last else NEVER
 
     def latest(self) -> dict[int, int]:
@@ -239,17 +244,17 @@ class World:
                 latest[segment] = max(latest.get(segment, 0), offset)
         return dict(self.stream.succession.normalise(latest))
 
-    def missed(self, key: str, lower: int, position: dict[int, int]) -> list[Event]:
+    def missed(self, domain: str, lower: int, position: dict[int, int]) -> list[Event]:
         """Return the vouched events with time < lower that do not lie below the position."""
         return [
             event
             for event in self.events
-            if key in event.vouched
-            and event.times[key] < lower
+            if domain in event.vouched
+            and event.times[domain] < lower
             and event.offset >= position.get(event.segment, 0)
         ]
 
-    def needless(self, key: str, mark: Mark, before: Mark | None) -> set[int]:
+    def needless(self, domain: str, mark: Mark, before: Mark | None) -> set[int]:
         """Return the segments in which a smaller cut would have been sound, given the notes.
 
         The last offset of a segment that a cut covers is needed when the cut before covered it,
@@ -262,12 +267,12 @@ class World:
             segment
             for segment, offset in rising.items()
             if not any(
-                self.may_be_below(key, mark.lower, writer, (segment, offset - 1))
+                self.may_be_below(domain, mark.lower, writer, (segment, offset - 1))
                 for writer in self.authors
             )
         }
 
-    def may_be_below(self, key: str, lower: int, writer: str, place: tuple[int, int]) -> bool:
+    def may_be_below(self, domain: str, lower: int, writer: str, place: tuple[int, int]) -> bool:
         """Whether the writer's notes allow an event of its with time < lower at that place."""
         segment, offset = place
         said: dict[int, int] = {}
@@ -275,6 +280,6 @@ class World:
             said |= note.position
             if self.stream.succession.normalise(said).get(segment, 0) > offset:
                 return True
-            if note.key == key and note.time is not None and note.time >= lower:
+            if note.domain == domain and note.time is not None and note.time >= lower:
                 return False
         return False

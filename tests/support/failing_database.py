@@ -1,0 +1,42 @@
+"""What can go wrong with the SQLite file of a controller in a process of its own."""
+
+from __future__ import annotations
+
+import resource
+import sqlite3
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.support.processes import ServeProcess
+
+
+@contextmanager
+def locked(_controller: ServeProcess, file: Path) -> Iterator[None]:
+    """Another program holds the database."""
+    with closing(sqlite3.connect(file, timeout=10, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        yield
+        other.execute("ROLLBACK")
+
+
+@contextmanager
+def full(controller: ServeProcess, file: Path) -> Iterator[None]:
+    """No file of the controller may grow: its disk is full."""
+    pid, size = controller.process.pid, file.with_name(f"{file.name}-wal").stat().st_size
+    soft, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, hard))
+    yield
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@contextmanager
+def moved(_controller: ServeProcess, file: Path) -> Iterator[None]:
+    """Somebody moved the file away while it was open."""
+    away = file.with_name("away.db")
+    file.rename(away)
+    yield
+    away.rename(file)

@@ -1,0 +1,220 @@
+"""A page of documentation whose examples run as they are printed, in its order.
+
+A command of a `console` block has its output below it; a `sh` or `python` block has that of the
+`text` or `json` block that follows, if there is one. `…` stands for whatever is there.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tests.support.processes import environment
+from tests.support.terminals import on_terminal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+ROOT = Path(__file__).resolve().parents[2]
+BINDING = "http://127.0.0.1:7464"
+"""Where the controller of a page listens."""
+
+PATIENCE_S = 240.0
+KILLED = -9
+ANYTHING = "…"
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+COMMAND = re.compile(r"^\$ ", re.MULTILINE)
+ELSEWHERE = re.compile(r"(git|pip|\./run|noted-time serve)\b")
+"""How what installs or serves begins: a test does that before, in its own way."""
+
+GAP = re.compile(r'("(?:[^"\\]|\\.)*")(\s*:\s*…)?|…(\s*\})?')
+"""A string, the value that is left out after its colon, and more fields or elements."""
+
+CHANGING = {"id", "stream_id", "written_at", "noted_at", "holding_since", "held_for_ms", "at"}
+CHANGING |= {"times_out_in_ms", "reported_at", "since", "held_until"}
+DURATION = re.compile(r"\b\d+(?:ms|[smhd])(?: \d+(?:ms|[smhd]))?\b")
+
+
+class Example(NamedTuple):
+    """A program in some language, and what the page shows of its output, `None` for nothing."""
+
+    language: str
+    program: str
+    shown: str | None
+
+
+def text_of(page: str) -> str:
+    """Return the text of a page, named from the root of the clone."""
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+def examples(text: str) -> Iterator[Example]:
+    """Yield the examples of a page in its order, but for those that install or serve."""
+    blocks = [*BLOCK.findall(text), ("", "")]
+    for (language, block), (next_language, next_block) in pairwise(blocks):
+        if language == "console":
+            for typed in COMMAND.split(block)[1:]:
+                yield Example(language, *_command_and_output(typed))
+        elif language in {"sh", "python"} and not ELSEWHERE.match(block):
+            shown = next_block if next_language in {"text", "json"} else None
+            yield Example(language, block, shown)
+
+
+def _command_and_output(typed: str) -> tuple[str, str]:
+    lines = typed.splitlines(keepends=True)
+    heads = ("".join(lines[:count]).rstrip("\n") for count in range(1, len(lines) + 1))
+    command = next(head for head in heads if _is_complete(head))
+    return command, typed.removeprefix(command).lstrip("\n")
+
+
+def _is_complete(command: str) -> bool:
+    try:
+        shlex.split(command)
+    except ValueError:  # within quotes, or a line that goes on
+        return False
+    return True
+
+
+@dataclass
+class Runner:
+    """Runs examples in a directory, each in a process of its own, with the controller at `url`."""
+
+    directory: Path
+    url: str
+
+    def __post_init__(self) -> None:
+        commands = self.directory / "bin"
+        commands.mkdir(exist_ok=True)
+        python = shlex.quote(sys.executable)
+        given = {"curl": f"{shutil.which('curl')} -sS", "python": python}
+        for name, line in {**given, "noted-time": f"{python} -m noted_time"}.items():
+            (commands / name).write_text(f'#!/bin/sh\nexec {line} "$@"\n')
+            (commands / name).chmod(0o755)
+        self._environment = environment(
+            NOTED_TIME_URL=self.url,
+            PYSPARK_PYTHON=sys.executable,
+            PYSPARK_DRIVER_PYTHON=sys.executable,
+            SPARK_LOCAL_IP="127.0.0.1",
+        )
+        self._environment["PATH"] = f"{commands}:{self._environment['PATH']}"
+
+    def run(self, example: Example) -> str:
+        """Return what it prints, in a console on a terminal; it has to end well, or kill itself."""
+        program = example.program.replace(BINDING, self.url)
+        if example.language == "console":
+            status, printed = on_terminal(
+                ["sh", "-c", program], self._environment, cwd=self.directory
+            )
+        else:
+            command = ["sh", "-e"] if example.language == "sh" else [sys.executable]
+            done = subprocess.run(
+                [*command, "-c", program],
+                cwd=self.directory,
+                env=self._environment,
+                stdout=subprocess.PIPE,
+                text=True,
+                timeout=PATIENCE_S,
+                check=False,
+            )
+            status, printed = done.returncode, done.stdout
+        assert status in {0, KILLED}, f"{program}\n{printed}"
+        return printed
+
+    def run_page(self, page: str) -> list[str]:
+        """Run all of it and hold it against what is shown; returns what each example printed."""
+        printed = []
+        for example in examples(text_of(page)):
+            printed.append(self.run(example))
+            assert example.shown is None or agrees(example.shown, printed[-1]), (
+                f"{example.program}\nshown:\n{example.shown}\nprinted:\n{printed[-1]}"
+            )
+        return printed
+
+
+class Session:
+    """The Python blocks of a page, run in this process: they share their names.
+
+    `elsewhere` maps addresses, paths and names of the page to those of the test.
+    """
+
+    def __init__(self, page: str, elsewhere: Mapping[str, str], **names: Any) -> None:  # noqa: ANN401
+        self._page = page
+        self.elsewhere = dict(elsewhere)
+        self.names = dict(names)
+
+    def run(self, *containing: str) -> dict[str, Any]:
+        """Run the blocks that contain these texts, one each, by default all; returns the names."""
+        blocks = [
+            each.program for each in examples(text_of(self._page)) if each.language == "python"
+        ]
+        for text in containing or blocks:
+            (block,) = (block for block in blocks if text in block)
+            for printed, here in self.elsewhere.items():
+                block = block.replace(printed, here)
+            exec(compile(block, self._page, "exec"), self.names)  # noqa: S102 - our page
+        return self.names
+
+
+def agrees(shown: str, printed: str) -> bool:
+    """Whether the output is the one that the page shows, but for its `…` and what changes."""
+    if shown.startswith("{"):
+        return _fits(_without_changing(_parsed(shown)), steady(printed))
+    parts = _squeezed(shown).split(ANYTHING)
+    return re.fullmatch(".*".join(map(re.escape, parts)), _squeezed(printed), re.DOTALL) is not None
+
+
+def steady(output: str) -> Any:  # noqa: ANN401 - any JSON
+    """Return the JSON without what differs from run to run."""
+    return _without_changing(json.loads(output))
+
+
+def _squeezed(text: str) -> str:
+    """Return the text without durations, rules, empty lines and the widths of columns."""
+    steady_text = DURATION.sub("DURATION", text.replace("─", ""))
+    lines = (" ".join(line.split()) for line in steady_text.splitlines())
+    return "\n".join(filter(None, lines))
+
+
+def _without_changing(value: Any) -> Any:  # noqa: ANN401 - any JSON
+    if isinstance(value, dict):
+        return {
+            name: type(each).__name__
+            if name in CHANGING and each != ANYTHING
+            else _without_changing(each)
+            for name, each in value.items()
+        }
+    return list(map(_without_changing, value)) if isinstance(value, list) else value
+
+
+def _parsed(shown: str) -> Any:  # noqa: ANN401 - any JSON
+    """Decode JSON with `…` in it: a value, or more fields or elements than are shown."""
+    return json.loads(GAP.sub(_quoted, shown))
+
+
+def _quoted(found: re.Match[str]) -> str:
+    string, value, end = found.groups()
+    if string is not None:
+        return f'{string}: "{ANYTHING}"' if value else string
+    return f'"{ANYTHING}"' if end is None else f'"{ANYTHING}": "{ANYTHING}"{end}'
+
+
+def _fits(shown: Any, given: Any) -> bool:  # noqa: ANN401 - any JSON
+    if shown == ANYTHING:
+        return True
+    if isinstance(shown, dict) and isinstance(given, dict):
+        named = shown.keys() - {ANYTHING}
+        complete = ANYTHING in shown or named == given.keys()
+        return complete and all(n in given and _fits(shown[n], given[n]) for n in named)
+    if isinstance(shown, list) and isinstance(given, list):
+        first = shown[:-1] if shown and shown[-1] == ANYTHING else shown
+        complete = len(first) < len(shown) or len(first) == len(given)
+        return complete and len(first) <= len(given) and all(map(_fits, first, given))
+    return bool(shown == given)

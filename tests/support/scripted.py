@@ -1,0 +1,45 @@
+"""A controller of which a test says what it answers, one post after the other."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httpx
+
+URL = "http://controller:7464"
+
+
+def accepted(**facts: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON
+    """Return the result of a note that was accepted."""
+    return {"status": "accepted", "lower": None, **facts}
+
+
+class Scripted(httpx.MockTransport):
+    """Gives the planned answers, then accepts every note; for clients of both kinds.
+
+    A plan is a whole response, or the results (and further members) of one. `posts` are the notes
+    of each request.
+    """
+
+    def __init__(self, *planned: httpx.Response | dict[str, Any]) -> None:
+        super().__init__(self._answer)
+        self.planned = list(planned)
+        self.posts: list[list[dict[str, Any]]] = []
+
+    @property
+    def notes(self) -> list[dict[str, Any]]:
+        """All notes, without the numbers of their requests."""
+        plain = [dict(note) for post in self.posts for note in post]
+        return [{k: v for k, v in note.items() if k != "sequence"} for note in plain]
+
+    def _answer(self, request: httpx.Request) -> httpx.Response:
+        notes = json.loads(request.content)["notes"]
+        self.posts.append(notes)
+        plan = self.planned.pop(0) if self.planned else {"results": [accepted()] * len(notes)}
+        return plan if isinstance(plan, httpx.Response) else httpx.Response(200, json=plan)
+
+
+def results(*each: dict[str, Any], **further: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON
+    """Return the body of an answer."""
+    return {"results": list(each), **further}

@@ -1,0 +1,68 @@
+"""The project as pip installs it: its wheel, and the distributions that it needs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from email import message_from_bytes
+from importlib.metadata import distribution
+from pathlib import Path
+from typing import TYPE_CHECKING
+from zipfile import ZipFile
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def build(directory: Path) -> Path:
+    """Build the wheel into the directory and return it."""
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(directory)],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+    )
+    return next(directory.glob("*.whl"))
+
+
+def install(wheel: Path, directory: Path) -> Path:
+    """Install the wheel alone, without what it needs; returns the command `noted-time`."""
+    options = ["--no-deps", "--no-index", "--quiet", "--disable-pip-version-check"]
+    subprocess.run(
+        [sys.executable, "-m", "pip", "install", *options, "--target", str(directory), str(wheel)],
+        check=True,
+        capture_output=True,
+    )
+    return directory / "bin" / "noted-time"
+
+
+def link_needs(wheel: Path, directory: Path, extra: str = "") -> None:
+    """Link to what this environment has of the distributions that the wheel needs."""
+    with ZipFile(wheel) as files:
+        name = next(each for each in files.namelist() if each.endswith("/METADATA"))
+        declared = message_from_bytes(files.read(name)).get_all("Requires-Dist", [])
+    directory.mkdir()
+    for needed in _closure(declared, extra):
+        found = distribution(needed)
+        for top in {Path(each).parts[0] for each in found.files or ()} - {"..", "__pycache__"}:
+            (directory / top).symlink_to(Path(str(found.locate_file(top))))
+
+
+def _closure(declared: Iterable[str], extra: str) -> set[str]:
+    """Return the names of all distributions that follow from these requirements."""
+    found: set[tuple[str, frozenset[str]]] = set()
+    waiting = [(Requirement(line), {extra}) for line in declared]
+    while waiting:
+        needed, extras = waiting.pop()
+        applies = not needed.marker or any(needed.marker.evaluate({"extra": e}) for e in extras)
+        one = (canonicalize_name(needed.name), frozenset(needed.extras))
+        if applies and one not in found:
+            found.add(one)
+            below = distribution(needed.name).requires or ()
+            waiting += [(Requirement(line), needed.extras or {""}) for line in below]
+    return {name for name, _ in found}
