@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from noted_time.asking import run_async
@@ -15,7 +14,7 @@ from reader_client.connection import AsyncConnection
 from reader_client.health import Pace
 from reader_client.questions import Pause, Question
 from reader_client.reading import Reading, plain_position
-from reader_client.repeating import AsyncRepeating
+from reader_client.repeating import AsyncRepeating, own_chance
 from reader_client.wakeup import AsyncWakeup
 
 if TYPE_CHECKING:
@@ -58,7 +57,7 @@ class AsyncReaderClient(Reading):
         wait_ms: int = 25_000,
         refresh_ms: int = 500,
         backoff: Backoff | None = None,
-        chance: Callable[[], float] = random.random,
+        chance: Callable[[], float] = own_chance,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         """Take what to follow; the arguments are those of `ReaderClient`."""

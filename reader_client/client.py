@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import random
 import time as clocks
 from typing import TYPE_CHECKING, Self, TypeVar
 
@@ -15,7 +14,7 @@ from noted_time.times import unix_ms_of
 from reader_client.connection import Connection
 from reader_client.questions import Pause, Question
 from reader_client.reading import Reading, plain_position
-from reader_client.repeating import Repeating
+from reader_client.repeating import Repeating, own_chance
 from reader_client.wakeup import Wakeup
 
 if TYPE_CHECKING:
@@ -73,7 +72,7 @@ class ReaderClient(Reading):
         wait_ms: int = 25_000,
         refresh_ms: int = 500,
         backoff: Backoff | None = None,
-        chance: Callable[[], float] = random.random,
+        chance: Callable[[], float] = own_chance,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         """Begin to follow `domains`, by default every declared one.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from random import SystemRandom
 from typing import TYPE_CHECKING
 
 from noted_time.errors import NotedTimeError
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
     from noted_time.backoff import Backoff
 
+
+own_chance = SystemRandom().random
+"""To spread retries, without touching the state of the program's `random`, which may be seeded."""
 
 Step = Callable[[], bool]
 """Does one thing; returns whether there is more to do, ever."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import threading
 import time
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from noted_time import Rejected, StreamSettings
 from noted_time.backoff import Backoff
 from noted_time.wire import mark_from_wire
 from reader_client.connection import Connection
-from reader_client.repeating import Repeating
+from reader_client.repeating import Repeating, own_chance
 from spark_integration.offsets import Released
 
 if TYPE_CHECKING:
@@ -87,7 +86,7 @@ class ControllerFeed:
         self._caught_up = False
         self._last = Released()
         self._new: list[Mark] = []
-        self._thread = Repeating("noted marks", self._step, BACKOFF, random.random, self._notify)
+        self._thread = Repeating("noted marks", self._step, BACKOFF, own_chance, self._notify)
 
     @property
     def subject(self) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from random import SystemRandom
 from typing import TYPE_CHECKING
 
 from noted_time.answer import Accepted
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from writer_client.notices import Notices
     from writer_client.outbox import Outbox
     from writer_client.waiting import Batch
+
+own_chance = SystemRandom().random
+"""To spread retries, without touching the state of the program's `random`, which may be seeded."""
 
 MENDABLE = (UnknownStream, NotAllowed, SharedName)
 """What somebody may mend while the writer goes on.

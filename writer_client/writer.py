@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import random
 import threading
 import time as clocks
 from abc import ABC, abstractmethod
@@ -19,7 +18,7 @@ from writer_client.claims import checked_domains
 from writer_client.exchange import Exchange
 from writer_client.notices import Notices
 from writer_client.outbox import Outbox
-from writer_client.posting import HeldClock, Pace, Posting, unix_ms
+from writer_client.posting import HeldClock, Pace, Posting, own_chance, unix_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -56,7 +55,7 @@ class Writer(ABC, Generic[Transport]):
         request_timeout_ms: int = 10_000,
         backoff: Backoff | None = None,
         clock: Callable[[], Time] = unix_ms,
-        chance: Callable[[], float] = random.random,
+        chance: Callable[[], float] = own_chance,
         transport: Transport | None = None,
     ) -> None:
         """Begin to note for `writer`; raises `InvalidName`, or `Rejected` for what cannot be.

@@ -285,7 +285,9 @@ def test_closing_does_not_wait_for_a_long_poll(served: Served, stream: str) -> N
     began = time.monotonic()
     client.close()
     client.close()
-    left = [t.name for t in threading.enumerate() if t.name.startswith("noted-time reader")]
+    left = [
+        t.name for t in threading.enumerate() if t.name.startswith(f"noted-time reader {stream}")
+    ]
 
     assert (left, time.monotonic() - began < 5) == ([], True)
 

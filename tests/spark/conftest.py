@@ -1,17 +1,12 @@
-"""One Spark session for all fast tests of this directory, and the controller they talk to."""
+"""The controller that the fast tests of this directory talk to, and their streams."""
 
 from __future__ import annotations
 
-import os
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from spark_integration import read_noted_log
-from tests.support import kafka
 from tests.support.marks_server import MarksServer
 from tests.support.noted_stream import NotedStream
 from tests.support.queries import per_second
@@ -19,34 +14,9 @@ from tests.support.query_output import QueryOutput
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
-    from pyspark.sql import DataFrame
-
-ROOT = str(Path(__file__).resolve().parents[2])
-
-
-@pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    """Return a local session of two cores; its workers find the packages of this clone.
-
-    It reads Kafka where the connector is installed.
-    """
-    os.environ["PYTHONPATH"] = ROOT
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    session = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "1")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.jars", ",".join(kafka.connector()))
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("ERROR")
-    yield session
-    session.stop()
+    from pyspark.sql import DataFrame, SparkSession
 
 
 @pytest.fixture
