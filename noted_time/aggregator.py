@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from noted_time.census import Census
     from noted_time.decision import Decision
     from noted_time.mark import Mark
-    from noted_time.member import Member, Track
+    from noted_time.member import Member
     from noted_time.membership import Absence
     from noted_time.note import NoteLike
     from noted_time.record import MemberRecord
@@ -187,14 +187,14 @@ class Aggregator:
 
     def may_advance(self, domain: str) -> bool:
         """Whether `advance` would give a mark now."""
-        return self._domain(domain).next_step() is not None
+        return self.domain(domain).next_step() is not None
 
     def advance(self, domain: str, *, now: int, written_at: int) -> Mark | None:
         """Let time go on as far as the notes allow; returns the new mark if it did.
 
         Why it did not is what `decide` tells.
         """
-        state = self._domain(domain)
+        state = self.domain(domain)
         step = state.next_step()
         if step is None:
             return None
@@ -205,11 +205,11 @@ class Aggregator:
 
     def decide(self, domain: str, now: int) -> Decision:
         """Return the decision for `domain` at `now`, with its reason; raises `UnknownDomain`."""
-        return self._domain(domain).decide(now, self.settings.writer_timeout_ms)
+        return self.domain(domain).decide(now, self.settings.writer_timeout_ms)
 
     def without(self, domain: str, writer: str) -> int | None:
         """Return the lower that the stream would have if `writer` were excluded now."""
-        state = self._domain(domain)
+        state = self.domain(domain)
         step = state.step_without(frozenset((writer,)))
         lower = step.lower if step else state.lower
         return None if lower == BEFORE_ALL_TIME else lower
@@ -221,19 +221,19 @@ class Aggregator:
 
         Nothing changes. Raises `UnknownDomain` and `UnknownWriter`.
         """
-        return would(self._roster, self._domain(domain), removed, writer_timeout_ms, now)
+        return would(self._roster, self.domain(domain), removed, writer_timeout_ms, now)
 
     def last_mark(self, domain: str) -> Mark | None:
         """Return the last mark of `domain`; raises `UnknownDomain`."""
-        return self._domain(domain).last
+        return self.domain(domain).last
 
     def absences(self, domain: str) -> tuple[Absence, ...]:
         """Return whom the last mark of `domain` went on without, or who reported late rows."""
-        return self._domain(domain).named
+        return self.domain(domain).named
 
     def late_rows(self, domain: str) -> int:
         """Return how many rows below the lower writers reported since the stream was read."""
-        return self._domain(domain).late_rows
+        return self.domain(domain).late_rows
 
     # Members
 
@@ -247,13 +247,9 @@ class Aggregator:
         """Yield the names of all members in the order in which they joined."""
         return self._roster.names()
 
-    def holders(self) -> set[str]:
-        """Return the names of the members that hold any domain's time back now."""
-        return {writer for domain in self._domains.values() for writer in domain.holders}
-
-    def holding(self, domain: str) -> Mapping[str, Track]:
-        """Return the members that hold `domain` back now; a view, for reading only."""
-        return self._domain(domain).holders
+    def member(self, writer: str) -> Member:
+        """Return a member, for reading only; raises `UnknownWriter`."""
+        return self._roster.member(writer)
 
     def record(self, writer: str) -> MemberRecord:
         """Return what must outlive the process of `writer`; raises `UnknownWriter`."""
@@ -327,7 +323,8 @@ class Aggregator:
                 self._roster.declare(domain)
         self._roster.reconfigure(settings, now)
 
-    def _domain(self, name: str) -> Domain:
+    def domain(self, name: str) -> Domain:
+        """Return the running state of a domain, for reading only; raises `UnknownDomain`."""
         try:
             return self._domains[name]
         except KeyError:

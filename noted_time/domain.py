@@ -25,7 +25,7 @@ from noted_time.time_queue import TimeQueue
 from noted_time.timeouts import Timeouts
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Mapping
     from collections.abc import Set as AbstractSet
 
     from noted_time.member import Role, Track
@@ -206,6 +206,7 @@ class Domain:
         """
         if self.last is not None and not self.last.upper_is_bound and not self.undeclared:
             self.is_unbounded = True
+        self.holders, self.late = _longest_first(self.holders), _longest_first(self.late)
         removed = [each for each in tracks if each.member.excluded == "removed"]
         if removed:
             is_spoilt = any(each.largest == self.upper for each in removed)
@@ -231,12 +232,18 @@ class Domain:
             return None
         return Advance(self.highest, flush=True)
 
+    def waited_for(self) -> Mapping[str, Track]:
+        """Return the members without which the watermark stands, the longest holder first."""
+        if self.holders or (self.next_step() is None and self.highest > self.lower):
+            return self.holders or self.late
+        return {}
+
     def decide(self, now: int, timeout_ms: int) -> Decision:
         """Return what holds of time now, with the reason."""
         step = self.next_step()
         if step is not None:
             return step
-        waited_for = self.holders or (self.late if self.highest > self.lower else {})
+        waited_for = self.waited_for()
         if not waited_for:
             return Quiet()
         longest = nsmallest(
@@ -323,3 +330,8 @@ class Domain:
         for track in put_aside:
             self._ahead.push(track.time, track)
         return least
+
+
+def _longest_first(members: Mapping[str, Track]) -> dict[str, Track]:
+    """Return them in the order in which they began, in which they are kept."""
+    return dict(sorted(members.items(), key=lambda each: each[1].began))

@@ -16,6 +16,7 @@
     │   └── UnknownReader   the group or its reader never reported
     ├── Conflict            read again, then retry
     │   ├── MarkConflict    another owner appended the mark with that seq first
+    │   ├── NotedMeanwhile  the writer that was to be removed has noted since
     │   └── NotCompleteYet  no mark is complete to the time asked for; `lower` says how far it is
     ├── Unreachable         the outcome is unknown: retry with backoff
     │   └── UnexpectedAnswer  something answered that is no controller of this version
@@ -160,6 +161,18 @@ class MarkConflict(Conflict):
         self.stream = stream
         self.domain = domain
         self.seq = seq
+
+
+class NotedMeanwhile(Conflict):
+    """The writer noted after the moment since which it was not to have noted.
+
+    `noted_at` is when, in Unix ms.
+    """
+
+    def __init__(self, writer: str, noted_at: int) -> None:
+        super().__init__(f"writer {writer!r} has noted meanwhile; look again before you remove it")
+        self.writer = writer
+        self.noted_at = noted_at
 
 
 class NotCompleteYet(Conflict):

@@ -10,14 +10,24 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from noted_time.cut import StreamCut
 from noted_time.errors import NotCompleteYet
 from noted_time.mark import Mark, TimeWindow
+from noted_time.trend import Trend
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+
+class Stretch(NamedTuple):
+    """The offset of a segment and the lower, of the first mark that has some of it and the last."""
+
+    first_offset: int
+    first_lower: int
+    last_offset: int
+    last_lower: int
 
 
 class MarkHistory:
@@ -44,8 +54,10 @@ class MarkHistory:
         "_columns",
         "_count",
         "_excluded",
+        "_excluding",
         "_first_seq",
         "_lowers",
+        "_stepped_back",
         "_uppers",
         "_written",
     )
@@ -59,6 +71,8 @@ class MarkHistory:
         self._written = array("q")
         self._bounds = bytearray()
         self._excluded: dict[int, tuple[str, ...]] = {}
+        self._excluding = array("q")
+        self._stepped_back = array("q")
         self._columns: dict[int, array[int]] = {}
         for mark in marks:
             self.append(mark)
@@ -96,12 +110,15 @@ class MarkHistory:
             self._columns = self._columns | {s: array("q", bytes(8 * count)) for s in new}
         for segment, column in self._columns.items():
             column.append(offsets.get(segment, column[-1] if count else 0))
+        if count and mark.written_at < self._written[count - 1]:
+            self._stepped_back.append(mark.seq)
         self._lowers.append(mark.lower)
         self._uppers.append(mark.upper)
         self._written.append(mark.written_at)
         self._bounds.append(mark.upper_is_bound)
         if mark.excluded:
             self._excluded[mark.seq] = mark.excluded
+            self._excluding.append(mark.seq)
         self._count = count + 1
 
     def window(self, position: Mapping[int, int]) -> TimeWindow:
@@ -152,12 +169,14 @@ class MarkHistory:
         drop = min(seq, self.last_seq - 1) - self._first_seq + 1
         if drop <= 0:
             return
-        for column in (self._lowers, self._uppers, self._written, *self._columns.values()):
+        for column in self._columns.values():
             del column[:drop]
-        del self._bounds[:drop]
+        # What a trend was taken of stays as it was: it may be read by another thread.
+        self._lowers, self._uppers = self._lowers[drop:], self._uppers[drop:]
+        self._written, self._bounds = self._written[drop:], self._bounds[drop:]
         self._first_seq += drop
         self._count -= drop
-        self._excluded = {s: names for s, names in self._excluded.items() if s >= self._first_seq}
+        self._keep_exclusions(self)
 
     def latest(self, count: int) -> MarkHistory:
         """Return a history of its own with the last `count` marks; others may search this one.
@@ -172,9 +191,46 @@ class MarkHistory:
         kept._lowers, kept._uppers = self._lowers[start:], self._uppers[start:]
         kept._written, kept._bounds = self._written[start:], self._bounds[start:]
         kept._columns = {segment: column[start:] for segment, column in self._columns.items()}
-        first = kept._first_seq
-        kept._excluded = {s: names for s, names in self._excluded.items() if s >= first}
+        kept._keep_exclusions(self)
         return kept
+
+    def trend(self) -> Trend:
+        """Return the marks so far over wall time, for any thread, whatever becomes of them here."""
+        return Trend(
+            self._first_seq,
+            self._count,
+            self._lowers,
+            self._uppers,
+            self._written,
+            self._bounds,
+            self._excluded,
+            self._excluding,
+            self._stepped_back,
+        )
+
+    def segments(self) -> Iterable[int]:
+        """Return the segments that the marks name."""
+        return self._columns.keys()
+
+    def stretch(self, segment: int) -> Stretch | None:
+        """Return from where to where the marks have a segment, `None` where none has any of it.
+
+        >>> history = MarkHistory(Mark(n, n * 10, 99, StreamCut({0: n - 1})) for n in (1, 2, 3))
+        >>> history.stretch(0), history.stretch(1)
+        (Stretch(first_offset=1, first_lower=20, last_offset=2, last_lower=30), None)
+        """
+        column, count, lowers = self._columns.get(segment), self._count, self._lowers
+        if column is None or not count or not column[count - 1]:
+            return None
+        first = bisect_right(column, 0, 0, count)
+        return Stretch(column[first], lowers[first], column[count - 1], lowers[count - 1])
+
+    def _keep_exclusions(self, of: MarkHistory) -> None:
+        """Take over what another history knows beside its columns, from the first mark here on."""
+        first = self._first_seq
+        self._excluded = {s: names for s, names in of._excluded.items() if s >= first}
+        self._excluding = of._excluding[bisect_left(of._excluding, first) :]
+        self._stepped_back = of._stepped_back[bisect_right(of._stepped_back, first) :]
 
     def _around(self, position: Mapping[int, int], count: int) -> tuple[int, int]:
         """Return the index of the last mark that the position reaches, and of the first beyond it.

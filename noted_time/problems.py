@@ -14,6 +14,7 @@ from noted_time.errors import (
     Conflict,
     NotAllowed,
     NotCompleteYet,
+    NotedMeanwhile,
     NotedTimeError,
     Rejected,
     UnexpectedAnswer,
@@ -88,6 +89,8 @@ def _named(problem: Mapping[str, Any], stream: str) -> NotedTimeError | None:
         return UnknownDomain(str(problem.get("domain", "")), problem.get("domains", ()))
     if kind == "unknown_reader":
         return UnknownReader(str(problem.get("group", "")), problem.get("reader"))
+    if kind == "noted_meanwhile":
+        return NotedMeanwhile(str(problem.get("writer", "")), problem.get("noted_at", 0))
     if kind == "not_complete_yet":
         return NotCompleteYet(problem.get("complete_to", 0), problem.get("lower"))
     return None

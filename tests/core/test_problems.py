@@ -14,6 +14,7 @@ from noted_time.errors import (
     Conflict,
     NotAllowed,
     NotCompleteYet,
+    NotedMeanwhile,
     NotedTimeError,
     Rejected,
     UnexpectedAnswer,
@@ -40,6 +41,7 @@ URN = "urn:noted-time:problem:"
         (405, {}, UnexpectedAnswer),
         (408, {}, Unreachable),
         (409, {"type": URN + "conflict"}, Conflict),
+        (409, {"type": URN + "noted_meanwhile", "writer": "w", "noted_at": 5}, NotedMeanwhile),
         (413, {"title": "too large"}, UnexpectedAnswer),
         (
             422,

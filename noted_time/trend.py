@@ -1,0 +1,178 @@
+"""How the watermark of one domain moved over wall time: thinned to points, and how far it lagged.
+
+Wall time may step back from one mark to the next. Between such steps it does not, so there a moment
+is found by bisection, and a question costs the more the more steps there were.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from itertools import islice, pairwise
+from operator import sub
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from array import array
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+UNIX_MS = range(10**11, 10**13)
+"""1973 to 2286: a lower elsewhere is no Unix time in ms, and nothing lags behind the wall clock."""
+
+NAMED = 10
+"""So many writers are named of those that the marks of one point went on without."""
+
+LOOKED_AT = 1000
+"""Their names are looked for in so many of these marks."""
+
+AT_ONCE = 4096
+"""So many marks are looked at in one go, which keeps other threads waiting for 0.2 ms."""
+
+Run = tuple[int, int]
+"""Marks from an index up to another, exclusive."""
+
+
+class Point(NamedTuple):
+    """The last of the marks that were written in one slot of time, `marks` of them.
+
+    `lag_ms` is the largest lag among them: how far the watermark was behind the wall clock when a
+    mark was written, just before it advanced. It is `None` where the lower before is not kept or no
+    Unix ms. `excluded` names some of the writers that they went on without, and `excluded_marks`
+    counts the marks that went on without any.
+    """
+
+    at: int
+    seq: int
+    lower: int
+    upper: int
+    upper_is_bound: bool
+    marks: int
+    lag_ms: int | None
+    excluded: tuple[str, ...]
+    excluded_marks: int
+
+
+class Trend(NamedTuple):
+    """The marks of one domain as they were at one moment, to be read by any thread.
+
+    Columns of a `MarkHistory`, of which no more than `marks` marks are looked at. `excluding` and
+    `stepped_back` have the seqs of the marks that went on without a writer, and of those that were
+    written before their predecessor by the wall clock.
+    """
+
+    first_seq: int
+    marks: int
+    lowers: array[int]
+    uppers: array[int]
+    written: array[int]
+    bounds: bytearray
+    excluded: Mapping[int, Sequence[str]]
+    excluding: array[int]
+    stepped_back: array[int]
+
+    @property
+    def first_at(self) -> int | None:
+        """When the first mark that is kept was written, `None` before it."""
+        return self.written[0] if self.marks else None
+
+    def points(self, start: int, end: int, most: int) -> list[Point]:
+        """Return what was written from `start` to `end`, both inclusive, as at most `most` points.
+
+        The time between is cut into that many slots of equal length, and one that has a mark gives
+        a point, so each mark is in exactly one. `start` must not be above `end`.
+
+        >>> from noted_time import Mark, MarkHistory, StreamCut
+        >>> trend = MarkHistory(Mark(n, n, n, StreamCut({}), 10 * n) for n in range(1, 7)).trend()
+        >>> [(point.at, point.seq, point.marks) for point in trend.points(20, 59, 2)]
+        [(30, 3, 2), (50, 5, 2)]
+        """
+        span = end + 1 - start
+        slots: dict[int, list[Run]] = {}
+        for first, stop in self._runs():
+            index = bisect_left(self.written, start, first, stop)
+            beyond = bisect_right(self.written, end, index, stop)
+            while index < beyond:
+                slot = (self.written[index] - start) * most // span
+                next_slot = start - (slot + 1) * span // -most
+                until = bisect_left(self.written, next_slot, index, beyond)
+                slots.setdefault(slot, []).append((index, until))
+                index = until
+        return [self._point(slots[slot]) for slot in sorted(slots)]
+
+    def lower_before(self, wall_ms: int) -> int | None:
+        """Return the lower of the last mark written before `wall_ms`, `None` where there is none.
+
+        >>> from noted_time import Mark, MarkHistory, StreamCut
+        >>> trend = MarkHistory(Mark(n, n, n, StreamCut({}), 10 * n) for n in range(1, 7)).trend()
+        >>> [trend.lower_before(wall_ms) for wall_ms in (10, 11, 99)]
+        [None, 1, 6]
+        """
+        return self._lower_before(wall_ms, [*self._runs()])
+
+    def lags(self, moments: Sequence[int]) -> list[int | None]:
+        """Return by how much the lower was behind the wall clock at each of these moments.
+
+        `None` before the first mark, and where the lower is no Unix ms.
+        """
+        runs = [*self._runs()]
+        lowers = [self._lower_before(moment + 1, runs) for moment in moments]
+        return [
+            moment - lower if lower is not None and lower in UNIX_MS else None
+            for moment, lower in zip(moments, lowers, strict=True)
+        ]
+
+    def _lower_before(self, wall_ms: int, runs: Sequence[Run]) -> int | None:
+        for first, beyond in reversed(runs):
+            index = bisect_left(self.written, wall_ms, first, beyond) - 1
+            if index >= first:
+                return self.lowers[index]
+        return None
+
+    def _runs(self) -> Iterator[Run]:
+        """Yield the runs within which wall time does not step back, in the order of seq."""
+        steps = (seq - self.first_seq for seq in self.stepped_back)
+        return pairwise([0, *(index for index in steps if 0 < index < self.marks), self.marks])
+
+    def _point(self, runs: Sequence[Run]) -> Point:
+        last = runs[-1][1] - 1
+        lags = [lag for run in runs if (lag := self._largest_lag(*run)) is not None]
+        excluding = [seqs for run in runs for seqs in self._excluding(*run)]
+        return Point(
+            at=self.written[last],
+            seq=self.first_seq + last,
+            lower=self.lowers[last],
+            upper=self.uppers[last],
+            upper_is_bound=bool(self.bounds[last]),
+            marks=sum(until - first for first, until in runs),
+            lag_ms=max(lags, default=None),
+            excluded=self._named(excluding),
+            excluded_marks=len(excluding),
+        )
+
+    def _largest_lag(self, first: int, until: int) -> int | None:
+        """Return the largest of the marks whose predecessor has a Unix time."""
+        lowers = self.lowers
+        first = max(first, bisect_left(lowers, UNIX_MS.start, 0, self.marks) + 1)
+        until = min(until, bisect_left(lowers, UNIX_MS.stop, 0, self.marks) + 1)
+        return max(
+            (
+                max(map(sub, self.written[start:stop], lowers[start - 1 : stop - 1]))
+                for start in range(first, until, AT_ONCE)
+                for stop in (min(start + AT_ONCE, until),)
+            ),
+            default=None,
+        )
+
+    def _excluding(self, first: int, until: int) -> array[int]:
+        """Return the seqs of those of the marks that went on without a writer."""
+        seqs = self.excluding
+        start = bisect_left(seqs, self.first_seq + first)
+        return seqs[start : bisect_left(seqs, self.first_seq + until, start)]
+
+    def _named(self, seqs: Iterable[int]) -> tuple[str, ...]:
+        found = (name for seq in islice(seqs, LOOKED_AT) for name in self.excluded.get(seq, ()))
+        names: dict[str, None] = {}
+        for name in found:
+            names[name] = None
+            if len(names) == NAMED:
+                break
+        return tuple(names)

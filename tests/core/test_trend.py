@@ -1,0 +1,171 @@
+"""How a watermark moved, thinned: held against a look at every mark."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from noted_time import Mark, MarkHistory, StreamCut
+from noted_time.trend import NAMED, UNIX_MS, Point
+
+AT = UNIX_MS.start
+names = st.lists(st.sampled_from("abcdefghijklmn"), max_size=3, unique=True).map(tuple)
+steps = st.lists(
+    st.tuples(st.integers(1, 4), st.integers(-9, 20), names, st.booleans()), max_size=40
+)
+"""By how much lower and wall time go on, who is excluded, whether the upper is a bound."""
+
+starts = st.sampled_from((0, AT - 30, AT, UNIX_MS.stop - 30))
+
+
+def chain(start: int, taken: list[tuple[int, int, tuple[str, ...], bool]]) -> list[Mark]:
+    """Return the marks of these steps; wall time may step back."""
+    marks, lower, wall = [], start, start + 100
+    for seq, (later, passes, excluded, bound) in enumerate(taken, start=1):
+        lower, wall = lower + later, wall + passes
+        cut = StreamCut({0: seq})
+        marks.append(Mark(seq, lower, lower + 5, cut, wall, excluded, upper_is_bound=bound))
+    return marks
+
+
+def kept(marks: list[Mark], forgotten: int) -> MarkHistory:
+    """Return the history of the marks without the first ones."""
+    history = MarkHistory(marks)
+    history.forget_through(forgotten)
+    return history
+
+
+def scanned(marks: list[Mark], start: int, end: int, most: int) -> list[Point]:
+    """Thin by a look at each mark."""
+    before = {after.seq: mark.lower for mark, after in pairwise(marks)}
+    slots: dict[int, list[Mark]] = {}
+    for mark in marks:
+        if start <= mark.written_at <= end:
+            slot = (mark.written_at - start) * most // (end - start + 1)
+            slots.setdefault(slot, []).append(mark)
+    return [point(slots[slot], before) for slot in sorted(slots)]
+
+
+def point(marks: list[Mark], before: dict[int, int]) -> Point:
+    """Return the point of these marks, by the lower before each."""
+    last = marks[-1]
+    known = [mark for mark in marks if before.get(mark.seq, 0) in UNIX_MS]
+    excluding = [mark for mark in marks if mark.excluded]
+    return Point(
+        last.written_at,
+        last.seq,
+        last.lower,
+        last.upper,
+        last.upper_is_bound,
+        len(marks),
+        max((mark.written_at - before[mark.seq] for mark in known), default=None),
+        tuple(dict.fromkeys(name for mark in excluding for name in mark.excluded))[:NAMED],
+        len(excluding),
+    )
+
+
+@given(
+    start=starts,
+    taken=steps,
+    forgotten=st.integers(0, 40),
+    begins=st.integers(-50, 300),
+    ends=st.integers(0, 500),
+    most=st.integers(1, 60),
+)
+def test_points_are_what_a_look_at_every_mark_gives(  # noqa: PLR0913, PLR0917 - drawn
+    start: int,
+    taken: list[tuple[int, int, tuple[str, ...], bool]],
+    forgotten: int,
+    begins: int,
+    ends: int,
+    most: int,
+) -> None:
+    """Also where wall time stepped back, and where early marks are forgotten."""
+    marks = chain(start, taken)
+    history, left = kept(marks, forgotten), [m for m in marks if m.seq > forgotten] or marks[-1:]
+    period = start + begins, start + begins + ends
+
+    assert history.trend().points(*period, most) == scanned(left, *period, most)
+
+
+@given(start=starts, taken=steps, most=st.integers(1, 60))
+def test_every_mark_is_in_exactly_one_slot(
+    start: int, taken: list[tuple[int, int, tuple[str, ...], bool]], most: int
+) -> None:
+    """And every mark that went on without a writer is counted; there are no more than asked for."""
+    marks = chain(start, taken)
+    times = [mark.written_at for mark in marks] or [0]
+    points = MarkHistory(marks).trend().points(min(times), max(times), most)
+
+    assert sum(point.marks for point in points) == len(marks)
+    assert sum(point.excluded_marks for point in points) == sum(bool(m.excluded) for m in marks)
+    assert len(points) <= most
+    assert [point.at for point in points] == sorted(point.at for point in points)
+
+
+@given(start=starts, taken=steps, forgotten=st.integers(0, 40), begins=st.integers(-50, 300))
+def test_the_lower_before_a_moment_is_that_of_the_last_mark_written_earlier(
+    start: int,
+    taken: list[tuple[int, int, tuple[str, ...], bool]],
+    forgotten: int,
+    begins: int,
+) -> None:
+    """`None` where none was; the lag at a moment counts a mark of that very moment."""
+    marks = chain(start, taken)
+    left = [m for m in marks if m.seq > forgotten] or marks[-1:]
+    trend, moment = kept(marks, forgotten).trend(), start + begins
+    earlier = [mark.lower for mark in left if mark.written_at < moment]
+    until = [mark.lower for mark in left if mark.written_at <= moment]
+
+    assert trend.lower_before(moment) == (earlier[-1] if earlier else None)
+    assert trend.lags([moment]) == [
+        moment - until[-1] if until and until[-1] in UNIX_MS else None,
+    ]
+
+
+@given(
+    start=starts,
+    taken=steps.filter(bool),
+    at=st.integers(0, 40),
+    forgotten=st.integers(0, 40),
+)
+def test_a_trend_stays_what_it_was(
+    start: int, taken: list[tuple[int, int, tuple[str, ...], bool]], at: int, forgotten: int
+) -> None:
+    """Whatever marks follow or are forgotten while another thread reads it."""
+    marks = chain(start, taken)
+    history = MarkHistory(marks[:at])
+    trend = history.trend()
+    before = trend.points(start, start + 999, 20)
+    for mark in marks[at:]:
+        history.append(mark)
+    history.forget_through(forgotten)
+
+    assert trend.points(start, start + 999, 20) == before
+    everything = scanned(marks if not forgotten else marks[forgotten:] or marks[-1:], 0, 10**14, 9)
+    assert history.trend().points(0, 10**14, 9) == everything
+
+
+@given(taken=steps, last=st.integers(0, 40), forgotten=st.integers(0, 40))
+def test_the_latest_marks_have_the_trend_of_their_own(
+    taken: list[tuple[int, int, tuple[str, ...], bool]], last: int, forgotten: int
+) -> None:
+    """As if they had been appended to nothing."""
+    marks = chain(AT, taken)
+    latest = MarkHistory(marks).latest(last)
+    latest.forget_through(forgotten)
+    again = MarkHistory(latest.after(0, 99))
+
+    period = AT - 999, AT + 9999, 7
+    assert latest.trend().points(*period) == again.trend().points(*period)
+
+
+def test_a_mark_that_follows_a_long_stall_shows_how_far_it_was_behind() -> None:
+    """The lag is that of just before the mark, which an hour of silence made large."""
+    marks = [Mark(seq, AT + seq, AT + seq, StreamCut({}), AT + 3_600_000 * seq) for seq in (1, 2)]
+
+    (found,) = MarkHistory(marks).trend().points(AT, AT + 10**8, 1)
+
+    assert (found.marks, found.lag_ms) == (2, 2 * 3_600_000 - 1)
