@@ -15,7 +15,7 @@ The contract that every store keeps, checked by one suite of tests:
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from noted_time.errors import MarkConflict
 
@@ -83,6 +83,28 @@ class LedgerEntry:
     by: str | None = None
 
 
+Action = Literal["created", "settings", "scaled", "truncated", "removed", "held", "released"]
+"""What an operator did to a stream, or to one of its writers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """That somebody changed a stream by hand: what, who, and why.
+
+    `at` is wall time in Unix ms. `was` and `became` are plain JSON, `None` where there is nothing
+    to tell. `by` is a token's id or an address, `comment` the reason that was given.
+    """
+
+    stream_id: str
+    at: int
+    action: Action
+    writer: str | None = None
+    was: Mapping[str, Any] | None = None
+    became: Mapping[str, Any] | None = None
+    by: str | None = None
+    comment: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class StreamSummary:
     """A stream as lists show it: the last mark of each domain with one, and the scale events."""
@@ -100,8 +122,10 @@ class Batch:
     numbers only have to rise. `forgotten_members` removes each (stream id, writer) that is there,
     which may come back in the same batch. `members` has (stream id, record), at most one record
     for each writer. `readers` replaces the record of that (stream, group, reader). `ledger` has
-    entries that are new; `forgotten_readers` removes each (stream id, group, reader), and
-    `forgotten_ledger` the entries of (stream id) made before that moment in Unix ms. `forgotten`
+    entries that are new, and `changes` are numbered from 1 in each stream, in their order and
+    without a gap. `forgotten_readers` removes each (stream id, group, reader), `forgotten_ledger`
+    and `forgotten_changes` what (stream id) has from before that moment in Unix ms, but never the
+    last change, after which the next one is numbered. `forgotten`
     drops the marks of (stream id, domain) up to and including that seq, but never the last mark,
     which the next one is compared with. `dropped` removes streams with all they have, also what
     this batch writes to them, and frees their names for streams that the batch makes.
@@ -115,8 +139,10 @@ class Batch:
     marks: list[AppendedMark] = field(default_factory=list)
     readers: list[ReaderRecord] = field(default_factory=list)
     ledger: list[LedgerEntry] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
     forgotten_readers: list[tuple[str, str, str]] = field(default_factory=list)
     forgotten_ledger: list[tuple[str, int]] = field(default_factory=list)
+    forgotten_changes: list[tuple[str, int]] = field(default_factory=list)
     forgotten: list[tuple[str, str, int]] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)
 
@@ -138,8 +164,10 @@ class Batch:
             marks=[mark for mark in self.marks if mark.stream_id not in gone],
             readers=[reader for reader in self.readers if reader.stream_id not in gone],
             ledger=[entry for entry in self.ledger if entry.stream_id not in gone],
+            changes=[change for change in self.changes if change.stream_id not in gone],
             forgotten_readers=[each for each in self.forgotten_readers if each[0] not in gone],
             forgotten_ledger=[each for each in self.forgotten_ledger if each[0] not in gone],
+            forgotten_changes=[each for each in self.forgotten_changes if each[0] not in gone],
             forgotten=[forgotten for forgotten in self.forgotten if forgotten[0] not in gone],
         )
 
@@ -193,8 +221,18 @@ class Reading(Protocol):
     def readers(self, stream_id: str) -> list[ReaderRecord]:
         """Return the readers of all groups of a stream in the order of their names."""
 
-    def ledger(self, stream_id: str, domain: str, *, after: int, limit: int) -> list[LedgerEntry]:
-        """Return at most `limit` entries of (stream, domain) after a seq, in the order of seq."""
+    def ledger(
+        self, stream_id: str, domain: str, *, after: int, limit: int, newest_first: bool = False
+    ) -> list[LedgerEntry]:
+        """Return at most `limit` entries of (stream, domain) after a seq, in the order of seq.
+
+        With `newest_first` in the other order: those before that seq. After 0 come all of them.
+        """
+
+    def changes(
+        self, stream_id: str, *, before: int | None, limit: int
+    ) -> list[tuple[int, Change]]:
+        """Return at most `limit` changes below a number, each with its own, the newest first."""
 
 
 class Store(Reading, Protocol):

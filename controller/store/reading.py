@@ -11,7 +11,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
 from controller.store import rows
 from controller.store.port import StoreUnavailable, StreamSummary
-from controller.store.schema import ledger, mark, member, reader, scale, stream
+from controller.store.schema import change, ledger, mark, member, reader, scale, stream
 from noted_time import Conflict
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import ColumnElement, Connection, Engine, Executable, Row, Select, Table
 
-    from controller.store.port import AppendedMark, LedgerEntry, ReaderRecord, StreamRecord
+    from controller.store.port import AppendedMark, Change, LedgerEntry, ReaderRecord, StreamRecord
     from noted_time import Mark, MemberRecord, ScaleEvent
 
 ROWS_AT_A_TIME = 1000
@@ -76,11 +76,23 @@ class SqlReading:
         found = select(reader).order_by(reader.c.reader_group, reader.c.reader)
         return [rows.reader_of(row) for row in self._rows(_of(found, reader, stream_id))]
 
-    def ledger(self, stream_id: str, domain: str, *, after: int, limit: int) -> list[LedgerEntry]:
-        """Return at most `limit` entries of (stream, domain) after a seq, in the order of seq."""
-        later = select(ledger).where(ledger.c.domain == domain, ledger.c.seq > after)
-        page = _of(later, ledger, stream_id).order_by(ledger.c.seq).limit(limit)
+    def ledger(
+        self, stream_id: str, domain: str, *, after: int, limit: int, newest_first: bool = False
+    ) -> list[LedgerEntry]:
+        """Return at most `limit` entries of (stream, domain) after a seq, in that order of seq."""
+        seq = ledger.c.seq
+        later = seq < after if newest_first and after else seq > after
+        chain = _of(select(ledger).where(ledger.c.domain == domain, later), ledger, stream_id)
+        page = chain.order_by(seq.desc() if newest_first else seq).limit(limit)
         return [rows.ledger_of(row) for row in self._rows(page)]
+
+    def changes(
+        self, stream_id: str, *, before: int | None, limit: int
+    ) -> list[tuple[int, Change]]:
+        """Return at most `limit` changes below a number, each with its own, the newest first."""
+        page = _of(select(change), change, stream_id).order_by(change.c.number.desc()).limit(limit)
+        page = page if before is None else page.where(change.c.number < before)
+        return [rows.change_of(row) for row in self._rows(page)]
 
     def close(self) -> None:
         """Close the connections; any call after it raises `StoreUnavailable`."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from controller.store.port import AppendedMark, LedgerEntry, ReaderRecord, StreamRecord
+from controller.store.port import AppendedMark, Change, LedgerEntry, ReaderRecord, StreamRecord
 from noted_time import Mark, MemberRecord, ScaleEvent, StreamCut, StreamSettings
 from noted_time.membership import NO_TERMS, Absence, LateRows, Terms
 
@@ -28,6 +28,7 @@ _names = msgspec.json.Decoder(tuple[str, ...]).decode
 _terms = msgspec.json.Decoder(tuple[Terms, tuple[str, ...]]).decode
 _late = msgspec.json.Decoder(dict[str, LateRows]).decode
 _absences = msgspec.json.Decoder(tuple[Absence, ...]).decode
+_plain = msgspec.json.Decoder(dict[str, Any]).decode
 _created = msgspec.json.Decoder(dict[int, tuple[int, ...]]).decode
 
 
@@ -182,6 +183,20 @@ def ledger_of(row: Sequence[Any]) -> LedgerEntry:
     stream_id, domain, seq, at, from_lower, to_lower, writers, by = row
     absences = _absences(writers)
     return LedgerEntry(stream_id, domain, seq, at, from_lower, to_lower, absences, by)
+
+
+def change_row(change: Change) -> Row:
+    """Return the row of a change; the stream's id is there twice, for the number between them."""
+    what = change.at, change.action, change.writer
+    values = (encode(each).decode() if each else None for each in (change.was, change.became))
+    return (change.stream_id, change.stream_id, *what, *values, change.by, change.comment)
+
+
+def change_of(row: Sequence[Any]) -> tuple[int, Change]:
+    """Return the change of a row, with its number."""
+    stream_id, number, at, action, writer, was, became, by, comment = row
+    before, after = (_plain(each) if each else None for each in (was, became))
+    return number, Change(stream_id, at, action, writer, before, after, by, comment)
 
 
 def _stored_terms(member: MemberRecord) -> str | None:

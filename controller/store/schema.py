@@ -21,7 +21,7 @@ from sqlalchemy import (
     text,
 )
 
-REVISION = "0008"
+REVISION = "0009"
 """The migration that leads to these tables; revisions are numbered in their order."""
 
 # SQLite alters a table by copying it, which only keeps constraints that have names.
@@ -147,6 +147,22 @@ ledger = Table(
     Column("to_lower", BigInteger, nullable=False),
     Column("writers", Text, nullable=False),
     Column("by", Text),
+    sqlite_with_rowid=False,
+)
+
+# What was changed by hand, by whom and why; numbers rise by one in each stream.
+change = Table(
+    "change",
+    metadata,
+    _of_a_stream(),
+    Column("number", BigInteger, primary_key=True, autoincrement=False),
+    Column("at", BigInteger, nullable=False),
+    Column("action", Text, nullable=False),
+    Column("writer", Text),
+    Column("was", Text),
+    Column("became", Text),
+    Column("by", Text),
+    Column("comment", Text),
     sqlite_with_rowid=False,
 )
 

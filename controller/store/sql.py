@@ -15,7 +15,17 @@ from sqlalchemy import select
 from controller.store import rows
 from controller.store.port import StoreUnavailable, check_marks
 from controller.store.reading import SqlReading
-from controller.store.schema import REVISION, bucket, ledger, mark, member, reader, scale, stream
+from controller.store.schema import (
+    REVISION,
+    bucket,
+    change,
+    ledger,
+    mark,
+    member,
+    reader,
+    scale,
+    stream,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -33,6 +43,12 @@ _FORGET_MEMBER = "DELETE FROM member WHERE stream_id = ? AND writer = ?"
 _LAST_SEQ = "SELECT max(seq) FROM mark WHERE stream_id = ? AND domain = ?"
 _FORGET_READER = "DELETE FROM reader WHERE stream_id = ? AND reader_group = ? AND reader = ?"
 _FORGET_LEDGER = "DELETE FROM ledger WHERE stream_id = ? AND at < ?"
+_FORGET_CHANGES = """
+DELETE FROM change WHERE stream_id = ? AND at < ? AND EXISTS (
+    SELECT 1 FROM change later
+    WHERE later.stream_id = change.stream_id AND later.number > change.number
+)
+"""
 _SET_CLOCK = "UPDATE bucket SET service_ms = ? WHERE number = ?"
 _FORGET_MARKS = """
 DELETE FROM mark WHERE stream_id = ? AND domain = ? AND seq <= ? AND EXISTS (
@@ -72,7 +88,9 @@ class SqlStore(SqlReading):
             self._many(cursor, _FORGET_READER, batch.forgotten_readers)
             self._many(cursor, _PUT_READER, list(map(rows.reader_row, batch.readers)))
             self._many(cursor, _APPEND_LEDGER, list(map(rows.ledger_row, batch.ledger)))
+            self._many(cursor, _APPEND_CHANGE, list(map(rows.change_row, batch.changes)))
             self._many(cursor, _FORGET_LEDGER, batch.forgotten_ledger)
+            self._many(cursor, _FORGET_CHANGES, batch.forgotten_changes)
             self._many(cursor, _FORGET_MARKS, batch.forgotten)
             self._many(cursor, _SET_CLOCK, rows.clock_rows(batch.clocks))
 
@@ -143,3 +161,5 @@ def _chains(marks: Sequence[AppendedMark]) -> Chains:
 
 _PUT_STREAM, _PUT_MEMBER, _PUT_READER = upsert(stream), upsert(member), upsert(reader)
 _APPEND_SCALE, _APPEND_MARK, _APPEND_LEDGER = insert(scale), insert(mark), insert(ledger)
+_NEXT_NUMBER = "(SELECT coalesce(max(number), 0) + 1 FROM change WHERE stream_id = ?)"
+_APPEND_CHANGE = insert(change, f"VALUES (?, {_NEXT_NUMBER}{', ?' * (len(change.columns) - 2)})")

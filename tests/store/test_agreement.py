@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from controller.store.port import AppendedMark, Batch, LedgerEntry, ReaderRecord, StreamRecord
+from controller.store.port import (
+    AppendedMark,
+    Batch,
+    Change,
+    LedgerEntry,
+    ReaderRecord,
+    StreamRecord,
+)
 from noted_time import Conflict, Mark, MemberRecord, ScaleEvent, StreamCut, StreamSettings
 from noted_time.cut import MAX_INT64, MIN_INT64
 from noted_time.membership import Absence, LateRows, Terms
@@ -103,6 +110,12 @@ entries = st.builds(
     st.none() | names,
 )
 
+told = st.none() | st.dictionaries(names, st.none() | int64 | names | st.lists(names), min_size=1)
+reasons = st.none() | st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]))
+actions = st.sampled_from(["created", "settings", "scaled", "removed", "held"])
+changes = st.builds(
+    Change, ids, natural, actions, st.none() | names, told, told, st.none() | names, reasons
+)
 
 batches = st.builds(
     Batch,
@@ -116,8 +129,10 @@ batches = st.builds(
     marks=st.lists(appended, max_size=2),
     readers=st.lists(readers, max_size=2),
     ledger=st.lists(entries, max_size=2, unique_by=lambda of: (of.stream_id, of.domain, of.seq)),
+    changes=st.lists(changes, max_size=2),
     forgotten_readers=st.lists(st.tuples(ids, names, names), max_size=2),
     forgotten_ledger=st.lists(st.tuples(ids, natural), max_size=1),
+    forgotten_changes=st.lists(st.tuples(ids, natural), max_size=1),
     forgotten=st.lists(st.tuples(ids, domains, st.integers(0, 4)), max_size=1),
     dropped=st.lists(ids, max_size=1),
 )

@@ -7,11 +7,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from controller.store.port import Batch, ReaderRecord, StoreUnavailable
+from controller.store.port import Batch, LedgerEntry, ReaderRecord, StoreUnavailable
 from noted_time import Conflict, ScaleEvent
 from noted_time.cut import MAX_INT64, MIN_INT64
 from noted_time.errors import MarkConflict
-from tests.support.stored import Kept, kept, mark, member, of_one_stream, records, seqs, stream
+from tests.support.stored import (
+    Kept,
+    change,
+    kept,
+    mark,
+    member,
+    of_one_stream,
+    records,
+    seqs,
+    stream,
+)
 
 if TYPE_CHECKING:
     from controller.store.port import Store
@@ -206,6 +216,24 @@ def test_a_reader_written_again_replaces_what_was_there(store: Store) -> None:
     assert store.readers("id-1") == [replace(online, online=False, position={0: 1}), other]
 
 
+def test_the_ledger_is_read_from_either_end(store: Store) -> None:
+    """After a seq in the order asked for, at most so many, of one domain."""
+    entries = [
+        LedgerEntry("id-1", domain, seq, 1000 - seq, seq - 1, seq, ())
+        for seq in (3, 1, 7, 5)
+        for domain in ("default", "ship_time")
+    ]
+    store.commit(replace(of_one_stream(), ledger=entries))
+
+    def read(after: int, *, newest_first: bool) -> list[int]:
+        found = store.ledger("id-1", "default", after=after, limit=2, newest_first=newest_first)
+        return [entry.seq for entry in found]
+
+    oldest = [read(after, newest_first=False) for after in (0, 3, 4, 7)]
+    newest = [read(after, newest_first=True) for after in (0, 5, 4, 1)]
+    assert (oldest, newest) == ([[1, 3], [5, 7], [5, 7], []], [[7, 5], [3, 1], [3, 1], []])
+
+
 def test_marks_go_on_in_the_next_batch(store: Store) -> None:
     """The predecessor of a mark may be in its own batch or in an earlier one."""
     store.commit(of_one_stream(upto=2))
@@ -248,6 +276,7 @@ def test_of_a_batch_with_a_conflict_nothing_is_written(store: Store) -> None:
         members=[*records(member(time=6)), *records(member(), of="id-2")],
         marks=[mark(3), mark(1, "id-2"), mark(3)],
         readers=[ReaderRecord("id-1", "g", "a", online=True, position={})],
+        changes=[change(1)],
         forgotten=[("id-1", "default", 1)],
         forgotten_members=[("id-1", "UA")],
     )
@@ -265,10 +294,11 @@ def test_of_a_batch_with_a_conflict_nothing_is_written(store: Store) -> None:
         Batch({0: 1}, scales=[("id-9", 1, ScaleEvent({0: 5}, {}))]),
         Batch({0: 1}, marks=[mark(1, "id-9")]),
         Batch({0: 1}, readers=[ReaderRecord("id-9", "g", "a", online=True, position={})]),
+        Batch({0: 1}, changes=[change(1, "id-9")]),
         Batch({0: 1}, streams=[stream("id-9", "flights")]),
         Batch({0: 1}, scales=[("id-1", 1, ScaleEvent({0: 5}, {}))]),
     ],
-    ids=["member", "scale", "mark", "reader", "name", "scale-again"],
+    ids=["member", "scale", "mark", "reader", "change", "name", "scale-again"],
 )
 def test_a_batch_that_contradicts_what_is_stored_is_a_conflict(store: Store, batch: Batch) -> None:
     """It names a stream nobody made, a name or a scale event that is taken; nothing is written."""

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING
 
 from controller.store.port import Batch, ReaderRecord
 from noted_time import ScaleEvent
-from tests.support.stored import Kept, kept, mark, member, of_one_stream, records, seqs, stream
+from tests.support.stored import (
+    Kept,
+    change,
+    kept,
+    mark,
+    member,
+    of_one_stream,
+    records,
+    seqs,
+    stream,
+)
 
 if TYPE_CHECKING:
     from controller.store.port import Store
@@ -50,6 +60,7 @@ def test_a_dropped_stream_takes_all_it_has_with_it(store: Store) -> None:
         scales=[("id-1", 1, ScaleEvent({0: 5}, {}))],
         members=[*records(member()), *records(member(), of="id-2")],
         readers=[ReaderRecord("id-1", "g", "a", online=True, position={})],
+        changes=[change(1)],
     )
     store.commit(full)
 
@@ -76,7 +87,7 @@ def test_what_a_batch_writes_to_a_stream_that_it_drops_is_dropped(store: Store) 
     """One transaction may take notes of a stream and its deletion, in this order."""
     store.commit(of_one_stream(upto=2))
 
-    store.commit(Batch({0: 2}, members=records(member()), marks=[mark(3)], dropped=["id-1"]))
+    store.commit(Batch({0: 2}, members=records(member()), changes=[change(1)], dropped=["id-1"]))
 
     assert (store.streams(), kept(store)) == ([], Kept([], [], {"default": []}, []))
 

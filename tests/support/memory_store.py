@@ -14,7 +14,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from collections.abc import Set as AbstractSet
 
-    from controller.store.port import AppendedMark, Batch, LedgerEntry, ReaderRecord, StreamRecord
+    from controller.store.port import (
+        AppendedMark,
+        Batch,
+        Change,
+        LedgerEntry,
+        ReaderRecord,
+        StreamRecord,
+    )
     from controller.store.tokens import TokenRecord
     from noted_time import Mark, MemberRecord, ScaleEvent
 
@@ -30,6 +37,7 @@ class MemoryStore(SingleNodeLeases):
         self._marks: dict[tuple[str, str], dict[int, AppendedMark]] = {}
         self._readers: dict[str, dict[tuple[str, str], ReaderRecord]] = {}
         self._ledger: dict[tuple[str, str], list[LedgerEntry]] = {}
+        self._changes: dict[str, dict[int, Change]] = {}
         self._closed = False
 
     def clocks(self) -> dict[int, int]:
@@ -75,12 +83,24 @@ class MemoryStore(SingleNodeLeases):
         self.ping()
         return [reader for _, reader in sorted(self._readers.get(stream_id, {}).items())]
 
-    def ledger(self, stream_id: str, domain: str, *, after: int, limit: int) -> list[LedgerEntry]:
-        """Return at most `limit` entries of (stream, domain) after a seq, in the order of seq."""
+    def ledger(
+        self, stream_id: str, domain: str, *, after: int, limit: int, newest_first: bool = False
+    ) -> list[LedgerEntry]:
+        """Return at most `limit` entries of (stream, domain) after a seq, in that order of seq."""
         self.ping()
         entries = self._ledger.get((stream_id, domain), [])
-        later = [entry for entry in entries if entry.seq > after]
-        return sorted(later, key=lambda entry: entry.seq)[:limit]
+        ordered = sorted(entries, key=lambda entry: entry.seq, reverse=newest_first)
+        if newest_first:
+            return [entry for entry in ordered if not after or entry.seq < after][:limit]
+        return [entry for entry in ordered if entry.seq > after][:limit]
+
+    def changes(
+        self, stream_id: str, *, before: int | None, limit: int
+    ) -> list[tuple[int, Change]]:
+        """Return at most `limit` changes below a number, each with its own, the newest first."""
+        self.ping()
+        kept = reversed(self._changes.get(stream_id, {}).items())
+        return [each for each in kept if before is None or each[0] < before][:limit]
 
     def commit(self, batch: Batch) -> None:
         """Take the batch in, all or nothing; raises `Conflict` and `StoreUnavailable`."""
@@ -150,7 +170,7 @@ class MemoryStore(SingleNodeLeases):
             seen.add(key)
 
     def _drop(self, stream_id: str) -> None:
-        for table in (self._scales, self._members, self._readers):
+        for table in (self._scales, self._members, self._readers, self._changes):
             table.pop(stream_id, None)
         for chain in [chain for chain in self._marks if chain[0] == stream_id]:
             del self._marks[chain]
@@ -171,13 +191,23 @@ class MemoryStore(SingleNodeLeases):
             kept_reader = replace(reader, position=dict(reader.position))
             group = self._readers.setdefault(reader.stream_id, {})
             group[reader.group, reader.reader] = kept_reader
+        self._take_records(batch)
+        for stream_id, domain, seq in batch.forgotten:
+            self._forget(stream_id, domain, seq)
+
+    def _take_records(self, batch: Batch) -> None:
         for entry in batch.ledger:
             self._ledger.setdefault((entry.stream_id, entry.domain), []).append(entry)
+        for change in batch.changes:
+            changes = self._changes.setdefault(change.stream_id, {})
+            changes[max(changes, default=0) + 1] = change
         for stream_id, before in batch.forgotten_ledger:
             for chain in [chain for chain in self._ledger if chain[0] == stream_id]:
                 self._ledger[chain] = [each for each in self._ledger[chain] if each.at >= before]
-        for stream_id, domain, seq in batch.forgotten:
-            self._forget(stream_id, domain, seq)
+        for stream_id, before in batch.forgotten_changes:
+            changes = self._changes.get(stream_id, {})
+            for number in [n for n in list(changes)[:-1] if changes[n].at < before]:
+                del changes[number]
 
     def _forget(self, stream_id: str, domain: str, seq: int) -> None:
         marks = self._marks.get((stream_id, domain), {})
@@ -230,6 +260,7 @@ def _check_streams(batch: Batch, living: AbstractSet[str]) -> None:
     written.update(appended.stream_id for appended in batch.marks)
     written.update(reader.stream_id for reader in batch.readers)
     written.update(entry.stream_id for entry in batch.ledger)
+    written.update(change.stream_id for change in batch.changes)
     missing = written - living
     if missing:
         raise Conflict(f"there is no stream with the id {min(missing)!r}")

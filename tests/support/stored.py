@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from controller.store.port import AppendedMark, Batch, StreamRecord
+from controller.store.port import AppendedMark, Batch, Change, StreamRecord
 from noted_time import Mark, MemberRecord, StreamCut, StreamSettings
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ class Kept(NamedTuple):
     marks: dict[str, list[AppendedMark]]
     readers: list[ReaderRecord]
     ledger: list[LedgerEntry] = []  # noqa: RUF012 - nothing is added to it
+    changes: list[tuple[int, Change]] = []  # noqa: RUF012 - nor to it
 
 
 def stream(stream_id: str = "id-1", name: str = "flights") -> StreamRecord:
@@ -55,6 +56,11 @@ def mark(seq: int, stream_id: str = "id-1", domain: str = "default") -> Appended
     return AppendedMark(stream_id, domain, Mark(seq, seq, seq + 4, cut, 1000 + seq, excluded), seq)
 
 
+def change(at: int, of: str = "id-1") -> Change:
+    """Return a hold of a writer."""
+    return Change(of, at, "held", "UA", None, {"for_ms": 5, "until": at + 5}, "ops", "it is slow")
+
+
 def of_one_stream(service_ms: int = 1, upto: int = 0) -> Batch:
     """Return the batch that makes a stream with its marks from 1 to `upto`."""
     marks = [mark(seq) for seq in range(1, upto + 1)]
@@ -78,4 +84,5 @@ def kept(store: Store, stream_id: str = "id-1", domains: tuple[str, ...] = ("def
             for domain in domains
             for entry in store.ledger(stream_id, domain, after=0, limit=1000)
         ],
+        changes=store.changes(stream_id, before=None, limit=1000),
     )
