@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import nsmallest
 from itertools import chain, filterfalse, islice
+from operator import methodcaller
 from typing import TYPE_CHECKING, NamedTuple
 
 from noted_time import Hold
@@ -16,14 +17,15 @@ if TYPE_CHECKING:
     from controller.aggregation.stream import StreamState
     from noted_time import Decision, Mark
     from noted_time.dry_run import Would
+    from noted_time.member import Track
     from noted_time.membership import Exclusion, LateRows
 
 
 EXAMINED = 100
 """So many holders of a domain are looked at.
 
-Holders are kept in the order in which they began, so the longest are among them. Only between a
-restart and the next mark may the order differ, and then only a domain that more of them hold.
+Holders are kept in the order in which they began, so the longest are among them; of more that began
+at once, any are.
 """
 
 NAMED = 5
@@ -32,13 +34,15 @@ NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The decision of one domain now; `lower_without` is the lower without each holder.
+    """The decision of one domain at `now`; `lower_without` is the lower without each holder named.
 
-    `would` is what a dry run that was asked for leads to.
+    `last` is the last mark, and `would` what a dry run that was asked for leads to. `now` is wall
+    time in Unix ms.
     """
 
+    now: int
     decision: Decision
-    lower: int | None
+    last: Mark | None
     lower_without: Mapping[str, int | None]
     would: Would | None = None
 
@@ -50,7 +54,8 @@ class WriterRow:
     Moments are reckoned back from now by the service clock, so time without a controller does not
     count. `timeout_ms` and `domains` are what the writer declared itself, `None` where it did not;
     until `held_until` an operator keeps it from timing out. `late` has, by domain, the rows below
-    the lower that it reported.
+    the lower that it reported. `times_out_in_ms` and `lower_without`, the lower that there would be
+    without it, are those of a holder of the domain that was asked for.
     """
 
     writer: str
@@ -64,6 +69,28 @@ class WriterRow:
     domains: Sequence[str] | None
     held_until: int | None
     late: Mapping[str, LateRows]
+    times_out_in_ms: int | None
+    lower_without: int | None
+
+
+class WritersPage(NamedTuple):
+    """Some of the members that were asked for, and how many those are."""
+
+    rows: list[WriterRow]
+    total: int
+
+
+class WriterQuery(NamedTuple):
+    """Which members to show, `limit` from the `start`-th on: those with `search` in their names.
+
+    The holders of `domain` come first, the longest before the others; where none is named, those of
+    all domains do, and each row tells of the default one.
+    """
+
+    start: int
+    limit: int
+    domain: str | None = None
+    search: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,41 +105,55 @@ class DryRun:
 
 
 def explain(
-    stream: StreamState, domain: str | None, service_ms: int, dry_run: DryRun
+    stream: StreamState, domain: str | None, now: Moment, dry_run: DryRun, limit: int
 ) -> Explanation:
-    """Explain the decision of `domain`; raises `UnknownDomain` and `UnknownWriter`."""
+    """Explain the decision of `domain`, with `limit` of the holders named.
+
+    Raises `UnknownDomain` and `UnknownWriter`.
+    """
     name = stream.settings.domain_or_default(domain)
-    aggregator = stream.aggregator
+    aggregator, service_ms = stream.aggregator, stream.service_ms(now)
     last = stream.history(name).last
     decision = aggregator.decide(name, service_ms)
     holders: tuple[str, ...] = ()
     if isinstance(decision, Hold):
+        decision = replace(decision, waiting_for=decision.waiting_for[:limit])
         holders = tuple(waiting.writer for waiting in decision.waiting_for)
     without = {writer: aggregator.without(name, writer) for writer in holders}
     would = None
     if dry_run:
         would = aggregator.would(name, dry_run.exclude, dry_run.writer_timeout_ms, service_ms)
-    return Explanation(decision, last.lower if last else None, without, would)
+    return Explanation(now.wall, decision, last, without, would)
 
 
-def writers(stream: StreamState, *, start: int, limit: int, now: Moment) -> list[WriterRow]:
-    """Return `limit` members from the `start`-th on, the longest holders of time first."""
-    shift = stream.unix_shift(now)
-    return [
-        writer_row(stream, writer, shift)
-        for writer in islice(_holders_first(stream), start, start + limit)
-    ]
+def writers(stream: StreamState, query: WriterQuery, now: Moment) -> WritersPage:
+    """Return the members asked for; raises `UnknownDomain`.
+
+    To look for a name passes over all members, also without a step of the interpreter.
+    """
+    names, total = _holders_first(stream, query.domain), len(stream.aggregator)
+    if query.search:
+        is_meant = methodcaller("__contains__", query.search)
+        names, total = filter(is_meant, names), sum(map(is_meant, stream.aggregator.writers()))
+    page = islice(names, query.start, query.start + query.limit)
+    return WritersPage([writer_row(stream, each, query.domain, now) for each in page], total)
 
 
-def _holders_first(stream: StreamState) -> Iterator[str]:
+def _holders_first(stream: StreamState, domain: str | None) -> Iterator[str]:
     """Return all members, holders first: the domain held longest, then the next, then the rest.
+
+    Where a domain is named, its holders come first and then the rest.
 
     Holders of a domain are kept in the order in which they began, so nothing is sorted, and what
     comes before a page is passed over without a step of the interpreter: a million in some 50 ms.
     """
     aggregator = stream.aggregator
-    held = [holders for each in stream.settings.domains if (holders := aggregator.holding(each))]
-    held.sort(key=lambda holders: next(iter(holders.values())).began)
+    if domain is not None:
+        held = [aggregator.domain(domain).waited_for()]
+    else:
+        domains = [aggregator.domain(each) for each in stream.settings.domains]
+        held = [each.holders for each in domains if each.holders]
+        held.sort(key=lambda holders: next(iter(holders.values())).began)
     members: Iterator[str] = iter(())
     for number, writers in enumerate([*held, aggregator.writers()]):
         fresh = iter(writers)
@@ -122,13 +163,17 @@ def _holders_first(stream: StreamState) -> Iterator[str]:
     return members
 
 
-def writer_row(stream: StreamState, writer: str, shift: int) -> WriterRow:
-    """Return one member; `shift` leads from the service clock to Unix ms.
-
-    Raises `UnknownWriter`.
-    """
+def writer_row(stream: StreamState, writer: str, domain: str | None, now: Moment) -> WriterRow:
+    """Return one member, and how it holds `domain`; raises `UnknownWriter`."""
+    shift = stream.unix_shift(now)
     record = stream.aggregator.record(writer)
     since = stream.aggregator.holding_since(writer)
+    name, left_ms, without = stream.settings.domain_or_default(domain), None, None
+    if name in stream.histories:  # of several domains none need be the default
+        track = stream.aggregator.domain(name).waited_for().get(writer)
+        if track is not None:
+            left_ms = times_out_in_ms(stream, track, now)
+            without = stream.aggregator.without(name, writer)
     exclusion, terms = record.exclusion, record.terms
     return WriterRow(
         writer=writer,
@@ -142,7 +187,14 @@ def writer_row(stream: StreamState, writer: str, shift: int) -> WriterRow:
         domains=terms.domains,
         held_until=None if terms.hold_until is None else terms.hold_until + shift,
         late=record.late,
+        times_out_in_ms=left_ms,
+        lower_without=without,
     )
+
+
+def times_out_in_ms(stream: StreamState, track: Track, now: Moment) -> int:
+    """Return how long until a member times out if it stays silent."""
+    return max(0, track.times_out_at(stream.settings.writer_timeout_ms) - stream.service_ms(now))
 
 
 class Holding(NamedTuple):
@@ -190,7 +242,7 @@ def read_stream(stream: StreamState, service_ms: int) -> StreamReading:
 
 def _read_domain(stream: StreamState, domain: str, service_ms: int) -> DomainReading:
     # `decide` looks at all holders: 20 ms where 100,000 writers note in step
-    holders = stream.aggregator.holding(domain)
+    holders = stream.aggregator.domain(domain).holders
     timeout_ms = stream.settings.writer_timeout_ms
     first = [
         (track.began, writer, track.times_out_at(timeout_ms))

@@ -13,7 +13,7 @@ from __future__ import annotations
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from controller.api import audit
+from controller.api import audit, pages
 from controller.api.audit import Attempt
 from controller.api.problems import problem
 from controller.service.access import EVERYTHING, ForeignWriter, Grant
@@ -29,17 +29,30 @@ if TYPE_CHECKING:
 Right = Literal["nothing", "a token", "read", "read all", "write", "administer"]
 
 STREAMS = "/v1/streams/"
+OVERVIEW = "/v1/overview"
 FORWARDED_NOTES = "/v1/forwarded-notes"
 """Where controllers post the notes that they forward; each request in there shows its token."""
 
-OPEN = frozenset(("/healthz", "/readyz", "/openapi.json"))
+OPEN = pages.PATHS | {"/healthz", "/readyz", "/openapi.json"}
 """What needs no token."""
+ANY_TOKEN = frozenset(
+    (
+        ("GET", "/v1/streams"),
+        ("GET", OVERVIEW),
+        ("GET", "/v1/access"),
+        ("POST", FORWARDED_NOTES),
+    )
+)
+"""What each token may: to list what it may read, to ask what it may, and to forward notes."""
 READING = frozenset(
     (
         ("GET", ""),
         ("GET", "writers"),
         ("GET", "writers/*"),
         ("GET", "ledger"),
+        ("GET", "changes"),
+        ("GET", "history"),
+        ("GET", "segments"),
         ("GET", "explain"),
         ("GET", "marks"),
         ("GET", "cut"),
@@ -90,7 +103,7 @@ def needed(method: str, path: str) -> Need:
         return Need("nothing")
     if path == "/metrics":
         return Need("read all")
-    if (method, path) in {("GET", "/v1/streams"), ("POST", FORWARDED_NOTES)}:
+    if (method, path) in ANY_TOKEN:
         return Need("a token")
     if not path.startswith(STREAMS) or path == STREAMS:
         return Need("administer")

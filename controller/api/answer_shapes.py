@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
@@ -46,6 +46,16 @@ class StreamShape(BaseModel):
     scale_events: list[ScaleShape]
 
 
+class TruncatedShape(StreamShape):
+    """The stream; how many marks of each domain were dropped, or would be.
+
+    `beyond` says that the cut goes beyond the last mark of some domain.
+    """
+
+    beyond: bool
+    dropped: dict[str, int]
+
+
 class StreamsPage(BaseModel):
     """A page of streams by name; `next` is the `after` of the next page."""
 
@@ -70,7 +80,8 @@ class LateShape(BaseModel):
 class WriterShape(BaseModel):
     """A member: every moment in Unix ms; `timeout_ms` and `domains` are what it declared itself.
 
-    Until `held_until` an operator keeps it from timing out.
+    Until `held_until` an operator keeps it from timing out. `times_out_in_ms` and `lower_without`,
+    the lower that there would be without it, are those of a holder of the domain asked for.
     """
 
     writer: str
@@ -84,12 +95,20 @@ class WriterShape(BaseModel):
     domains: list[str] | None
     held_until: int | None
     late: dict[str, LateShape]
+    times_out_in_ms: int | None
+    lower_without: int | None
 
 
 class WritersPage(BaseModel):
-    """A page of members, the longest holder first; `next` is the `start` of the next page."""
+    """A page of members, the longest holder first; `next` is the `start` of the next page.
 
+    `total` counts the members that are asked for, `states` all members of the stream.
+    """
+
+    now: int
+    total: int
     writers: list[WriterShape]
+    states: dict[Literal["live", "idle", "finished", "excluded"], int]
     next: int | None
 
 
@@ -118,18 +137,31 @@ class GroupShape(BaseModel):
     windows: dict[str, WindowShape]
 
 
+class GroupNowShape(GroupShape):
+    """The same, and per domain how far its lower is behind the watermark."""
+
+    now: int
+    behind: dict[str, int | None]
+
+
 class GroupRowShape(BaseModel):
-    """A reader group: readers online, segments of its position, last report in Unix ms."""
+    """A reader group: readers online, segments of its position, last report in Unix ms.
+
+    Per domain its window, and how far its lower is behind the watermark.
+    """
 
     group: str
     readers: int
     segments: int
     reported_at: int
+    windows: dict[str, WindowShape]
+    behind: dict[str, int | None]
 
 
 class GroupsPage(BaseModel):
     """A page of reader groups by name; `next` is the `after` of the next page."""
 
+    now: int
     groups: list[GroupRowShape]
     next: str | None
 
@@ -153,13 +185,15 @@ class WouldShape(BaseModel):
 
 
 class ExplainShape(BaseModel):
-    """The decision now; `waiting_for` names at most 1000 of the `holders`, the longest first.
+    """The decision now; `waiting_for` names some of the `holders`, the longest first.
 
     `lower_without` is the lower that the stream would have without each of them.
     """
 
+    now: int
     decision: Literal["advance", "hold", "quiet"]
     lower: int | None
+    written_at: int | None
     next_lower: int | None
     waiting_for: list[WaitingShape]
     holders: int
@@ -189,10 +223,42 @@ class EntryShape(BaseModel):
 
 
 class LedgerPage(BaseModel):
-    """A page of the ledger by seq; `next` is the `after` of the next page."""
+    """A page of the ledger by seq; `next` is the `after` of the next page, in the same order."""
 
     entries: list[EntryShape]
     next: int | None
+
+
+class ChangeShape(BaseModel):
+    """A change made by hand, `at` in Unix ms: `by` whom, and why where they said it.
+
+    Of changed settings `was` and `is` have those that changed.
+    """
+
+    number: int
+    at: int
+    action: Literal["created", "settings", "scaled", "truncated", "removed", "held", "released"]
+    writer: str | None
+    was: dict[str, Any] | None
+    is_: Annotated[dict[str, Any] | None, Field(alias="is")]
+    by: str | None
+    comment: str | None
+
+
+class ChangesPage(BaseModel):
+    """A page of the changes, the newest first; `next` is the `before` of the next page."""
+
+    changes: list[ChangeShape]
+    next: int | None
+
+
+class AccessShape(BaseModel):
+    """Whether tokens are asked for, the id of the one that was shown, and what it permits."""
+
+    tokens: bool
+    token: str | None
+    administer: bool
+    read_all: bool
 
 
 class ExcludedShape(ExclusionShape):

@@ -6,15 +6,24 @@ import asyncio
 from contextlib import asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from fastapi import APIRouter, Depends, FastAPI, Response
+from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from controller.api import audit, problems, readers, streams, writers
+from controller.api import (
+    answer_shapes,
+    audit,
+    pages,
+    problems,
+    readers,
+    streams,
+    views,
+    writers,
+)
 from controller.api.access import OPEN, Gate
-from controller.api.answer_shapes import Problem
-from controller.api.deps import ControllerDep, only_known_parameters
+from controller.api.deps import CallDep, ControllerDep, only_known_parameters
 from controller.api.forwarding import Forwarding
+from controller.api.gathering import Gathering
 from controller.api.middleware import Middleware
 from controller.api.problems import PROBLEMS
 from controller.api.replies import reply
@@ -62,6 +71,27 @@ async def metrics(controller: ControllerDep) -> Response:
     return Response(text, media_type=CONTENT_TYPE_LATEST)
 
 
+own = APIRouter(tags=["access"])
+
+
+@own.get(
+    "/access",
+    operation_id="getAccess",
+    response_model=answer_shapes.AccessShape,
+    responses={status: PROBLEMS[status] for status in (401, 422)},
+)
+async def access(request: Request, call: CallDep) -> Response:
+    """Say whether tokens are asked for, and what the one that is shown permits."""
+    grant = call.holder.grant
+    body = {
+        "tokens": request.app.gate.asks(),
+        "token": call.holder.token_id or None,
+        "administer": grant.may_administer(),
+        "read_all": grant.may_read_all(),
+    }
+    return reply(body)
+
+
 class Api(FastAPI):
     """A FastAPI app whose document is exact where the framework is not.
 
@@ -76,7 +106,7 @@ class Api(FastAPI):
         if self.openapi_schema is None:
             self.openapi_schema = _exact(super().openapi())
             schemas = self.openapi_schema["components"]["schemas"]
-            schemas["Problem"] = Problem.model_json_schema()
+            schemas["Problem"] = answer_shapes.Problem.model_json_schema()
             _secure(self.openapi_schema)
         anybody: list[dict[str, Any]] = [] if self.gate.asks() else [{}]
         return self.openapi_schema | {"security": [{"token": []}, *anybody]}
@@ -141,8 +171,10 @@ def create_api(
     )
     api.gate = gate or Gate()
     api.state.controller = controller
+    api.state.gathering = Gathering(controller, forwarding.http_client if forwarding else None)
     problems.install(api)
-    for router in (streams.router, writers.router, readers.router):
+    for router in (own, streams.router, writers.router, readers.router, views.router):
         api.include_router(router, prefix="/v1", dependencies=[Depends(only_known_parameters)])
     api.include_router(health)
+    api.include_router(pages.router)
     return api

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Depends, Path, Request
+from fastapi import Depends, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
 
+from controller.aggregation.by_hand import Order
 from controller.api.access import Call
 from controller.api.fields import parameters_of_request
+from controller.api.gathering import Gathering
 from controller.api.problems import EXTRA
-from controller.api.shapes import Name
+from controller.api.shapes import Line, Name
 from controller.service.controller import Controller
 
 
@@ -26,9 +28,31 @@ async def the_call(request: Request) -> Call:
     return call
 
 
+async def the_gathering(request: Request) -> Gathering:
+    """Return what asks the other controllers."""
+    gathering: Gathering = request.app.state.gathering
+    return gathering
+
+
 CallDep = Annotated[Call, Depends(the_call)]
+GatheringDep = Annotated[Gathering, Depends(the_gathering)]
 ControllerDep = Annotated[Controller, Depends(the_controller)]
+Comment = Annotated[
+    Line | None,
+    Query(min_length=1, max_length=500, description="why, in one line; kept with the change"),
+]
+
+
+async def the_order(call: CallDep, comment: Comment = None) -> Order:
+    """Return who decided the change that is asked for, and why."""
+    return Order(call.holder.token_id or call.remote, comment)
+
+
+OrderDep = Annotated[Order, Depends(the_order)]
 StreamName = Annotated[Name, Path(description="name of a stream")]
+Domain = Annotated[Name | None, Query(description="by default the only one, or `default`")]
+Limit = Annotated[int, Query(ge=1, le=1000)]
+Start = Annotated[int, Query(ge=0, le=10**9)]
 
 
 async def only_known_parameters(request: Request) -> None:

@@ -125,7 +125,7 @@ class Forwarding:
         self._controller, self._ownership = controller, controller.ownership
         # by a transport of its own, so that no proxy of the environment comes between replicas
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
-        self._client = httpx.AsyncClient(
+        self.http_client = httpx.AsyncClient(
             timeout=httpx.Timeout(ANSWER_S, connect=CONNECT_S),
             transport=transport or httpx.AsyncHTTPTransport(limits=limits),
         )
@@ -153,7 +153,7 @@ class Forwarding:
         """Give up what is under way."""
         for peer in self._peers.values():
             peer.close()
-        await self._client.aclose()
+        await self.http_client.aclose()
 
     @contextmanager
     def _room(self, size: int) -> Iterator[None]:
@@ -191,7 +191,7 @@ class Forwarding:
         if url is None:
             return NOT_MINE
         if request.is_of_notes:
-            peer = self._peers.setdefault(url, _Peer(url, self._client, self._failed))
+            peer = self._peers.setdefault(url, _Peer(url, self.http_client, self._failed))
             answer = await peer.put(request)
         else:
             answer = await self._forward(url, request)
@@ -217,7 +217,7 @@ class Forwarding:
 
     async def _unless_moved(self, url: str, request: StreamRequest) -> httpx.Response | None:
         """Return the reply; `None` to a long poll whose stream moves or where this one stops."""
-        sent = self._client.request(
+        sent = self.http_client.request(
             request.scope["method"],
             f"{url}{request.target}",
             content=request.body,
@@ -255,7 +255,7 @@ class _Peer:
         self, url: str, client: httpx.AsyncClient, failed: Callable[[str, Exception], None]
     ) -> None:
         self._url = url
-        self._client = client
+        self.http_client = client
         self._failed = failed
         self._waiting: list[tuple[Item, asyncio.Future[Answer]]] = []
         self._tasks: set[asyncio.Task[None]] = set()
@@ -301,7 +301,7 @@ class _Peer:
         none = [NOT_MINE] * len(items)
         token = items[0].authorization
         try:
-            reply = await self._client.post(
+            reply = await self.http_client.post(
                 f"{self._url}{PATH}",
                 content=_encoder.encode(items),
                 headers=[(b"authorization", token)] if token else [],

@@ -26,6 +26,7 @@ from noted_time.errors import (
     InvalidScale,
     LimitReached,
     NotCompleteYet,
+    NotedMeanwhile,
     NotedTimeError,
     Rejected,
     UnknownDomain,
@@ -58,6 +59,7 @@ UNSHOWN = frozenset(("missing", EXTRA, "too_long", "too_short", "json_invalid"))
 
 MUST_BE_A_NAME = "must be 1 to 249 characters of A-Z a-z 0-9 . _ -, and neither . nor .."
 MUST_BE_A_SEGMENT = "must name a segment: a decimal integer below 10^18"
+MUST_BE_A_LINE = "must be one line, without control characters"
 
 Found = tuple[str, str]
 """Where a field is, as a path, and why it does not fit."""
@@ -73,6 +75,7 @@ KINDS: tuple[tuple[type[Exception], int, str], ...] = (
     (UnknownDomain, 404, "unknown_domain"),
     (LimitReached, 422, "limit_reached"),
     (Rejected, 422, "rejected"),
+    (NotedMeanwhile, 409, "noted_meanwhile"),
     (Conflict, 409, "conflict"),
     (NotOwner, 503, "no_owner"),
     (Overloaded, 503, "overloaded"),
@@ -84,6 +87,7 @@ FACTS: tuple[tuple[type[Exception], tuple[str, ...]], ...] = (
     (ForeignWriter, ("writer",)),
     (UnknownReader, ("group", "reader")),
     (UnknownWriter, ("writer",)),
+    (NotedMeanwhile, ("writer", "noted_at")),
     (LimitReached, ("limit",)),
     (InvalidScale, ("segment",)),
 )
@@ -222,7 +226,8 @@ def _what(error: Mapping[str, Any], known: Sequence[str]) -> str:
         return no_such(kind, str(error["loc"][-1]), known)
     pattern = error.get("ctx", {}).get("pattern")
     if pattern is not None:
-        return MUST_BE_A_NAME if "A-Z" in pattern else MUST_BE_A_SEGMENT
+        kinds = ("A-Z", MUST_BE_A_NAME), ("1-9", MUST_BE_A_SEGMENT)
+        return next((what for part, what in kinds if part in pattern), MUST_BE_A_LINE)
     if error["type"] == "model_attributes_type" and error["loc"] == ("body",):
         return "must be a JSON object, sent with Content-Type: application/json"
     return str(error["msg"])

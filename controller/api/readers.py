@@ -9,7 +9,15 @@ from fastapi import APIRouter, Path, Query, Response
 from controller.api import answer_shapes, shapes
 from controller.api.deps import ControllerDep, StreamName
 from controller.api.problems import PROBLEMS
-from controller.api.replies import group_to_wire, marks_to_wire, reply, window_reply
+from controller.api.replies import (
+    behind,
+    group_row_to_wire,
+    group_to_wire,
+    marks_to_wire,
+    reply,
+    window_reply,
+)
+from controller.service.views import in_slices
 from noted_time.cut import MAX_INT64
 from noted_time.wire import mark_to_wire, position_from_wire
 
@@ -98,19 +106,22 @@ async def list_groups(
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Response:
     """List the reader groups by name, a page at a time."""
-    rows = controller.groups(stream, after=after, limit=limit + 1)
-    page = rows[:limit]
+    state, rows = controller.groups(stream, after=after, limit=limit + 1)
+    page = [(row, state.groups[row.group]) for row in rows[:limit]]
     body = {
-        "groups": [row._asdict() for row in page],
-        "next": page[-1].group if len(rows) > limit else None,
+        "now": controller.now_ms,
+        "groups": [group_row_to_wire(state, *each) async for each in in_slices(page)],
+        "next": page[-1][0].group if len(rows) > limit else None,
     }
     return reply(body)
 
 
-@router.get(GROUP, response_model=answer_shapes.GroupShape, operation_id="getReaderGroup")
+@router.get(GROUP, response_model=answer_shapes.GroupNowShape, operation_id="getReaderGroup")
 async def get_group(controller: ControllerDep, stream: StreamName, group: PathName) -> Response:
-    """Return the group's combined position, its readers and its time window per domain."""
-    return reply(group_to_wire(*controller.group(stream, group)))
+    """Return the group's position, its readers, its windows and how far behind it is by domain."""
+    state, found = controller.group(stream, group)
+    how_far = behind(state, state.windows(found.position))
+    return reply({"now": controller.now_ms, **group_to_wire(state, found), "behind": how_far})
 
 
 @router.delete(GROUP, status_code=204, operation_id="removeReaderGroup")

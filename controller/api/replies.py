@@ -12,10 +12,13 @@ from noted_time import Advance, Hold, TimeWindow
 from noted_time.wire import mark_to_wire, position_to_wire, window_to_wire
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from controller.aggregation.groups import GroupRow
     from controller.aggregation.inspection import Explanation, WriterRow
     from controller.aggregation.stream import StreamState
     from controller.service.polls import NewMarks
-    from controller.store.port import LedgerEntry, StreamSummary
+    from controller.store.port import Change, LedgerEntry, StreamSummary
     from noted_time import ReaderGroup, ScaleEvent
     from noted_time.dry_run import Would
     from noted_time.membership import Absence
@@ -76,6 +79,22 @@ def group_to_wire(stream: StreamState, group: ReaderGroup) -> Json:
     }
 
 
+def group_row_to_wire(stream: StreamState, row: GroupRow, group: ReaderGroup) -> Json:
+    """Return the JSON of a reader group in a list."""
+    windows = stream.windows(group.position)
+    shown = {domain: window_to_wire(window) for domain, window in windows.items()}
+    return {**row._asdict(), "windows": shown, "behind": behind(stream, windows)}
+
+
+def behind(stream: StreamState, windows: Mapping[str, TimeWindow]) -> dict[str, int | None]:
+    """Return by how much each window's lower is behind the watermark, `None` without either."""
+    lasts = ((window.lower, stream.histories[domain].last) for domain, window in windows.items())
+    return {
+        domain: last.lower - lower if last is not None and lower is not None else None
+        for domain, (lower, last) in zip(windows, lasts, strict=True)
+    }
+
+
 def writer_to_wire(row: WriterRow) -> Json:
     """Return the JSON of one member."""
     return {
@@ -98,6 +117,20 @@ def entry_to_wire(entry: LedgerEntry) -> Json:
     }
 
 
+def change_to_wire(number: int, change: Change) -> Json:
+    """Return the JSON of a change made by hand."""
+    return {
+        "number": number,
+        "at": change.at,
+        "action": change.action,
+        "writer": change.writer,
+        "was": change.was,
+        "is": change.became,
+        "by": change.by,
+        "comment": change.comment,
+    }
+
+
 def _absence_to_wire(absence: Absence) -> Json:
     return {
         **absence._asdict(),
@@ -114,9 +147,12 @@ def window_reply(window: TimeWindow) -> Response:
 def explanation_to_wire(explanation: Explanation) -> Json:
     """Return the JSON of the decision and its reason."""
     decision = explanation.decision
+    last = explanation.last
     return {
+        "now": explanation.now,
         "decision": type(decision).__name__.lower(),
-        "lower": explanation.lower,
+        "lower": last.lower if last else None,
+        "written_at": last.written_at if last else None,
         "next_lower": decision.lower if isinstance(decision, Advance) else None,
         "waiting_for": [asdict(waiting) for waiting in decision.waiting_for]
         if isinstance(decision, Hold)

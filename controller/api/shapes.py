@@ -22,6 +22,9 @@ _NAME = (
 Name = Annotated[
     str, Field(pattern=_NAME, description="1 to 249 of A-Z a-z 0-9 . _ -, neither . nor ..")
 ]
+Line = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")]
+"""Text for people, in one line: no control characters."""
+
 Int64 = Annotated[int, Field(ge=MIN_INT64, le=MAX_INT64)]
 Duration = Annotated[int, Field(ge=0, le=MAX_INT64)]
 Offset = Annotated[int, Field(ge=0, le=MAX_INT64)]
@@ -58,34 +61,60 @@ class Request(BaseModel):
 
 
 class StreamChanges(Request):
-    """The settings of a stream to set or change; all optional, durations in ms."""
+    """The settings of a stream to set or change; all optional, durations in ms.
 
-    writer_timeout_ms: Annotated[int, Field(ge=1, le=MAX_INT64)] | None = None
-    mark_interval_ms: Duration | None = None
-    returning_writer: Literal["hold", "exclude"] | None = None
-    domains: Annotated[list[Name], DIFFERENT] | None = None
-    mark_retention_ms: Duration | None = None
-    max_time_ahead_ms: Annotated[
-        Duration | None,
-        Field(description="how far beyond the wall clock a note's time may be; null: any time"),
-    ] = None
-    writer_retention_ms: Duration | None = None
+    Their descriptions say what a change leads to; the dashboard shows them beside the fields.
+    """
+
+    writer_timeout_ms: Annotated[int, Field(ge=1, le=MAX_INT64)] | None = Field(
+        None,
+        description="A writer that holds the watermark and is silent for so long is excluded; what "
+        "it then writes below the watermark is late.",
+    )
+    mark_interval_ms: Duration | None = Field(
+        None,
+        description="The least time between two marks. The longer, the later readers learn of "
+        "progress; 0: a mark at every advance.",
+    )
+    returning_writer: Literal["hold", "exclude"] | None = Field(
+        None,
+        description="hold: the watermark waits for a writer that came back late until it caught "
+        "up. exclude: it does not, and the writer stays excluded until then.",
+    )
+    domains: Annotated[list[Name], DIFFERENT] | None = Field(
+        None,
+        description="Time domains. They can be added, not taken away; a new one has no mark until "
+        "every live writer has noted it.",
+    )
+    mark_retention_ms: Duration | None = Field(
+        None,
+        description="Older marks are dropped, but for those that a reader online still needs.",
+    )
+    max_time_ahead_ms: Duration | None = Field(
+        None,
+        description="Notes further ahead of the controller's clock are refused. null: any time, "
+        "for clocks that are not Unix ms.",
+    )
+    writer_retention_ms: Duration | None = Field(
+        None,
+        description="Writers that are idle, finished or excluded for so long are forgotten.",
+    )
     expected_writers: (
         Annotated[
             list[Name],
-            Field(
-                max_length=10_000,
-                json_schema_extra={"uniqueItems": True},
-                description="members from the start, before they note",
-            ),
+            Field(max_length=10_000, json_schema_extra={"uniqueItems": True}),
             AfterValidator(_different),
         ]
         | None
-    ) = None
-    reader_timeout_ms: Annotated[
-        int | None,
-        Field(ge=1, le=MAX_INT64, description="a reader silent for so long goes offline"),
-    ] = None
+    ) = Field(
+        None,
+        description="Members from the start: the watermark waits for them before they first note.",
+    )
+    reader_timeout_ms: Annotated[int, Field(ge=1, le=MAX_INT64)] | None = Field(
+        None,
+        description="A reader that is silent for so long goes offline, and keeps no mark from "
+        "being dropped.",
+    )
 
 
 class LateRows(Request):

@@ -6,15 +6,18 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Query, Response
 
+from controller.aggregation import by_hand
 from controller.api import answer_shapes, notes, shapes
-from controller.api.deps import CallDep, ControllerDep, StreamName
+from controller.api.deps import CallDep, ControllerDep, OrderDep, StreamName
 from controller.api.problems import PROBLEMS
 from controller.api.replies import (
+    change_to_wire,
     reply,
     stream_to_wire,
     summary_to_wire,
 )
 from noted_time import ScaleEvent
+from noted_time.cut import MAX_INT64
 from noted_time.wire import position_from_wire
 
 router = APIRouter(prefix="/streams", tags=["streams"], responses=PROBLEMS)
@@ -50,6 +53,7 @@ async def list_streams(
 )
 async def put_stream(
     controller: ControllerDep,
+    order: OrderDep,
     stream: StreamName,
     changes: Annotated[shapes.StreamChanges | None, Body()] = None,
 ) -> Response:
@@ -58,7 +62,7 @@ async def put_stream(
     given = {name: value for name, value in sent.items() if value is not None or name in NULLABLE}
     for names in LISTS & given.keys():
         given[names] = tuple(given[names])
-    state, created = await controller.put_stream(stream, given)
+    state, created = await controller.put_stream(stream, given, order)
     return reply(stream_to_wire(state), 201 if created else 200)
 
 
@@ -89,20 +93,48 @@ async def post_notes(
     "/{stream}/scale", response_model=answer_shapes.StreamShape, operation_id="scaleStream"
 )
 async def scale(
-    controller: ControllerDep, stream: StreamName, event: shapes.ScaleRequest
+    controller: ControllerDep, order: OrderDep, stream: StreamName, event: shapes.ScaleRequest
 ) -> Response:
     """Seal segments at their final offsets and create successors; a repeat is a no-op."""
     created = {int(segment): tuple(before) for segment, before in event.created.items()}
     taken = ScaleEvent(position_from_wire(event.sealed), created)
-    return reply(stream_to_wire(await controller.scale(stream, taken)))
+    return reply(stream_to_wire(await controller.scale(stream, taken, order)))
 
 
 @router.post(
-    "/{stream}/truncate", response_model=answer_shapes.StreamShape, operation_id="truncateStream"
+    "/{stream}/truncate", response_model=answer_shapes.TruncatedShape, operation_id="truncateStream"
 )
 async def truncate(
-    controller: ControllerDep, stream: StreamName, body: shapes.TruncateRequest
+    controller: ControllerDep,
+    order: OrderDep,
+    stream: StreamName,
+    body: shapes.TruncateRequest,
+    *,
+    dry_run: Annotated[bool, Query(description="say what it would do, and change nothing")] = False,
 ) -> Response:
     """Drop the marks before the one that a reader exactly at the cut needs; never the last."""
     cut = position_from_wire(body.cut)
-    return reply(stream_to_wire(await controller.truncate(stream, cut)))
+    if dry_run:
+        found = controller.stream(stream)
+        does = by_hand.truncation(found, cut)
+    else:
+        found, does = await controller.truncate(stream, cut, order)
+    return reply(stream_to_wire(found) | does._asdict())
+
+
+@router.get(
+    "/{stream}/changes", response_model=answer_shapes.ChangesPage, operation_id="listChanges"
+)
+async def list_changes(
+    controller: ControllerDep,
+    stream: StreamName,
+    before: Annotated[int | None, Query(ge=1, le=MAX_INT64)] = None,
+    limit: Limit = 100,
+) -> Response:
+    """List what was changed by hand, by whom and why, the newest first."""
+    found = await controller.changes(stream, before=before, limit=limit + 1)
+    body = {
+        "changes": [change_to_wire(*each) for each in found[:limit]],
+        "next": found[limit - 1][0] if len(found) > limit else None,
+    }
+    return reply(body)

@@ -2,37 +2,45 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Query, Response
 
-from controller.aggregation.inspection import DryRun
+from controller.aggregation.inspection import DryRun, WriterQuery
 from controller.api import answer_shapes, shapes
-from controller.api.deps import CallDep, ControllerDep, StreamName
+from controller.api.deps import ControllerDep, Domain, Limit, OrderDep, Start, StreamName
 from controller.api.problems import PROBLEMS
 from controller.api.replies import entry_to_wire, explanation_to_wire, reply, writer_to_wire
 from noted_time.cut import MAX_INT64
+from noted_time.domain import HOLDERS_NAMED
 
 router = APIRouter(prefix="/streams/{stream}", tags=["writers"], responses=PROBLEMS)
 WRITER = "/writers/{writer}"
 
-Limit = Annotated[int, Query(ge=1, le=1000)]
-Domain = Annotated[shapes.Name | None, Query(description="by default the only one, or `default`")]
 WriterName = Annotated[shapes.Name, Path(description="name of a writer")]
 
 
 @router.get("/writers", response_model=answer_shapes.WritersPage, operation_id="listWriters")
-async def list_writers(
+async def list_writers(  # noqa: PLR0913 - one parameter for each of the query's
     controller: ControllerDep,
     stream: StreamName,
-    start: Annotated[int, Query(ge=0, le=10**9)] = 0,
+    *,
+    domain: Domain = None,
+    search: Annotated[str, Query(max_length=249, description="a part of the name")] = "",
+    start: Start = 0,
     limit: Limit = 100,
 ) -> Response:
-    """List the members, the longest holder of time first."""
-    rows = controller.writers(stream, start=start, limit=limit + 1)
+    """List the members, the longest holder of time first: of `domain`, or of all.
+
+    `states` counts all members of the stream, whatever is searched for.
+    """
+    page = controller.writers(stream, WriterQuery(start, limit, domain, search))
     body = {
-        "writers": [writer_to_wire(row) for row in rows[:limit]],
-        "next": start + limit if len(rows) > limit else None,
+        "now": controller.now_ms,
+        "total": page.total,
+        "writers": [writer_to_wire(row) for row in page.rows],
+        "states": dict(controller.stream(stream).aggregator.census.members),
+        "next": start + limit if page.total > start + limit else None,
     }
     return reply(body)
 
@@ -45,41 +53,52 @@ async def get_writer(controller: ControllerDep, stream: StreamName, writer: Writ
 
 @router.delete(WRITER, response_model=answer_shapes.WriterShape, operation_id="removeWriter")
 async def remove_writer(
-    controller: ControllerDep, call: CallDep, stream: StreamName, writer: WriterName
+    controller: ControllerDep,
+    order: OrderDep,
+    stream: StreamName,
+    writer: WriterName,
+    unless_noted_since: Annotated[int | None, Query(ge=0, le=MAX_INT64)] = None,
 ) -> Response:
     """Exclude a writer now, at its last position; the watermark no longer waits for it.
 
-    Its times count no more. What it writes below the watermark afterwards is late.
+    Its times count no more. What it writes below the watermark afterwards is late. With
+    `unless_noted_since` (Unix ms) it is refused where the writer has noted after that moment.
     """
-    by = call.holder.token_id or call.remote
-    return reply(writer_to_wire(await controller.remove_writer(stream, writer, by)))
+    row = await controller.remove_writer(stream, writer, order, unless_noted_since)
+    return reply(writer_to_wire(row))
 
 
 @router.post(WRITER + "/hold", response_model=answer_shapes.WriterShape, operation_id="holdWriter")
 async def hold_writer(
-    controller: ControllerDep, stream: StreamName, writer: WriterName, body: shapes.HoldRequest
+    controller: ControllerDep,
+    order: OrderDep,
+    stream: StreamName,
+    writer: WriterName,
+    body: shapes.HoldRequest,
 ) -> Response:
     """Wait for a writer for so long, whatever its timeout."""
-    return reply(writer_to_wire(await controller.hold_writer(stream, writer, body.for_ms)))
+    return reply(writer_to_wire(await controller.hold_writer(stream, writer, body.for_ms, order)))
 
 
 @router.delete(
     WRITER + "/hold", response_model=answer_shapes.WriterShape, operation_id="releaseWriter"
 )
 async def release_writer(
-    controller: ControllerDep, stream: StreamName, writer: WriterName
+    controller: ControllerDep, order: OrderDep, stream: StreamName, writer: WriterName
 ) -> Response:
     """Let the writer's timeout count again."""
-    return reply(writer_to_wire(await controller.hold_writer(stream, writer, None)))
+    return reply(writer_to_wire(await controller.hold_writer(stream, writer, None, order)))
 
 
 @router.get("/explain", response_model=answer_shapes.ExplainShape, operation_id="explain")
-async def explain(
+async def explain(  # noqa: PLR0913 - one parameter for each of the query's
     controller: ControllerDep,
     stream: StreamName,
+    *,
     domain: Domain = None,
     exclude: Annotated[list[shapes.Name], Query(max_length=1000)] = [],  # noqa: B006 - FastAPI copies it
     writer_timeout_ms: Annotated[int | None, Query(ge=1, le=MAX_INT64)] = None,
+    limit: Limit = HOLDERS_NAMED,
 ) -> Response:
     """Say which writers hold the watermark back, and where it would be without each of them.
 
@@ -87,19 +106,23 @@ async def explain(
     removed, or the timeout changed; nothing changes.
     """
     dry_run = DryRun(exclude, writer_timeout_ms)
-    return reply(explanation_to_wire(controller.explain(stream, domain, dry_run)))
+    return reply(explanation_to_wire(controller.explain(stream, domain, dry_run, limit)))
 
 
 @router.get("/ledger", response_model=answer_shapes.LedgerPage, operation_id="listLedger")
-async def list_ledger(
+async def list_ledger(  # noqa: PLR0913 - one parameter for each of the query's
     controller: ControllerDep,
     stream: StreamName,
+    *,
     domain: Domain = None,
     after: Annotated[int, Query(ge=0, le=MAX_INT64)] = 0,
     limit: Limit = 100,
+    order: Annotated[Literal["oldest", "newest"], Query(description="which come first")] = "oldest",
 ) -> Response:
     """List the marks that went on without a writer, or learned of late rows, by their seq."""
-    entries = await controller.ledger(stream, domain, after=after, limit=limit + 1)
+    entries = await controller.ledger(
+        stream, domain, after=after, limit=limit + 1, newest_first=order == "newest"
+    )
     body = {
         "entries": [entry_to_wire(entry) for entry in entries[:limit]],
         "next": entries[limit - 1].seq if len(entries) > limit else None,

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from uuid import uuid4
 
 import structlog
 
+from controller.aggregation import by_hand
+from controller.aggregation.by_hand import NOBODYS
 from controller.aggregation.inspection import (
     DryRun,
     Explanation,
+    WriterQuery,
     WriterRow,
+    WritersPage,
     explain,
     writer_row,
     writers,
 )
-from controller.aggregation.stream import StreamState
 from controller.service.clocks import Clocks
 from controller.service.committer import Committer
 from controller.service.limits import Limits
@@ -25,24 +27,30 @@ from controller.service.maintenance import maintain
 from controller.service.metrics import Exposition, Metrics
 from controller.service.notifier import LongPollNotifier
 from controller.service.polls import LongPolls
-from controller.store.port import StoreUnavailable, StreamRecord
-from noted_time import Accepted, StreamSettings
-from noted_time.errors import LimitReached
+from controller.service.views import Views
+from controller.store.port import StoreUnavailable
+from noted_time import Accepted
+from noted_time.domain import HOLDERS_NAMED
 from noted_time.settings import checked_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from controller.aggregation.by_hand import Order, Truncation
     from controller.aggregation.draft import Draft
     from controller.aggregation.groups import GroupRow
     from controller.aggregation.owned_streams import OwnedStreams
-    from controller.store.port import LedgerEntry, Store, StreamSummary
+    from controller.aggregation.stream import StreamState
+    from controller.store.port import Change, LedgerEntry, Store, StreamSummary
     from noted_time import ReaderGroup, Refused, ScaleEvent
     from noted_time.note import NoteLike
 
     Position = Mapping[int, int]
 
 log = structlog.get_logger()
+
+Told = ParamSpec("Told")
+Outcome = TypeVar("Outcome")
 
 NOTHING_SUPPOSED = DryRun()
 
@@ -65,6 +73,7 @@ class Controller:
         self._committer = Committer(store, self._clocks, self._notifier, self.metrics, self.limits)
         self.ownership = self._committer.ownership
         self.polls = LongPolls(self.stream, self._notifier, self.limits, self.metrics)
+        self.views = Views(lambda: self._committer.streams, self.stream, self._clocks)
         self._store = store
         self._maintenance: asyncio.Task[None] | None = None
 
@@ -129,6 +138,11 @@ class Controller:
         """Return what lists show of these streams, whoever owns them; raises as `names`."""
         return await asyncio.to_thread(self._store.reading.summaries, names)
 
+    @property
+    def now_ms(self) -> int:
+        """The wall clock of this controller, in Unix ms."""
+        return self._clocks.read().wall
+
     # Changes: durable when they return
 
     def note(
@@ -151,29 +165,22 @@ class Controller:
             status = "accepted" if isinstance(result, Accepted) else result.status
             self.metrics.notes.labels(status).inc(count)
 
-    async def put_stream(self, name: str, changes: Mapping[str, Any]) -> tuple[StreamState, bool]:
+    async def put_stream(
+        self, name: str, changes: Mapping[str, Any], order: Order = NOBODYS
+    ) -> tuple[StreamState, bool]:
         """Create the stream or change its settings; returns it and whether it is new.
 
         Raises `LimitReached` where there are as many streams as may be.
         """
         checked_name("stream", name)
+        new_id, most = uuid4().hex, self.limits.streams
 
         def put(streams: OwnedStreams, draft: Draft) -> tuple[StreamState, bool]:
-            known = streams.find(name)
-            if known is None:
-                if len(streams) >= self.limits.streams:
-                    most, remedy = self.limits.streams, "remove one, or raise --max-streams"
-                    raise LimitReached("streams", most, remedy)
-                stream = StreamState(StreamRecord(uuid4().hex, name, StreamSettings(**changes)))
-                streams.add(stream)
-                stream.expect(stream.settings.expected_writers, draft)
-            else:
-                stream = known
-                stream.reconfigure(replace(stream.settings, **changes), draft)
-            draft.touched(stream)
-            draft.batch.streams.append(stream.record)
-            return stream, known is None
+            return by_hand.put(
+                streams, draft, order, name, changes, new_id=new_id, most_streams=most
+            )
 
+        stream: StreamState
         stream, created = await self._committer.submit(put)
         log.info("stream_created" if created else "stream_updated", stream=name)
         return stream, created
@@ -189,27 +196,36 @@ class Controller:
         await self._committer.submit(drop)
         log.info("stream_removed", stream=name)
 
-    async def scale(self, name: str, event: ScaleEvent) -> StreamState:
+    async def scale(self, name: str, event: ScaleEvent, order: Order = NOBODYS) -> StreamState:
         """Take a scale event; raises `InvalidScale`."""
-        stream = await self._change(name, lambda stream, draft: stream.scale(event, draft))
+        stream, _ = await self._change(name, by_hand.scale, order, event)
         log.info("stream_scaled", stream=name, sealed=dict(event.sealed))
         return stream
 
-    async def truncate(self, name: str, cut: Position) -> StreamState:
-        """Drop the marks that readers from `cut` on do not need."""
-        stream = await self._change(name, lambda stream, draft: stream.truncate(cut, draft))
+    async def truncate(
+        self, name: str, cut: Position, order: Order = NOBODYS
+    ) -> tuple[StreamState, Truncation]:
+        """Drop the marks that readers from `cut` on do not need; returns what that did, too."""
+        truncated = await self._change(name, by_hand.truncate, order, cut)
         log.info("stream_truncated", stream=name)
-        return stream
+        return truncated
 
-    async def remove_writer(self, name: str, writer: str, by: str | None) -> WriterRow:
-        """Exclude a writer by hand, as `by` decided; raises `UnknownWriter`."""
-        await self._change(name, lambda stream, draft: stream.remove(writer, by, draft))
-        log.warning("writer_removed", stream=name, writer=writer, by=by)
+    async def remove_writer(
+        self, name: str, writer: str, order: Order = NOBODYS, unless_since: int | None = None
+    ) -> WriterRow:
+        """Exclude a writer by hand; raises `UnknownWriter`.
+
+        Raises `NotedMeanwhile` where it noted after `unless_since`, in Unix ms.
+        """
+        await self._change(name, by_hand.remove, order, writer, unless_since)
+        log.warning("writer_removed", stream=name, writer=writer, by=order.by)
         return self.writer(name, writer)
 
-    async def hold_writer(self, name: str, writer: str, for_ms: int | None) -> WriterRow:
+    async def hold_writer(
+        self, name: str, writer: str, for_ms: int | None, order: Order = NOBODYS
+    ) -> WriterRow:
         """Let no timeout exclude a writer for so long, `None`: as usual; raises `UnknownWriter`."""
-        await self._change(name, lambda stream, draft: stream.hold(writer, for_ms, draft))
+        await self._change(name, by_hand.hold, order, writer, for_ms)
         log.info("writer_held", stream=name, writer=writer, for_ms=for_ms)
         return self.writer(name, writer)
 
@@ -249,57 +265,73 @@ class Controller:
         await self._change(name, lambda stream, draft: stream.groups.remove(group, draft))
         log.info("reader_group_removed", stream=name, group=group)
 
-    async def _change(self, name: str, change: Callable[[StreamState, Draft], None]) -> StreamState:
-        """Change a stream; returns it when that is durable. Raises `UnknownStream`."""
+    async def _change(
+        self,
+        name: str,
+        change: Callable[Concatenate[StreamState, Draft, Told], Outcome],
+        *told: Told.args,
+        **named: Told.kwargs,
+    ) -> tuple[StreamState, Outcome]:
+        """Change a stream; returns it and the outcome when durable. Raises `UnknownStream`."""
 
-        def work(streams: OwnedStreams, draft: Draft) -> StreamState:
+        def work(streams: OwnedStreams, draft: Draft) -> tuple[StreamState, Outcome]:
             stream = streams.stream(name)
-            change(stream, draft)
-            return stream
+            return stream, change(stream, draft, *told, **named)
 
-        changed: StreamState = await self._committer.submit(work)
+        changed: tuple[StreamState, Outcome] = await self._committer.submit(work)
         return changed
 
     # Reads
 
     def explain(
-        self, name: str, domain: str | None, dry_run: DryRun = NOTHING_SUPPOSED
+        self,
+        name: str,
+        domain: str | None,
+        dry_run: DryRun = NOTHING_SUPPOSED,
+        limit: int = HOLDERS_NAMED,
     ) -> Explanation:
         """Return the decision of a domain now, what it would be without each holder, a dry run."""
-        stream = self.stream(name)
-        return explain(stream, domain, stream.service_ms(self._clocks.read()), dry_run)
+        return explain(self.stream(name), domain, self._clocks.read(), dry_run, limit)
 
     async def ledger(
-        self, name: str, domain: str | None, *, after: int, limit: int
+        self, name: str, domain: str | None, *, after: int, limit: int, newest_first: bool
     ) -> list[LedgerEntry]:
         """Return the marks after a seq that went on without a writer; raises `UnknownDomain`."""
-        stream = self.stream(name)
+        stream, ledger = self.stream(name), self._store.reading.ledger
         stream.history(domain)
         chain = stream.id, stream.settings.domain_or_default(domain)
-        reading = self._store.reading
-        return await asyncio.to_thread(reading.ledger, *chain, after=after, limit=limit)
+        return await asyncio.to_thread(
+            ledger, *chain, after=after, limit=limit, newest_first=newest_first
+        )
+
+    async def changes(
+        self, name: str, *, before: int | None, limit: int
+    ) -> list[tuple[int, Change]]:
+        """Return the changes made by hand below a number, each with its own, newest first."""
+        stream, reading = self.stream(name), self._store.reading
+        return await asyncio.to_thread(reading.changes, stream.id, before=before, limit=limit)
 
     def writer(self, name: str, writer: str) -> WriterRow:
         """Return one member; raises `UnknownWriter`."""
-        now, stream = self._clocks.read(), self.stream(name)
-        return writer_row(stream, writer, stream.unix_shift(now))
+        return writer_row(self.stream(name), writer, None, self._clocks.read())
 
-    def writers(self, name: str, *, start: int, limit: int) -> list[WriterRow]:
+    def writers(self, name: str, query: WriterQuery) -> WritersPage:
         """Return a page of the stream's members, the longest holder first."""
-        now, stream = self._clocks.read(), self.stream(name)
-        return writers(stream, start=start, limit=limit, now=now)
+        return writers(self.stream(name), query, self._clocks.read())
 
     def group(self, name: str, group: str) -> tuple[StreamState, ReaderGroup]:
         """Return a reader group; raises `UnknownReader` where nobody has reported."""
         stream = self.stream(name)
         return stream, stream.groups[group]
 
-    def groups(self, name: str, *, after: str | None, limit: int) -> list[GroupRow]:
-        """Return a page of the stream's reader groups by name, reported at in Unix ms."""
+    def groups(
+        self, name: str, *, after: str | None, limit: int
+    ) -> tuple[StreamState, list[GroupRow]]:
+        """Return a stream with a page of its reader groups by name, reported at in Unix ms."""
         now, stream = self._clocks.read(), self.stream(name)
         shift = stream.unix_shift(now)
         rows = stream.groups.page(after, limit)
-        return [row._replace(reported_at=row.reported_at + shift) for row in rows]
+        return stream, [row._replace(reported_at=row.reported_at + shift) for row in rows]
 
     def check_alive(self) -> None:
         """Raise `StoreUnavailable` where nothing but a new start of the process helps."""

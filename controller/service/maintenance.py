@@ -25,13 +25,14 @@ log = structlog.get_logger()
 TICK_S = 0.1
 KEEP_CLOCK_EVERY_MS = 5_000
 FORGET_EVERY_MS = 60_000
-FORGET_LEDGER_EVERY_MS = 60 * 60_000
-LEDGER_KEPT_MS = 90 * DAY_MS
+FORGET_RECORDS_EVERY_MS = 60 * 60_000
+RECORDS_KEPT_MS = 90 * DAY_MS
+"""For how long entries of ledgers and changes made by hand are kept."""
 
 
 async def maintain(committer: Committer, store: Store, clocks: Clocks) -> None:
     """Have the committer do what is due, ten times a second, until cancelled."""
-    kept_at = forgot_at = ledger_forgot_at = clocks.read().steady
+    kept_at = forgot_at = records_forgot_at = clocks.read().steady
     while True:
         await asyncio.sleep(TICK_S)
         now = clocks.read()
@@ -49,9 +50,9 @@ async def maintain(committer: Committer, store: Store, clocks: Clocks) -> None:
             await _try(committer, forget_old_marks)
             await _try(committer, forget_departed)
             await _try(committer, forget_unused_groups)
-        if now.steady - ledger_forgot_at >= FORGET_LEDGER_EVERY_MS:
-            ledger_forgot_at = now.steady
-            await _try(committer, forget_old_entries)
+        if now.steady - records_forgot_at >= FORGET_RECORDS_EVERY_MS:
+            records_forgot_at = now.steady
+            await _try(committer, forget_old_records)
 
 
 async def _try(committer: Committer, work: Work) -> None:
@@ -104,10 +105,11 @@ def forget_old_marks(streams: OwnedStreams, draft: Draft) -> None:
         stream.forget_old_marks(draft)
 
 
-def forget_old_entries(streams: OwnedStreams, draft: Draft) -> None:
-    """Drop the entries of ledgers that are older than they are kept."""
-    before = draft.moment.wall - LEDGER_KEPT_MS
-    draft.batch.forgotten_ledger += [(stream.id, before) for stream in streams]
+def forget_old_records(streams: OwnedStreams, draft: Draft) -> None:
+    """Drop the entries of ledgers, and the changes, that are older than they are kept."""
+    old = [(stream.id, draft.moment.wall - RECORDS_KEPT_MS) for stream in streams]
+    draft.batch.forgotten_ledger += old
+    draft.batch.forgotten_changes += old
 
 
 def forget_departed(streams: OwnedStreams, draft: Draft) -> None:

@@ -22,6 +22,7 @@ from prometheus_client.registry import Collector
 
 from controller.aggregation.inspection import read_stream
 from controller.service.limits import Overloaded
+from noted_time.trend import UNIX_MS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -43,9 +44,6 @@ NAMED_AFTER_MS = 5000
 
 At each mark some writers hold until their next note, and a name seen once is a series for ever.
 """
-
-UNIX_MS = range(10**11, 10**13)
-"""1973 to 2286: a lower elsewhere is no Unix time in ms, and nothing lags behind the wall clock."""
 
 SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
 

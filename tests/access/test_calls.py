@@ -12,6 +12,7 @@ from structlog.testing import capture_logs
 from controller.api import audit
 from controller.api.access import OPEN, Gate, needed
 from controller.api.app import create_api
+from controller.api.pages import PATHS
 from controller.service.controller import Controller
 from controller.service.repeats import Repeats
 from tests.support.gates import NOW, Guarded, behind
@@ -32,7 +33,10 @@ READS: list[tuple[str, str, Any]] = [
     ("GET", f"{S}/writers", None),
     ("GET", f"{S}/explain", None),
     ("GET", f"{S}/ledger", None),
+    ("GET", f"{S}/changes", None),
     ("GET", f"{S}/marks", None),
+    ("GET", f"{S}/history", None),
+    ("GET", f"{S}/segments", None),
     ("POST", f"{S}/time-window", POSITION),
     ("PUT", READER, POSITION),
     ("GET", f"{S}/reader-groups", None),
@@ -81,9 +85,9 @@ async def test_every_call_needs_a_token(method: str, path: str) -> None:
     )
 
 
-@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/openapi.json"])
+@pytest.mark.parametrize("path", sorted({"/healthz", "/readyz", "/openapi.json"} | PATHS))
 async def test_whether_it_lives_may_be_asked_by_anybody(path: str) -> None:
-    """Who watches over processes need not hold tokens, and the document is no secret."""
+    """Who watches over processes need not hold tokens, and the pages are no secret."""
     guarded = Guarded()
     guarded.token("admin")
     async with behind(guarded.gate) as door:
@@ -183,6 +187,33 @@ async def test_the_list_shows_what_may_be_read() -> None:
     assert shown == [(["t"], None), (["s"], "s"), ([], None)]
 
 
+async def test_a_token_may_ask_what_it_permits() -> None:
+    """Its own id and rights, whatever they are; the page offers what they allow."""
+    guarded = Guarded()
+    tokens = [guarded.token(scope) for scope in ("admin", "read", "write")]
+    tokens.append(guarded.token("read", streams=["s"]))
+    async with behind(guarded.gate) as door:
+        answers = [(await door.answer("GET", "/v1/access", token)).json() for token in tokens]
+
+    assert answers == [
+        {"tokens": True, "token": token.split("_")[1], "administer": admin, "read_all": every}
+        for token, admin, every in zip(
+            tokens, (True, False, False, False), (True, True, False, False), strict=True
+        )
+    ]
+
+
+async def test_a_change_is_recorded_by_the_id_of_the_token() -> None:
+    """Who has the token is known to those who made it."""
+    guarded = Guarded()
+    token = guarded.token("admin")
+    async with behind(guarded.gate) as door:
+        await door.call("PUT", f"{S}?comment=slow", token, {"writer_timeout_ms": 7})
+        found = (await door.answer("GET", f"{S}/changes?limit=1", token)).json()["changes"]
+
+    assert [(each["by"], each["comment"]) for each in found] == [(token.split("_")[1], "slow")]
+
+
 async def test_metrics_take_the_right_to_read_all() -> None:
     """They name every stream."""
     guarded = Guarded()
@@ -258,6 +289,8 @@ def test_what_is_no_known_call_needs_the_right_to_administer(method: str, parts:
     expected = known.get((method, below), "administer") if is_call else "administer"
     if (method, path) == ("GET", "/v1/streams"):
         expected = "a token"
+    if path == "/":
+        expected = "nothing"
     if is_call and len(parts) == 4 and below == "":
         expected = "administer" if method != "GET" else "read"
 

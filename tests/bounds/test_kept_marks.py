@@ -120,7 +120,7 @@ async def test_marks_before_the_one_a_reader_at_the_cut_needs_go(
     """In memory and in the store; never the last one, however far the cut."""
     async with serving(store) as controller:
         await made(controller)
-        stream = await controller.truncate("s", {0: cut})
+        stream, _ = await controller.truncate("s", {0: cut})
         stored = [each.mark.seq for each in store.marks(stream.id, "default")]
 
         assert (seqs(controller), stored) == (kept, kept)
@@ -191,12 +191,14 @@ async def test_an_unknown_stream_is_not_truncated(memory: WatchedMemory) -> None
 
 
 async def test_truncation_answers_the_stream(call: Caller) -> None:
-    """With its last marks, as it is read by GET."""
+    """With its last marks, as it is read by GET, and with what became of them."""
     await call.note(*({"writer": "a", "time": t, "position": {"0": t}} for t in (1, 2, 3)))
 
     answer = await call.post(TRUNCATE, {"cut": {"0": 2}})
 
-    assert (answer.status_code, answer.json()) == (200, (await call.get("/v1/streams/s")).json())
+    stream = (await call.get("/v1/streams/s")).json()
+    did = {"beyond": False, "dropped": {"default": 1}}
+    assert (answer.status_code, answer.json()) == (200, stream | did)
     marks = (await call.get("/v1/streams/s/marks")).json()["marks"]
     assert [mark["seq"] for mark in marks] == [2, 3]
 

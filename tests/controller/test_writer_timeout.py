@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from controller.aggregation.inspection import WriterQuery
 from controller.service import maintenance
 from noted_time import Accepted, Hold, Note
 from noted_time.membership import Exclusion
@@ -22,7 +23,7 @@ SOON = 5 * maintenance.TICK_S
 
 def excluded(controller: Controller) -> list[str]:
     """Return the writers that are excluded."""
-    rows = controller.writers("s", start=0, limit=100)
+    rows = controller.writers("s", WriterQuery(0, 100)).rows
     return [row.writer for row in rows if row.state == "excluded"]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controller.aggregation.draft import Draft, Moment
-from controller.aggregation.inspection import writers
+from controller.aggregation.inspection import WriterQuery, writers
 from controller.aggregation.stream import StreamState
 from controller.store.port import StreamRecord
 from noted_time import Note, StreamSettings
@@ -13,6 +13,7 @@ from tests.support.counting import counted
 
 FEW, MANY = 100, 10_000
 DOMAINS = ("default", "other")
+NOW = Moment(0, 0, 0)
 
 
 def crowd(members: int, *, domains: tuple[str, ...] = DOMAINS, holds: bool = True) -> StreamState:
@@ -27,8 +28,7 @@ def crowd(members: int, *, domains: tuple[str, ...] = DOMAINS, holds: bool = Tru
 
 def page(stream: StreamState, start: int, limit: int) -> list[str]:
     """Return the names on a page."""
-    rows = writers(stream, start=start, limit=limit, now=Moment(0, 0, 0))
-    return [row.writer for row in rows]
+    return [row.writer for row in writers(stream, WriterQuery(start, limit), NOW).rows]
 
 
 def cost(members: int, *, holds: bool) -> int:

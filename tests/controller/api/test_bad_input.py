@@ -119,7 +119,7 @@ BAD_REQUESTS: list[tuple[str, str, bytes, str, str]] = [
         f"{S}?dry_run",
         b"{}",
         "422 invalid_request",
-        "query.dry_run: there is no such query parameter; there are none here",
+        "query.dry_run: there is no such query parameter; there are: comment",
     ),
     (
         POST,

@@ -188,11 +188,18 @@ async def test_writers_are_listed_the_holder_first(call: Caller, time: GivenTime
 
     row: dict[str, Any] = {"state": "live", "times": {}, "position": {}, "noted_at": WALL}
     row |= {"excluded": None, "timeout_ms": None, "domains": None, "held_until": None, "late": {}}
+    row |= {"times_out_in_ms": None, "lower_without": None}
     z = row | {"writer": "z", "holding_since": WALL}
+    z |= {"times_out_in_ms": 59_700, "lower_without": 12}
     a = row | {"writer": "a", "times": {"default": 12}, "position": {"0": 4}}
     a |= {"noted_at": WALL + 300, "holding_since": None}
     gone = row | {"writer": "gone", "state": "finished", "holding_since": None}
-    assert (page, rest) == ({"writers": [z, a], "next": 2}, {"writers": [gone], "next": None})
+    states = {"live": 2, "idle": 0, "finished": 1, "excluded": 0}
+    about = {"now": WALL + 300, "total": 3, "states": states}
+    assert (page, rest) == (
+        {**about, "writers": [z, a], "next": 2},
+        {**about, "writers": [gone], "next": None},
+    )
 
 
 async def test_a_writer_excluded_is_shown_as_such(call: Caller, time: GivenTime) -> None:
@@ -292,6 +299,8 @@ async def test_a_reader_group_has_one_position_and_window(call: Caller) -> None:
             "position": {"0": 12, "3": 7},
             "readers": {"a": {"0": 12}, "b": {"3": 7}},
             "windows": {"default": window},
+            "now": WALL,
+            "behind": {"default": 0},
         },
         {
             "position": {"0": 9, "3": 7},
@@ -330,8 +339,10 @@ async def test_explain_names_whom_time_waits_for(call: Caller, time: GivenTime) 
     answer = (await call.get(f"{S}/explain")).json()
 
     assert answer == {
+        "now": WALL + 400,
         "decision": "hold",
         "lower": 5,
+        "written_at": WALL,
         "next_lower": None,
         "waiting_for": [
             {"writer": "slow", "time": 5, "held_for_ms": 400, "times_out_in_ms": 59_600}
@@ -348,8 +359,10 @@ async def test_explain_says_when_all_is_quiet(call: Caller) -> None:
     answer = (await call.get(f"{S}/explain", domain="default")).json()
 
     assert answer == {
+        "now": WALL,
         "decision": "quiet",
         "lower": 5,
+        "written_at": WALL,
         "next_lower": None,
         "waiting_for": [],
         "holders": 0,

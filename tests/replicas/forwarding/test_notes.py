@@ -190,7 +190,7 @@ async def test_an_owner_that_answers_nonsense_is_as_good_as_none(
 ) -> None:
     """No answer is given to a request that is not its own."""
     client = httpx.MockTransport(lambda _: httpx.Response(200, content=content))
-    this.forwarding._client = httpx.AsyncClient(transport=client)
+    this.forwarding.http_client = httpx.AsyncClient(transport=client)
 
     assert problem(await this.note(THERE))[:2] == (503, "no_owner")
 

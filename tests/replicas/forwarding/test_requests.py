@@ -81,7 +81,7 @@ async def test_a_long_poll_follows_its_stream(this: Played) -> None:
             await silent.wait()
         return httpx.Response(200, json={"at": request.url.host})
 
-    this.forwarding._client = httpx.AsyncClient(transport=httpx.MockTransport(answer))
+    this.forwarding.http_client = httpx.AsyncClient(transport=httpx.MockTransport(answer))
     asked = asyncio.create_task(this.client.get(f"/v1/streams/{THERE}/marks?wait_ms=20000"))
     await asyncio.sleep(0.1)
     this.now_has(ELSEWHERE)
@@ -97,7 +97,7 @@ async def test_a_long_poll_ends_where_the_replica_stops(this: Played) -> None:
         await silent.wait()
         return httpx.Response(200)
 
-    this.forwarding._client = httpx.AsyncClient(transport=httpx.MockTransport(answer))
+    this.forwarding.http_client = httpx.AsyncClient(transport=httpx.MockTransport(answer))
     asked = asyncio.create_task(this.client.get(f"/v1/streams/{THERE}/marks?wait_ms=20000"))
     await asyncio.sleep(0.1)
     this.controller.prepare_to_stop()

@@ -1,0 +1,176 @@
+"""What operators change of a stream by hand, each recorded with who did it and why.
+
+A change is recorded in the batch that makes it durable. What changes nothing leaves no record.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from controller.aggregation.stream import StreamState
+from controller.store.port import Change, StreamRecord
+from noted_time import StreamCut, StreamSettings
+from noted_time.errors import LimitReached, NotedMeanwhile
+from noted_time.wire import position_to_wire
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from controller.aggregation.draft import Draft
+    from controller.aggregation.owned_streams import OwnedStreams
+    from controller.store.port import Action
+    from noted_time import ScaleEvent
+
+
+class Order(NamedTuple):
+    """Who decided a change, a token's id or an address, and the reason that was given for it."""
+
+    by: str | None = None
+    comment: str | None = None
+
+
+NOBODYS = Order()
+
+
+class Truncation(NamedTuple):
+    """What truncating a stream does: how many marks of each domain go.
+
+    `beyond` says that the cut goes beyond the last mark of some domain.
+    """
+
+    beyond: bool
+    dropped: Mapping[str, int]
+
+
+def put(  # noqa: PLR0913 - what there is, what is asked for, and what bounds it
+    streams: OwnedStreams,
+    draft: Draft,
+    order: Order,
+    name: str,
+    changes: Mapping[str, Any],
+    *,
+    new_id: str,
+    most_streams: int,
+) -> tuple[StreamState, bool]:
+    """Make the stream or change its settings; returns it and whether it is new.
+
+    Raises `LimitReached` where there are as many streams as may be.
+    """
+    stream = streams.find(name)
+    is_new = stream is None
+    if stream is not None:
+        _reconfigure(stream, draft, order, changes)
+    elif len(streams) < most_streams:
+        record = StreamRecord(new_id, name, StreamSettings(**changes))
+        stream = _make(streams, draft, order, record)
+    else:
+        raise LimitReached("streams", most_streams, "remove one, or raise --max-streams")
+    draft.touched(stream)
+    draft.batch.streams.append(stream.record)
+    return stream, is_new
+
+
+def _make(streams: OwnedStreams, draft: Draft, order: Order, record: StreamRecord) -> StreamState:
+    stream = StreamState(record)
+    streams.add(stream)
+    stream.expect(stream.settings.expected_writers, draft)
+    _record(stream, draft, order, "created", became=_plain(stream.settings))
+    return stream
+
+
+def _reconfigure(
+    stream: StreamState, draft: Draft, order: Order, changes: Mapping[str, Any]
+) -> None:
+    before = _plain(stream.settings)
+    stream.reconfigure(replace(stream.settings, **changes), draft)
+    after = _plain(stream.settings)
+    changed = [name for name in after if after[name] != before[name]]
+    if changed:
+        was, became = ({name: each[name] for name in changed} for each in (before, after))
+        _record(stream, draft, order, "settings", was=was, became=became)
+
+
+def scale(stream: StreamState, draft: Draft, order: Order, event: ScaleEvent) -> None:
+    """Take a scale event; raises `InvalidScale`."""
+    taken = len(stream.scale_events)
+    stream.scale(event, draft)
+    if len(stream.scale_events) > taken:
+        after = {str(segment): list(before) for segment, before in event.created.items()}
+        became = {"sealed": position_to_wire(event.sealed), "created": after}
+        _record(stream, draft, order, "scaled", became=became)
+
+
+def truncation(stream: StreamState, cut: Mapping[int, int]) -> Truncation:
+    """Return what truncating the stream at a cut would do; changes nothing."""
+    whole = stream.aggregator.succession.normalise(cut)
+    last = (history.last for history in stream.histories.values())
+    cuts = (mark.cut if mark else StreamCut({}) for mark in last)
+    beyond = any(not each.reaches(StreamCut(whole)) for each in cuts)
+    dropped = {}
+    for domain, history in stream.histories.items():
+        reached = history.window(whole).lower_seq
+        dropped[domain] = 0 if reached is None else reached - history.first_seq
+    return Truncation(beyond, dropped)
+
+
+def truncate(stream: StreamState, draft: Draft, order: Order, cut: Mapping[int, int]) -> Truncation:
+    """Drop the marks that readers from `cut` on do not need."""
+    found = truncation(stream, cut)
+    stream.truncate(cut, draft)
+    if any(found.dropped.values()):
+        became = {"cut": position_to_wire(cut)}
+        _record(stream, draft, order, "truncated", became=became)
+    return found
+
+
+def remove(
+    stream: StreamState, draft: Draft, order: Order, writer: str, unless_since: int | None
+) -> None:
+    """Exclude a writer; raises `UnknownWriter`.
+
+    Raises `NotedMeanwhile` and changes nothing where it noted after `unless_since`, in Unix ms.
+    """
+    record = stream.aggregator.record(writer)
+    noted_at = record.noted_at + stream.unix_shift(draft.moment)
+    if unless_since is not None and noted_at > unless_since:
+        raise NotedMeanwhile(writer, noted_at)
+    stream.remove(writer, order.by, draft)
+    if record.excluded != "removed":
+        _record(stream, draft, order, "removed", writer=writer)
+
+
+def hold(stream: StreamState, draft: Draft, order: Order, writer: str, for_ms: int | None) -> None:
+    """Let no timeout exclude a writer for so long, `None`: as usual; raises `UnknownWriter`."""
+    was = _until(stream, writer, draft)
+    stream.hold(writer, for_ms, draft)
+    became = _until(stream, writer, draft)
+    if became is not None:
+        became = {"for_ms": for_ms} | became
+        _record(stream, draft, order, "held", writer=writer, was=was, became=became)
+    elif was is not None:
+        _record(stream, draft, order, "released", writer=writer, was=was)
+
+
+def _until(stream: StreamState, writer: str, draft: Draft) -> dict[str, int | None] | None:
+    """Return until when (Unix ms) an operator keeps the writer from timing out."""
+    until = stream.aggregator.record(writer).terms.hold_until
+    return None if until is None else {"until": until + stream.unix_shift(draft.moment)}
+
+
+def _plain(settings: StreamSettings) -> dict[str, Any]:
+    """Return the settings as JSON has them."""
+    values = asdict(settings).items()
+    return {name: list(each) if isinstance(each, tuple) else each for name, each in values}
+
+
+def _record(
+    stream: StreamState,
+    draft: Draft,
+    order: Order,
+    action: Action,
+    **told: Any,  # noqa: ANN401 - the fields of a change
+) -> None:
+    """Have a change written with what it changed."""
+    change = Change(stream.id, draft.moment.wall, action, **told, **order._asdict())
+    draft.batch.changes.append(change)

@@ -1,0 +1,157 @@
+"""The streams at a glance, those in trouble first: one row each, whoever aggregates it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Literal
+
+from controller.aggregation.inspection import EXAMINED, times_out_in_ms
+from noted_time import MarkHistory
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from controller.aggregation.draft import Moment
+    from controller.aggregation.stream import StreamState
+    from controller.store.port import StreamSummary
+    from noted_time import Mark
+    from noted_time.member import Track
+
+Sort = Literal["trouble", "name"]
+Kind = Literal["advance", "hold", "quiet"]
+
+Rank = tuple[bool, int, bool, str]
+"""The place of a stream among the others: a lower one comes first."""
+
+STEP_MS = 10_000
+"""Who holds for less than that longer is in no more trouble: else rows would move all the time."""
+
+LAGS = 30
+LAG_EVERY_MS = 2 * 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class DomainRow:
+    """One domain: its last durable mark, the decision, and who holds it longest.
+
+    `lag` has by how much the watermark was behind the wall clock at `LAGS` moments of the last
+    hour, the oldest first and the last of them now; `None` before the first mark that is kept, and
+    where the lower is no Unix ms. The decision and the holders are `None` where nobody tells.
+    """
+
+    domain: str
+    lower: int | None
+    upper: int | None
+    written_at: int | None
+    decision: Kind | None
+    holders: int | None
+    held_by: str | None
+    held_for_ms: int | None
+    times_out_in_ms: int | None
+    lag: tuple[int | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamRow:
+    """One stream: how many members are in each state, and its domains.
+
+    Where its owner did not answer, it is shown as far as the database knows it.
+    """
+
+    name: str
+    id: str
+    answered: bool
+    writers: dict[str, int] | None
+    domains: tuple[DomainRow, ...]
+
+
+def rank_of_row(row: StreamRow, sort: Sort) -> Rank:
+    """Return the place of a row."""
+    if sort == "name":
+        return False, 0, False, row.name
+    held_ms = max((each.held_for_ms or 0 for each in row.domains), default=0)
+    return _rank(row.name, held_ms, (row.writers or {}).get("excluded", 0))
+
+
+def rank_of_stream(stream: StreamState, service_ms: int, sort: Sort) -> Rank:
+    """Return the same of a stream in memory, which takes a few microseconds."""
+    name = stream.record.name
+    if sort == "name":
+        return False, 0, False, name
+    began = (_longest(stream, domain) for domain in stream.histories)
+    held_ms = max((service_ms - track.began for track in began if track), default=0)
+    return _rank(name, held_ms, stream.aggregator.census.members["excluded"])
+
+
+def rank_of_unanswered(name: str) -> Rank:
+    """Return the same of a stream whose owner does not answer, in either order."""
+    return False, 0, False, name
+
+
+def _rank(name: str, held_ms: int, excluded: int) -> Rank:
+    return True, -(held_ms // STEP_MS), not excluded, name
+
+
+def row_of_stream(stream: StreamState, now: Moment) -> StreamRow:
+    """Return the row of a stream in memory."""
+    domains = tuple(_domain_of_stream(stream, domain, now) for domain in stream.histories)
+    members = dict(stream.aggregator.census.members)
+    return StreamRow(stream.record.name, stream.id, answered=True, writers=members, domains=domains)
+
+
+def row_of_summary(summary: StreamSummary, wall_ms: int) -> StreamRow:
+    """Return the row of a stream that only the database tells of: its last marks are known."""
+    domains = tuple(
+        _domain_of_mark(domain, summary.last_marks.get(domain), wall_ms)
+        for domain in summary.record.settings.domains
+    )
+    record = summary.record
+    return StreamRow(record.name, record.id, answered=False, writers=None, domains=domains)
+
+
+def _domain_of_stream(stream: StreamState, domain: str, now: Moment) -> DomainRow:
+    history, waited_for = stream.histories[domain], stream.aggregator.domain(domain).waited_for()
+    last, longest = history.last, _longest(stream, domain)
+    decision: Kind = "hold"
+    if longest is None:
+        decision = "advance" if stream.aggregator.may_advance(domain) else "quiet"
+    return DomainRow(
+        domain=domain,
+        lower=last.lower if last else None,
+        upper=last.upper if last else None,
+        written_at=last.written_at if last else None,
+        decision=decision,
+        holders=len(waited_for),
+        held_by=longest.member.writer if longest else None,
+        held_for_ms=stream.service_ms(now) - longest.began if longest else None,
+        times_out_in_ms=times_out_in_ms(stream, longest, now) if longest else None,
+        lag=_lags(history, now.wall),
+    )
+
+
+def _domain_of_mark(domain: str, last: Mark | None, wall_ms: int) -> DomainRow:
+    known = MarkHistory([last] if last else ())
+    return DomainRow(
+        domain=domain,
+        lower=last.lower if last else None,
+        upper=last.upper if last else None,
+        written_at=last.written_at if last else None,
+        decision=None,
+        holders=None,
+        held_by=None,
+        held_for_ms=None,
+        times_out_in_ms=None,
+        lag=_lags(known, wall_ms),
+    )
+
+
+def _longest(stream: StreamState, domain: str) -> Track | None:
+    """Return who holds the domain longest, as `explain` names first."""
+    first = islice(stream.aggregator.domain(domain).waited_for().values(), EXAMINED)
+    return min(first, key=lambda track: (track.began, track.member.writer), default=None)
+
+
+def _lags(history: MarkHistory, wall_ms: int) -> tuple[int | None, ...]:
+    moments: Sequence[int] = range(wall_ms - (LAGS - 1) * LAG_EVERY_MS, wall_ms + 1, LAG_EVERY_MS)
+    return tuple(history.trend().lags(moments))

@@ -1,0 +1,114 @@
+"""What is known of the segments of a stream: state, extent, and who wrote there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from controller.aggregation.stream import StreamState
+
+EXAMINED = 10_000
+"""So many members are looked at, those that joined first."""
+
+NAMED = 10
+"""So many writers of a segment are named."""
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentRow:
+    """One segment, with the offset and the lower of the marks that first and last have some of it.
+
+    `last_offset` is the final one where it is sealed. `truncated`: it is sealed, and the marks that
+    are kept begin where all of it was written. `writers` has some of the members whose position
+    names it, of `writers_total`; those of the `EXAMINED` members that joined first.
+    """
+
+    segment: int
+    state: Literal["open", "sealed", "truncated"]
+    predecessors: Sequence[int]
+    successors: Sequence[int]
+    first_offset: int | None
+    last_offset: int | None
+    first_lower: int | None
+    last_lower: int | None
+    writers: Sequence[str]
+    writers_total: int
+
+
+class Segments:
+    """The segments of one stream, as the marks of one domain have them."""
+
+    def __init__(self, stream: StreamState, domain: str | None) -> None:
+        """Begin with those of marks and scale events; raises `UnknownDomain`."""
+        self._stream = stream
+        self._history = stream.history(domain)
+        history = self._history
+        self._begins: Mapping[int, int] = {}
+        if history.first_seq > 1:
+            self._begins = history.mark(history.first_seq).cut.offsets
+        self._known = {*history.segments()}
+        self._predecessors: dict[int, tuple[int, ...]] = {}
+        self._successors: dict[int, list[int]] = {}
+        self._writers: dict[int, list[str]] = {}
+        self._counts: dict[int, int] = {}
+        for event in stream.scale_events:
+            self._known |= event.sealed.keys() | event.created.keys()
+            for segment, predecessors in event.created.items():
+                self._predecessors[segment] = predecessors
+                for each in predecessors:
+                    self._successors.setdefault(each, []).append(segment)
+
+    def positions(self) -> list[tuple[str, Mapping[int, int]]]:
+        """Return the names and positions of the members that are looked at."""
+        aggregator = self._stream.aggregator
+        names = islice(aggregator.writers(), EXAMINED)
+        return [(name, aggregator.member(name).position) for name in names]
+
+    def add(self, position: Mapping[int, int]) -> None:
+        """Add the segments that a position names, which no mark may have yet."""
+        self._known |= position.keys()
+
+    def page(self, start: int, limit: int) -> list[int]:
+        """Return at most `limit` segments from the `start`-th on, by their numbers."""
+        return sorted(self._known)[start : start + limit]
+
+    def count(self, writer: str, segments: Iterable[int]) -> None:
+        """Count a member that names these segments, and remember the first of them."""
+        for segment in segments:
+            self._counts[segment] = self._counts.get(segment, 0) + 1
+            named = self._writers.setdefault(segment, [])
+            if len(named) < NAMED:
+                named.append(writer)
+
+    def row(self, segment: int) -> SegmentRow:
+        """Return one segment, with the members counted so far."""
+        stretch = self._history.stretch(segment)
+        final = self._stream.aggregator.succession.final.get(segment)
+        return SegmentRow(
+            segment=segment,
+            state=self._state(segment, final),
+            predecessors=self._predecessors.get(segment, ()),
+            successors=sorted(self._successors.get(segment, ())),
+            first_offset=stretch.first_offset if stretch else None,
+            last_offset=stretch.last_offset if stretch and final is None else final,
+            first_lower=stretch.first_lower if stretch else None,
+            last_lower=stretch.last_lower if stretch else None,
+            writers=self._writers.get(segment, ()),
+            writers_total=self._counts.get(segment, 0),
+        )
+
+    def _state(self, segment: int, final: int | None) -> Literal["open", "sealed", "truncated"]:
+        if final is None:
+            return "open"
+        return "truncated" if self._begins.get(segment, -1) >= final else "sealed"
+
+
+def named_by(position: Mapping[int, int], wanted: Collection[int]) -> Iterable[int]:
+    """Return those of the wanted segments that a position names, at the cost of the fewer."""
+    if len(position) < len(wanted):
+        return [segment for segment in position if segment in wanted]
+    return [segment for segment in wanted if segment in position]

@@ -1,0 +1,188 @@
+"""The overview of all streams, whoever has them: each controller tells of its own.
+
+The other controllers are asked once each, at the same time, by a marked request, which they answer
+with their own streams alone, up to the end of the page. Streams of those that do not answer in
+`ANSWER_S`, and those that nobody has at the moment, are shown as the database knows them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from heapq import nsmallest
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from controller.aggregation.overview import (
+    Rank,
+    Sort,
+    StreamRow,
+    rank_of_row,
+    rank_of_unanswered,
+    row_of_summary,
+)
+from controller.aggregation.owned_streams import bucket_of
+from controller.aggregation.stream import StreamState
+from controller.api.access import OVERVIEW
+from controller.api.forwarding import MARKED
+from controller.service.views import in_slices
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    import httpx
+
+    from controller.service.controller import Controller
+    from controller.service.views import Owned
+
+ANSWER_S = 0.8
+"""For how long an overview waits for other controllers."""
+
+Place = tuple[Rank, StreamState | StreamRow | str]
+"""The place of a stream, and what its row is made of: itself, or its name where nobody tells."""
+
+
+class Question(NamedTuple):
+    """Which streams to show: with a part of their names, `limit` from the `start`-th on."""
+
+    search: str
+    sort: Sort
+    start: int
+    limit: int
+
+    @property
+    def end(self) -> int:
+        """How many come up to the end of the page."""
+        return self.start + self.limit
+
+
+class Part(msgspec.Struct, frozen=True):
+    """What one controller tells: the buckets that it has, how many streams match, the first."""
+
+    buckets: frozenset[int]
+    total: int
+    streams: list[StreamRow]
+
+
+class Overview(NamedTuple):
+    """A page of streams; of all that match, of how many the owner did not answer."""
+
+    total: int
+    unanswered: int
+    streams: list[StreamRow]
+
+
+_parts = msgspec.json.Decoder(Part)
+
+
+class Gathering:
+    """Asks the other controllers of the database; without a client there are none."""
+
+    def __init__(self, controller: Controller, http_client: httpx.AsyncClient | None) -> None:
+        """Begin."""
+        self._controller, self._ownership = controller, controller.ownership
+        self._http_client = http_client
+
+    async def own(self, question: Question, may_read: Callable[[str], bool]) -> Part:
+        """Return the streams of this controller, up to the end of the page."""
+        owned = await self._ranked(question, may_read)
+        first = nsmallest(question.end, owned.streams, key=itemgetter(0))
+        rows = await self._controller.views.rows(each.stream for each in first)
+        return Part(frozenset(owned.buckets), len(owned.streams), rows)
+
+    async def overview(
+        self, question: Question, may_read: Callable[[str], bool], authorization: str | None
+    ) -> Overview:
+        """Return the page of all streams; raises `StoreUnavailable`."""
+        asked = asyncio.create_task(self._others(question, authorization))
+        try:
+            owned = await self._ranked(question, may_read)
+            parts = await asked
+        finally:
+            asked.cancel()
+        places: list[Place] = [(each.rank, each.stream) for each in owned.streams]
+        covered, total = set(owned.buckets), len(places)
+        for part in parts:
+            places += self._places(part.streams, covered, question)
+            covered |= part.buckets
+            total += part.total
+        unanswered = await self._unanswered(question, may_read, covered)
+        places += [(rank_of_unanswered(name), name) for name in unanswered]
+        page = nsmallest(question.end, places, key=itemgetter(0))[question.start :]
+        rows = await self._rows([source for _, source in page])
+        return Overview(total + len(unanswered), len(unanswered), rows)
+
+    async def _ranked(self, question: Question, may_read: Callable[[str], bool]) -> Owned:
+        self._controller.check_serving()
+        return await self._controller.views.ranked(
+            lambda name: question.search in name and may_read(name), question.sort
+        )
+
+    def _places(
+        self, rows: Iterable[StreamRow], covered: set[int], question: Question
+    ) -> Iterable[Place]:
+        """Return the places of rows, but of those that came with a bucket already: it moved."""
+        buckets = self._ownership.leases.buckets
+        return [
+            (rank_of_row(row, question.sort), row)
+            for row in rows
+            if bucket_of(row.name, buckets) not in covered
+        ]
+
+    async def _unanswered(
+        self, question: Question, may_read: Callable[[str], bool], covered: set[int]
+    ) -> list[str]:
+        """Return the names that match of the streams in buckets that nobody told of."""
+        buckets = self._ownership.leases.buckets
+        if len(covered) >= buckets:
+            return []
+        names = await self._controller.names()
+        return [
+            name
+            async for name in in_slices(names)
+            if question.search in name
+            and bucket_of(name, buckets) not in covered
+            and may_read(name)
+        ]
+
+    async def _rows(self, sources: Sequence[StreamState | StreamRow | str]) -> list[StreamRow]:
+        """Return the rows in that order, but of streams that are gone meanwhile."""
+        controller = self._controller
+        streams = [each for each in sources if isinstance(each, StreamState)]
+        rows = {row.name: row for row in await controller.views.rows(streams)}
+        names = [each for each in sources if isinstance(each, str)]
+        if names:
+            now = controller.now_ms
+            summaries = await controller.summaries(names)
+            rows |= {each.record.name: row_of_summary(each, now) for each in summaries}
+        rows |= {each.name: each for each in sources if isinstance(each, StreamRow)}
+        return [row for each in sources if (row := rows.get(_name(each))) is not None]
+
+    async def _others(self, question: Question, authorization: str | None) -> list[Part]:
+        """Return what those tell that answer in time."""
+        client, urls = self._http_client, {*self._ownership.leases.others.values()} - {""}
+        if client is None:
+            return []
+        shown = [] if authorization is None else [(b"authorization", authorization.encode())]
+        query: dict[str, Any] = question._asdict()
+
+        async def ask(url: str) -> Part | None:
+            try:
+                async with asyncio.timeout(ANSWER_S):
+                    reply = await client.get(
+                        f"{url}{OVERVIEW}", params=query, headers=[*shown, MARKED]
+                    )
+                return _parts.decode(reply.raise_for_status().content)
+            except Exception:  # noqa: BLE001 - an advertised URL may be anything
+                self._ownership.refresh_soon()
+                return None
+
+        found = await asyncio.gather(*map(ask, urls))
+        return [part for part in found if part is not None]
+
+
+def _name(source: StreamState | StreamRow | str) -> str:
+    if isinstance(source, str):
+        return source
+    return source.record.name if isinstance(source, StreamState) else source.name

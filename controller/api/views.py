@@ -1,0 +1,112 @@
+"""Routes for those who look: all streams at a glance, how a watermark moved, segments."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query, Request, Response
+
+from controller.api import shapes, view_shapes
+from controller.api.access import OVERVIEW
+from controller.api.deps import (
+    CallDep,
+    ControllerDep,
+    Domain,
+    GatheringDep,
+    Limit,
+    Start,
+    StreamName,
+)
+from controller.api.forwarding import FORWARDED
+from controller.api.gathering import Question
+from controller.api.problems import PROBLEMS
+from controller.api.replies import reply
+
+router = APIRouter(tags=["views"], responses=PROBLEMS)
+Moment = Annotated[shapes.Int64 | None, Query(description="wall time in Unix ms")]
+
+
+@router.get(
+    OVERVIEW.removeprefix("/v1"),
+    response_model=view_shapes.OverviewAnswer,
+    operation_id="getOverview",
+)
+async def get_overview(  # noqa: PLR0913 - one parameter for each of the query's
+    request: Request,
+    controller: ControllerDep,
+    gathering: GatheringDep,
+    call: CallDep,
+    *,
+    search: Annotated[str, Query(max_length=249, description="a part of the name")] = "",
+    sort: Literal["trouble", "name"] = "trouble",
+    start: Start = 0,
+    limit: Limit = 50,
+) -> Response:
+    """Show the streams that may be read, wherever they are: those in trouble first, or by name.
+
+    Trouble is, in this order: an owner that does not answer, a writer that holds the watermark for
+    long, and writers that are excluded.
+    """
+    question, may_read = Question(search, sort, start, limit), call.holder.grant.may_read
+    if FORWARDED.decode() in request.headers:
+        part = await gathering.own(question, may_read)
+        return reply({"buckets": part.buckets, "total": part.total, "streams": part.streams})
+    found = await gathering.overview(question, may_read, request.headers.get("authorization"))
+    body = {
+        "now": controller.now_ms,
+        **found._asdict(),
+        "next": question.end if found.total > question.end else None,
+    }
+    return reply(body)
+
+
+@router.get(
+    "/streams/{stream}/history",
+    response_model=view_shapes.HistoryAnswer,
+    operation_id="getHistory",
+)
+async def get_history(  # noqa: PLR0913 - one parameter for each of the query's
+    controller: ControllerDep,
+    stream: StreamName,
+    *,
+    domain: Domain = None,
+    from_: Annotated[Moment, Query(alias="from")] = None,
+    to: Moment = None,
+    points: Annotated[int, Query(ge=1, le=2000)] = 600,
+) -> Response:
+    """Show how the watermark moved over wall time, as at most so many points.
+
+    By default from the first mark that is kept until now.
+    """
+    found = await controller.views.history(stream, domain, from_, to, points=points)
+    body = {
+        "now": found.now,
+        "from": found.start,
+        "to": found.end,
+        "first_at": found.first_at,
+        "before": found.before,
+        "points": [point._asdict() for point in found.points],
+    }
+    return reply(body)
+
+
+@router.get(
+    "/streams/{stream}/segments",
+    response_model=view_shapes.SegmentsPage,
+    operation_id="listSegments",
+)
+async def list_segments(
+    controller: ControllerDep,
+    stream: StreamName,
+    domain: Domain = None,
+    start: Start = 0,
+    limit: Limit = 100,
+) -> Response:
+    """List the segments by number: state, extent, and who wrote there, of 10,000 members."""
+    rows = await controller.views.segments(stream, domain, start=start, limit=limit + 1)
+    body = {
+        "now": controller.now_ms,
+        "segments": rows[:limit],
+        "next": start + limit if len(rows) > limit else None,
+    }
+    return reply(body)

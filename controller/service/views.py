@@ -1,0 +1,132 @@
+"""What is worked out of the streams to be looked at: in slices or a thread, as it may take long."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from time import perf_counter
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from controller.aggregation.overview import rank_of_stream, row_of_stream
+from controller.aggregation.segments import Segments, named_by
+from noted_time import Rejected
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
+
+    from controller.aggregation.overview import Rank, Sort, StreamRow
+    from controller.aggregation.owned_streams import OwnedStreams
+    from controller.aggregation.segments import SegmentRow
+    from controller.aggregation.stream import StreamState
+    from controller.service.clocks import Clocks
+    from noted_time.trend import Point
+
+T = TypeVar("T")
+
+SLICE_S = 0.002
+"""For so long at a time nothing else is done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """How the watermark of a domain moved from `start` to `end`, wall time in Unix ms.
+
+    `first_at` is when the first mark that is kept was written, `before` the lower of the last mark
+    written before `start`; `None` where there is no such mark.
+    """
+
+    now: int
+    start: int
+    end: int
+    first_at: int | None
+    before: int | None
+    points: Sequence[Point]
+
+
+class Ranked(NamedTuple):
+    """A stream of this controller, and its place among the others."""
+
+    rank: Rank
+    stream: StreamState
+
+
+class Owned(NamedTuple):
+    """The streams of this controller that are asked for, and the buckets that it has."""
+
+    streams: list[Ranked]
+    buckets: Collection[int]
+
+
+class Views:
+    """What is shown of the streams of one controller."""
+
+    def __init__(
+        self,
+        streams: Callable[[], OwnedStreams],
+        stream: Callable[[str], StreamState],
+        clocks: Clocks,
+    ) -> None:
+        """Begin; `streams` returns those there are now, `stream` finds one by its name."""
+        self._streams = streams
+        self._stream = stream
+        self._clocks = clocks
+
+    async def history(
+        self, name: str, domain: str | None, start: int | None, end: int | None, *, points: int
+    ) -> Period:
+        """Return how the watermark moved, as at most so many points.
+
+        By default from the first mark that is kept until now. Raises `Rejected` where it
+        ends before it begins, `UnknownDomain`, and what `Controller.stream` raises.
+        """
+        now, trend = self._clocks.read().wall, self._stream(name).history(domain).trend()
+        end = now if end is None else end
+        if start is None:
+            start = end if trend.first_at is None else min(trend.first_at, end)
+        elif start >= end:
+            message = f"`from` {start} is not before `to` {end}"
+            raise Rejected(message)
+        found = await asyncio.to_thread(trend.points, start, end, points)
+        return Period(now, start, end, trend.first_at, trend.lower_before(start), found)
+
+    async def segments(
+        self, name: str, domain: str | None, *, start: int, limit: int
+    ) -> list[SegmentRow]:
+        """Return at most `limit` segments of a stream from the `start`-th on, by their numbers.
+
+        Of at most 10,000 members it is said who wrote where. Raises as `history`.
+        """
+        segments = Segments(self._stream(name), domain)
+        positions = segments.positions()
+        async for _, position in in_slices(positions):
+            segments.add(position)
+        page = segments.page(start, limit)
+        wanted = frozenset(page)
+        async for writer, position in in_slices(positions):
+            segments.count(writer, named_by(position, wanted))
+        return [segments.row(segment) for segment in page]
+
+    async def ranked(self, is_shown: Callable[[str], bool], sort: Sort) -> Owned:
+        """Return this controller's streams with names that are shown, each with its place."""
+        streams, now = self._streams(), self._clocks.read()
+        buckets, found = frozenset(streams.clocks), []
+        async for stream in in_slices([*streams]):
+            if is_shown(stream.record.name):
+                rank = rank_of_stream(stream, stream.service_ms(now), sort)
+                found.append(Ranked(rank, stream))
+        return Owned(found, buckets)
+
+    async def rows(self, streams: Iterable[StreamState]) -> list[StreamRow]:
+        """Return the rows of streams of this controller."""
+        now = self._clocks.read()
+        return [row_of_stream(stream, now) async for stream in in_slices([*streams])]
+
+
+async def in_slices(things: Sequence[T]) -> AsyncIterator[T]:
+    """Yield the things, and let others have their turn after every `SLICE_S`."""
+    begun = perf_counter()
+    for thing in things:
+        yield thing
+        if perf_counter() - begun > SLICE_S:
+            await asyncio.sleep(0)
+            begun = perf_counter()

@@ -1,0 +1,164 @@
+"""Changes made by hand over HTTP: reasons, the record of them, and dry runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support.controllers import serve_for
+from tests.support.http import problem
+
+if TYPE_CHECKING:
+    from tests.support.controllers import GivenTime
+    from tests.support.http import Caller
+
+pytestmark = pytest.mark.anyio
+
+S = "/v1/streams/s"
+WALL = 1_700_000_000_000
+
+
+async def listed(call: Caller, **query: Any) -> Any:  # noqa: ANN401 - any JSON
+    """Return the page of changes."""
+    return (await call.get(f"{S}/changes", **query)).json()
+
+
+async def test_each_route_that_changes_by_hand_takes_a_reason(call: Caller) -> None:
+    """It is kept with who called, what was before and what is now."""
+    await call.note({"writer": "w", "time": 5, "position": {"0": 3}}, {"writer": "w", "time": 9})
+    why = {"params": {"comment": "the gate is <closed> & “late”"}}
+    calls: list[tuple[str, str, Any]] = [
+        ("PUT", "", {"writer_timeout_ms": 7}),
+        ("POST", "/writers/w/hold", {"for_ms": 1000}),
+        ("DELETE", "/writers/w/hold", None),
+        ("DELETE", "/writers/w", None),
+        ("POST", "/truncate", {"cut": {"0": 3}}),
+        ("POST", "/scale", {"sealed": {"0": 9}, "created": {"1": [0]}}),
+    ]
+    for method, path, body in calls:
+        answer = await call.client.request(method, S + path, json=body, **why)  # type: ignore[arg-type]
+        assert answer.status_code == 200, answer.text
+    page = await listed(call)
+
+    by = page["changes"][0]["by"]
+    told = {"at": WALL, "by": by, "comment": why["params"]["comment"]}
+    until, w = WALL + 1000, {"writer": "w"}
+    nothing: dict[str, Any] = {"writer": None, "was": None, "is": None}
+    created = {"sealed": {"0": 9}, "created": {"1": [0]}}
+    held = {"for_ms": 1000, "until": until}
+    timeouts = {"was": {"writer_timeout_ms": 60_000}, "is": {"writer_timeout_ms": 7}}
+    assert page == {
+        "changes": [
+            {"number": 7, "action": "scaled", **nothing, **told, "is": created},
+            {"number": 6, "action": "truncated", **nothing, **told, "is": {"cut": {"0": 3}}},
+            {"number": 5, "action": "removed", **nothing, **told, **w},
+            {"number": 4, "action": "released", **nothing, **told, **w, "was": {"until": until}},
+            {"number": 3, "action": "held", **nothing, **told, **w, "is": held},
+            {"number": 2, "action": "settings", **nothing, **told, **timeouts},
+            page["changes"][-1],
+        ],
+        "next": None,
+    }
+    first = page["changes"][-1]
+    assert (by != "", first["number"], first["action"], first["comment"]) == (
+        True,
+        1,
+        "created",
+        None,
+    )
+
+
+async def test_changes_come_a_page_at_a_time(call: Caller) -> None:
+    """The newest first; `next` leads to older ones."""
+    await call.note({"writer": "w"})
+    for ms in (1, 2, 3):
+        await call.post(f"{S}/writers/w/hold", {"for_ms": ms})
+    first = await listed(call, limit=2)
+    rest = await listed(call, limit=2, before=first["next"])
+
+    numbers = [[each["number"] for each in page["changes"]] for page in (first, rest)]
+    assert (numbers, first["next"], rest["next"]) == ([[4, 3], [2, 1]], 3, None)
+
+
+@pytest.mark.parametrize(
+    "comment", ["", "x" * 501, "two\nlines", "\x1b[2J", "nul\x00", "\x7f", "\x9b"]
+)
+async def test_a_reason_is_one_line_of_text(call: Caller, comment: str) -> None:
+    """Of 1 to 500 characters; else nothing is changed."""
+    answer = await call.client.put(S, params={"comment": comment}, json={"writer_timeout_ms": 7})
+    page = await listed(call)
+
+    status, code, detail = problem(answer)
+    assert (status, code, "query.comment" in detail, len(page["changes"])) == (
+        422,
+        "invalid_request",
+        True,
+        1,
+    )
+
+
+async def test_the_longest_reason_is_kept_whole(call: Caller) -> None:
+    """In whatever characters."""
+    comment = 500 * "✈"
+    await call.client.put(S, params={"comment": comment}, json={"writer_timeout_ms": 7})
+
+    assert (await listed(call))["changes"][0]["comment"] == comment
+
+
+async def test_a_writer_that_noted_meanwhile_is_named_with_the_moment(
+    call: Caller, time: GivenTime
+) -> None:
+    """409, and nothing is changed; from that moment on it can be removed."""
+    await call.note({"writer": "w", "time": 5})
+    serve_for(call.controller, time, 50)
+    await call.note({"writer": "w", "time": 6})
+    refused = await call.client.delete(f"{S}/writers/w", params={"unless_noted_since": WALL + 49})
+    state = (await call.get(f"{S}/writers/w")).json()["state"]
+    removed = await call.client.delete(f"{S}/writers/w", params={"unless_noted_since": WALL + 50})
+
+    body = refused.json()
+    assert (problem(refused)[:2], body["writer"], body["noted_at"], state, removed.status_code) == (
+        (409, "noted_meanwhile"),
+        "w",
+        WALL + 50,
+        "live",
+        200,
+    )
+
+
+async def test_a_truncation_is_tried_first(call: Caller) -> None:
+    """The answers are alike but for the marks that are gone; only the second is a change."""
+    for time in (1, 2, 3):
+        await call.note({"writer": "w", "time": time, "position": {"0": 10 * time}})
+    query = {"params": {"dry_run": "true", "comment": "what if"}}
+    tried = await call.client.post(f"{S}/truncate", json={"cut": {"0": 99}}, **query)  # type: ignore[arg-type]
+    between = [each["seq"] for each in (await call.get(f"{S}/marks")).json()["marks"]]
+    changes = len((await listed(call))["changes"])
+    done = await call.post(f"{S}/truncate", {"cut": {"0": 99}})
+    after = [each["seq"] for each in (await call.get(f"{S}/marks")).json()["marks"]]
+
+    assert tried.json() == done.json()
+    assert (done.json()["name"], done.json()["beyond"], done.json()["dropped"]) == (
+        "s",
+        True,
+        {"default": 2},
+    )
+    assert (between, after, changes, len((await listed(call))["changes"])) == ([1, 2, 3], [3], 1, 2)
+
+
+async def test_a_dry_run_commits_nothing(call: Caller) -> None:
+    """The database is not asked."""
+    store = call.controller._store
+    before = store.watch.attempts  # type: ignore[attr-defined]
+    await call.client.post(f"{S}/truncate", params={"dry_run": "true"}, json={"cut": {"0": 5}})
+
+    assert store.watch.attempts == before  # type: ignore[attr-defined]
+
+
+async def test_without_tokens_anybody_may_do_everything(call: Caller) -> None:
+    """So the page asks for none."""
+    answer = await call.get("/v1/access")
+
+    told = {"tokens": False, "token": None, "administer": True, "read_all": True}
+    assert answer.json() == told

@@ -1,0 +1,350 @@
+"""What operators look at over HTTP: the overview, how a watermark moved, and segments."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from controller.aggregation.overview import LAG_EVERY_MS, LAGS
+from tests.support.controllers import serve_for, until
+from tests.support.http import problem
+
+if TYPE_CHECKING:
+    from tests.support.controllers import GivenTime
+    from tests.support.http import Caller
+
+pytestmark = pytest.mark.anyio
+
+S = "/v1/streams/s"
+WALL = 1_700_000_000_000
+MINUTE = 60_000
+
+
+async def note(call: Caller, stream: str, *notes: dict[str, Any]) -> None:
+    """Note to a stream."""
+    answer = await call.post(f"/v1/streams/{stream}/notes", {"notes": notes})
+    assert {each["status"] for each in answer.json()["results"]} == {"accepted"}
+
+
+async def made(call: Caller, *streams: str, **settings: Any) -> None:  # noqa: ANN401 - any setting
+    """Make streams that mark every advance."""
+    for stream in streams:
+        await call.put(f"/v1/streams/{stream}", {"mark_interval_ms": 0, **settings})
+
+
+async def named(call: Caller, **query: Any) -> list[str]:  # noqa: ANN401 - any parameter
+    """Return the names of the streams that the overview shows."""
+    streams = (await call.get("/v1/overview", **query)).json()["streams"]
+    return [stream["name"] for stream in streams]
+
+
+async def test_a_stalled_stream_says_who_holds_it_and_since_when(
+    call: Caller, time: GivenTime
+) -> None:
+    """With its last mark, its members by state, and how the lag grew while it was held."""
+    await call.note({"writer": "gone"}, {"writer": "gone", "state": "finished"})
+    await call.note({"writer": "slow", "time": WALL - MINUTE}, {"writer": "a", "time": WALL})
+    await call.put(S, {"writer_timeout_ms": 3_600_000})
+    serve_for(call.controller, time, 5 * MINUTE)
+    answer = (await call.get("/v1/overview")).json()
+    stream_id = (await call.get(S)).json()["id"]
+
+    lag = [None] * (LAGS - 3) + [m * MINUTE for m in (2, 4, 6)]
+    domain = {"domain": "default", "lower": WALL - MINUTE, "upper": WALL - MINUTE}
+    domain |= {"written_at": WALL, "decision": "hold", "holders": 1, "held_by": "slow"}
+    domain |= {"held_for_ms": 5 * MINUTE, "times_out_in_ms": 55 * MINUTE, "lag": lag}
+    writers = {"live": 2, "idle": 0, "finished": 1, "excluded": 0}
+    row = {"name": "s", "id": stream_id, "answered": True, "writers": writers, "domains": [domain]}
+    assert (LAG_EVERY_MS, answer) == (
+        2 * MINUTE,
+        {
+            "now": WALL + 5 * MINUTE,
+            "total": 1,
+            "unanswered": 0,
+            "streams": [row],
+            "next": None,
+        },
+    )
+
+
+async def test_a_stream_without_marks_shows_nothing_but_its_decision(call: Caller) -> None:
+    """It lags behind nothing; neither does one whose times are none of the wall clock."""
+    await made(call, "new", "other")
+    await note(call, "other", {"writer": "a", "time": 5}, {"writer": "a", "state": "finished"})
+    rows = (await call.get("/v1/overview", search="e")).json()["streams"]
+
+    shown = [(row["name"], *row["domains"][0].values()) for row in rows]
+    nothing = (None, 0, None, None, None)
+    assert [(*row[:6], *row[7:]) for row in shown] == [
+        ("new", "default", None, None, None, "quiet", *nothing[2:], [None] * LAGS),
+        ("other", "default", 5, 5, WALL, "quiet", *nothing[2:], [None] * LAGS),
+    ]
+
+
+async def test_trouble_comes_first(call: Caller, time: GivenTime) -> None:
+    """Who is held longest by whole ten seconds, then who has excluded writers, then by name."""
+    await made(call, "a", "held", "longer", "z", writer_timeout_ms=10**9)
+    await note(call, "longer", {"writer": "w"})
+    serve_for(call.controller, time, 11_000)
+    await note(call, "held", {"writer": "w"})
+    serve_for(call.controller, time, 11_000)
+    await note(call, "s", {"writer": "w"})
+    await call.client.delete(f"{S}/writers/w")
+    serve_for(call.controller, time, 5_000)
+    await note(call, "a", {"writer": "w"})
+    await note(call, "z", {"writer": "w"})
+    serve_for(call.controller, time, 2_000)
+
+    assert await named(call) == ["longer", "held", "s", "a", "z"]
+    assert await named(call, sort="name") == ["a", "held", "longer", "s", "z"]
+
+
+async def test_the_overview_comes_a_page_at_a_time(call: Caller) -> None:
+    """Each stream once, whatever part of the name is looked for."""
+    names = [f"t{number}" for number in range(7)]
+    await made(call, *names)
+    pages = [
+        (await call.get("/v1/overview", search="t", start=n, limit=3)).json() for n in (0, 3, 6)
+    ]
+
+    shown = [[stream["name"] for stream in page["streams"]] for page in pages]
+    assert (shown, [page["next"] for page in pages], {page["total"] for page in pages}) == (
+        [names[:3], names[3:6], names[6:]],
+        [3, 6, None],
+        {7},
+    )
+
+
+@pytest.mark.parametrize("query", ["limit=1001", "limit=0", "start=-1", "sort=lag", "serach=a"])
+async def test_an_overview_of_something_else_is_refused(call: Caller, query: str) -> None:
+    """With a sentence on the parameter."""
+    answer = await call.client.get(f"/v1/overview?{query}")
+
+    assert problem(answer)[:2] == (422, "invalid_request")
+
+
+async def moved(call: Caller, time: GivenTime) -> None:
+    """Let the watermark move by a mark each minute, five of them, the fourth without `slow`."""
+    for minute in range(5):
+        lower = WALL - 3_600_000 + minute * MINUTE
+        notes: list[dict[str, Any]] = [{"writer": "a", "time": lower, "max_time": lower + 7}]
+        if minute == 1:
+            notes.append({"writer": "slow", "time": lower + MINUTE})
+        await call.note(*notes)
+        if minute == 3:
+            await call.client.delete(f"{S}/writers/slow")
+        time.passes(MINUTE)
+
+
+async def test_history_shows_how_the_watermark_moved(call: Caller, time: GivenTime) -> None:
+    """A point for each slot with a mark: the last one, the largest lag, and who was left out."""
+    await moved(call, time)
+    whole = (await call.get(f"{S}/history")).json()
+    later = (await call.get(f"{S}/history", **{"from": WALL + MINUTE + 1}, points=1)).json()
+
+    marks = (await call.get(f"{S}/marks")).json()["marks"]
+    kept = [(mark["seq"], mark["lower"], mark["written_at"]) for mark in marks]
+    about = {name: whole[name] for name in ("now", "from", "to", "first_at", "before")}
+    now = WALL + 5 * MINUTE
+    assert about == {"now": now, "from": WALL, "to": now, "first_at": WALL, "before": None}
+    assert [(each["seq"], each["lower"], each["at"]) for each in whole["points"]] == kept
+    assert [each["lag_ms"] for each in whole["points"]] == [None, *[61 * MINUTE] * 4]
+    (point,) = later["points"]
+    assert (later["before"], point["marks"], point["excluded"], point["excluded_marks"]) == (
+        marks[1]["lower"],
+        3,
+        ["slow"],
+        1,
+    )
+    assert {*point} == {
+        *("at", "seq", "lower", "upper", "upper_is_bound"),
+        *("marks", "lag_ms", "excluded", "excluded_marks"),
+    }
+
+
+async def test_history_is_that_of_one_domain(call: Caller) -> None:
+    """An unknown one is told; before its first mark there is nothing to show."""
+    await call.put(S, {"domains": ["default", "ship_time"]})
+    await call.note({"writer": "a", "time": 5})
+    shown = (await call.get(f"{S}/history", domain="ship_time")).json()
+    unknown = await call.get(f"{S}/history", domain="nope")
+
+    assert shown == {
+        "now": WALL,
+        "from": WALL,
+        "to": WALL,
+        "first_at": None,
+        "before": None,
+        "points": [],
+    }
+    assert problem(unknown)[:2] == (404, "unknown_domain")
+
+
+@pytest.mark.parametrize(
+    ("query", "code"),
+    [
+        ({"from": 5, "to": 5}, "rejected"),
+        ({"from": WALL}, "rejected"),
+        ({"points": 0}, "invalid_request"),
+        ({"points": 2001}, "invalid_request"),
+    ],
+)
+async def test_history_of_no_time_is_refused(
+    call: Caller, query: dict[str, int], code: str
+) -> None:
+    """It must begin before it ends, which is now where that is not said."""
+    answer = await call.get(f"{S}/history", **query)
+
+    assert problem(answer)[:2] == (422, code)
+
+
+async def test_history_that_ends_before_the_first_mark_is_empty(call: Caller) -> None:
+    """Also where the wall clock stepped back since that mark."""
+    await call.note({"writer": "a", "time": 5})
+    shown = (await call.get(f"{S}/history", to=WALL - 5)).json()
+
+    assert (shown["from"], shown["to"], shown["points"]) == (WALL - 5, WALL - 5, [])
+
+
+async def test_segments_say_who_wrote_where(call: Caller) -> None:
+    """From where to where the marks have each, its state, and what followed it."""
+    await call.note({"writer": "b", "time": 5, "position": {"0": 3}}, {"writer": "a"})
+    await call.note({"writer": "a", "time": 7, "position": {"0": 9, "1": 4}})
+    await call.post(f"{S}/scale", {"sealed": {"0": 9}, "created": {"2": [0], "3": [0]}})
+    await call.note({"writer": "b", "time": 9, "position": {"2": 1}}, {"writer": "c"})
+    page = (await call.get(f"{S}/segments")).json()
+
+    shown = {row.pop("segment"): row for row in page["segments"]}
+    nothing = {"first_offset": None, "last_offset": None, "first_lower": None, "last_lower": None}
+    assert (page["now"], page["next"], [*shown]) == (WALL, None, [0, 1, 2, 3])
+    assert shown[0] == {
+        "state": "sealed",
+        "predecessors": [],
+        "successors": [2, 3],
+        "first_offset": 3,
+        "last_offset": 9,
+        "first_lower": 5,
+        "last_lower": 7,
+        "writers": ["b", "a"],
+        "writers_total": 2,
+    }
+    assert (shown[1]["state"], shown[1]["writers"], shown[1]["last_offset"]) == ("open", ["a"], 4)
+    assert shown[3] == {
+        "state": "open",
+        "predecessors": [0],
+        "successors": [],
+        **nothing,
+        "writers": [],
+        "writers_total": 0,
+    }
+
+
+async def test_a_segment_is_truncated_once_no_mark_is_left_before_its_end(call: Caller) -> None:
+    """Sealed, and the marks that are kept begin where all of it was written."""
+    for time, offset in ((5, 3), (7, 9), (8, 9)):
+        await call.note({"writer": "a", "time": time, "position": {"0": offset}})
+    await call.post(f"{S}/scale", {"sealed": {"0": 9}, "created": {"1": [0]}})
+    states = []
+    for cut in (0, 3, 9):
+        await call.post(f"{S}/truncate", {"cut": {"0": cut}})
+        states.append((await call.get(f"{S}/segments")).json()["segments"][0]["state"])
+
+    assert states == ["sealed", "sealed", "truncated"]
+
+
+async def test_segments_come_a_page_at_a_time(call: Caller) -> None:
+    """By number, each once; of many writers ten are named."""
+    wide = {str(segment): 1 for segment in range(5)}
+    await call.note(*({"writer": f"w{n:02}", "position": wide} for n in range(12)))
+    pages = [(await call.get(f"{S}/segments", start=n, limit=2)).json() for n in (0, 2, 4)]
+
+    numbers = [[row["segment"] for row in page["segments"]] for page in pages]
+    assert (numbers, [page["next"] for page in pages]) == ([[0, 1], [2, 3], [4]], [2, 4, None])
+    row = pages[0]["segments"][0]
+    assert (row["writers"], row["writers_total"]) == ([f"w{n:02}" for n in range(10)], 12)
+
+
+async def test_writers_are_listed_by_domain_and_name(call: Caller, time: GivenTime) -> None:
+    """The holders of the domain first, with when they time out and the lower without them."""
+    await call.put(S, {"domains": ["default", "ship_time"]})
+    await call.note({"writer": "zulu", "time": 5}, {"writer": "alpha", "time": 9})
+    serve_for(call.controller, time, 1000)
+    await call.note({"writer": "zulu", "domain": "ship_time", "time": 3})
+    await call.note({"writer": "lima", "domain": "ship_time", "time": 8})
+    ship = (await call.get(f"{S}/writers", domain="ship_time")).json()
+    searched = (await call.get(f"{S}/writers", domain="default", search="l", limit=1)).json()
+    rest = (await call.get(f"{S}/writers", domain="default", search="li")).json()
+
+    shown = ("writer", "times_out_in_ms", "lower_without")
+    assert [tuple(row[name] for name in shown) for row in ship["writers"]] == [
+        ("alpha", 59_000, 3),
+        ("zulu", None, None),
+        ("lima", None, None),
+    ]
+    assert (searched["total"], searched["next"], len(searched["writers"])) == (3, 1, 1)
+    assert [tuple(row[name] for name in shown) for row in rest["writers"]] == [("lima", 60_000, 5)]
+    unknown = await call.get(f"{S}/writers", domain="nope")
+    assert problem(unknown)[:2] == (404, "unknown_domain")
+
+
+async def test_writers_of_a_stream_without_a_default_domain_are_listed(call: Caller) -> None:
+    """No domain is meant, so no row tells of one."""
+    await made(call, "t", domains=["order_time", "ship_time"])
+    await note(call, "t", {"writer": "a"})
+    (row,) = (await call.get("/v1/streams/t/writers")).json()["writers"]
+
+    assert (row["holding_since"], row["times_out_in_ms"]) == (WALL, None)
+
+
+async def test_explain_names_as_many_holders_as_asked_for(call: Caller) -> None:
+    """The longest; all of them are counted."""
+    await call.note(*({"writer": f"w{n}"} for n in range(3)))
+    answer = (await call.get(f"{S}/explain", limit=1)).json()
+
+    waiting = [each["writer"] for each in answer["waiting_for"]]
+    assert (waiting, answer["holders"], [*answer["lower_without"]]) == (["w0"], 3, ["w0"])
+
+
+async def test_reader_groups_say_how_far_behind_they_are(call: Caller) -> None:
+    """By domain, `None` where the group has no lower yet."""
+    await call.note({"writer": "a", "time": 5, "position": {"0": 3}})
+    await call.note({"writer": "a", "time": 9, "position": {"0": 8}})
+    for group, offset in (("behind", 3), ("new", 0), ("level", 8)):
+        await call.put(f"{S}/reader-groups/{group}/readers/r", {"position": {"0": offset}})
+    page = (await call.get(f"{S}/reader-groups")).json()
+    one = (await call.get(f"{S}/reader-groups/behind")).json()
+
+    rows = {row["group"]: row for row in page["groups"]}
+    assert page["now"] == WALL
+    assert {name: row["behind"]["default"] for name, row in rows.items()} == {
+        "behind": 4,
+        "new": None,
+        "level": 0,
+    }
+    assert rows["behind"]["windows"] == one["windows"]
+    assert (one["behind"], one["now"]) == ({"default": 4}, WALL)
+
+
+async def test_the_ledger_comes_newest_first_where_asked(call: Caller) -> None:
+    """Page by page, to the oldest."""
+    await call.note({"writer": "a", "time": 1})
+    for time in (2, 3, 4):
+        await call.note({"writer": "a", "time": time, "late": {"rows": 1, "least": 0}})
+    first = (await call.get(f"{S}/ledger", limit=2, order="newest")).json()
+    rest = (await call.get(f"{S}/ledger", limit=2, order="newest", after=first["next"])).json()
+
+    seqs = [[entry["seq"] for entry in page["entries"]] for page in (first, rest)]
+    assert (seqs, first["next"], rest["next"]) == ([[4, 3], [2]], 3, None)
+
+
+async def test_a_holder_that_was_excluded_holds_no_more(call: Caller, time: GivenTime) -> None:
+    """The overview then says that the stream is quiet, and counts whom it went on without."""
+    await call.put(S, {"writer_timeout_ms": 1000})
+    await call.note({"writer": "slow", "time": 5})
+    serve_for(call.controller, time, 1100)
+    await until(lambda: call.controller.stream("s").aggregator.census.members["excluded"] == 1)
+    (row,) = (await call.get("/v1/overview")).json()["streams"]
+
+    (domain,) = row["domains"]
+    assert (row["writers"]["excluded"], domain["decision"], domain["holders"]) == (1, "quiet", 0)

@@ -1,0 +1,240 @@
+"""What is written down of the changes that operators make, and of those that change nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from controller.aggregation.by_hand import Order, Truncation, truncation
+from controller.service import maintenance
+from controller.store.port import StoreUnavailable
+from noted_time import Note, NotedMeanwhile, ScaleEvent
+from noted_time.settings import DAY_MS
+from tests.support.controllers import marks_of, running, serve_for, serving, tell, until
+
+if TYPE_CHECKING:
+    from controller.service.controller import Controller
+    from controller.store.port import Change
+    from tests.support.controllers import GivenTime, Watched, WatchedMemory
+
+pytestmark = pytest.mark.anyio
+
+OPS = Order("ops", "it is slow")
+WALL = 1_700_000_000_000
+
+
+async def changes(controller: Controller) -> list[tuple[int, Change]]:
+    """Return all changes of the stream `s`, the newest first."""
+    return await controller.changes("s", before=None, limit=1000)
+
+
+async def last(controller: Controller) -> tuple[Any, ...]:
+    """Return of the last change: action, writer, what was and is, by whom and why."""
+    _, change = (await changes(controller))[0]
+    return change.action, change.writer, change.was, change.became, change.by, change.comment
+
+
+async def test_a_new_stream_is_recorded_with_its_settings(store: Watched, time: GivenTime) -> None:
+    """All of them, as they were when it was made."""
+    async with running(store, time) as controller:
+        await controller.put_stream("s", {"domains": ("a", "b")}, OPS)
+        ((number, change),) = await changes(controller)
+
+        assert (number, change.at, change.action, change.by) == (1, WALL, "created", "ops")
+        assert change.became is not None
+        assert (change.was, change.became["domains"], change.became["mark_interval_ms"]) == (
+            None,
+            ["a", "b"],
+            200,
+        )
+
+
+async def test_settings_are_recorded_as_they_were_and_are(store: Watched) -> None:
+    """Those alone that changed."""
+    async with serving(store, writer_timeout_ms=7) as controller:
+        given = {"writer_timeout_ms": 9, "mark_interval_ms": 0, "max_time_ahead_ms": None}
+        await controller.put_stream("s", given, OPS)
+        found = await last(controller)
+
+    was = {"writer_timeout_ms": 7, "max_time_ahead_ms": 3_600_000}
+    became = {"writer_timeout_ms": 9, "max_time_ahead_ms": None}
+    assert found == ("settings", None, was, became, *OPS)
+
+
+async def test_a_scale_event_is_recorded(store: Watched) -> None:
+    """Once, however often it is repeated."""
+    async with serving(store) as controller:
+        await tell(controller, Note("a", 1, {0: 5}))
+        for _ in range(2):
+            await controller.scale("s", ScaleEvent({0: 9}, {1: (0,)}), OPS)
+        found, count = await last(controller), len(await changes(controller))
+
+    became = {"sealed": {"0": 9}, "created": {"1": [0]}}
+    assert (found, count) == (("scaled", None, None, became, *OPS), 2)
+
+
+async def test_a_removal_and_a_hold_are_recorded(store: Watched, time: GivenTime) -> None:
+    """With the writer, and until when it was and is held."""
+    async with serving(store, time) as controller:
+        await tell(controller, Note("a", 1))
+        told = []
+        for for_ms in (1000, 2000, None):
+            await controller.hold_writer("s", "a", for_ms, OPS)
+            told.append(await last(controller))
+        await controller.remove_writer("s", "a", OPS)
+        told.append(await last(controller))
+
+    first, second = {"until": WALL + 1000}, {"until": WALL + 2000}
+    assert told == [
+        ("held", "a", None, {"for_ms": 1000, **first}, *OPS),
+        ("held", "a", first, {"for_ms": 2000, **second}, *OPS),
+        ("released", "a", second, None, *OPS),
+        ("removed", "a", None, None, *OPS),
+    ]
+
+
+async def test_what_changes_nothing_is_not_recorded(memory: WatchedMemory) -> None:
+    """Neither settings as they are, nor what was removed, released or truncated before."""
+    async with serving(memory) as controller:
+        await tell(controller, Note("a", 1, {0: 5}), Note("b", 2, {0: 6}))
+        await controller.remove_writer("s", "a")
+        before = len(await changes(controller))
+        await controller.put_stream("s", {"mark_interval_ms": 0})
+        await controller.remove_writer("s", "a")
+        await controller.hold_writer("s", "b", None)
+        await controller.truncate("s", {})
+        await controller.scale("s", ScaleEvent({}, {}))
+
+        assert len(await changes(controller)) == before
+
+
+async def test_numbers_go_on_after_a_restart(store: Watched) -> None:
+    """They rise by one in the order of the changes."""
+    async with serving(store) as controller:
+        await tell(controller, Note("a", 1))
+        await controller.hold_writer("s", "a", 1000)
+    async with running(store.reopened()) as controller:
+        await controller.hold_writer("s", "a", 2000)
+        found = [(number, change.action) for number, change in await changes(controller)]
+
+    assert found == [(3, "held"), (2, "held"), (1, "created")]
+
+
+async def test_a_change_that_was_not_written_is_not_recorded(store: Watched) -> None:
+    """Both are in one transaction."""
+    async with serving(store) as controller:
+        await tell(controller, Note("a", 1))
+        store.watch.failures.append(StoreUnavailable("the disk is full"))
+        with pytest.raises(StoreUnavailable):
+            await controller.remove_writer("s", "a")
+        await until(lambda: controller._committer.ready)
+
+        found = controller.writer("s", "a").state, len(await changes(controller))
+    assert found == ("live", 1)
+
+
+async def test_changes_of_one_batch_are_numbered_in_their_order(store: Watched) -> None:
+    """However many a transaction takes."""
+    async with serving(store) as controller:
+        await tell(controller, Note("a", 1))
+        store.watch.open.clear()
+        calls = [controller.hold_writer("s", "a", ms) for ms in (1, 2, 3, 4)]
+        waiting = asyncio.gather(*calls)
+        await asyncio.sleep(0)
+        store.watch.open.set()
+        await waiting
+
+        found = [
+            (n, each.became and each.became.get("for_ms")) for n, each in await changes(controller)
+        ]
+    assert found[:-1] == [(5, 4), (4, 3), (3, 2), (2, 1)]
+
+
+async def test_changes_are_kept_for_90_days(store: Watched, time: GivenTime) -> None:
+    """But for the last one, after which the next is numbered."""
+    async with serving(store, time) as controller:
+        await tell(controller, Note("a", 1))
+        time.wall += 90 * DAY_MS
+        await controller.hold_writer("s", "a", 1000)
+        time.wall += 1
+        await asyncio.sleep(0)  # a controller just started begins to count from its first turn
+        serve_for(controller, time, maintenance.FORGET_RECORDS_EVERY_MS)
+        await until(lambda: store.changes(controller.stream("s").id, before=2, limit=9) == [])
+
+        assert [number for number, _ in await changes(controller)] == [2]
+
+
+async def test_a_writer_that_noted_meanwhile_is_not_removed(
+    memory: WatchedMemory, time: GivenTime
+) -> None:
+    """Whoever asked for it saw it silent; at that very moment it counts as silent still."""
+    async with serving(memory, time) as controller:
+        await tell(controller, Note("a", 1))
+        seen = controller.writer("s", "a").noted_at
+        serve_for(controller, time, 50)
+        await tell(controller, Note("a", 2))
+        with pytest.raises(NotedMeanwhile) as refused:
+            await controller.remove_writer("s", "a", OPS, seen)
+        kept = controller.writer("s", "a").state, len(await changes(controller))
+        removed = await controller.remove_writer("s", "a", OPS, refused.value.noted_at)
+
+    assert (kept, refused.value.writer, refused.value.noted_at) == (("live", 1), "a", seen + 50)
+    assert removed.state == "excluded"
+
+
+async def test_a_note_that_came_first_is_seen_by_the_removal(
+    store: Watched, time: GivenTime
+) -> None:
+    """It is looked for where the removal is done, not where it is asked for."""
+    async with serving(store, time) as controller:
+        await tell(controller, Note("a", 1))
+        seen = controller.writer("s", "a").noted_at
+        store.watch.open.clear()
+        under_way = asyncio.ensure_future(tell(controller, Note("b", 1)))
+        await until(lambda: store.watch.attempts == 3)
+        serve_for(controller, time, 50)
+        noted = controller.note("s", [Note("a", 2)])
+        removal = asyncio.ensure_future(controller.remove_writer("s", "a", OPS, seen))
+        await asyncio.sleep(0)
+        store.watch.open.set()
+        await asyncio.gather(under_way, noted)
+
+        with pytest.raises(NotedMeanwhile):
+            await removal
+
+
+@pytest.mark.parametrize(
+    ("cut", "does"),
+    [
+        ({}, Truncation(beyond=False, dropped={"x": 0, "y": 0})),
+        ({0: 20}, Truncation(beyond=False, dropped={"x": 1, "y": 0})),
+        ({0: 31}, Truncation(beyond=True, dropped={"x": 2, "y": 0})),
+        ({0: 40}, Truncation(beyond=True, dropped={"x": 2, "y": 1})),
+        ({0: 10, 1: 1}, Truncation(beyond=True, dropped={"x": 0, "y": 0})),
+    ],
+)
+async def test_a_truncation_does_what_its_dry_run_says(
+    memory: WatchedMemory, cut: dict[int, int], does: Truncation
+) -> None:
+    """How many marks of each domain go, and whether a domain's last mark is behind the cut."""
+    async with serving(memory, domains=("x", "y")) as controller:
+        notes = [(1, 10, "x"), (1, 10, "y"), (2, 20, "x"), (3, 30, "x"), (2, 40, "y")]
+        await tell(controller, *(Note("a", t, {0: to}, domain=domain) for t, to, domain in notes))
+        marks = {domain: len(marks_of(controller, domain)) for domain in ("x", "y")}
+        said = truncation(controller.stream("s"), cut)
+        _, done = await controller.truncate("s", cut)
+
+        left = {domain: len(marks_of(controller, domain)) for domain in marks}
+    gone = {domain: marks[domain] - left[domain] for domain in marks}
+    assert (said, done, gone) == (does, does, does.dropped)
+
+
+async def test_without_a_mark_any_cut_is_beyond(memory: WatchedMemory) -> None:
+    """But for the one before all."""
+    async with serving(memory) as controller:
+        stream = controller.stream("s")
+        found = [truncation(stream, cut).beyond for cut in ({}, {0: 0}, {0: 1})]
+
+    assert found == [False, False, True]
