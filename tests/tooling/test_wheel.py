@@ -10,7 +10,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from tests.support.wheels import build, install, link_needs
+from tests.support.wheels import ROOT, build, install, link_needs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,13 +49,18 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     return Installed(wheel, command, f"{directory / 'own'}{os.pathsep}{directory / 'needed'}")
 
 
-def test_the_wheel_carries_types_and_migrations(installed: Installed) -> None:
-    """Each package says that it is typed, and the migrations lie beside the controller."""
+def test_the_wheel_carries_types_migrations_and_pages(installed: Installed) -> None:
+    """Each package says that it is typed; the files of the dashboard are the same as here."""
+    dashboard = [each for each in (ROOT / "controller/api/dashboard").iterdir() if each.is_file()]
     with ZipFile(installed.wheel) as files:
         names = set(files.namelist())
+        carried = {
+            each.name: files.read(f"controller/api/dashboard/{each.name}") for each in dashboard
+        }
 
     expected = {f"{package}/py.typed" for package in PACKAGES} | {"migrations/env.py"}
     assert expected - names == set()
+    assert carried == {each.name: each.read_bytes() for each in dashboard} != {}
 
 
 def test_the_base_install_has_the_clients_only(installed: Installed, tmp_path: Path) -> None:

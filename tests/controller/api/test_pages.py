@@ -1,0 +1,208 @@
+"""The pages for people: files of the package, and the description of the API."""
+
+from __future__ import annotations
+
+import re
+from html import escape
+from html.parser import HTMLParser
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from controller.api import pages
+from controller.api.api_page import api_page
+from tests.support.http import problem
+
+if TYPE_CHECKING:
+    from tests.support.http import Caller
+
+pytestmark = pytest.mark.anyio
+
+MOST_BYTES = 60_000
+POLICY = "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
+TYPES = {
+    "/": "text/html; charset=utf-8",
+    "/dashboard.css": "text/css; charset=utf-8",
+    "/dashboard.js": "text/javascript; charset=utf-8",
+    "/favicon.svg": "image/svg+xml",
+    "/docs": "text/html; charset=utf-8",
+}
+VOID = {"meta", "link", "br", "input", "hr", "img"}
+
+
+class Balanced(HTMLParser):
+    """Reads a page, and finds what is not closed and what leads elsewhere."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: set[str] = set()
+        self.links: set[str] = set()
+        self.ids: set[str] = set()
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Remember the element and where it leads."""
+        self.tags.add(tag)
+        if tag not in VOID:
+            self.open.append(tag)
+        for name, value in attrs:
+            if name in {"href", "src"} and value is not None:
+                self.links.add(value)
+            if name == "id" and value is not None:
+                self.ids.add(value)
+
+    def handle_endtag(self, tag: str) -> None:
+        """Close the innermost one."""
+        assert self.open.pop() == tag
+
+
+def test_every_page_is_one_of_these() -> None:
+    """What is open is listed once."""
+    assert set(TYPES) == pages.PATHS
+
+
+@pytest.mark.parametrize("path", TYPES)
+async def test_a_page_is_served_with_headers_that_bind_it(call: Caller, path: str) -> None:
+    """To this origin, its own type, and to be asked for again each time."""
+    answer = await call.get(path)
+
+    names = ["content-type", "cache-control", "content-security-policy"]
+    names += ["x-content-type-options", "referrer-policy"]
+    found = [answer.headers.get(name) for name in names]
+    assert (answer.status_code, found) == (
+        200,
+        [TYPES[path], "no-cache", POLICY, "nosniff", "no-referrer"],
+    )
+
+
+@pytest.mark.parametrize("path", TYPES)
+async def test_what_a_browser_has_already_is_not_sent_again(call: Caller, path: str) -> None:
+    """It says so by the tag, weakened by a proxy or not; another tag gets the page."""
+    tag = (await call.get(path)).headers["etag"]
+    shown = [tag, f"W/{tag}", f'"x", {tag}', '"x"']
+    answers = [
+        await call.client.request("GET", path, headers={"if-none-match": each}) for each in shown
+    ]
+
+    assert [(each.status_code, bool(each.content)) for each in answers] == [
+        (304, False),
+        (304, False),
+        (304, False),
+        (200, True),
+    ]
+    assert {each.headers["content-security-policy"] for each in answers} == {POLICY}
+
+
+@pytest.mark.parametrize("path", TYPES)
+async def test_a_page_is_only_looked_at(call: Caller, path: str) -> None:
+    """By GET and HEAD; its query means nothing."""
+    statuses = [
+        (await call.client.request(method, path)).status_code
+        for method in ("GET", "HEAD", "POST", "PUT", "DELETE")
+    ]
+    queried = await call.get(path, whatever=1)
+
+    assert (statuses, queried.status_code) == ([200, 200, 405, 405, 405], 200)
+
+
+async def test_pages_do_not_wait_for_the_database(call: Caller) -> None:
+    """Whoever opens the page reads there that the controller does not answer."""
+    call.controller._committer.ready = False
+    answers = [await call.get(path) for path in TYPES]
+    refused = await call.get("/v1/streams/s")
+
+    assert {each.status_code for each in answers} == {200}
+    assert problem(refused)[0] == 503
+
+
+async def test_what_is_beside_the_files_is_not_served(call: Caller) -> None:
+    """Only the names that are listed are."""
+    paths = ("/index.html", "/dashboard/index.html", "/../pages.py", "/dashboard.css/", "/docs/")
+    answers = [await call.get(path) for path in paths]
+
+    assert [each.status_code for each in answers] == [404] * len(paths)
+
+
+def test_all_files_of_the_page_are_small() -> None:
+    """Together, as they are sent."""
+    found = [each.read_bytes() for each in files("controller.api").joinpath("dashboard").iterdir()]
+
+    assert sum(map(len, found)) < MOST_BYTES
+    assert len(found) == len(pages.FILES)
+
+
+async def test_the_page_loads_nothing_from_elsewhere(call: Caller) -> None:
+    """Neither do its style and its program, nor the description of the API."""
+    texts = [(await call.get(path)).text for path in TYPES]
+
+    addresses = {
+        found
+        for text in texts
+        for found in re.findall(r"(?:https?:)?//[\w.-]+\.\w+[^\s\"')]*", text)
+    }
+    assert addresses <= {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xhtml"}
+
+
+async def test_the_description_has_every_operation(call: Caller) -> None:
+    """With its path, its fields and their bounds; without a script, and closed where it opens."""
+    text = (await call.get("/docs")).text
+    document = (await call.get("/openapi.json")).json()
+    page = Balanced(text)
+    operations = {
+        (method.upper(), path, operation["operationId"])
+        for path, found in document["paths"].items()
+        for method, operation in found.items()
+    }
+
+    shown = {
+        each for each in operations if f"<b>{each[0]}</b> <code>{escape(each[1])}</code>" in text
+    }
+    assert (shown, page.ids) == (operations, {each[2] for each in operations})
+    assert ("script" in page.tags, "style" in page.tags, page.open) == (False, False, [])
+    assert {f"#{each}" for each in page.ids} < page.links
+    for told in ("notes.late.least", "at most 1000", "integer or null", "live | idle | finished"):
+        assert told in text
+
+
+def test_the_description_escapes_whatever_the_document_says() -> None:
+    """In every place that it takes text from."""
+    evil = "<script>alert('\"&')</script>"
+    kind: dict[str, Any] = {"type": evil, "description": evil, "enum": [evil], "default": evil}
+    shape = {"properties": {evil: kind}, "required": [evil]}
+    content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{evil}"}}}
+    operation = {
+        "tags": [evil],
+        "operationId": evil,
+        "description": evil,
+        "parameters": [{"name": evil, "in": evil, "schema": kind, "description": evil}],
+        "requestBody": {"content": content},
+        "responses": {"200": {"content": content}, "404": {"description": evil}},
+    }
+    document = {
+        "info": {"title": evil, "description": evil},
+        "paths": {f"/{evil}": {"get": operation}},
+        "components": {"schemas": {evil: shape}},
+    }
+
+    text = api_page(document)
+
+    page = Balanced(text)
+    assert ("script" in page.tags, page.ids, "<script" in text) == (False, {evil}, False)
+    assert text.count(escape(evil)) > 10
+
+
+def test_a_schema_that_contains_itself_is_told_once() -> None:
+    """A description ends."""
+    tree = {"properties": {"left": {"$ref": "#/components/schemas/Tree"}}}
+    content = {"application/json": {"schema": {"$ref": "#/components/schemas/Tree"}}}
+    operation = {"operationId": "grow", "responses": {"200": {"content": content}}}
+    document = {
+        "info": {"title": "t"},
+        "paths": {"/": {"get": operation}},
+        "components": {"schemas": {"Tree": tree}},
+    }
+
+    assert api_page(document).count("<code>left</code>") == 1
