@@ -39,7 +39,8 @@ GAP = re.compile(r'("(?:[^"\\]|\\.)*")(\s*:\s*…)?|…(\s*\})?')
 """A string, the value that is left out after its colon, and more fields or elements."""
 
 CHANGING = {"id", "stream_id", "written_at", "noted_at", "holding_since", "held_for_ms", "at"}
-CHANGING |= {"times_out_in_ms", "reported_at", "since", "held_until"}
+CHANGING |= {"times_out_in_ms", "reported_at", "since", "held_until", "until"}
+CHANGING |= {"now", "first_at", "lag"}
 DURATION = re.compile(r"\b\d+(?:ms|[smhd])(?: \d+(?:ms|[smhd]))?\b")
 
 

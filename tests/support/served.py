@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import TracebackType
 
+    from controller.api.access import Gate
+    from controller.service.clocks import Clocks
     from controller.service.limits import Limits
 
 
@@ -50,9 +52,18 @@ class Served:
     `stop` and `start` take it away and bring it back on the same port.
     """
 
-    def __init__(self, store: MemoryStore | None = None, limits: Limits | None = None) -> None:
+    def __init__(
+        self,
+        store: MemoryStore | None = None,
+        limits: Limits | None = None,
+        *,
+        clocks: Clocks | None = None,
+        gate: Gate | None = None,
+    ) -> None:
         self._store = store or KeptStore()
         self._limits = limits
+        self._clocks = clocks
+        self._gate = gate
         self._port = 0
         self.start()
 
@@ -63,9 +74,9 @@ class Served:
 
     def start(self) -> None:
         """Serve, and return once it does."""
-        self._controller = Controller(self._store, limits=self._limits)
+        self._controller = Controller(self._store, self._clocks, self._limits)
         config = uvicorn.Config(
-            create_app(self._controller),
+            create_app(self._controller, self._gate),
             host="127.0.0.1",
             port=self._port,
             log_config=None,

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pytest
+
+from tests.support.browser import LAPTOP, NO_BROWSER, Visit, chromium, find_chromium
+from tests.support.dashboards import (
+    PLAYED_MS,
+    PassingTime,
+    Seeder,
+    Stalled,
+    Story,
+    stall,
+)
+from tests.support.gates import Guarded
+from tests.support.served import Served
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from playwright.sync_api import Browser
+
+HERE = Path(__file__).parent
+NUMBERS = count(1)
+
+
+class Visiting(Protocol):
+    """Opens a page of a controller: by default of the one that the tests share, on a laptop."""
+
+    def __call__(self, url: str | None = None, **context: Any) -> Visit:  # noqa: ANN401 - any option
+        """Return the page; `context` are options of the browser's context."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark every test of this directory: it drives a browser."""
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.acceptance)
+
+
+@pytest.fixture(scope="package")
+def browser() -> Iterator[Browser]:
+    """A browser of these tests, which ends before others come that run a loop of their own."""
+    if find_chromium() is None:
+        pytest.skip(NO_BROWSER)
+    with chromium() as running:
+        yield running
+
+
+@pytest.fixture(scope="package")
+def served() -> Iterator[Served]:
+    """A controller that the tests share, with the stream `orders` and some beside it."""
+    time = PassingTime(PLAYED_MS)
+    with Served(clocks=time.clocks()) as running, Seeder(running.url) as seeder:
+        Story(seeder, time).play()
+        yield running
+
+
+@pytest.fixture(scope="package")
+def seed(served: Served) -> Iterator[Seeder]:
+    """What makes streams on it."""
+    with Seeder(served.url) as seeder:
+        yield seeder
+
+
+@pytest.fixture
+def stalled(seed: Seeder) -> Stalled:
+    """A stream of the test's own, which `lima` holds."""
+    return stall(seed, f"stalled-{next(NUMBERS)}")
+
+
+@pytest.fixture
+def visiting(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Visiting]:
+    """Pages, all of which have to have behaved."""
+    opened: list[Visit] = []
+
+    def visit(url: str | None = None, **options: Any) -> Visit:  # noqa: ANN401 - any option
+        size = options.pop("size", LAPTOP)
+        context = browser.new_context(
+            viewport={"width": size[0], "height": size[1]}, locale="en-GB", **options
+        )
+        opened.append(Visit(context, url or request.getfixturevalue("served").url))
+        return opened[-1]
+
+    yield visit
+    for each in opened:
+        each.context.close()
+    for each in opened:
+        each.check()
+
+
+@pytest.fixture
+def visit(visiting: Visiting) -> Visit:
+    """A page of the shared controller."""
+    return visiting()
+
+
+@pytest.fixture
+def empty() -> Iterator[Served]:
+    """A controller of the test's own, without a stream."""
+    with Served() as running:
+        yield running
+
+
+@pytest.fixture
+def guarded() -> Guarded:
+    """Tokens of a controller, which asks for one once there is any."""
+    return Guarded()
+
+
+@pytest.fixture
+def closed(guarded: Guarded) -> Iterator[Served]:
+    """A controller that asks for tokens, with the stalled stream `cargo`."""
+    with Served(gate=guarded.gate) as running, Seeder(running.url) as seeder:
+        stall(seeder, "cargo")
+        yield running

@@ -1,0 +1,174 @@
+"""What an operator does by hand: shown before as a dry run, and then done so."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.support.browser import moments
+from tests.support.dashboards import MINUTE_MS
+from tests.support.waiting import eventually
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Route
+
+    from tests.browser.conftest import Visiting
+    from tests.support.browser import Dialog, Visit
+    from tests.support.dashboards import Seeder, Stalled
+
+WHY = "the depot burnt down"
+
+
+def opened(visit: Visit, stream: str, button: str) -> Dialog:
+    """Open a stream and one of its dialogs."""
+    visit.open_stream(stream)
+    visit.button(button).click()
+    return visit.dialog()
+
+
+def test_the_dry_run_of_a_removal_is_what_then_happens(
+    visit: Visit, seed: Seeder, stalled: Stalled
+) -> None:
+    """From where to where the watermark goes, and with which reason it is kept."""
+    dialog = opened(visit, stalled.name, "Remove lima…").shown()
+    shown = set(moments(dialog.dry_run))
+    dialog.why.fill(WHY)
+    dialog.press("Remove")
+    expect(visit.status).to_contain_text("lima")
+    expect(dialog.element).to_be_hidden()
+
+    change = seed.get(f"{stalled.name}/changes")["changes"][0]
+    done = (change["action"], change["writer"], change["comment"])
+    went = {stalled.held_at, seed.lower(stalled.name)}
+    assert (shown, done) == (went, ("removed", "lima", WHY))
+
+
+def test_a_writer_that_noted_meanwhile_is_not_removed_but_shown_again(
+    visit: Visit, seed: Seeder, stalled: Stalled
+) -> None:
+    """The dry run is done again, for what is then removed by pressing once more."""
+    dialog = opened(visit, stalled.name, "Remove lima…").shown()
+    between = stalled.held_at + 9 * MINUTE_MS
+
+    def note_first(route: Route) -> None:
+        if route.request.method == "DELETE" and seed.lower(stalled.name) < between:
+            note = {"writer": "lima", "time": between, "position": {"0": 200}}
+            seed.note(stalled.name, note)
+        route.continue_()
+
+    visit.page.route(re.compile("/writers/lima"), note_first)
+    dialog.why.fill(WHY)
+    dialog.press("Remove")
+    eventually(lambda: between in moments(dialog.dry_run), expected=True, timeout_s=15)
+    expect(dialog.why).to_have_value(WHY)
+    before = seed.get(f"{stalled.name}/writers/lima")["state"]
+    dialog.press("Remove")
+    expect(dialog.element).to_be_hidden()
+
+    after = seed.get(f"{stalled.name}/writers/lima")["state"]
+    assert (before, after) == ("live", "excluded")
+
+
+def test_a_hold_is_placed_and_taken_back(visit: Visit, seed: Seeder, stalled: Stalled) -> None:
+    """Until the moment that was shown; Undo releases the writer."""
+    dialog = opened(visit, stalled.name, "Hold lima…").shown()
+    shown = moments(dialog.dry_run)
+    dialog.why.fill(WHY)
+    dialog.press("Hold")
+    expect(visit.status).to_contain_text("lima")
+    until = seed.get(f"{stalled.name}/writers/lima")["held_until"]
+    visit.button("Undo").click()
+
+    path = f"{stalled.name}/writers/lima"
+    eventually(lambda: seed.get(path)["held_until"], expected=None, timeout_s=15)
+    assert any(abs(until - each) < MINUTE_MS for each in shown)
+
+
+def test_a_setting_is_changed_and_put_back(visit: Visit, seed: Seeder, stalled: Stalled) -> None:
+    """The timeout of writers; the reason is kept beside it."""
+    dialog = opened(visit, stalled.name, "Edit settings…")
+    dialog.element.get_by_label(re.compile("writer timeout", re.IGNORECASE)).fill("3h")
+    expect(dialog.dry_run).to_contain_text("3")
+    dialog.why.fill(WHY)
+    dialog.press("Save")
+    expect(visit.button("Undo")).to_be_visible()
+    change = seed.get(f"{stalled.name}/changes")["changes"][0]
+    visit.button("Undo").click()
+
+    hour = 60 * MINUTE_MS
+    eventually(lambda: seed.get(stalled.name)["writer_timeout_ms"], expected=hour, timeout_s=15)
+    is_now = {"writer_timeout_ms": 3 * hour}
+    assert (change["action"], change["is"], change["comment"]) == ("settings", is_now, WHY)
+
+
+def test_the_dry_run_of_a_truncation_says_how_many_marks_go(
+    visit: Visit, seed: Seeder, stalled: Stalled
+) -> None:
+    """As many as are then gone."""
+    for step in range(1, 6):
+        lima = {"writer": "lima", "time": stalled.held_at + step, "position": {"0": 100 + step}}
+        seed.note(stalled.name, lima)
+    before = len(seed.get(f"{stalled.name}/marks")["marks"])
+    dialog = opened(visit, stalled.name, "Truncate…")
+    dialog.element.get_by_label("Where may readers begin?").fill("0:104 1:900 2:900")
+    expect(dialog.dry_run).to_contain_text(re.compile(r"\d"))
+    shown = dialog.dry_run.inner_text()
+    dialog.why.fill(WHY)
+    dialog.press("Truncate")
+    expect(visit.status).to_contain_text(re.compile("truncated", re.IGNORECASE))
+
+    gone = before - len(seed.get(f"{stalled.name}/marks")["marks"])
+    assert gone > 0
+    assert re.search(rf"\b{gone}\b", shown)
+
+
+def test_a_change_that_is_refused_is_said_and_loses_no_text(
+    visit: Visit, seed: Seeder, stalled: Stalled
+) -> None:
+    """A stream that somebody removed meanwhile."""
+    dialog = opened(visit, stalled.name, "Remove lima…").shown()
+    dialog.why.fill(WHY)
+    refused = {"status": 409, "code": "conflict", "title": "Conflict", "detail": "send it again"}
+    visit.page.route(
+        re.compile("/writers/lima"), lambda route: route.fulfill(status=409, json=refused)
+    )
+    dialog.press("Remove")
+
+    expect(visit.alert.filter(has_text="send it again").first).to_be_visible()
+    expect(dialog.why).to_have_value(WHY)
+    assert seed.get(f"{stalled.name}/writers/lima")["state"] == "live"
+
+
+def test_who_did_what_and_why_is_shown(visit: Visit) -> None:
+    """In the ledger, with the words that were given."""
+    visit.open_stream("orders")
+
+    expect(visit.page.locator("main")).to_contain_text("the disk of the depot is full")
+
+
+@pytest.mark.parametrize("key", ["Escape", "Cancel"])
+def test_a_dialog_that_is_left_changes_nothing(
+    visiting: Visiting, seed: Seeder, stalled: Stalled, key: str
+) -> None:
+    """By the key or by the button."""
+    visit = visiting()
+    dialog = opened(visit, stalled.name, "Remove lima…").shown()
+    if key == "Escape":
+        visit.page.keyboard.press(key)
+    else:
+        dialog.press(key)
+
+    expect(dialog.element).to_be_hidden()
+    assert seed.get(f"{stalled.name}/writers/lima")["state"] == "live"
+
+
+def test_nothing_is_done_without_a_reason(visit: Visit, seed: Seeder, stalled: Stalled) -> None:
+    """The dialog stays, and says what is missing."""
+    dialog = opened(visit, stalled.name, "Remove lima…").shown()
+    dialog.press("Remove")
+
+    expect(dialog.why).to_be_focused()
+    assert seed.get(f"{stalled.name}/writers/lima")["state"] == "live"

@@ -1,0 +1,99 @@
+"""What others wrote is shown as text, and nobody else is asked for anything."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote_plus
+
+from playwright.sync_api import expect
+
+from tests.support.dashboards import MARKUP, comment
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Route
+
+    from tests.support.browser import Visit
+    from tests.support.dashboards import Seeder, Stalled
+
+WORDS = {"state", "decision", "action", "reason", "code"}
+"""Fields whose values the page looks up; the others it only shows."""
+
+ELEMENTS = "img[src=x], .hostile, [onerror]"
+
+
+BY_NAME = {"behind", "lower_without", "marks", "readers", "times", "windows"}
+"""Fields whose value has names of writers, readers or domains for fields."""
+
+
+def hostile(value: Any, field: str = "") -> Any:  # noqa: ANN401 - any JSON
+    """Return the answer with markup behind every text and every name in it."""
+    if isinstance(value, dict):
+        behind = MARKUP if field in BY_NAME else ""
+        return {f"{name}{behind}": hostile(each, name) for name, each in value.items()}
+    if isinstance(value, list):
+        return [hostile(each, field) for each in value]
+    return f"{value}{MARKUP}" if isinstance(value, str) and field not in WORDS else value
+
+
+def spoil(route: Route) -> None:
+    """Answer with markup in every field."""
+    answer = route.fetch(url=unquote_plus(route.request.url).replace(MARKUP, ""))
+    route.fulfill(status=answer.status, json=hostile(answer.json()))
+
+
+def test_a_reason_with_markup_is_shown_as_it_was_written(
+    visit: Visit, seed: Seeder, stalled: Stalled
+) -> None:
+    """For each kind of change."""
+    comment(seed, stalled.name, MARKUP)
+    visit.open_stream(stalled.name)
+
+    expect(visit.page.locator("main")).to_contain_text(MARKUP)
+    expect(visit.page.locator(ELEMENTS)).to_have_count(0)
+
+
+def test_markup_in_every_field_of_every_answer_becomes_no_element(visit: Visit) -> None:
+    """Names cannot have any, but the page does not lean on that."""
+    visit.page.route(re.compile("/v1/"), spoil)
+    for view in ("/", "/streams/orders"):
+        visit.open(view)
+        expect(visit.page.locator("main")).to_contain_text("<img")
+        expect(visit.page.locator("main table").first).to_be_visible()
+        visit.page.wait_for_load_state("networkidle")
+
+        expect(visit.page.locator(ELEMENTS)).to_have_count(0)
+
+
+def test_markup_in_the_address_and_the_search_becomes_no_element(visit: Visit) -> None:
+    """It is looked for, and not found."""
+    visit.open(f"/streams/{quote(MARKUP, safe='')}")
+    expect(visit.page.get_by_role("link", name="All streams").first).to_be_visible()
+    visit.open(f"/streams/orders?domain={quote(MARKUP, safe='')}")
+    expect(visit.alert).not_to_be_empty()
+    visit.open()
+    visit.page.get_by_role("searchbox", name="Search streams").fill(MARKUP)
+    expect(visit.rows("Streams").filter(has_text="orders")).to_have_count(0)
+
+    expect(visit.page.locator(ELEMENTS)).to_have_count(0)
+
+
+def test_nobody_but_the_controller_is_asked(visit: Visit) -> None:
+    """For any file or answer, on any view."""
+    for view in ("/", "/streams/orders", "/streams/nowhere"):
+        visit.open(view)
+        expect(visit.page.locator("main a, [role=alert] a").first).to_be_visible()
+        visit.page.wait_for_load_state("networkidle")
+    visit.page.goto(f"{visit.url}/docs")
+
+    assert visit.hosts == {visit.own}
+
+
+def test_the_page_obeys_its_content_policy(visit: Visit) -> None:
+    """Which lets it load, run and style by files of its own alone."""
+    answer = visit.page.goto(f"{visit.url}/")
+    assert answer
+
+    policy = answer.header_value("content-security-policy") or ""
+    assert policy.startswith("default-src 'self'")
+    assert "unsafe" not in policy

@@ -1,0 +1,83 @@
+"""Ten thousand writers, a thousand streams."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.support.browser import seconds_until_seen
+from tests.support.dashboards import Seeder, crowd, many
+from tests.support.served import Served
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.browser.conftest import Visiting
+
+QUICKLY_S = 5.0
+"""It takes a fraction of a second where the machine has nothing else to do."""
+
+MOST_ROWS = 200
+
+
+@pytest.fixture(scope="module")
+def large() -> Iterator[Served]:
+    """A controller with a stream of 10,000 writers, and 1,000 others."""
+    with Served() as running, Seeder(running.url) as seeder:
+        crowd(seeder, "crowd")
+        many(seeder)
+        yield running
+
+
+def test_a_stream_of_10000_writers_opens_quickly(visiting: Visiting, large: Served) -> None:
+    """With the one that holds first; the best of three."""
+    visit = visiting(large.url)
+    took = [seconds_until_seen(visit, "/streams/crowd", "w-00000") for _ in range(3)]
+
+    assert min(took) < QUICKLY_S
+
+
+def test_1000_streams_open_quickly(visiting: Visiting, large: Served) -> None:
+    """With the one that is held for longest among the first; the best of three."""
+    visit = visiting(large.url)
+    took = [seconds_until_seen(visit, "/", "crowd") for _ in range(3)]
+
+    assert min(took) < QUICKLY_S
+
+
+def test_10000_writers_are_paged_scrolled_and_searched(visiting: Visiting, large: Served) -> None:
+    """A page of them at a time, whose end can be scrolled to."""
+    visit = visiting(large.url)
+    visit.open_stream("crowd")
+    rows, region = visit.rows("Writers"), visit.region("Writers")
+    expect(rows.first).to_contain_text("w-00000")
+    first = rows.all_inner_texts()
+    rows.last.scroll_into_view_if_needed()
+    assert len(first) <= MOST_ROWS
+    assert visit.in_sight(rows.last)
+
+    region.get_by_role("button", name="Next").click()
+    expect(rows.first).not_to_contain_text("w-00000")
+    region.get_by_role("button", name="Previous").click()
+    expect(rows.first).to_contain_text("w-00000")
+    visit.page.get_by_role("searchbox", name="Search writers").fill("w-09876")
+    expect(rows).to_have_count(1)
+    expect(rows).to_contain_text("w-09876")
+
+
+def test_1000_streams_are_paged_and_searched(visiting: Visiting, large: Served) -> None:
+    """In the order of trouble; a search begins with the first page."""
+    visit = visiting(large.url)
+    visit.open()
+    rows = visit.rows("Streams")
+    expect(rows.first).to_be_visible()
+    first = rows.first.get_by_role("link").first.inner_text()
+    assert rows.count() <= MOST_ROWS
+
+    visit.button("Next").click()
+    expect(rows.first).not_to_contain_text(first)
+    visit.page.get_by_role("searchbox", name="Search streams").fill("s-0777")
+    expect(rows).to_have_count(1)
+    expect(rows).to_contain_text("s-0777")

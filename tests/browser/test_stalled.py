@@ -1,0 +1,137 @@
+"""Who holds the watermark, since when, and what if."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
+
+from playwright.sync_api import expect
+
+from tests.support.browser import moments, seconds_until_seen
+from tests.support.dashboards import wall_ms
+
+if TYPE_CHECKING:
+    from tests.browser.conftest import Visiting
+    from tests.support.browser import Visit
+    from tests.support.dashboards import Seeder, Stalled
+
+WITHIN_S = 2.0
+WITHOUT = re.compile("without it", re.IGNORECASE)
+
+
+def test_a_stalled_stream_names_its_holder_within_two_seconds(visit: Visit) -> None:
+    """From opening the address; the best of three, as the machine has other tests to run."""
+    took = [seconds_until_seen(visit, "/streams/orders", "lima") for _ in range(3)]
+
+    assert min(took) < WITHIN_S
+
+
+def test_who_since_when_and_what_if_are_seen_without_scrolling(visit: Visit) -> None:
+    """On a laptop, 1280 by 800."""
+    why = visit.open_stream("orders")
+    expect(why).to_contain_text("lima")
+
+    shown = (why.get_by_text("lima").first, why.locator("time").first, why.get_by_text(WITHOUT))
+    assert visit.in_sight(why, *shown)
+
+
+def test_the_answer_says_since_when_and_what_the_watermark_would_be(
+    visit: Visit, seed: Seeder
+) -> None:
+    """As `explain` has it: without the holder it would be the least of the others."""
+    row = seed.get("orders/writers", limit=1)["writers"][0]
+    without = seed.get("orders/explain")["lower_without"]["lima"]
+    why = visit.open_stream("orders")
+    expect(why).to_contain_text("lima")
+
+    shown = moments(why)
+    since = [each for each in shown if abs(each - row["holding_since"]) <= 2000]
+    assert (row["writer"], bool(since), without in shown) == ("lima", True, True)
+
+
+def test_the_answer_changes_when_the_holder_notes(
+    visit: Visit, seed: Seeder, stalled: Stalled
+) -> None:
+    """Without anything being pressed: then somebody else holds."""
+    why = visit.open_stream(stalled.name)
+    expect(why).to_contain_text("lima")
+    seed.note(stalled.name, {"writer": "lima", "time": wall_ms() - 1000, "position": {"0": 800}})
+
+    expect(why).to_contain_text("mike")
+
+
+def test_each_domain_has_its_own_answer(visit: Visit, seed: Seeder) -> None:
+    """The one that the address names."""
+    now = wall_ms()
+    seed.make("parcels", domains=["order_time", "ship_time"])
+    seed.note("parcels", *({"writer": each, "domain": "order_time"} for each in ("shop", "depot")))
+    for writer, domain, ago in (
+        ("shop", "order_time", 60),
+        ("depot", "order_time", 1),
+        ("shop", "ship_time", 1),
+        ("depot", "ship_time", 60),
+    ):
+        noted = {"writer": writer, "domain": domain, "time": now - ago * 60_000}
+        seed.note("parcels", noted)
+
+    expect(visit.open_stream("parcels", "order_time")).to_contain_text("shop")
+    expect(visit.open_stream("parcels", "ship_time")).to_contain_text("depot")
+
+
+def test_times_are_in_the_zone_of_the_reader_and_in_utc_on_hover(
+    visiting: Visiting, stalled: Stalled
+) -> None:
+    """The watermark, for somebody in Kathmandu, which is 5:45 ahead."""
+    visit = visiting(timezone_id="Asia/Kathmandu")
+    visit.open_stream(stalled.name)
+    at = datetime.fromtimestamp(stalled.held_at / 1000, UTC)
+    iso = at.isoformat(timespec="seconds").removesuffix("+00:00")
+
+    shown = visit.page.locator(f"time[datetime^='{iso}']").first
+    expect(shown).to_contain_text(f"{at.astimezone(ZoneInfo('Asia/Kathmandu')):%H:%M}")
+    expect(shown).to_have_attribute("title", re.compile(f"{at:%H:%M}.*UTC"))
+
+
+def test_a_stream_is_found_and_opened_from_the_list(visit: Visit) -> None:
+    """By its name; the row says who holds it."""
+    expect(visit.open()).to_have_text("Streams")
+    visit.page.get_by_role("searchbox", name="Search streams").fill("orde")
+    row = visit.rows("Streams")
+    expect(row).to_have_count(1)
+    expect(row).to_contain_text("lima")
+    row.get_by_role("link").first.click()
+
+    expect(visit.region("Why")).to_contain_text("lima")
+
+
+def test_the_list_begins_with_what_is_held_for_longest(visit: Visit) -> None:
+    """By trouble, not by name."""
+    visit.open()
+
+    expect(visit.rows("Streams").first).to_contain_text("orders")
+
+
+def test_all_that_is_known_of_a_stream_is_there(visit: Visit) -> None:
+    """Writers, history, readers, segments, ledger and settings, each with something of it."""
+    visit.open_stream("orders")
+
+    expect(visit.rows("Writers").first).to_contain_text("lima")
+    for name, text in {
+        "Readers": "billing",
+        "Segments": "sealed",
+        "Ledger": "quito",
+        "Settings": "timeout",
+    }.items():
+        expect(visit.region(name)).to_contain_text(text)
+    expect(visit.region("History").locator("svg").first).to_be_visible()
+
+
+def test_an_unknown_stream_is_said_and_leads_back(visit: Visit) -> None:
+    """By a link to those there are."""
+    visit.open("/streams/nowhere")
+    expect(visit.alert).to_contain_text("There is no stream")
+    visit.page.get_by_role("link", name="All streams").click()
+
+    expect(visit.page.get_by_role("heading", level=1)).to_have_text("Streams")
