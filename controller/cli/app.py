@@ -7,7 +7,18 @@ from typing import Annotated
 
 import typer
 
-from controller.cli import demos, serving, streams, tokens, waiting, writers
+from controller.cli import (
+    changes,
+    demo_stream,
+    demos,
+    explaining,
+    serving,
+    streams,
+    tokens,
+    waiting,
+    watching,
+    writers,
+)
 
 app = typer.Typer(
     name="noted-time",
@@ -22,14 +33,17 @@ app.add_typer(tokens.app, rich_help_panel="Run a controller")
 
 app.add_typer(streams.app, rich_help_panel="Call a controller")
 for call in (
-    writers.explain,
+    explaining.explain,
+    watching.watch,
     writers.writers,
     writers.remove,
     writers.hold,
     writers.ledger,
+    changes.changes,
     waiting.wait,
 ):
     app.command(rich_help_panel="Call a controller")(call)
+app.command(rich_help_panel="Look at examples")(demo_stream.demo_stream)
 app.add_typer(demos.app, rich_help_panel="Look at examples")
 
 

@@ -38,6 +38,12 @@ Token = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
+Comment = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TEXT", show_default=False, help="Why, for those who look at the changes later."
+    ),
+]
 Limit = Annotated[int, typer.Option(min=1, help="At most so many rows.")]
 
 Stream = Annotated[str, typer.Argument(metavar="STREAM", help="The stream's name.")]

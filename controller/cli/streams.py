@@ -11,6 +11,7 @@ from controller.cli.options import (
     DEFAULT_URL,
     NONE,
     AsJson,
+    Comment,
     Limit,
     Stream,
     Token,
@@ -127,6 +128,7 @@ def create(  # noqa: PLR0913 - one parameter for each flag
             help="How long a reader may be silent before it counts as offline.",
         ),
     ] = None,
+    comment: Comment = None,
     url: Url = DEFAULT_URL,
     token: Token = None,
     as_json: AsJson = False,
@@ -152,7 +154,8 @@ def create(  # noqa: PLR0913 - one parameter for each flag
         settings |= {"domains": domain} if domain else {}
         settings |= {"expected_writers": expected_writer} if expected_writer else {}
         with connected(url, token) as client:
-            status, made = client.answer("PUT", stream_path(stream), body=settings)
+            path, query = stream_path(stream), {"comment": comment}
+            status, made = client.answer("PUT", path, query=query, body=settings)
     if as_json:
         print_json(made)
         return
@@ -194,7 +197,9 @@ def delete(
 
 
 def _print_settings(stream: Json) -> None:
-    rows = [(name, _shown(name, value)) for name, value in stream.items() if name not in LARGE]
+    rows = [
+        (name, shown_setting(name, value)) for name, value in stream.items() if name not in LARGE
+    ]
     print_table(("setting", "value"), rows)
 
 
@@ -202,10 +207,10 @@ LARGE = frozenset(("marks", "scale_events"))
 """What is no setting."""
 
 
-def _shown(name: str, value: object) -> str:
+def shown_setting(name: str, value: object) -> str:
     """Return a setting as people read it.
 
-    >>> _shown("writer_timeout_ms", 5_400_000), _shown("domains", ["a", "b"])
+    >>> shown_setting("writer_timeout_ms", 5_400_000), shown_setting("domains", ["a", "b"])
     ('1h 30m', 'a, b')
     """
     if isinstance(value, list):

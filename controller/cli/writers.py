@@ -1,4 +1,4 @@
-"""The commands that say who holds the watermark, and go on without a writer or wait for it."""
+"""The commands that list writers, and go on without one or wait for it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import typer
 from controller.cli.api_client import ApiClient, connected, stream_path, writer_path
 from controller.cli.options import (
     DEFAULT_URL,
-    NONE,
     AsJson,
+    Comment,
     Domain,
     Limit,
     Stream,
@@ -28,52 +28,13 @@ from controller.cli.output import (
     told_plainly,
 )
 from controller.cli.times import shown_time
-from noted_time.duration import duration_ms, shown_duration
+from controller.cli.words import decided, would
+from noted_time.duration import duration_ms
+from noted_time.errors import NotedMeanwhile
 
 Json = dict[str, Any]
-
-
-def explain(  # noqa: PLR0913 - one parameter for each flag
-    stream: Stream,
-    *,
-    domain: Domain = None,
-    exclude: Annotated[
-        list[str],
-        typer.Option(
-            metavar="WRITER",
-            show_default=False,
-            help="What if time went on without it? Changes nothing; several may be given.",
-        ),
-    ] = NONE,
-    writer_timeout: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DURATION",
-            show_default=False,
-            help="What if this were the writers' timeout? Changes nothing.",
-        ),
-    ] = None,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    as_json: AsJson = False,
-) -> None:
-    """Say why the watermark is not advancing: which writers hold it, since when, and what if not.
-
-    Try it:  noted-time explain flights --exclude UA
-    """
-    with told_plainly(), connected(url, token) as client:
-        timeout_ms = None if writer_timeout is None else duration_ms(writer_timeout)
-        query = {"domain": domain, "exclude": exclude, "writer_timeout_ms": timeout_ms}
-        found = client.ask("GET", stream_path(stream, "explain"), query=query)
-    if as_json:
-        print_json(found)
-        return
-    typer.echo(_decided(stream, found))
-    if found["waiting_for"]:
-        columns = ("writer", "time", "held for", "times out in", "lower without it")
-        print_table(columns, [_holder(each, found) for each in found["waiting_for"]])
-    if exclude or writer_timeout:
-        typer.echo(_would(found))
+TURNS = 3
+"""So often is a removal tried that nobody is asked about, while its writer goes on noting."""
 
 
 def writers(  # noqa: PLR0913 - one parameter for each flag
@@ -109,6 +70,7 @@ def remove(  # noqa: PLR0913 - one parameter for each flag
     stream: Stream,
     writer: Writer,
     *,
+    comment: Comment = None,
     yes: Yes = False,
     url: Url = DEFAULT_URL,
     token: Token = None,
@@ -116,26 +78,46 @@ def remove(  # noqa: PLR0913 - one parameter for each flag
 ) -> None:
     """Go on without a writer, from its last position; shows first what would follow, and asks.
 
-    The ledger keeps the reason. The writer becomes a member again when it notes.
+    Where the writer notes meanwhile, it shows again what would follow. The writer becomes a member
+    again when it notes.
 
-    Try it:  noted-time remove flights UA
+    Try it:  noted-time remove flights UA --comment "its machine is gone"
     """
     with told_plainly(), connected(url, token) as client:
-        client.ask("GET", writer_path(stream, writer))
-        for line in _dry_run(client, stream, writer):
-            say(line)
-        confirm(f"Go on without {writer}?", yes=yes)
-        removed = client.ask("DELETE", writer_path(stream, writer))
+        removed = _remove_as_shown(client, stream, writer, comment, yes=yes)
     if as_json:
         print_json(removed)
     else:
         say(f"{writer} is removed from {stream}, at position {_position(removed)}.")
 
 
+def _remove_as_shown(
+    client: ApiClient, stream: str, writer: str, comment: str | None, *, yes: bool
+) -> Json:
+    """Remove the writer if it has not noted since what would follow was shown."""
+    path = writer_path(stream, writer)
+    turn = 0
+    while True:
+        turn += 1
+        noted_at = client.ask("GET", path)["noted_at"]
+        for line in _dry_run(client, stream, writer):
+            say(line)
+        say(f"{writer} noted last at {shown_time(noted_at)}.")
+        confirm(f"Go on without {writer}?", yes=yes)
+        query = {"unless_noted_since": noted_at, "comment": comment}
+        try:
+            return client.ask("DELETE", path, query=query)
+        except NotedMeanwhile as noted:
+            if yes and turn == TURNS:
+                raise
+            say(f"{writer} has noted meanwhile, at {shown_time(noted.noted_at)}.")
+
+
 def hold(  # noqa: PLR0913 - one parameter for each flag
     stream: Stream,
     writer: Writer,
     *,
+    comment: Comment = None,
     duration: Annotated[
         str | None,
         typer.Option("--for", metavar="DURATION", show_default=False, help="As 90m or 1h."),
@@ -154,11 +136,12 @@ def hold(  # noqa: PLR0913 - one parameter for each flag
     if (duration is None) is not release:
         raise typer.BadParameter("say either --for DURATION or --release")
     with told_plainly(), connected(url, token) as client:
-        path = writer_path(stream, writer, "hold")
+        path, query = writer_path(stream, writer, "hold"), {"comment": comment}
         if duration is None:
-            answered = client.ask("DELETE", path)
+            answered = client.ask("DELETE", path, query=query)
         else:
-            answered = client.ask("POST", path, body={"for_ms": duration_ms(duration)})
+            body = {"for_ms": duration_ms(duration)}
+            answered = client.ask("POST", path, query=query, body=body)
     if as_json:
         print_json(answered)
     elif duration is None:
@@ -196,29 +179,6 @@ def ledger(  # noqa: PLR0913 - one parameter for each flag
         say(f"There is more: noted-time ledger {stream} --after {found['next']}")
 
 
-def _decided(stream: str, found: Json) -> str:
-    """Return what the controller decided, in a sentence."""
-    at = _at(found["lower"])
-    if found["decision"] == "hold":
-        many = f"{found['holders']} writer{'s' if found['holders'] > 1 else ''}"
-        return f"{stream} holds {at}: it waits for {many}."
-    if found["decision"] == "advance":
-        return f"{stream}, {at}, advances to {shown_time(found['next_lower'])}."
-    return f"{stream} is quiet {at}: it waits for nobody, and all is marked."
-
-
-def _would(found: Json) -> str:
-    """Return in a sentence what a dry run found."""
-    would = found["would"]
-    at, excluded = _at(would["lower"]), ", ".join(would["excluded"])
-    verb = {
-        "advance": f"advance to {shown_time(would['lower'])}",
-        "hold": f"hold {at}",
-        "quiet": f"be quiet {at}",
-    }[would["decision"]]
-    return f"Then it would {verb}{f', without {excluded}' if excluded else ''}."
-
-
 def _dry_run(client: ApiClient, stream: str, writer: str) -> list[str]:
     """Return for each domain of the stream what follows from removing the writer."""
     domains = client.ask("GET", stream_path(stream))["domains"]
@@ -226,19 +186,8 @@ def _dry_run(client: ApiClient, stream: str, writer: str) -> list[str]:
     for domain in domains:
         query = {"domain": domain, "exclude": [writer]}
         found = client.ask("GET", stream_path(stream, "explain"), query=query)
-        lines.append(f"{_decided(f'{stream} ({domain})', found)} {_would(found)}")
+        lines.append(f"{decided(f'{stream} ({domain})', found)} {would(found)}")
     return lines
-
-
-def _holder(waiting: Json, found: Json) -> tuple[str, ...]:
-    writer, times_out_in_ms = waiting["writer"], waiting["times_out_in_ms"]
-    return (
-        writer,
-        shown_time(waiting["time"]),
-        shown_duration(waiting["held_for_ms"]),
-        "never" if times_out_in_ms is None else shown_duration(times_out_in_ms),
-        shown_time(found["lower_without"].get(writer)),
-    )
 
 
 def _print_writers(rows: list[Json]) -> None:
@@ -279,7 +228,3 @@ def _entry(entry: Json) -> list[tuple[str, ...]]:
 
 def _position(row: Json) -> str:
     return shown_position(row.get("position") or {})
-
-
-def _at(lower: int | None) -> str:
-    return "before its first mark" if lower is None else f"at {shown_time(lower)}"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import signal
 import sys
-from contextlib import contextmanager
+import time
+from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,10 +16,10 @@ from rich.console import Console
 
 from examples.flights import picture, report
 from examples.flights.data import HOUR_MS, Flights, read_flights
-from examples.flights.demo import Findings, Plan, find, least_full_hours
+from examples.flights.demo import DATABASE, Findings, Plan, find, least_full_hours
 from examples.flights.simulation import least_delay_without_loss, own_watermark
 from examples.flights.story import Story
-from examples.flights.surroundings import SurroundingsError
+from examples.flights.surroundings import SurroundingsError, controller, keep_database
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 TERMINATED = 128 + signal.SIGTERM
 OUT = Path("flights-demo")
+KEPT_DATABASE = "flights.db"
 CURVE_STEP_MS = HOUR_MS // 4
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -60,14 +62,21 @@ def flights(  # noqa: PLR0913 - the options of a command
             "departure (many minutes for a year), or take that from the simulation.",
         ),
     ] = True,
-    out: Annotated[Path, typer.Option(help="Where to put flights.png and flights.json.")] = OUT,
+    out: Annotated[Path, typer.Option(help="Where to put flights.png, .json and .db.")] = OUT,
     keep: Annotated[
-        bool, typer.Option("--keep", help="Keep log, database and checkpoints, in OUT/run.")
+        bool, typer.Option("--keep", help="Keep log and checkpoints as well, in OUT/run.")
+    ] = False,
+    stay: Annotated[
+        bool,
+        typer.Option(
+            "--open", help="Keep a controller up at the end, with its page, until Ctrl-C."
+        ),
     ] = False,
 ) -> None:
     """Replay real flights: rows lost and latency, noted time against guessed delays.
 
-    Ends with status 1 where noted time lost a row.
+    Ends with status 1 where noted time lost a row. The controller's database stays in OUT, so that
+    the flights can be looked at.
     """
     console = Console()
     with _ending_in_order(console):
@@ -79,7 +88,12 @@ def flights(  # noqa: PLR0913 - the options of a command
         _say(console, *report.plot(data, plan))
         with _directory(out if keep else None) as directory, Story(console) as story:
             findings = find(data, plan, directory, story)
+            keep_database(directory / DATABASE, out / KEPT_DATABASE)
         _tell(console, data, findings, out)
+        if stay:
+            _stay_up(console, out / KEPT_DATABASE)
+        else:
+            _say_unbroken(console, report.where(out / KEPT_DATABASE))
     raise typer.Exit(1 if findings.measured[0].lost else 0)
 
 
@@ -95,7 +109,22 @@ def _tell(console: Console, data: Flights, findings: Findings, out: Path) -> Non
 
 def _say(console: Console, *sentences: str) -> None:
     for sentence in sentences:
-        console.print(sentence, highlight=False)
+        console.print(sentence, highlight=False, markup=False)
+
+
+def _say_unbroken(console: Console, lines: str) -> None:
+    """Say what may be copied from the terminal."""
+    console.print(lines, highlight=False, markup=False, soft_wrap=True)
+
+
+def _stay_up(console: Console, database: Path) -> None:
+    """Serve the database until Ctrl-C."""
+    with TemporaryDirectory(prefix="noted-time-") as logs, controller(database, Path(logs)) as url:
+        _say_unbroken(console, f"Until Ctrl-C the flights are at {report.page(url)}")
+        with suppress(KeyboardInterrupt):
+            while True:
+                time.sleep(1)
+    database.with_name(f"{database.name}.serving").unlink(missing_ok=True)
 
 
 @contextmanager

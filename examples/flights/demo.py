@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from examples.flights.story import Story
 
 MOST_BATCHES = 1000
+DATABASE = "noted-time.db"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +93,13 @@ def predict(flights: Flights, plan: Plan) -> tuple[Outcome, ...]:
 
 
 def find(flights: Flights, plan: Plan, directory: Path, story: Story) -> Findings:
-    """Do all of it in `directory`; whatever was started has ended on return, come what may."""
+    """Do all of it in `directory`; whatever was started has ended on return, come what may.
+
+    The controller's SQLite file is `DATABASE` there.
+    """
     work = Work(flights, plan, directory, story)
     with (
-        controller(directory) as url,
+        controller(directory / DATABASE, directory) as url,
         ThreadPoolExecutor(2) as beside,
         spark_session(directory) as spark,
     ):

@@ -27,6 +27,7 @@ STREAM = "flights"
 EVENT_TIME = "departure"
 SEGMENTS = 4
 WRITER_TIMEOUT_MS = 10 * 60_000
+YEAR_MS = 365 * 24 * HOUR_MS
 PATIENCE_S = 60.0
 
 INSTANT = pa.timestamp("ms", tz="UTC")
@@ -89,8 +90,13 @@ def table(flights: Sequence[Flight]) -> pa.Table:
 
 
 def create_stream(controller_url: str) -> None:
-    """Make the stream, with a mark at every advance."""
-    settings = {"mark_interval_ms": 0, "writer_timeout_ms": WRITER_TIMEOUT_MS}
+    """Make the stream, with a mark at every advance, all of which can be looked at for a year."""
+    settings = {
+        "mark_interval_ms": 0,
+        "writer_timeout_ms": WRITER_TIMEOUT_MS,
+        "mark_retention_ms": YEAR_MS,
+        "writer_retention_ms": YEAR_MS,
+    }
     url = f"{controller_url}/v1/streams/{STREAM}"
     httpx.put(url, json=settings, trust_env=False).raise_for_status()
 

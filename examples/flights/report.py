@@ -5,20 +5,25 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 from itertools import zip_longest
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from rich.table import Table
 
 from examples.flights.data import HOUR_MS
-from examples.flights.replay import SEGMENTS
+from examples.flights.replay import SEGMENTS, STREAM
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from examples.flights.data import Flights
     from examples.flights.demo import Findings, Plan
     from examples.flights.outcome import Outcome
 
+
+URL = "http://127.0.0.1:7464"
+"""Where `./run serve` listens."""
 
 HEADINGS = ("lost", "lost %", "median", "longest", "simulated lost %", "median")
 
@@ -133,6 +138,17 @@ def _hours(ms: int) -> str:
 def _untimely(findings: Findings) -> Iterator[str]:
     if findings.untimely:
         yield f"{findings.untimely:,} windows came later than their marks allowed."
+
+
+def page(url: str) -> str:
+    """Return the address of the stream's page on the controller at `url`."""
+    return f"{url}/#/streams/{STREAM}"
+
+
+def where(database: Path) -> str:
+    """Say how the flights can still be looked at."""
+    serve = f"./run serve --database {quote(f'sqlite:///{database.as_posix()}')}"
+    return f"Look at the flights at {page(URL)} while this runs:\n  {serve}"
 
 
 def figures(findings: Findings) -> str:

@@ -6,10 +6,11 @@ import os
 import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,19 +57,28 @@ class SurroundingsError(Exception):
 
 
 @contextmanager
-def controller(directory: Path) -> Iterator[str]:
-    """Serve a controller on a free port of this machine, its SQLite file in `directory`.
+def controller(database: Path, directory: Path) -> Iterator[str]:
+    """Serve a controller on a free port of this machine, with its log in `directory`.
 
-    Yields its URL. Raises `SurroundingsError`, with its last words, where it does not start.
+    `database` is its SQLite file, all of it once the block has ended. Yields its URL. Raises
+    `SurroundingsError`, with its last words, where it does not start.
     """
     url = f"http://{LOOPBACK}:{_free_port()}"
     log = directory / "controller.log"
-    process = _start_controller(directory / "noted-time.db", url.rpartition(":")[2], log)
+    process = _start_controller(database, url.rpartition(":")[2], log)
     try:
         _wait_until_ready(process, url, log)
         yield url
     finally:
         _end(process)
+
+
+def keep_database(database: Path, kept: Path) -> None:
+    """Copy a SQLite file that is not served to `kept`, in place of what is there."""
+    for file in (kept, *(kept.with_name(f"{kept.name}-{part}") for part in ("wal", "shm"))):
+        file.unlink(missing_ok=True)
+    with closing(sqlite3.connect(database)) as source, closing(sqlite3.connect(kept)) as target:
+        source.backup(target)
 
 
 @contextmanager
@@ -104,7 +114,7 @@ def _start_controller(database: Path, port: str, log: Path) -> subprocess.Popen[
     with log.open("wb") as output:
         # A session of its own: Ctrl-C is for the demo, which ends the controller in its turn.
         return subprocess.Popen(  # noqa: S603 - our own program
-            [*words, "--database", f"sqlite:///{database}"],
+            [*words, "--database", f"sqlite:///{database.resolve()}"],
             cwd=ROOT,
             stdout=output,
             stderr=output,

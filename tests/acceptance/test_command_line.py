@@ -16,7 +16,7 @@ from controller.cli.app import app
 from controller.store.migrate import migrate
 from controller.store.schema import REVISION
 from tests.support.processes import ServeProcess, command, environment
-from tests.support.terminals import on_terminal
+from tests.support.terminals import LiveTerminal, on_terminal
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -148,6 +148,9 @@ def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
     [
         ([], ["serve", "migrate", "token", "demo", "Watermarks that the writers vouch for."]),
         ([], ["stream", "explain", "writers", "remove", "hold", "ledger", "wait", "--version"]),
+        ([], ["watch", "demo-stream"]),
+        (["watch"], ["--domain", "--every", "--limit", "NOTED_TIME_URL", "NOTED_TIME_TOKEN"]),
+        (["demo-stream"], ["--for", "--again", "NOTED_TIME_URL", "NOTED_TIME_TOKEN"]),
         (["stream"], ["list", "create", "show", "delete"]),
         (["wait"], ["--timeout", "--url", "NOTED_TIME_URL", "--token", "NOTED_TIME_TOKEN"]),
         (
@@ -197,6 +200,18 @@ def test_a_shell_completes_its_commands(tmp_path: Path) -> None:
 
     completes_it = script.rstrip().endswith(" noted-time")
     assert (completes_it, told.split()) == (True, ["list", "create", "show", "delete"])
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a terminal")
+def test_watching_without_the_right_ends_at_once(tmp_path: Path) -> None:
+    """With a sentence, also on a terminal, where it would go on trying if nobody answered."""
+    with ServeProcess(tmp_path, "--require-token").ready() as controller:
+        words = [sys.executable, "-m", "noted_time", "watch", "flights"]
+        variables = environment(NOTED_TIME_URL=controller.url)
+        with LiveTerminal(words, variables, cwd=tmp_path, size="80x24") as terminal:
+            status, shown = terminal.end()
+
+    assert (status, "noted-time: 401 " in shown) == (1, True)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs a terminal")

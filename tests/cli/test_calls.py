@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import socket
 import threading
 from typing import TYPE_CHECKING
@@ -51,6 +52,25 @@ def test_a_stream_is_made_with_the_settings_that_are_given(run: Commands) -> Non
     ) == (5_400_000, 0, None, "exclude")
 
 
+def test_changes_show_what_was_done_and_why(run: Commands, served: Served, stream: str) -> None:
+    """By every command that changes something by hand."""
+    note(served, stream, UA=5)
+    run("stream", "create", stream, "--writer-timeout", "5s", "--comment", "it is fast")
+    run("hold", stream, "UA", "--for", "1h", "--comment", "patience")
+    run("hold", stream, "UA", "--release")
+    removed = run("remove", stream, "UA", "--yes", "--comment", "its machine is gone")
+    rows = run("changes", stream).table[1:]
+
+    assert removed.status == 0
+    assert [(row[0], *row[2:5], row[6]) for row in rows] == [
+        ("5", "removed", "UA", "-", "its machine is gone"),
+        ("4", "released", "UA", "-", "-"),
+        ("3", "held", "UA", "for 1h", "patience"),
+        ("2", "settings", "-", "writer_timeout_ms: 1m → 5s", "it is fast"),
+        ("1", "created", "-", "-", "-"),
+    ]
+
+
 def test_to_make_a_stream_again_says_that_it_was_there(run: Commands, stream: str) -> None:
     """And changes no setting that is not given."""
     again = run("stream", "create", stream, "--writer-timeout", "5s")
@@ -100,22 +120,65 @@ def test_a_stream_is_deleted_after_yes_only(run: Commands, stream: str) -> None:
 def test_explain_names_the_holders_and_what_would_be(
     run: Commands, served: Served, stream: str
 ) -> None:
-    """First in a sentence, then each writer that is waited for."""
-    note(served, stream, a=TEN, b=TEN + 60_000)
+    """First in words, then each writer that is waited for."""
+    note(served, stream, a=TEN, b=TEN + 3_900_000)
     explained = run("explain", stream)
 
-    sentence, columns, held = explained.table
-    assert sentence == [f"{stream} holds at 2013-01-01T10:00:00Z: it waits for 1 writer."]
+    *sentences, columns, held = explained.table
+    heard, goes_on = sentences.pop(1)[0], sentences.pop(2)[0]
+    assert sentences == [
+        [f"{stream} holds at 2013-01-01T10:00:00Z: it waits for 1 writer."],
+        ["1 other live writer has noted later times."],
+        [
+            (
+                "Without a it would be at 11:05Z, 65 min later; "
+                "what a writes below 11:05Z would then be late."
+            )
+        ],
+        ["Nobody is excluded."],
+    ]
+    assert ("it noted 10:00Z and no later time" in heard, "when a times out" in goes_on) == (
+        True,
+        True,
+    )
     assert (columns[:2], columns[4:]) == (["writer", "time"], ["lower without it"])
-    assert (held[:2], held[4:]) == (["a", "2013-01-01T10:00:00Z"], ["2013-01-01T10:01:00Z"])
+    assert (held[:2], held[4:]) == (["a", "2013-01-01T10:00:00Z"], ["2013-01-01T11:05:00Z"])
 
 
 def test_explain_of_a_new_stream_says_that_it_has_no_mark(run: Commands, stream: str) -> None:
     """It waits for nobody, as nobody joined."""
     explained = run("explain", stream)
 
-    says = f"{stream} is quiet before its first mark: it waits for nobody, and all is marked.\n"
-    assert explained.out == says
+    assert explained.out.splitlines() == [
+        f"{stream} is quiet before its first mark: it waits for nobody, and all is marked.",
+        "No writer has joined yet.",
+        "Nobody is excluded.",
+    ]
+
+
+def test_explain_supposes_all_of_several_holders_away(
+    run: Commands, served: Served, stream: str
+) -> None:
+    """Without one of them alone nothing changes, so what is asked is where all of them end."""
+    note(served, stream, a=TEN, b=TEN, c=TEN + 60_000)
+    explained = run("explain", stream)
+
+    says = (
+        "Without one of them alone nothing changes. Without both it would be at 10:01Z, 60 s later;"
+        " what they write below 10:01Z would then be late."
+    )
+    assert says in explained.out.splitlines()
+
+
+def test_explain_names_who_is_excluded(run: Commands, served: Served, stream: str) -> None:
+    """With the reason, and since when."""
+    note(served, stream, a=TEN, b=TEN + 60_000)
+    served.call("DELETE", f"/{stream}/writers/a")
+    explained = run("explain", stream)
+
+    assert re.search(
+        r"^Excluded at present: a \(removed by hand \ds ago\)\.$", explained.out, re.MULTILINE
+    )
 
 
 def test_writers_are_listed_the_holder_first(run: Commands, served: Served, stream: str) -> None:
@@ -137,7 +200,7 @@ def test_json_is_the_controllers_answer(run: Commands, served: Served, stream: s
     explained = run("explain", stream, "--json")
     answer = served.call("GET", f"/{stream}/explain")
 
-    changing = ("waiting_for",)
+    changing = ("now", "waiting_for")
     found = {name: value for name, value in explained.json.items() if name not in changing}
     expected = {name: value for name, value in answer.items() if name not in changing}
     assert (found, explained.out.count("\n")) == (expected, 1)

@@ -21,6 +21,7 @@ UA = {
     "position": {"0": 120},
     "noted_at": TEN,
     "holding_since": TEN,
+    "excluded": None,
 }
 HELD = {
     "decision": "hold",
@@ -41,6 +42,26 @@ WENT_ON = {
     ],
     "by": "5b1f0c2d9e7a",
 }
+MEANWHILE = {
+    "type": "urn:noted-time:problem:noted_meanwhile",
+    "title": "Noted meanwhile",
+    "writer": "UA",
+    "noted_at": TEN + 1000,
+}
+DRY_RUN = [
+    (
+        "flights (default) holds at 2013-01-01T10:00:00Z: it waits for 1 writer. "
+        "Then it would advance to 2013-01-01T10:01:00Z, without UA."
+    ),
+    "UA noted last at 2013-01-01T10:00:00Z.",
+]
+REMOVE = f"/v1/streams/flights/writers/UA?unless_noted_since={TEN}"
+SETTINGS = {"was": {"domains": ["a"], "writer_timeout_ms": 5000}, "by": "5b1f0c2d9e7a"}
+CHANGES = [
+    {"number": 3, "at": TEN, "action": "settings", "writer": None, "comment": "slow"} | SETTINGS,
+    {"number": 2, "at": TEN, "action": "released", "writer": "UA", "by": None, "comment": None},
+    {"number": 1, "at": TEN, "action": "truncated", "writer": None, "by": None, "comment": None},
+]
 UNKNOWN = {"type": "urn:noted-time:problem:unknown_writer", "title": "Unknown writer"}
 
 
@@ -51,6 +72,8 @@ class Stub(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Answering)
         self.changes: list[tuple[str, str, Any]] = []
         self.queries: list[dict[str, list[str]]] = []
+        self.noting = 0
+        """So many removals are refused, as the writer notes meanwhile."""
 
     @property
     def url(self) -> str:
@@ -80,13 +103,27 @@ class Answering(BaseHTTPRequestHandler):
         answers: dict[str, Any] = {
             "": {"domains": ["default"]},
             "/explain": HELD | ({"would": WOULD} if "exclude" in query else {}),
+            "/writers": {
+                "writers": [UA],
+                "states": {"live": 1, "idle": 0, "finished": 0, "excluded": 0},
+                "now": TEN,
+                "next": None,
+            },
             "/writers/UA": UA,
+            "/changes": self.changes(int(query.get("before", ["4"])[0])),
             "/ledger": {
                 "entries": entries[:1],
                 "next": entries[0]["seq"] if len(entries) > 1 else None,
             },
         }
         self.reply(*((200, answers[below]) if below in answers else (404, UNKNOWN)))
+
+    def changes(self, before: int) -> dict[str, Any]:
+        """Return the page of one change that comes next."""
+        became = {3: {"domains": ["a", "b"], "writer_timeout_ms": 60_000}, 1: {"cut": {"0": 7}}}
+        older = [each for each in CHANGES if before > int(str(each["number"]))]
+        found = [{"was": None, **each, "is": became.get(before - 1)} for each in older[:1]]
+        return {"changes": found, "next": before - 1 if len(older) > 1 else None}
 
     def do_POST(self) -> None:
         """Take a hold."""
@@ -97,7 +134,11 @@ class Answering(BaseHTTPRequestHandler):
     def do_DELETE(self) -> None:
         """Remove a writer, or end its hold."""
         self.server.changes.append(("DELETE", self.path, None))
-        self.reply(200, UA)
+        if self.server.noting:
+            self.server.noting -= 1
+            self.reply(409, MEANWHILE)
+        else:
+            self.reply(200, UA)
 
     def reply(self, status: int, body: object) -> None:
         """Send JSON."""
@@ -135,10 +176,7 @@ def test_remove_shows_what_would_follow_and_asks(run: Commands, stub: Stub) -> N
     assert (refused.status, refused.err.splitlines(), stub.changes) == (
         2,
         [
-            (
-                "flights (default) holds at 2013-01-01T10:00:00Z: it waits for 1 writer. "
-                "Then it would advance to 2013-01-01T10:01:00Z, without UA."
-            ),
+            *DRY_RUN,
             "noted-time: there is no terminal to ask for confirmation on: say --yes",
         ],
         [],
@@ -152,7 +190,37 @@ def test_remove_goes_on_after_yes(run: Commands, stub: Stub) -> None:
     assert (removed.status, removed.err.splitlines()[-1], stub.changes) == (
         0,
         "UA is removed from flights, at position 0:120.",
-        [("DELETE", "/v1/streams/flights/writers/UA", None)],
+        [("DELETE", REMOVE, None)],
+    )
+
+
+def test_remove_shows_again_what_would_follow_where_the_writer_noted(
+    run: Commands, stub: Stub
+) -> None:
+    """It is removed as it was seen last."""
+    stub.noting = 1
+    removed = run("remove", "flights", "UA", "--yes", "--comment", "its machine is gone")
+
+    again = "UA has noted meanwhile, at 2013-01-01T10:00:01Z."
+    done = "UA is removed from flights, at position 0:120."
+    path = f"{REMOVE}&comment=its+machine+is+gone"
+    assert (removed.status, removed.err.splitlines(), stub.changes) == (
+        0,
+        [*DRY_RUN, again, *DRY_RUN, done],
+        [("DELETE", path, None)] * 2,
+    )
+
+
+def test_remove_gives_up_on_a_writer_that_goes_on_noting(run: Commands, stub: Stub) -> None:
+    """After three times where nobody is asked."""
+    stub.noting = 9
+    refused = run("remove", "flights", "UA", "--yes")
+
+    told = refused.err.splitlines()[-1]
+    assert (refused.status, len(stub.changes), told) == (
+        1,
+        3,
+        "noted-time: writer 'UA' has noted meanwhile; look again before you remove it",
     )
 
 
@@ -188,6 +256,41 @@ def test_hold_is_for_a_while_or_released(run: Commands, stub: Stub, options: lis
     assert (refused.status, told, stub.changes) == (2, True, [])
 
 
+def test_a_hold_takes_a_reason(run: Commands, stub: Stub) -> None:
+    """And so does its end."""
+    run("hold", "flights", "UA", "--for", "1h", "--comment", "patience")
+    run("hold", "flights", "UA", "--release", "--comment", "enough")
+
+    hold = "/v1/streams/flights/writers/UA/hold?comment="
+    assert [(method, path) for method, path, _ in stub.changes] == [
+        ("POST", f"{hold}patience"),
+        ("DELETE", f"{hold}enough"),
+    ]
+
+
+def test_changes_are_listed_from_all_pages(run: Commands) -> None:
+    """The newest first, in words."""
+    shown = run("changes", "flights")
+
+    at = "2013-01-01T10:00:00Z"
+    what = "domains: a → a, b; writer_timeout_ms: 5s → 1m"
+    assert shown.table == [
+        ["number", "at", "action", "writer", "what", "by", "comment"],
+        ["3", at, "settings", "-", what, "5b1f0c2d9e7a", "slow"],
+        ["2", at, "released", "UA", "-", "-", "-"],
+        ["1", at, "truncated", "-", "up to 0:7", "-", "-"],
+    ]
+
+
+def test_changes_say_how_to_go_on(run: Commands) -> None:
+    """Beyond the limit; `--before` begins there."""
+    shown = run("changes", "flights", "--limit", "1")
+    rest = run("changes", "flights", "--before", "3", "--json")
+
+    assert shown.err == "There is more: noted-time changes flights --before 3\n"
+    assert [each["number"] for each in rest.json["changes"]] == [2, 1]
+
+
 def test_the_ledger_has_a_row_for_each_writer(run: Commands) -> None:
     """Of all pages."""
     shown = run("ledger", "flights")
@@ -219,7 +322,9 @@ def test_explain_tries_what_is_asked(run: Commands, stub: Stub) -> None:
     held = ["UA", "2013-01-01T10:00:00Z", "5s", "never", "2013-01-01T10:01:00Z"]
     would = ["Then it would advance to 2013-01-01T10:01:00Z, without UA."]
     asked = {"exclude": ["UA", "DL"], "writer_timeout_ms": ["300000"]}
-    assert (shown.table[2:], stub.queries) == ([held, would], [asked])
+    says = "It goes on when UA notes a later time, and not before: nobody times out."
+    assert (shown.table[-2:], stub.queries[0]) == ([held, would], asked)
+    assert says in shown.out.splitlines()
 
 
 def test_one_writer_can_be_shown(run: Commands) -> None:

@@ -1,31 +1,50 @@
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import httpx
 from typer.testing import CliRunner, Result
 
-from examples.flights import cli
+from controller.store.migrate import migrate
+from examples.flights import cli, report
 from examples.flights.data import HOUR_MS
-from examples.flights.demo import Findings
+from examples.flights.demo import DATABASE, Findings
 from examples.flights.outcome import Outcome
 from examples.flights.surroundings import SurroundingsError
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
     import pytest
 
 
-def run(monkeypatch: pytest.MonkeyPatch, out: Path, *arguments: str, lost: int = 0) -> Result:
+MADE = ["flights.db", "flights.json", "flights.png"]
+
+
+def run(
+    monkeypatch: pytest.MonkeyPatch,
+    out: Path,
+    *arguments: str,
+    lost: int = 0,
+    make_database: Callable[[Path], None] = Path.touch,
+) -> Result:
     """Run the command on one day, with findings in which noted time lost so many rows."""
 
-    def find(*_: Any) -> Findings:  # noqa: ANN401 - whatever is asked
+    def find(_data: Any, _plan: Any, directory: Path, _story: Any) -> Findings:  # noqa: ANN401
+        make_database(directory / DATABASE)
         noted = Outcome(None, rows=831, lost=lost, latencies_ms=(HOUR_MS,))
         outcomes = (noted, Outcome(10 * HOUR_MS, rows=831, lost=0, latencies_ms=(11 * HOUR_MS,)))
         return Findings(measured=outcomes, predicted=outcomes, untimely=0)
 
     monkeypatch.setattr(cli, "find", find)
     return CliRunner().invoke(cli.app, ["--days", "1", "--out", str(out), *arguments])
+
+
+def migrated(database: Path) -> None:
+    """Make a database with our tables."""
+    migrate(f"sqlite:///{database}")
 
 
 def test_a_loss_of_noted_time_fails_the_command(
@@ -44,7 +63,41 @@ def test_without_a_loss_the_command_succeeds(
     result = run(monkeypatch, tmp_path)
 
     made = sorted(path.name for path in tmp_path.iterdir())
-    assert (result.exit_code, made) == (0, ["flights.json", "flights.png"]), result.output
+    assert (result.exit_code, made) == (0, MADE), result.output
+
+
+def test_the_last_line_shows_the_flights_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A command on what is kept, below the address of the page."""
+    result = run(monkeypatch, tmp_path)
+
+    *_, address, command = result.output.splitlines()
+    assert "http://127.0.0.1:7464/#/streams/flights" in address
+    assert command == f"  ./run serve --database sqlite:///{tmp_path}/flights.db"
+
+
+def test_a_demo_can_stay_open(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It serves what it kept until Ctrl-C, which is no failure and leaves nothing more behind."""
+    answers = []
+
+    def interrupted(_: float) -> None:
+        answers.append(httpx.get(f"{urls[0]}/v1/streams", trust_env=False).json())
+        raise KeyboardInterrupt
+
+    def shown(url: str) -> str:
+        urls.append(url)
+        return "its page"
+
+    urls: list[str] = []
+    monkeypatch.setattr(report, "page", shown)
+    monkeypatch.setattr(cli, "time", SimpleNamespace(sleep=interrupted))
+    result = run(monkeypatch, tmp_path, "--open", make_database=migrated)
+
+    made = sorted(path.name for path in tmp_path.iterdir())
+    told = "Until Ctrl-C the flights are at its page"
+    assert (result.exit_code, result.output.splitlines()[-1], made) == (0, told, MADE)
+    assert answers == [{"streams": [], "next": None}]
 
 
 def test_what_was_kept_before_is_not_overwritten(

@@ -9,7 +9,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
+
+from examples.flights.surroundings import controller
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -61,6 +64,16 @@ def test_the_findings_are_drawn(finished: Path) -> None:
 def test_nothing_is_left_behind(finished: Path) -> None:
     """Log, database and checkpoints are gone."""
     assert [path.name for path in (finished / "scratch").glob("noted-time-*")] == []
+
+
+def test_the_flights_can_be_looked_at_afterwards(finished: Path, tmp_path: Path) -> None:
+    """The database that stays has the stream with its last mark, and every carrier."""
+    with controller(finished / "flights.db", tmp_path) as url:
+        stream = httpx.get(f"{url}/v1/streams/flights", trust_env=False).json()
+        writers = httpx.get(f"{url}/v1/streams/flights/writers", trust_env=False).json()["writers"]
+
+    states = {row["state"] for row in writers}
+    assert (stream["marks"]["default"] is not None, states) == (True, {"finished"})
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])

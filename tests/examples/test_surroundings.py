@@ -15,7 +15,7 @@ def test_a_controller_is_gone_when_its_block_ends(tmp_path: Path) -> None:
     """Also where the block ends in an error."""
 
     def fail() -> None:
-        with controller(tmp_path) as url:
+        with controller(tmp_path / "noted-time.db", tmp_path) as url:
             urls.append(url)
             raise LookupError
 
@@ -33,7 +33,7 @@ def test_a_controller_that_cannot_start_is_quoted(tmp_path: Path) -> None:
 
     with (
         pytest.raises(SurroundingsError, match=r"did not start:\n.*database"),
-        controller(tmp_path),
+        controller(tmp_path / "noted-time.db", tmp_path),
     ):
         pass
 

@@ -1,0 +1,168 @@
+"""`noted-time demo-stream`: plays a small live stream, so that there is something to look at."""
+
+from __future__ import annotations
+
+import time as clock
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+import typer
+
+from controller.cli import demo_script
+from controller.cli.api_client import ApiClient, connected, stream_path
+from controller.cli.demo_script import (
+    GROUP,
+    QUICK,
+    READER,
+    SETTINGS,
+    SLOW,
+    TIMEOUT_S,
+    WRITERS,
+    Beginning,
+)
+from controller.cli.options import DEFAULT_URL, Token, Url
+from controller.cli.output import say, told_plainly
+from noted_time import Rejected, UnknownStream, Unreachable
+from noted_time.controllers import Controllers
+from noted_time.duration import duration_ms
+
+Json = dict[str, Any]
+MOST_WRITERS = 10_000
+"""So many writers of a stream are looked through for those of an earlier play."""
+
+
+def demo_stream(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What to call the stream.")] = "demo",
+    *,
+    duration: Annotated[
+        str | None,
+        typer.Option(
+            "--for", metavar="DURATION", show_default=False, help="As 60s; else until Ctrl-C."
+        ),
+    ] = None,
+    again: Annotated[
+        bool,
+        typer.Option("--again", help="Play into a stream that was not made for it, all the same."),
+    ] = False,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+) -> None:
+    """Play a small live stream on a controller: something to look at within ten seconds.
+
+    Four writers note; one of them lags minutes behind and holds the watermark. Now and then it is
+    silent, times out, and comes back. A reader follows.
+
+    Try it:  noted-time demo-stream --for 60s
+    """
+    with told_plainly(), connected(url, token) as client:
+        for_s = None if duration is None else duration_ms(duration) / 1000
+        ours = _prepare(client, name, again=again)
+        _open(name, url, duration)
+        player = Player(client, name, _beginning(client, name))
+        with suppress(KeyboardInterrupt):
+            player.play(for_s)
+        for line in _farewell(name, ours=ours):
+            say(line)
+        player.leave()
+
+
+def _prepare(client: ApiClient, name: str, *, again: bool) -> bool:
+    """Make the stream unless it is there; returns whether it was made for this."""
+    try:
+        found = client.ask("GET", stream_path(name))
+    except UnknownStream:
+        client.ask("PUT", stream_path(name), body=SETTINGS)
+        return True
+    ours: bool = found["expected_writers"] == list(WRITERS)
+    if not (ours or again):
+        raise Rejected(
+            f"there is a stream {name!r} already, which was not made by demo-stream: say another "
+            f"name, or --again to have {', '.join(WRITERS)} note in it all the same"
+        )
+    return ours
+
+
+def _beginning(client: ApiClient, name: str) -> Beginning:
+    """Return where to begin: no writer's time or position may go back."""
+    path = stream_path(name, "writers")
+    found = client.rows(path, "writers", cursor="start", limit=MOST_WRITERS, query={})["writers"]
+    rows = [row for row in found if row["writer"] in WRITERS]
+    times = {row["writer"]: max(row["times"].values()) for row in rows if row["times"]}
+    position = {int(segment): end for row in rows for segment, end in row["position"].items()}
+    return Beginning(int(clock.time()) * 1000, times, position)
+
+
+def _open(name: str, url: str, duration: str | None) -> None:
+    page = f"{Controllers(url).urls[0]}/#/streams/{name}"
+    until = "until Ctrl-C" if duration is None else f"for {duration}"
+    say(f"{name} plays {until}: {', '.join(QUICK)} note every second, {SLOW} now and then.")
+    say(f"A writer that holds the watermark may be silent for {TIMEOUT_S}s.")
+    say(f"Look at it:  {page}")
+    say(f"or           noted-time watch {name}")
+
+
+def _farewell(name: str, *, ours: bool) -> list[str]:
+    """Return what to say at the end: what stays, and how to remove it."""
+    stays = f"{name} stays as it is, its writers idle."
+    if ours:
+        return [stays, f"To remove it:  noted-time stream delete {name}"]
+    removals = [f"noted-time remove {name} {writer}" for writer in WRITERS]
+    return [stays, "It was there before; to remove the writers that played:", *removals]
+
+
+@dataclass(slots=True)
+class Player:
+    """Sends what the script says, second by second, also where a controller is away for a while."""
+
+    client: ApiClient
+    name: str
+    beginning: Beginning
+    unsent: dict[str, Json] = field(default_factory=dict)
+    played: bool = False
+    away: bool = False
+
+    def play(self, for_s: float | None) -> None:
+        """Play for so many seconds, or until it is interrupted."""
+        began = clock.monotonic()
+        second = 0
+        while for_s is None or second < for_s:
+            clock.sleep(max(0.0, began + second - clock.monotonic()))
+            scene = demo_script.scene(second, self.beginning)
+            if scene.says is not None:
+                say(f"{second // 60}:{second % 60:02}  {scene.says}")
+            self.unsent |= {note["writer"]: note for note in scene.notes}
+            self._send(scene.read)
+            second += 1
+
+    def leave(self) -> None:
+        """Have the writers go idle and the reader offline, so that nobody is waited for."""
+        if not self.played:
+            return
+        self._note([{"writer": writer, "state": "idle"} for writer in WRITERS])
+        position = self.client.ask("GET", stream_path(self.name, "reader-groups", GROUP))
+        path = stream_path(self.name, "reader-groups", GROUP, "readers", READER, "offline")
+        self.client.ask("POST", path, body={"position": position["position"]})
+
+    def _send(self, read: Json) -> None:
+        """Send the notes not yet sent and the reader's position; what is not answered waits."""
+        path = stream_path(self.name, "reader-groups", GROUP, "readers", READER)
+        try:
+            self._note(list(self.unsent.values()))
+            self.unsent.clear()
+            self.client.ask("PUT", path, body={"position": read})
+            self.played = True
+        except Unreachable as error:
+            if not self.away:
+                say(f"noted-time: {error}; trying again")
+        self.away = bool(self.unsent)
+
+    def _note(self, notes: list[Json]) -> None:
+        """Post the notes; raises `Rejected` where one is refused."""
+        answer = self.client.ask("POST", stream_path(self.name, "notes"), body={"notes": notes})
+        for note, result in zip(notes, answer["results"], strict=True):
+            if result["status"] != "accepted":
+                raise Rejected(
+                    f"a note of {note['writer']} was refused as {result['status']}: "
+                    f"does another demo-stream play in {self.name}?"
+                )

@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import pytest
+
+from tests.support.processes import environment
+from tests.support.terminals import LiveTerminal
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cli.conftest import Commands
+    from tests.support.served import Served
+
+TEN = 1_357_034_400_000
+HOUR = 3_600_000
+RESTORED = "\x1b[?25h\x1b[?1049l"
+"""The cursor is back, and the screen that was there before."""
+
+on_posix = pytest.mark.skipif(os.name == "nt", reason="needs a terminal")
+
+
+@pytest.fixture
+def stream(served: Served) -> str:
+    """Make a stream of its own, whose writer `a` holds it at 10:00 and `b` noted an hour more."""
+    name = uuid4().hex
+    served.create(name, writer_timeout_ms=HOUR)
+    note(served, name, a=TEN, b=TEN + HOUR)
+    return name
+
+
+def note(served: Served, stream: str, **times: int) -> None:
+    """Have each writer note a time."""
+    notes = [{"writer": writer, "time": time} for writer, time in times.items()]
+    served.call("POST", f"/{stream}/notes", {"notes": notes})
+
+
+def watching(served: Served, stream: str, directory: Path) -> LiveTerminal:
+    """Start to watch on a terminal of 80 columns."""
+    words = [sys.executable, "-m", "noted_time", "watch", stream, "--every", "100ms"]
+    variables = environment(NOTED_TIME_URL=served.url, TZ="UTC")
+    return LiveTerminal(words, variables, cwd=directory, size="80x24")
+
+
+def test_off_a_terminal_it_prints_one_strip(run: Commands, stream: str) -> None:
+    """In plain text, wide enough for every column."""
+    shown = run("watch", stream, "--domain", "default")
+
+    lines = shown.out.splitlines()
+    assert (shown.status, "\x1b" in shown.out, lines[0].split()) == (0, False, ["stream", stream])
+    assert lines[3].rstrip() == "writers    2 live, 0 idle, 0 finished, 0 excluded"
+    assert (lines[5].split()[-2:], lines[7].split()[:2], "(+60 min)" in lines[7]) == (
+        ["without", "it"],
+        ["a", "holds"],
+        True,
+    )
+
+
+def test_the_limit_says_how_many_more_there_are(run: Commands, stream: str) -> None:
+    """The holder is among those shown."""
+    shown = run("watch", stream, "--limit", "1")
+
+    *_, row, more = shown.out.splitlines()
+    assert (row.split()[0], more.rstrip()) == ("a", "and 1 more writers")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("nowhere",), "noted-time: there is no stream 'nowhere'"),
+        (("a b",), "stream 'a b' is not 1 to 249 characters"),
+        (("{stream}", "--every", "0s"), "--every 0s is too often: say 100ms or more"),
+        (("{stream}", "--every", "1.5s"), "'1.5s' is no duration"),
+        (("{stream}", "--domain", "other"), "the stream has no domain 'other'"),
+    ],
+)
+def test_what_is_refused_ends_it_at_once(
+    run: Commands, stream: str, arguments: tuple[str, ...], says: str
+) -> None:
+    """In a sentence, with status 1."""
+    refused = run("watch", *(each.format(stream=stream) for each in arguments))
+
+    assert (refused.status, refused.out, says in refused.err) == (1, "", True)
+
+
+def test_off_a_terminal_nobody_is_waited_for(run: Commands) -> None:
+    """Where no controller answers, it says so and ends."""
+    with socket.socket() as taken:  # bound and not listening: nobody answers there
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        shown = run("watch", "orders", "--url", url)
+
+    assert (shown.status, f"no answer from {url}" in shown.err) == (1, True)
+
+
+@on_posix
+@pytest.mark.parametrize(("sent", "status"), [(signal.SIGINT, 0), (signal.SIGTERM, 143)])
+def test_on_a_terminal_it_is_live_until_it_is_ended(
+    served: Served, stream: str, tmp_path: Path, sent: signal.Signals, status: int
+) -> None:
+    """Then the terminal is as it was; Ctrl-C is how it should end."""
+    with watching(served, stream, tmp_path) as terminal:
+        terminal.until("held by a for")
+        note(served, stream, a=TEN + 2 * HOUR)
+        terminal.until("held by b for")
+        ended = terminal.end(sent)
+
+    assert (ended[0], RESTORED in ended[1]) == (status, True)
+    assert ("held by b" in ended[1].partition(RESTORED)[2]) is (status == 0)
+
+
+@on_posix
+def test_it_says_when_nobody_answers_and_recovers(
+    served: Served, stream: str, tmp_path: Path
+) -> None:
+    """What it knew last stays, and how old it is; then it goes on as before."""
+    with watching(served, stream, tmp_path) as terminal:
+        terminal.until("held by a for")
+        served.stop()
+        terminal.until("so what is shown is that old; trying again")
+        served.start()
+        note(served, stream, a=TEN + 2 * HOUR)
+        terminal.until("held by b for")
+        frame = terminal.until("held by b for")
+
+        ended = terminal.end(signal.SIGINT)
+    assert ("No answer" in frame, ended[0]) == (False, 0)
+
+
+@on_posix
+def test_a_stream_that_is_removed_ends_it(served: Served, stream: str, tmp_path: Path) -> None:
+    """With the reason, on the screen that was there before."""
+    with watching(served, stream, tmp_path) as terminal:
+        terminal.until("held by a for")
+        served.call("DELETE", f"/{stream}")
+        status, shown = terminal.end()
+
+    says = f"noted-time: there is no stream '{stream}'"
+    assert (status, says in shown.partition(RESTORED)[2].replace("\r\n", " ")) == (1, True)
