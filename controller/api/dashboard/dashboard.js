@@ -207,7 +207,7 @@ function goTo() {
 	state.data = isSame ? { stream: state.data.stream } : {};
 	document.title = `${name || "Streams"} · noted-time`;
 	const main = $("#main");
-	main.replaceChildren(empty("Loading…"));
+	main.replaceChildren(h("p.empty", "Loading…"));
 	poll(true);
 }
 
@@ -322,10 +322,10 @@ setInterval(() => {
 const section = (label, beside, ...children) =>
 	h("section", { "aria-label": label }, beside && h("div.title", h("h2", label), beside), children);
 const tr = (key, ...cells) => h("tr", { "data-key": key }, cells);
-const empty = (text) => h("p.empty", text);
 
-/** A table of rows, its columns named by the cells of the first; `heads` has other names for some. */
-const table = (label, rows, heads = {}) => {
+/** A table of rows, its columns named by the cells of the first, `heads` apart; without rows a sentence. */
+const table = (label, rows, none, heads = {}) => {
+	if (!rows.length) return h("p.empty", none);
 	const named = [...rows[0].cells].map(({ dataset, classList }) =>
 		h(classList.contains("num") ? "th.num" : "th", { scope: "col" }, heads[dataset.label] ?? dataset.label));
 	return h("div.wide", h("table.stack", { "aria-label": label }, h("thead", h("tr", named)), h("tbody", rows)));
@@ -360,12 +360,10 @@ function streamsView({ now, streams, total, unanswered, next }) {
 	return [
 		h("div.head", h("h1", "Streams"),
 			h("span.soft.n", counted(total)),
-			h("span.grow"),
 			!isEmpty && searchBox("Search streams")),
 		unanswered > 0 && h("p.fault", `${many(unanswered, "stream")} without a controller that answers: shown as last stored.`),
 		isEmpty ? firstSteps() : section("Streams", null,
-			streams.length ? table("Streams", streams.flatMap((stream) => stream.domains.map((row) => streamRow(stream, row, now))))
-				: empty(`No stream has “${search}” in its name.`),
+			table("Streams", streams.flatMap((stream) => stream.domains.map((row) => streamRow(stream, row, now))), `No stream has “${search}” in its name.`),
 			pages("start", streams.length, total, next)),
 	];
 }
@@ -489,9 +487,9 @@ const axis = ({ low, high }) => [h("span.hidden", "Noted time, beyond the waterm
 
 function writersSection(data, scale) {
 	const { writers: rows, total, next, now } = data.writers;
-	return section("Writers", [h("span.soft.n", counted(total)), h("span.grow"), searchBox("Search writers")],
-		rows.length ? table("Writers", rows.map((row) => writerRow(row, data, scale, now)), { "Noted time": scale && axis(scale) })
-			: empty(chosen.search ? "No writer has that in its name." : "No writer has noted yet."),
+	return section("Writers", [h("span.soft.n", counted(total)), searchBox("Search writers")],
+		table("Writers", rows.map((row) => writerRow(row, data, scale, now)),
+			chosen.search ? "No writer has that in its name." : "No writer has noted yet.", { "Noted time": scale && axis(scale) }),
 		pages("start", rows.length, total, next));
 }
 
@@ -546,8 +544,7 @@ function readersSection({ groups, group, explain }, scale) {
 		];
 	});
 	return section("Readers", [],
-		rows.length ? table("Readers", rows)
-			: empty("No reader group has reported a position."),
+		table("Readers", rows, "No reader group has reported a position."),
 		groups.next != null && h("div.pages", chooser("More groups", { groupsAfter: groups.next })));
 }
 
@@ -559,8 +556,8 @@ function segmentsSection({ segments, next }) {
 			cell("From.num.n", row.first_offset ?? "–"), cell("To.num.n", row.last_offset ?? "–"),
 			cell("Complete to", when(row.last_lower)),
 			cell("Written by", `${row.writers.slice(0, 3).join(", ")}${row.writers_total > 3 ? ` and ${row.writers_total - 3} more` : ""}`)));
-	return section("Segments", [h("span.grow"), may() && button("Truncate…", "truncate")],
-		rows.length ? table("Segments", rows) : empty("No mark has named a segment yet."),
+	return section("Segments", [may() && button("Truncate…", "truncate")],
+		table("Segments", rows, "No mark has named a segment yet."),
 		pages("segment", segments.length, null, next));
 }
 
@@ -569,10 +566,10 @@ function ledgerSection({ ledger, changes }) {
 	const made = changes.changes.map((change) => ({ at: change.at, key: `c${change.number}`, what: changeText(change), by: change.by, comment: change.comment }));
 	const rows = [...went, ...made].sort((a, b) => b.at - a.at);
 	return section("Ledger", [h("span.soft", "where the watermark went on without a writer, and changes by hand")],
-		rows.length ? table("Ledger", rows.map((row) =>
+		table("Ledger", rows.map((row) =>
 			tr(row.key, cell("When.bare", when(row.at)), cell("What.bare.name", row.what),
 				cell("From", row.from !== undefined && when(row.from)), cell("To", row.to !== undefined && [when(row.to), ` ${beyond(row.to, row.from)}`]),
-				cell("By", row.by), cell("Why", row.comment)))) : empty("Nothing yet."),
+				cell("By", row.by), cell("Why", row.comment))), "Nothing yet."),
 		(ledger.next != null || changes.next != null) && chosen.entries < 1000 && h("div.pages", chooser("Older entries", { entries: Math.min(1000, chosen.entries + PAGE) })));
 }
 
@@ -601,11 +598,11 @@ function historySection(history) {
 			cell("Upper", when(point.upper), !point.upper_is_bound && " (no bound)"),
 			cell("Lag before.n", point.lag_ms == null ? "–" : lasting(point.lag_ms)), cell("Marks.num.n", point.marks),
 			cell("Without", point.excluded.join(", "))));
-	return section("History", [h("span.grow"),
-		Object.entries(RANGES).map(([label, range]) => chooser(label, { range }, range === chosen.range))],
+	const ranges = Object.entries(RANGES).map(([label, range]) => chooser(label, { range }, range === chosen.range));
+	return section("History", h("span.counts", ranges),
 		points.length || before != null
 			? [charts(history), rows.length > 0 && h("details", { "data-key": "table" }, h("summary", "As a table"), table("History", rows))]
-			: empty("There is no mark in this time."));
+			: h("p.empty", "There is no mark in this time."));
 }
 
 function charts({ from, to, before, points }) {
@@ -707,7 +704,7 @@ function settingText(name, value) {
 }
 
 function settingsSection(stream) {
-	return section("Settings", [h("span.grow"), may() && button("Edit settings…", "settings")],
+	return section("Settings", [may() && button("Edit settings…", "settings")],
 		h("dl.settings", settingsOf(stream).map((name) => h("div", h("dt", settingName(name)), h("dd", settingText(name, stream[name]))))));
 }
 
