@@ -35,6 +35,7 @@ from noted_time.errors import (
 from noted_time.history import MarkHistory
 from noted_time.mark import Mark, TimeWindow
 from noted_time.note import Note, State
+from noted_time.order import Lag, SegmentTimes
 from noted_time.readers import ReaderGroup
 from noted_time.record import MemberRecord
 from noted_time.service_clock import ServiceClock
@@ -52,6 +53,7 @@ __all__ = [
     "InvalidName",
     "InvalidNote",
     "InvalidScale",
+    "Lag",
     "LimitReached",
     "Mark",
     "MarkConflict",
@@ -67,6 +69,7 @@ __all__ = [
     "Refused",
     "Rejected",
     "ScaleEvent",
+    "SegmentTimes",
     "ServiceClock",
     "SharedName",
     "State",

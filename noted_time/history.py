@@ -95,6 +95,11 @@ class MarkHistory:
         """The last mark, `None` before the first."""
         return self._mark(self._count - 1) if self._count else None
 
+    @property
+    def last_lower(self) -> int | None:
+        """The lower of the last mark, `None` before the first."""
+        return self._lowers[self._count - 1] if self._count else None
+
     def append(self, mark: Mark) -> None:
         """Add the next mark; raises `ValueError` where it does not continue the chain."""
         count = self._count
@@ -135,6 +140,36 @@ class MarkHistory:
         if beyond < count:
             upper, upper_seq = self._uppers[beyond], self._first_seq + beyond
         return TimeWindow(lower, upper, lower_seq, upper_seq)
+
+    def times(self, position: Mapping[int, int]) -> dict[int, int | None]:
+        """Return how far a normalised position is in each segment, in time (PDP-28).
+
+        Of a segment it is the lower of the last mark whose cut lies at or below the position there,
+        `None` before all marks: every event of that segment with a time below it was read. Segments
+        are those that marks or the position name. The least of the times is the window's lower:
+
+        >>> cuts = [{0: 100}, {0: 200, 1: 50}, {0: 200, 1: 90}]
+        >>> history = MarkHistory(Mark(n, n * 10, 99, StreamCut(cut)) for n, cut in enumerate(cuts))
+        >>> history.times({0: 150, 1: 60}), history.window({0: 150, 1: 60}).lower
+        ({0: 0, 1: 10}, 0)
+        >>> history.times({0: 99})
+        {0: None, 1: 0}
+        """
+        count, lowers, columns = self._count, self._lowers, self._columns
+        if not count:
+            return dict.fromkeys(position)
+        last, last_lower, offset_of = count - 1, lowers[count - 1], position.get
+        times: dict[int, int | None] = {}
+        for segment, column in columns.items():
+            offset = offset_of(segment, 0)
+            if column[last] <= offset:
+                times[segment] = last_lower
+            else:
+                index = bisect_right(column, offset, 0, last)
+                times[segment] = lowers[index - 1] if index else None
+        for segment in position.keys() - times.keys():
+            times[segment] = last_lower
+        return times
 
     def complete_to(self, time: int) -> Mark:
         """Return the first mark with lower >= `time`; raises `NotCompleteYet`."""

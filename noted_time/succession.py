@@ -9,7 +9,7 @@ from noted_time.cut import MAX_INT64
 from noted_time.errors import InvalidScale
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from collections.abc import Set as AbstractSet
 
 
@@ -54,6 +54,26 @@ class Succession:
         for segment in position:
             whole.update(self._implied.get(segment, {}))
         return whole
+
+    @property
+    def created(self) -> Iterable[int]:
+        """The segments that scale events created."""
+        return self._implied.keys()
+
+    def is_read(self, segment: int, position: Mapping[int, int]) -> bool:
+        """Whether a segment is sealed and a normalised position is at its end."""
+        return segment in self.final and position.get(segment, 0) >= self.final[segment]
+
+    def unread_before(self, segment: int, position: Mapping[int, int]) -> int:
+        """Return how many segments must be read to their ends before this one is begun.
+
+        >>> succession = Succession()
+        >>> succession.scale(ScaleEvent({0: 500}, {2: (0,), 3: (0,)}), known={0, 1})
+        >>> [succession.unread_before(segment, {0: 499}) for segment in (0, 1, 2)]
+        [0, 0, 1]
+        """
+        implied = self._implied.get(segment, {})
+        return sum(position.get(each, 0) < final for each, final in implied.items())
 
     def beyond_the_end(self, position: Mapping[int, int]) -> dict[int, int]:
         """Return the final offsets of the sealed segments that `position` exceeds."""

@@ -1,0 +1,210 @@
+"""How far a position is in each segment, and which one to read next."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from noted_time import Lag, Mark, MarkHistory, ScaleEvent, SegmentTimes, StreamCut, Succession
+from tests.support.acts import DOMAINS, Act, histories, lived, streams
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from noted_time import StreamSettings
+    from tests.support.world import World
+
+ALL_TROUBLE = histories("waits", "scales", "restarts", "late")
+BEGINNINGS = st.dictionaries(st.integers(0, 8), st.just(0))
+READINGS = st.lists(st.dictionaries(st.integers(0, 8), st.integers(0, 12)), max_size=4)
+
+
+def chains(world: World) -> dict[str, list[Mark]]:
+    """Return the marks that a world has made, by domain."""
+    return {
+        domain: [made.mark for made in world.made if made.domain == domain] for domain in DOMAINS
+    }
+
+
+def places(world: World, readings: list[dict[int, int]]) -> list[dict[int, int]]:
+    """Return the readings as normalised positions, and the cuts of all marks."""
+    positions = [dict(world.stream.succession.normalise(reading)) for reading in readings]
+    return positions + [dict(made.mark.cut.offsets) for made in world.made]
+
+
+def scanned(marks: list[Mark], position: dict[int, int]) -> dict[int, int | None]:
+    """Answer by looking at every mark."""
+    segments = {segment for mark in marks for segment in mark.cut.offsets} | position.keys()
+    times: dict[int, int | None] = {}
+    for segment in segments:
+        offset = position.get(segment, 0)
+        below = [mark.lower for mark in marks if mark.cut.offsets.get(segment, 0) <= offset]
+        times[segment] = below[-1] if below else None
+    return times
+
+
+def least(times: Mapping[int, int | None], otherwise: int | None) -> int | None:
+    """Return the least of the times; `None` lies below all."""
+    known = [time for time in times.values() if time is not None]
+    return None if len(known) < len(times) else min(known, default=otherwise)
+
+
+@given(settings=streams, history=ALL_TROUBLE, readings=READINGS, through=st.integers(0, 12))
+def test_the_time_of_each_segment_is_what_a_scan_of_all_marks_finds(
+    settings: StreamSettings, history: list[Act], readings: list[dict[int, int]], through: int
+) -> None:
+    """Across scaling, and once early marks are forgotten."""
+    world = lived(settings, history)
+    found, expected = [], []
+    for marks in chains(world).values():
+        kept = MarkHistory(marks)
+        kept.forget_through(through)
+        for position in places(world, readings):
+            found.append(kept.times(position))
+            expected.append(scanned(kept.after(0, len(marks)), position))
+
+    assert found == expected
+
+
+@given(settings=streams, history=ALL_TROUBLE, readings=READINGS, through=st.integers(0, 12))
+def test_the_least_time_of_the_segments_is_the_lower_of_the_window(
+    settings: StreamSettings, history: list[Act], readings: list[dict[int, int]], through: int
+) -> None:
+    """The law of segment times, also with successors and truncated histories."""
+    world = lived(settings, history)
+    kept = [MarkHistory(marks) for marks in chains(world).values()]
+    for each in kept:
+        each.forget_through(through)
+    asked = [(each, position) for each in kept for position in places(world, readings)]
+
+    assert [least(each.times(place), each.last_lower) for each, place in asked] == [
+        each.window(place).lower for each, place in asked
+    ]
+
+
+@given(settings=streams, history=ALL_TROUBLE, readings=READINGS)
+def test_every_vouched_event_of_a_segment_below_its_time_was_read(
+    settings: StreamSettings, history: list[Act], readings: list[dict[int, int]]
+) -> None:
+    """Soundness of each segment by itself, wherever the others stand."""
+    world = lived(settings, history)
+    lost = [
+        (domain, position, segment, time)
+        for domain, marks in chains(world).items()
+        for position in places(world, readings)
+        for segment, time in MarkHistory(marks).times(position).items()
+        if time is not None
+        and any(missed.segment == segment for missed in world.missed(domain, time, position))
+    ]
+
+    assert lost == []
+
+
+@given(
+    settings=streams, history=ALL_TROUBLE, reading=st.dictionaries(st.integers(0, 8), st.just(0))
+)
+def test_whoever_reads_the_next_segment_reads_all_of_them_predecessors_first(
+    settings: StreamSettings, history: list[Act], reading: dict[int, int]
+) -> None:
+    """Row by row to the last cut; no successor is begun before the ends of its predecessors."""
+    world = lived(settings, history)
+    succession = world.stream.succession
+    marks = MarkHistory(chains(world)[DOMAINS[0]])
+    ends = dict(marks.last.cut.offsets) if marks.last else {}
+    position = {s: 0 for s in reading if s in ends and not succession.unread_before(s, {})}
+    too_early = []
+    while (segment := next_unread(marks, succession, position, ends)) is not None:
+        if succession.unread_before(segment, position):
+            too_early.append((segment, dict(position)))
+        position[segment] = position.get(segment, 0) + 1
+
+    assert (too_early, {s: o for s, o in position.items() if o}) == ([], ends)
+
+
+def next_unread(
+    marks: MarkHistory, succession: Succession, position: dict[int, int], ends: dict[int, int]
+) -> int | None:
+    """Return the next of the segments that have something below the last cut."""
+    left = [s for s, end in ends.items() if position.get(s, 0) < end]
+    return SegmentTimes(marks, succession, position).next_segment(left)
+
+
+CUTS = {10: {0: 100}, 20: {0: 100, 1: 50}, 40: {0: 300, 1: 70}}
+MARKS = [Mark(n, lower, 99, StreamCut(cut)) for n, (lower, cut) in enumerate(CUTS.items(), 1)]
+
+
+def at(position: dict[int, int], succession: Succession | None = None) -> SegmentTimes:
+    """Return where a position stands in the three marks."""
+    return SegmentTimes(MarkHistory(MARKS), succession or Succession(), position)
+
+
+def test_the_least_time_comes_first_and_before_it_what_lies_before_all_marks() -> None:
+    """Segment 0 has not reached the first mark at offset 99."""
+    assert [at({0: o, 1: 50}).order() for o in (99, 100, 300)] == [[0, 1], [0, 1], [1, 0]]
+
+
+def test_of_equal_times_the_segment_with_most_unread_comes_first_then_by_id() -> None:
+    """Up to the last cut; segments that no mark names have nothing unread."""
+    assert (at({0: 150, 1: 50}).order(), at({0: 300, 1: 70, 9: 5, 5: 0}).order()) == (
+        [0, 1],
+        [0, 1, 5, 9],
+    )
+
+
+def test_only_the_segments_asked_for_are_ordered() -> None:
+    """Also one that neither marks nor the position name: nothing of it is missing."""
+    times = at({0: 150, 1: 60})
+
+    assert (times.next_segment([1]), times.order([7, 1]), times.next_segment([])) == (
+        1,
+        [1, 7],
+        None,
+    )
+
+
+def test_a_sealed_segment_that_was_read_is_not_read_any_more() -> None:
+    """Its successors are next; before that they are not, though nothing of them is behind."""
+    succession = Succession()
+    succession.scale(ScaleEvent({0: 300}, {2: (0,), 3: (0,)}), known={0, 1})
+    before, after = at({0: 299, 1: 70}, succession), at({0: 300, 1: 70}, succession)
+
+    assert (before.order(), before.next_segment([2, 3]), after.order()) == (
+        [0, 1, 2, 3],
+        None,
+        [1, 2, 3],
+    )
+
+
+def test_the_lag_is_against_the_last_mark() -> None:
+    """As a whole it is the largest of the segments; not known before all marks."""
+    assert [at({0: o, 1: 60}).lag() for o in (300, 100, 99)] == [
+        Lag(20, {0: 0, 1: 20}),
+        Lag(20, {0: 20, 1: 20}),
+        Lag(None, {0: None, 1: 20}),
+    ]
+
+
+def test_the_lag_keeps_growing_while_nothing_is_written() -> None:
+    """A reader that stopped falls behind with each mark; one at the cut does not."""
+    history = MarkHistory(MARKS)
+    lags = []
+    for seq, lower in ((4, 50), (5, 60)):
+        history.append(Mark(seq, lower, 99, StreamCut(CUTS[40])))
+        stopped, at_the_cut = ({0: 100, 1: 50}, {0: 300, 1: 70})
+        found = (SegmentTimes(history, Succession(), each) for each in (stopped, at_the_cut))
+        lags.append([each.lag().behind for each in found])
+
+    assert lags == [[30, 0], [40, 0]]
+
+
+def test_without_a_mark_nothing_is_known() -> None:
+    """Segments are read by their ids then."""
+    times = SegmentTimes(MarkHistory(), Succession(), {1: 5, 0: 7})
+
+    assert (times.lowers, times.lag(), times.order()) == (
+        {0: None, 1: None},
+        Lag(None, {0: None, 1: None}),
+        [0, 1],
+    )
