@@ -57,6 +57,7 @@ READING = frozenset(
         ("GET", "marks"),
         ("GET", "cut"),
         ("POST", "time-window"),
+        ("POST", "segment-times"),
         ("GET", "reader-groups"),
         ("GET", "reader-groups/*"),
         ("PUT", "reader-groups/*/readers/*"),

@@ -6,15 +6,16 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Response
 
+from controller.aggregation.order import behind, reader_lags, segment_times
 from controller.api import answer_shapes, shapes
 from controller.api.deps import ControllerDep, StreamName
 from controller.api.problems import PROBLEMS
 from controller.api.replies import (
-    behind,
     group_row_to_wire,
     group_to_wire,
     marks_to_wire,
     reply,
+    segment_times_to_wire,
     window_reply,
 )
 from controller.service.views import in_slices
@@ -50,6 +51,20 @@ async def time_window(
     """Turn a reader's position into a time window."""
     found = controller.stream(stream)
     return window_reply(found.window(position_from_wire(body.position), body.domain))
+
+
+@router.post(
+    "/segment-times",
+    response_model=answer_shapes.SegmentTimesAnswer,
+    operation_id="getSegmentTimes",
+)
+async def get_segment_times(
+    controller: ControllerDep, stream: StreamName, body: shapes.WindowRequest
+) -> Response:
+    """Say how far a position is in each segment, in time, and in which order to read them."""
+    position = position_from_wire(body.position)
+    found = segment_times(controller.stream(stream), position, body.domain)
+    return reply(segment_times_to_wire(found))
 
 
 @router.get("/cut", response_model=answer_shapes.MarkShape, operation_id="getCut")
@@ -118,10 +133,19 @@ async def list_groups(
 
 @router.get(GROUP, response_model=answer_shapes.GroupNowShape, operation_id="getReaderGroup")
 async def get_group(controller: ControllerDep, stream: StreamName, group: PathName) -> Response:
-    """Return the group's position, its readers, its windows and how far behind it is by domain."""
+    """Return the group's position, readers, windows, and by domain how far behind it and they are.
+
+    `rank` is how many segments a reader holds times its own share of the largest `behind`: the
+    greatest has most to hand over.
+    """
     state, found = controller.group(stream, group)
+    lags = {
+        domain: {reader: lag._asdict() for reader, lag in reader_lags(state, found, domain).items()}
+        async for domain in in_slices([*state.histories])
+    }
     how_far = behind(state, state.windows(found.position))
-    return reply({"now": controller.now_ms, **group_to_wire(state, found), "behind": how_far})
+    body = {"now": controller.now_ms, **group_to_wire(state, found), "behind": how_far}
+    return reply({**body, "lags": lags})
 
 
 @router.delete(GROUP, status_code=204, operation_id="removeReaderGroup")

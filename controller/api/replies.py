@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from starlette.responses import Response
 
-from noted_time import Advance, Hold, TimeWindow
+from controller.aggregation.order import behind
+from noted_time import Advance, Hold
 from noted_time.wire import mark_to_wire, position_to_wire, window_to_wire
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from controller.aggregation.groups import GroupRow
     from controller.aggregation.inspection import Explanation, WriterRow
     from controller.aggregation.stream import StreamState
     from controller.service.polls import NewMarks
     from controller.store.port import Change, LedgerEntry, StreamSummary
-    from noted_time import ReaderGroup, ScaleEvent
+    from noted_time import ReaderGroup, ScaleEvent, SegmentTimes, TimeWindow
     from noted_time.dry_run import Would
     from noted_time.membership import Absence
 
@@ -86,12 +85,16 @@ def group_row_to_wire(stream: StreamState, row: GroupRow, group: ReaderGroup) ->
     return {**row._asdict(), "windows": shown, "behind": behind(stream, windows)}
 
 
-def behind(stream: StreamState, windows: Mapping[str, TimeWindow]) -> dict[str, int | None]:
-    """Return by how much each window's lower is behind the watermark, `None` without either."""
-    lasts = ((window.lower, stream.histories[domain].last) for domain, window in windows.items())
+def segment_times_to_wire(times: SegmentTimes) -> Json:
+    """Return the JSON of where a position stands in each segment."""
+    lag = times.lag()
     return {
-        domain: last.lower - lower if last is not None and lower is not None else None
-        for domain, (lower, last) in zip(windows, lasts, strict=True)
+        "segments": {
+            str(segment): {"lower": lower, "behind": lag.segments[segment]}
+            for segment, lower in sorted(times.lowers.items())
+        },
+        "order": times.order(),
+        "behind": lag.behind,
     }
 
 

@@ -21,6 +21,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from controller.aggregation.inspection import read_stream
+from controller.aggregation.order import read_groups
 from controller.service.limits import Overloaded
 from noted_time.trend import UNIX_MS
 
@@ -150,6 +151,7 @@ class Exposition(Collector):
             read_stream(each, each.service_ms(now)) for each in islice(streams, STREAMS_SHOWN)
         ]
         self._not_shown = len(streams) - len(self._streams)
+        self._groups = read_groups(islice(streams, STREAMS_SHOWN))
 
     def collect(self) -> Iterator[Metric]:
         """Yield the families of the process and of the streams."""
@@ -158,6 +160,7 @@ class Exposition(Collector):
         yield from self._of_streams()
         yield from self._of_domains()
         yield from self._of_holders()
+        yield from self._of_groups()
 
     def _of_streams(self) -> Iterator[Metric]:
         members = (
@@ -236,6 +239,15 @@ class Exposition(Collector):
         holders = sum(domain.holders for _, domain in _domains(self._streams))
         sentence = "Holders of the streams shown that are not named"
         yield _family("holders_not_named", sentence, [([], holders - len(named))])
+
+    def _of_groups(self) -> Iterator[Metric]:
+        rows = (
+            ([each.stream, each.group, each.domain], each.behind) for each in self._groups.shown
+        )
+        sentence = "By how much the lower of a reader group is below the last, in the stream's time"
+        yield _family("group_behind", sentence, rows, ["stream", "group", "domain"])
+        sentence = "Reader groups of the streams shown without such a series"
+        yield _family("groups_not_shown", sentence, [([], self._groups.not_shown)])
 
     def _lag_s(self, domain: DomainReading) -> float | None:
         if domain.last is None or domain.last.lower not in UNIX_MS:

@@ -38,6 +38,7 @@ READS: list[tuple[str, str, Any]] = [
     ("GET", f"{S}/history", None),
     ("GET", f"{S}/segments", None),
     ("POST", f"{S}/time-window", POSITION),
+    ("POST", f"{S}/segment-times", POSITION),
     ("PUT", READER, POSITION),
     ("GET", f"{S}/reader-groups", None),
     ("GET", f"{S}/reader-groups/g", None),

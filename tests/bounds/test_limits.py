@@ -109,11 +109,12 @@ async def test_a_reader_names_no_more_segments_either(call: Caller) -> None:
     wide = {"position": {str(segment): 1 for segment in range(MOST + 1)}}
     answers = [
         await call.post("/v1/streams/s/time-window", wide),
+        await call.post("/v1/streams/s/segment-times", wide),
         await call.put("/v1/streams/s/reader-groups/g/readers/r", wide),
         await call.post("/v1/streams/s/scale", {"sealed": wide["position"]}),
     ]
 
-    assert [problem(answer)[:2] for answer in answers] == [(422, "invalid_request")] * 3
+    assert [problem(answer)[:2] for answer in answers] == [(422, "invalid_request")] * 4
 
 
 async def test_the_notes_of_a_writer_name_no_more_segments_together(call: Caller) -> None:

@@ -284,6 +284,9 @@ async def test_a_time_that_is_not_complete_yet_is_a_404(call: Caller) -> None:
     )
 
 
+NOT_BEHIND = {"behind": 0, "rank": 0.0}
+
+
 async def test_a_reader_group_has_one_position_and_window(call: Caller) -> None:
     """Readers report, one goes offline, and the group stands where its segments do."""
     await call.note(NOTE)
@@ -301,6 +304,7 @@ async def test_a_reader_group_has_one_position_and_window(call: Caller) -> None:
             "windows": {"default": window},
             "now": WALL,
             "behind": {"default": 0},
+            "lags": {"default": {"a": NOT_BEHIND, "b": NOT_BEHIND}},
         },
         {
             "position": {"0": 9, "3": 7},

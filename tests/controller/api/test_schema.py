@@ -36,6 +36,7 @@ ROUTES = {
     "PUT /v1/streams/{stream}/reader-groups/{group}/readers/{reader}": "reportPosition",
     "POST /v1/streams/{stream}/reader-groups/{group}/readers/{reader}/offline": "takeReaderOffline",
     "POST /v1/streams/{stream}/scale": "scaleStream",
+    "POST /v1/streams/{stream}/segment-times": "getSegmentTimes",
     "GET /v1/streams/{stream}/segments": "listSegments",
     "POST /v1/streams/{stream}/time-window": "getTimeWindow",
     "POST /v1/streams/{stream}/truncate": "truncateStream",

@@ -94,6 +94,8 @@ CALLS: list[Call] = [
     ("GET", "/cut?complete_to=500", None),
     ("POST", "/time-window", {"position": {"0": 70}}),
     ("POST", "/time-window", {"position": {"0": -1}}),
+    ("POST", "/segment-times", {"position": {"0": 70}}),
+    ("POST", "/segment-times", {"position": {"0": 70}, "domain": "ship_time"}),
     ("PUT", "/reader-groups/g/readers/r", {"position": {"0": 70}}),
     ("PUT", "/reader-groups/g/readers/q", {"position": {"1": 1}}),
     ("GET", "/reader-groups", None),
