@@ -40,8 +40,9 @@ class AsyncReaderClient(Reading):
             reader.advance({0: 120})
             mark = await reader.wait_for(datetime(2013, 1, 1, 10, tzinfo=UTC), timeout=60)
 
-    `advance`, `get_time_window`, `window_at`, `cut_at`, `last_mark` and `position` ask nobody, so
-    they are not awaited. All calls belong in the loop that the block began in.
+    `advance`, `get_time_window`, `window_at`, `cut_at`, `last_mark`, `position`, `segment_times`,
+    `lag` and `next_segment` ask nobody, so they are not awaited. All calls belong in the loop that
+    the block began in.
     """
 
     def __init__(  # noqa: PLR0913 - one keyword for each thing there is to choose

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from noted_time.errors import Rejected, UnknownDomain
 from noted_time.history import MarkHistory
 from noted_time.mark import TimeWindow
+from noted_time.order import SegmentTimes
 from noted_time.succession import Succession
 
 if TYPE_CHECKING:
@@ -109,6 +110,10 @@ class Follower:
         if self._succession:
             position = self._succession.normalise(position)
         return self._history.window(position)
+
+    def times(self, position: Mapping[int, int]) -> SegmentTimes:
+        """Return where a position stands in each segment."""
+        return SegmentTimes(self._history, self._succession, position)
 
     def complete_to(self, time: int) -> Mark:
         """Return the first known mark with lower >= `time`; raises `NotCompleteYet`."""

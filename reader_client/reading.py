@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from noted_time.cut import StreamCut
 from noted_time.errors import NotCompleteYet, Rejected
+from noted_time.order import Lag
 from noted_time.settings import checked_name
 from noted_time.times import unix_ms_of
 from reader_client.follower import NO_WINDOW
@@ -19,9 +20,10 @@ from reader_client.waits import Waits
 from reader_client.wakeup import News
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from noted_time.mark import Mark, TimeWindow
+    from noted_time.order import SegmentTimes
     from noted_time.times import Time
     from reader_client.answers import StreamAnswer
     from reader_client.follower import Follower
@@ -102,12 +104,7 @@ class Reading:
         controller refuses to say, raises its refusal: `UnknownStream`, `UnknownDomain`,
         `NotAllowed`, or `Rejected` where the group takes no further reader.
         """
-        follower = self._follower(domain)
-        if self._reporting is None:
-            return NO_WINDOW if follower is None else follower.window(self._position)
-        position = self._reporting.position
-        if position is None:
-            _raise_refusal(self._reporting.steps())
+        follower, position = self._follower(domain), self._position_read()
         return NO_WINDOW if follower is None or position is None else follower.window(position)
 
     def window_at(self, position: Mapping[int, int], domain: str | None = None) -> TimeWindow:
@@ -132,7 +129,54 @@ class Reading:
         follower = self._follower(domain)
         return None if follower is None else follower.last
 
+    # Which segment to read next
+
+    def segment_times(self, domain: str | None = None) -> dict[int, int | None]:
+        """Return how far I am, or my group is, in each segment: all events below were read.
+
+        A segment before all marks has `None`. The least is the lower of `get_time_window`, and
+        this raises as that does; empty until marks (and, in a group, its position) are known.
+        """
+        times = self._times(domain)
+        return {} if times is None else dict(times.lowers)
+
+    def lag(self, domain: str | None = None) -> Lag:
+        """Return by how much I am, or my group is, behind the last mark known here, in its time.
+
+        Also by segment. `None` where it is not known, as before all marks; raises as
+        `get_time_window`. A reader that stopped falls behind with each mark, as the last one moves
+        on whether it reads or not.
+        """
+        times = self._times(domain)
+        return Lag(None, {}) if times is None else times.lag()
+
+    def next_segment(
+        self, among: Collection[int] | None = None, domain: str | None = None
+    ) -> int | None:
+        """Return which segment to read next, to read all of them nearly in the order of time.
+
+        Of those in `among`, or of all that are known: the one that is least far, before it one that
+        is before all marks. Of several, the one with most unread, then the least id. Sealed ones
+        that were read are left out, and so are successors until their predecessors were read.
+        `None` where none is left, and where nothing is known yet. Raises as `get_time_window`.
+        """
+        times = self._times(domain)
+        return None if times is None else times.next_segment(among)
+
     # For the clients
+
+    def _times(self, domain: str | None) -> SegmentTimes | None:
+        follower, position = self._follower(domain), self._position_read()
+        return None if follower is None or position is None else follower.times(position)
+
+    def _position_read(self) -> Mapping[int, int] | None:
+        """Return my position or my group's; raises why that cannot be known."""
+        if self._reporting is None:
+            return self._position
+        position = self._reporting.position
+        if position is None:
+            _raise_refusal(self._reporting.steps())
+        return position
 
     def _start(self, begin: Begin) -> None:
         self._following.start(begin)

@@ -1,0 +1,48 @@
+"""One iterator of many: the items of all segments, nearly in the order of time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+T = TypeVar("T")
+
+
+class Ordered(Protocol):
+    """What knows which segment is next: a `ReaderClient`, or one for asyncio."""
+
+    def next_segment(self, among: Collection[int], domain: str | None) -> int | None:
+        """Return which of these segments to read next, `None` where none may be."""
+
+
+def merged(
+    iterators: Mapping[int, Iterator[T]], reader: Ordered, domain: str | None = None
+) -> Iterator[tuple[int, T]]:
+    """Yield (segment, item) of the iterators, the segment that is least far in time first (PDP-28).
+
+    Before each item `reader.next_segment` is asked which one that is, so `reader.advance` tells
+    what was read of a segment before the next item is taken: without that, one segment is read to
+    its end, then the next. Marks that come meanwhile count at once. Ends when all iterators have.
+
+    Best effort: how far items are out of order depends on how far apart the marks are, and no bound
+    is promised. Before the first marks are known, and where no segment may be read by the marks,
+    items come from the iterator with the least id. Raises as `reader.get_time_window`.
+
+    >>> class InTurn:
+    ...     def next_segment(self, among, domain):
+    ...         return max(among)
+    >>> list(merged({0: iter("ab"), 1: iter("c")}, InTurn()))
+    [(1, 'c'), (0, 'a'), (0, 'b')]
+    """
+    left = dict(iterators)
+    while left:
+        segment = reader.next_segment(left.keys(), domain)
+        if segment is None:
+            segment = min(left)
+        for item in left[segment]:
+            yield segment, item
+            break
+        else:
+            del left[segment]
