@@ -30,14 +30,16 @@ from spark_integration.log_rows import RowShape, log_schema
 from spark_integration.offsets import LogOffset
 from spark_integration.options import TOKEN
 from spark_integration.release import Releaser
+from spark_integration.time_order import Unread, rows_by_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, MutableMapping, Sequence
+    from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
     from spark_integration.offsets import Json
+    from spark_integration.time_order import Order
 
 OPTION = "query"
 """The one option: a `LogQuery` in JSON, since Spark's options know only strings."""
@@ -48,7 +50,7 @@ class LogQuery:
     """What a query asks of the log.
 
     `columns` empty means all; `max_rows` 0 no limit per micro-batch; `cores` how many tasks are
-    worth having at once.
+    worth having at once; `order` decides which rows a limit lets in.
     """
 
     root: str
@@ -60,6 +62,7 @@ class LogQuery:
     strict: bool = True
     max_rows: int = 0
     cores: int = 2
+    order: Order = "share"
 
     def to_option(self) -> str:
         """Return the text that travels in Spark's options."""
@@ -175,11 +178,20 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         files = self._files.refresh() if self._target is None else self._target
         for segment, offset in begun.segments.items():
             check_there(files.get(segment, []), offset, 0)
-        rows = available(files, begun.segments)
         if isinstance(limit, ReadMaxRows):
-            rows = shares(rows, limit.max_rows)
+            rows = self._admitted(files, begun.segments, limit.max_rows)
+        else:
+            rows = available(files, begun.segments)
         ends = {s: advanced(files[s], begun.segments.get(s, 0), rows[s]) for s in files}
         return {**begun.segments, **ends}
+
+    def _admitted(
+        self, files: dict[int, list[LogFile]], start: Mapping[int, int], limit: int
+    ) -> dict[int, int]:
+        if self._query.order == "time":
+            known = self._releaser
+            return rows_by_time(Unread(files, start), limit, known.history, known.succession)
+        return shares(available(files, start), limit)
 
     def _stating(self, begun: LogOffset, ended: LogOffset) -> LogOffset:
         """Make the first batch of a run differ, so that the last lower is stated again.

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from noted_time import Rejected, StreamSettings
+from noted_time import Rejected, StreamSettings, Succession
 from noted_time.backoff import Backoff
 from noted_time.wire import mark_from_wire
+from reader_client.answers import stream_answer
 from reader_client.connection import Connection
 from reader_client.repeating import Repeating, own_chance
 from spark_integration.offsets import Released
@@ -28,10 +29,14 @@ BACKOFF = Backoff(cap_s=2.0)
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """Marks in the order of their seq, of the stream with that creation id, `""` if unknown."""
+    """Marks in the order of their seq, of the stream with that creation id, `""` if unknown.
+
+    `succession` has the scale events that their cuts may rest on.
+    """
 
     stream_id: str = ""
     marks: Sequence[Mark] = ()
+    succession: Succession = field(default_factory=Succession)
 
 
 class MarksFeed(Protocol):
@@ -86,6 +91,8 @@ class ControllerFeed:
         self._caught_up = False
         self._last = Released()
         self._new: list[Mark] = []
+        self._succession = Succession()
+        self._scaled = ("", 0)
         self._thread = Repeating("noted marks", self._step, BACKOFF, own_chance, self._notify)
 
     @property
@@ -109,7 +116,7 @@ class ControllerFeed:
         self._thread.check()
         with self._news:
             new, self._new = self._new, []
-            return Marks(self._last.stream_id, new)
+            return Marks(self._last.stream_id, new, self._succession)
 
     def close(self) -> None:
         """See `MarksFeed`."""
@@ -131,10 +138,23 @@ class ControllerFeed:
         asked, asked_at = self._last, time.monotonic()
         wait_ms = self._wait_ms if self._caught_up else 0
         answer = self._connection.marks(self._domain, after=asked.seq, wait_ms=wait_ms)
+        self._learn_scale_events(answer)
         self._accept(asked, answer)
         if wait_ms and not answer["marks"] and time.monotonic() - asked_at < AT_ONCE_S:
             time.sleep(AT_ONCE_S)  # a controller about to stop does not wait
         return True
+
+    def _learn_scale_events(self, answer: dict[str, Any]) -> None:
+        """Ask for the scale events before marks are taken that come after more than are known."""
+        scaled = (answer["stream_id"], answer["scale_events"])
+        if scaled == self._scaled:
+            return
+        succession = Succession()
+        if answer["scale_events"]:
+            stream = stream_answer(self._connection.stream())
+            succession, scaled = stream.succession, (stream.id, stream.scale_events)
+        with self._news:
+            self._succession, self._scaled = succession, scaled
 
     def _accept(self, asked: Released, answer: dict[str, Any]) -> None:
         stream_id = answer["stream_id"]

@@ -9,6 +9,7 @@ from noted_time.settings import checked_name
 from spark_integration.log_rows import with_mark_time
 from spark_integration.log_source import OPTION, LogQuery, LogSource
 from spark_integration.options import TOKEN
+from spark_integration.time_order import checked_order
 from spark_integration.watermark import events_of_scan
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
+
+    from spark_integration.time_order import Order
 
 
 def read_noted_log(  # noqa: PLR0913 - the options of a source; all but three are named
@@ -30,6 +33,7 @@ def read_noted_log(  # noqa: PLR0913 - the options of a source; all but three ar
     domain: str | None = None,
     strict: bool = True,
     max_rows_per_trigger: int | None = None,
+    order: Order = "share",
     columns: Sequence[str] | None = None,
     schema: StructType | None = None,
     cores: int | None = None,
@@ -52,16 +56,21 @@ def read_noted_log(  # noqa: PLR0913 - the options of a source; all but three ar
     environment in which the driver was started. It stays in the driver's memory and enters no plan,
     checkpoint or task.
 
+    `max_rows_per_trigger` is how many rows a micro-batch takes at most. Which ones says `order`:
+    with `share` all segments give rows in proportion to what they have, and so reach their ends
+    together; with `time` a batch ends at the cut of a mark, so that rows come nearly in the order
+    of their times. The results are the same, see `docs/order.md`.
+
     `columns` are the columns to read, by default all: Spark does not tell a Python source which
     ones a query needs. `schema` is the schema of the events, by default that of the log's first
     file. `cores` is the number of tasks that a large micro-batch is split into, by default the
     number of cores of this machine. `dedup_retention_ms` is for how long after its event time
     `dropDuplicatesWithinWatermark` remembers an event.
 
-    Raises `InvalidName` for the stream. The query fails with `Rejected` if the controller does not
-    know the stream or the domain when it starts, and with `UnreadableFile` for a file that is
-    truncated or foreign. While the controller is away, the query goes on reading and its watermark
-    does not advance.
+    Raises `InvalidName` for the stream, and `Rejected` for another order. The query fails with
+    `Rejected` if the controller does not know the stream or the domain when it starts, and with
+    `UnreadableFile` for a file that is truncated or foreign. While the controller is away, the
+    query goes on reading and its watermark does not advance.
     """
     query = LogQuery(
         root=str(root),
@@ -72,6 +81,7 @@ def read_noted_log(  # noqa: PLR0913 - the options of a source; all but three ar
         columns=tuple(columns or ()),
         strict=strict,
         max_rows=max_rows_per_trigger or 0,
+        order=checked_order(order),
         cores=cores or os.cpu_count() or 1,
     )
     spark.dataSource.register(LogSource)

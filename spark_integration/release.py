@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from noted_time import MarkHistory
+from noted_time import MarkHistory, Succession
 from spark_integration.offsets import Released
 from spark_integration.watermark import is_watermark
 
@@ -37,6 +37,17 @@ class Releaser:
         self._leaving_out = False
         self._stream_id = ""
         self._history = MarkHistory()
+        self._succession = Succession()
+
+    @property
+    def history(self) -> MarkHistory:
+        """The marks that are known: the last one let in and those after it."""
+        return self._history
+
+    @property
+    def succession(self) -> Succession:
+        """The scale events that are known."""
+        return self._succession
 
     def follow(self, released: Released) -> None:
         """Take in what the feed has after the mark last let in; raises `Rejected` at first only.
@@ -49,6 +60,7 @@ class Releaser:
             if released.seq and released.lower is None:
                 log.warning(LEFT_OUT, self._feed.subject, released.seq, " of the offset log")
         new = self._feed.take()
+        self._succession = new.succession
         if new.stream_id != self._stream_id:
             self._stream_id = new.stream_id
             self._leaving_out = False

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from noted_time import ScaleEvent
 from noted_time.errors import ClientFailed, UnknownStream
 from spark_integration.marks_feed import ControllerFeed
 from spark_integration.offsets import Released
@@ -56,6 +57,24 @@ def test_later_marks_come_by_long_poll(followed: Followed, controller: MarksServ
     controller.start()
 
     assert eventually(followed.seqs, [("a", 1), ("a", 2), ("a", 3)])
+
+
+def test_scale_events_are_known_with_the_marks_that_follow_them(
+    followed: Followed, controller: MarksServer
+) -> None:
+    """Those of a stream that is made again are its own."""
+    stream, found = controller.streams["flights"], []
+    stream.scale(ScaleEvent({0: 2}, {1: (0,)}))
+    stream.note("w", 30, {1: 1})
+    eventually(followed.seqs, [("a", 1), ("a", 2), ("a", 3)])
+    found.append(dict(followed.feed.take().succession.final))
+    controller.stop()
+    controller.stream("flights", stream_id="b").note("w", 5, {0: 1})
+    controller.start()
+    eventually(followed.seqs, [("a", 1), ("a", 2), ("a", 3), ("b", 1)])
+    found.append(dict(followed.feed.take().succession.final))
+
+    assert found == [{0: 2}, {}]
 
 
 def test_a_stream_made_again_is_followed_from_its_first_mark(

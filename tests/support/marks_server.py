@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from noted_time import Aggregator, Note, StreamSettings
 from noted_time.problems import PREFIX
-from noted_time.wire import mark_to_wire, position_from_wire
+from noted_time.wire import mark_to_wire, position_from_wire, position_to_wire
 
 if TYPE_CHECKING:
     from noted_time import ScaleEvent
@@ -76,7 +76,8 @@ class MarksServer:
             )
             served = self.streams[stream]
             marks = served.after(after, query.get("domain"))[:limit]
-        return {"stream_id": served.stream_id, "marks": marks, "scale_events": 0}
+            events = len(served.scale_events)
+        return {"stream_id": served.stream_id, "marks": marks, "scale_events": events}
 
 
 class StreamOfMarks:
@@ -85,6 +86,7 @@ class StreamOfMarks:
     def __init__(self, server: MarksServer, stream_id: str, domains: tuple[str, ...]) -> None:
         self.stream_id = stream_id
         self.domains = domains
+        self.scale_events: list[dict[str, Any]] = []
         self._server = server
         self._aggregator = Aggregator(StreamSettings(domains=domains))
         self._marks: dict[str, list[dict[str, Any]]] = {domain: [] for domain in domains}
@@ -104,12 +106,16 @@ class StreamOfMarks:
     def described(self) -> dict[str, Any]:
         """Return settings, id and last marks, as far as readers look."""
         last = {domain: marks[-1] if marks else None for domain, marks in self._marks.items()}
-        about = {"id": self.stream_id, "domains": list(self.domains), "scale_events": []}
-        return {**about, "marks": last}
+        about = {"id": self.stream_id, "domains": list(self.domains)}
+        return {**about, "scale_events": list(self.scale_events), "marks": last}
 
     def scale(self, event: ScaleEvent) -> None:
         """Seal segments and create their successors."""
-        self._aggregator.scale(event)
+        with self._server.changed:
+            self._aggregator.scale(event)
+            created = {str(segment): list(before) for segment, before in event.created.items()}
+            sealed = position_to_wire(event.sealed)
+            self.scale_events.append({"sealed": sealed, "created": created})
 
     def after(self, seq: int, domain: str | None) -> list[dict[str, Any]]:
         """Return the marks after a seq; raises `KeyError` for a domain that is not declared."""

@@ -1,0 +1,144 @@
+"""How many rows of each segment a micro-batch takes, so that rows come nearly in order of time.
+
+Pure: files, marks and scale events go in, numbers come out. A batch that is run again does not ask
+here: it has the offsets that were planned before.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import TYPE_CHECKING, Literal, get_args
+
+from noted_time import Rejected
+from spark_integration.admission import advanced, available, shares
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from noted_time import MarkHistory, Succession
+    from spark_integration.log_files import LogFile
+
+Order = Literal["share", "time"]
+"""`share`: all segments reach their ends together. `time`: no segment is read ahead of a mark."""
+
+
+def checked_order(order: Order) -> Order:
+    """Return the order; raises `Rejected` where there is no such one."""
+    if order not in get_args(Order):
+        raise Rejected(f"order is one of {', '.join(get_args(Order))}, not {order!r:.80}")
+    return order
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """The files of each segment, and the offset from which on its rows are still to be read."""
+
+    files: Mapping[int, list[LogFile]]
+    start: Mapping[int, int]
+
+    def rows_below(self, cut: Mapping[int, int]) -> dict[int, int]:
+        """Return how many rows of each segment lie below a cut."""
+        return {
+            segment: _rows(files, self.start.get(segment, 0), cut.get(segment, 0))
+            for segment, files in self.files.items()
+        }
+
+    def rows(self) -> dict[int, int]:
+        """Return how many rows there are of each segment."""
+        return available(self.files, self.start)
+
+    def ends(self, rows: Mapping[int, int]) -> dict[int, int]:
+        """Return the offset of each segment after so many rows."""
+        return {s: advanced(self.files[s], self.start.get(s, 0), rows[s]) for s in self.files}
+
+
+def rows_by_time(
+    unread: Unread, limit: int, marks: MarkHistory, succession: Succession
+) -> dict[int, int]:
+    """Return how many rows of each segment to read, at most `limit` together (PDP-28).
+
+    Up to the cut of the last mark that fits, one mark further at least: of one that is too large,
+    each segment gives its share of what lies below its cut. Beyond the last mark nothing is known
+    of the order, so there each segment gives its share of the rest. In either case a successor
+    gives nothing before its predecessors are read to their ends.
+
+    >>> from pathlib import Path
+    >>> from noted_time import Mark, MarkHistory, StreamCut, Succession
+    >>> from spark_integration.log_files import LogFile
+    >>> files = {0: [LogFile(Path("a"), 0, 90)], 1: [LogFile(Path("b"), 0, 90)]}
+    >>> cuts = {10: {0: 20}, 20: {0: 40, 1: 10}, 30: {0: 80, 1: 90}}
+    >>> marks = MarkHistory(Mark(n, t, t, StreamCut(cuts[t])) for n, t in enumerate(cuts))
+    >>> log = Unread(files, {})
+    >>> [rows_by_time(log, limit, marks, Succession()) for limit in (10, 50, 100, 175)]
+    [{0: 10, 1: 0}, {0: 40, 1: 10}, {0: 40, 1: 10}, {0: 85, 1: 90}]
+    """
+    seq = _last_that_fits(unread, limit, marks)
+    rows = dict.fromkeys(unread.files, 0)
+    if seq >= marks.first_seq:
+        rows = unread.rows_below(marks.mark(seq).cut.offsets)
+    if seq == marks.last_seq:
+        return _shared(unread, rows, unread.rows(), limit, succession)
+    if any(rows.values()):
+        return rows
+    within = unread.rows_below(marks.mark(seq + 1).cut.offsets)
+    return _shared(unread, rows, within, limit, succession)
+
+
+def _last_that_fits(unread: Unread, limit: int, marks: MarkHistory) -> int:
+    """Return the seq of the last mark with at most `limit` rows below, before the first for none.
+
+    It is looked for in steps that double, as it is near: of many marks only those are counted for.
+    """
+
+    def is_too_large(seq: int) -> bool:
+        return sum(unread.rows_below(marks.mark(seq).cut.offsets).values()) > limit
+
+    fits, beyond, step = marks.first_seq - 1, marks.first_seq + len(marks), 1
+    while fits + step < beyond:
+        if is_too_large(fits + step):
+            beyond = fits + step
+        else:
+            fits, step = fits + step, step * 2
+    return fits + bisect_left(range(fits + 1, beyond), x=True, key=is_too_large)
+
+
+def _shared(
+    unread: Unread,
+    given: Mapping[int, int],
+    upto: Mapping[int, int],
+    limit: int,
+    succession: Succession,
+) -> dict[int, int]:
+    """Return the rows that are given already and, up to the limit, shares of those up to `upto`.
+
+    Where predecessors reach their ends, their successors take part in what is left of the limit.
+    """
+    rows = dict(given)
+    while (left := limit - sum(rows.values())) > 0:
+        ends = _complete(unread, rows, succession)
+        open_ = {
+            segment: upto[segment] - rows[segment]
+            for segment in upto
+            if upto[segment] > rows[segment] and not succession.unread_before(segment, ends)
+        }
+        if not open_:
+            break
+        for segment, more in shares(open_, left).items():
+            rows[segment] += more
+    return rows
+
+
+def _complete(unread: Unread, rows: Mapping[int, int], succession: Succession) -> Mapping[int, int]:
+    """Return the ends after so many rows; a sealed segment that the log has no more is read."""
+    if not succession:
+        return {}
+    gone = {s: end for s, end in succession.final.items() if s not in unread.files}
+    return {**gone, **unread.ends(rows)}
+
+
+def _rows(files: list[LogFile], start: int, end: int) -> int:
+    first = bisect_right(files, start, key=attrgetter("end"))
+    last = bisect_left(files, end, key=attrgetter("start"))
+    return sum(min(each.end, end) - max(each.start, start) for each in files[first:last])

@@ -1,0 +1,147 @@
+"""Which rows a micro-batch takes where rows come by time; no Spark runs here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from noted_time import Mark, MarkHistory, Rejected, ScaleEvent, StreamCut, Succession
+from spark_integration.admission import shares
+from spark_integration.time_order import Unread, checked_order, rows_by_time
+from tests.support.acts import DOMAINS, Act, histories, lived, streams
+from tests.support.bursts import bursty_log, files_of, read_through
+
+if TYPE_CHECKING:
+    from noted_time import StreamSettings
+
+ALL_TROUBLE = histories("waits", "scales", "restarts", "late")
+
+
+@given(settings=streams, history=ALL_TROUBLE, limit=st.integers(1, 20), file_rows=st.integers(1, 9))
+def test_batches_by_time_read_every_row_and_cross_no_mark(
+    settings: StreamSettings, history: list[Act], limit: int, file_rows: int
+) -> None:
+    """Within the limit; what is read lies between a mark and the next, across scaling too.
+
+    No successor is begun before its predecessors are read to their ends.
+    """
+    world = lived(settings, history)
+    succession = world.stream.succession
+    marks = [made.mark for made in world.made if made.domain == DOMAINS[0]]
+    ends = {s: end for s, end in world.ends.items() if end}
+    files = {s: files_of([*range(0, end, file_rows), end]) for s, end in ends.items()}
+    sizes = []
+
+    def plan(unread: Unread) -> dict[int, int]:
+        rows = rows_by_time(unread, limit, MarkHistory(marks), succession)
+        sizes.append(sum(rows.values()))
+        return rows
+
+    batches = read_through(lambda position: Unread(files, position), plan)
+
+    assert (batches[-1:] or [{}])[0] == ends
+    assert max(sizes, default=0) <= limit
+    assert [batch for batch in batches if not is_between(marks, batch)] == []
+    assert [batch for batch in batches if is_too_early(succession, batch)] == []
+
+
+def is_between(marks: list[Mark], position: dict[int, int]) -> bool:
+    """Whether the first mark that a position does not reach reaches the position."""
+    place = StreamCut(position)
+    beyond = [mark for mark in marks if not place.reaches(mark.cut)]
+    return not beyond or beyond[0].cut.reaches(place)
+
+
+def is_too_early(succession: Succession, position: dict[int, int]) -> bool:
+    """Whether a segment is begun whose predecessors are not read to their ends."""
+    return any(succession.unread_before(s, position) for s, offset in position.items() if offset)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rows_by_time_come_nearly_in_order_in_as_many_batches(seed: int) -> None:
+    """Of a log whose segments are written in bursts, against shares of the same limit."""
+    log = bursty_log(seed)
+    limit = 500
+    by_share = read_through(
+        lambda position: Unread(log.files, position), lambda unread: shares(unread.rows(), limit)
+    )
+    by_time = read_through(
+        lambda position: Unread(log.files, position),
+        lambda unread: rows_by_time(unread, limit, log.marks, Succession()),
+    )
+
+    assert (log.disorder(by_time) < 1, log.disorder(by_share) > 100) == (True, True)
+    assert len(by_time) <= 1.2 * len(by_share)
+
+
+FILES = {0: files_of([0, 60, 100]), 1: files_of([0, 100])}
+MARKS = [Mark(1, 10, 10, StreamCut({0: 50})), Mark(2, 20, 20, StreamCut({0: 80, 1: 20}))]
+
+
+def planned(limit: int, start: dict[int, int], succession: Succession | None = None) -> list[int]:
+    """Return how many rows of the segments 0 and 1 a batch takes."""
+    rows = rows_by_time(Unread(FILES, start), limit, MarkHistory(MARKS), succession or Succession())
+    return [rows[0], rows[1]]
+
+
+@pytest.mark.parametrize(
+    ("limit", "start", "rows"),
+    [
+        (99, {}, [50, 0]),
+        (100, {}, [80, 20]),
+        (49, {}, [49, 0]),
+        (25, {0: 50}, [15, 10]),
+        (40, {0: 80, 1: 20}, [8, 32]),
+        (500, {0: 80, 1: 20}, [20, 80]),
+        (130, {}, [86, 44]),
+    ],
+)
+def test_a_batch_ends_at_the_last_mark_that_fits(
+    limit: int, start: dict[int, int], rows: list[int]
+) -> None:
+    """One too large is divided by shares within it, and so is what lies beyond the last."""
+    assert planned(limit, start) == rows
+
+
+def test_marks_that_are_read_already_do_not_end_a_batch() -> None:
+    """Nor do those whose rows are not in the log yet: the batch takes what there is."""
+    far = [*MARKS, Mark(3, 30, 30, StreamCut({0: 900, 1: 900}))]
+    rows = rows_by_time(Unread(FILES, {0: 80, 1: 20}), 500, MarkHistory(far), Succession())
+
+    assert rows == {0: 20, 1: 80}
+
+
+def test_without_marks_each_segment_gives_its_share() -> None:
+    """Nothing is known of the order."""
+    rows = rows_by_time(Unread(FILES, {}), 50, MarkHistory(), Succession())
+
+    assert rows == {0: 25, 1: 25}
+
+
+def test_a_successor_takes_part_once_its_predecessor_is_at_its_end() -> None:
+    """Beyond the last mark as well, within one batch or in the next."""
+    succession = Succession()
+    succession.scale(ScaleEvent({0: 100}, {1: (0,)}), known={0})
+    found = [
+        rows_by_time(Unread(FILES, {0: start}), 30, MarkHistory(), succession)
+        for start in (60, 90, 100)
+    ]
+
+    assert found == [{0: 30, 1: 0}, {0: 10, 1: 20}, {0: 0, 1: 30}]
+
+
+def test_a_predecessor_that_the_log_has_no_more_keeps_nobody_waiting() -> None:
+    """A query that begins after the retention of its files reads the successors."""
+    succession = Succession()
+    succession.scale(ScaleEvent({7: 40}, {1: (7,)}), known={7})
+
+    assert rows_by_time(Unread(FILES, {}), 50, MarkHistory(), succession) == {0: 25, 1: 25}
+
+
+def test_another_order_is_refused() -> None:
+    """By its name, before a query starts."""
+    with pytest.raises(Rejected, match="order is one of share, time, not 'tmie'"):
+        checked_order("tmie")  # type: ignore[arg-type]
