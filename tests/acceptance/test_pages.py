@@ -28,6 +28,12 @@ def test_every_example_of_the_page_runs(page: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
+def test_the_page_on_order_runs_as_printed(tmp_path: Path) -> None:
+    """Its last example reads the log with Spark, an hour in each batch."""
+    assert outputs("docs/order.md", tmp_path)
+
+
+@pytest.mark.spark
 def test_the_readme_runs_as_printed(tmp_path: Path) -> None:
     """The reader has all before 10:00, and Spark closes the hour that ends exactly then."""
     *_, reader, spark = outputs("README.md", tmp_path)
