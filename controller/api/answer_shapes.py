@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
+from controller.api.order_shapes import ReaderLagShape
 from controller.api.shapes import Position
 
 
@@ -129,40 +130,12 @@ class WindowShape(BaseModel):
     upper_seq: int | None
 
 
-class SegmentTimeShape(BaseModel):
-    """How far a position is in one segment: all events there below `lower` were read.
-
-    Null before all marks. `behind` is by how much that is below the last mark's lower.
-    """
-
-    lower: int | None
-    behind: int | None
-
-
-class SegmentTimesAnswer(BaseModel):
-    """Where a position stands in each segment; `behind` is the largest of them.
-
-    `order` has the segments that are still to be read, least time first.
-    """
-
-    segments: dict[str, SegmentTimeShape]
-    order: list[int]
-    behind: int | None
-
-
 class GroupShape(BaseModel):
     """A reader group: its combined position, each reader's segments, and the window per domain."""
 
     position: Position
     readers: dict[str, Position]
     windows: dict[str, WindowShape]
-
-
-class ReaderLagShape(BaseModel):
-    """How far a reader is behind; of the readers of a group the greatest rank hands over first."""
-
-    behind: int | None
-    rank: float
 
 
 class GroupNowShape(GroupShape):

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Response
 
 from controller.aggregation.order import behind, reader_lags, segment_times
-from controller.api import answer_shapes, shapes
+from controller.api import answer_shapes, order_shapes, shapes
 from controller.api.deps import ControllerDep, StreamName
 from controller.api.problems import PROBLEMS
 from controller.api.replies import (
@@ -55,7 +55,7 @@ async def time_window(
 
 @router.post(
     "/segment-times",
-    response_model=answer_shapes.SegmentTimesAnswer,
+    response_model=order_shapes.SegmentTimesAnswer,
     operation_id="getSegmentTimes",
 )
 async def get_segment_times(
