@@ -1,7 +1,8 @@
 """The command `noted-time`, and `python -m noted_time`.
 
 It is installed with the clients, which need nothing of the command line's; where that is missing
-it says what to install.
+it says what to install. The commands are those of the controller, which calls it over HTTP, and
+`observe` of the writers' client: neither package knows the other, so they are put together here.
 """
 
 from __future__ import annotations
@@ -12,15 +13,19 @@ from importlib.machinery import PathFinder
 from importlib.util import module_from_spec
 from pathlib import Path
 
-OURS = {"controller", "migrations", "noted_time"}
+OURS = {"controller", "migrations", "noted_time", "writer_client"}
 INSTALL = 'pip install "noted-time[controller]"'
 
 
 def main() -> None:
     """Run the command line, or end with status 2 and what to install."""
-    _import_beside("controller")
+    for package in ("controller", "writer_client"):
+        _import_beside(package)
     try:
-        import_module("controller.cli.app").app(prog_name="noted-time")
+        commands = import_module("controller.cli.app").app
+        observe = import_module("writer_client.observe_command").app
+        commands.add_typer(observe, rich_help_panel="Write to a stream")
+        commands(prog_name="noted-time")
     except ImportError as error:
         if _root(error) in OURS:
             raise

@@ -27,6 +27,34 @@ LEAST_POLL_MS = 10
 
 
 @dataclass(slots=True)
+class GrowingEnds:
+    """The ends of a log's segments as they were seen last; a log that lives on only grows.
+
+    >>> ends = GrowingEnds()
+    >>> ends.take({0: 5, 1: 0})
+    {0: 5}
+    """
+
+    seen: dict[int, int] = field(default_factory=dict)
+
+    def take(self, ends: Mapping[int, int]) -> dict[int, int]:
+        """Return the ends of what is not empty.
+
+        Raises `Rejected` naming a segment whose end went back: the log was made anew.
+        """
+        found = {segment: end for segment, end in ends.items() if end}
+        for segment, end in self.seen.items():
+            now = found.get(segment, 0)
+            if now < end:
+                raise Rejected(
+                    f"segment {segment} ends at {now} and ended at {end} before: "
+                    "the log was made anew"
+                )
+        self.seen = found
+        return found
+
+
+@dataclass(slots=True)
 class Look:
     """Looks at a log every `poll_ms`, and says what to note.
 
@@ -47,7 +75,7 @@ class Look:
     skew_ms: int = 0
     writer: str = INGESTION
     domain: str = INGESTION
-    _seen: dict[int, int] = field(default_factory=dict, init=False)
+    _ends: GrowingEnds = field(default_factory=GrowingEnds, init=False)
     _last: Note | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -72,9 +100,7 @@ class Look:
         `max_lag_ms` old; never while the clock is behind that time. Raises `Rejected` naming the
         segment whose end went back: the log was made anew.
         """
-        found = {segment: end for segment, end in ends.items() if end}
-        self._check_growth(found)
-        self._seen = found
+        found = self._ends.take(ends)
         time, last = now - self.skew_ms, self._last
         if last is not None and last.time is not None:
             if time < last.time:
@@ -87,12 +113,3 @@ class Look:
     def silence_ms(self) -> int:
         """Return how long the writer may be silent while all is well: a timeout must be longer."""
         return self.max_lag_ms + self.poll_ms
-
-    def _check_growth(self, found: Mapping[int, int]) -> None:
-        for segment, end in self._seen.items():
-            now = found.get(segment, 0)
-            if now < end:
-                raise Rejected(
-                    f"segment {segment} ends at {now} and ended at {end} before: "
-                    "the log was made anew"
-                )

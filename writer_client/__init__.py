@@ -1,26 +1,46 @@
 """The writers' side: note time, and append to the file log.
 
-`WriterClient` needs no Parquet; `SegmentLogWriter` brings pyarrow in when it is first named.
+`WriterClient` needs no Parquet; `SegmentLogWriter`, `LogEnds` and `LogTimes` bring pyarrow in when
+they are first named.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from writer_client.async_client import AsyncWriterClient
 from writer_client.client import WriterClient
+from writer_client.observing import EventTimeNoter, IngestionNoter
 from writer_client.outcome import Exclusion, Flushed
 
 if TYPE_CHECKING:
+    from writer_client.log_ends import LogEnds
+    from writer_client.log_times import LogTimes
     from writer_client.segment_log import SegmentLogWriter
 
-__all__ = ["AsyncWriterClient", "Exclusion", "Flushed", "SegmentLogWriter", "WriterClient"]
+__all__ = [
+    "AsyncWriterClient",
+    "EventTimeNoter",
+    "Exclusion",
+    "Flushed",
+    "IngestionNoter",
+    "LogEnds",
+    "LogTimes",
+    "SegmentLogWriter",
+    "WriterClient",
+]
+
+WITH_PARQUET = {
+    "LogEnds": "writer_client.log_ends",
+    "LogTimes": "writer_client.log_times",
+    "SegmentLogWriter": "writer_client.segment_log",
+}
+"""What needs pyarrow, and where it is."""
 
 
 def __getattr__(name: str) -> object:
-    if name == "SegmentLogWriter":
-        from writer_client.segment_log import SegmentLogWriter  # noqa: PLC0415 - needs pyarrow
-
-        return SegmentLogWriter
+    if name in WITH_PARQUET:
+        return getattr(import_module(WITH_PARQUET[name]), name)
     message = f"module {__name__!r} has no attribute {name!r}"
     raise AttributeError(message)

@@ -82,6 +82,8 @@ class Writer(ABC, Generic[Transport]):
         for name, number in (("timeout_ms", timeout_ms), ("idle_after_ms", idle_after_ms)):
             if number is not None and number < 1:
                 raise Rejected(f"{name} must be 1 or more, not {number}")
+        self.stream = stream
+        self.timeout_ms = timeout_ms
         self._domains = checked_domains(domains)
         self._outbox = Outbox(writer, self._domains, timeout_ms)
         self._notices = Notices(stream, writer, url, on_late)
@@ -232,6 +234,16 @@ class Writer(ABC, Generic[Transport]):
             with self._lock:
                 self._clock.release(block)
                 self._posting.called(clocks.monotonic())
+
+    def pop_refused(self) -> Rejected | None:
+        """Return the oldest refusal that `flush` would raise, and forget it, without waiting."""
+        with self._lock:
+            return self._outbox.pop_refused()
+
+    @property
+    def writer(self) -> str:
+        """The name of the writer."""
+        return self._outbox.writer
 
     def lower(self, domain: str | None = None) -> int | None:
         """Return the lower of the last mark as of the last answer: what I write below is late.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import find, given
@@ -173,15 +173,18 @@ def test_an_end_that_goes_back_is_refused_by_the_name_of_its_segment(
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ((9, 10_000), "poll_ms must be 10 or more, not 9"),
-        ((1000, 999), r"max_lag_ms must be at least poll_ms \(1000\), not 999"),
-        ((1000, 1000, -1), "skew_ms must be 0 or more, not -1"),
+        ({"poll_ms": 9, "max_lag_ms": 10_000}, "poll_ms must be 10 or more, not 9"),
+        (
+            {"poll_ms": 1000, "max_lag_ms": 999},
+            r"max_lag_ms must be at least poll_ms \(1000\), not 999",
+        ),
+        ({"poll_ms": 1000, "max_lag_ms": 1000, "skew_ms": -1}, "skew_ms must be 0 or more, not -1"),
     ],
 )
-def test_what_cannot_be_is_refused(options: tuple[int, ...], sentence: str) -> None:
+def test_what_cannot_be_is_refused(options: dict[str, Any], sentence: str) -> None:
     """The sentence names the option and its bound."""
     with pytest.raises(Rejected, match=sentence):
-        Look(*options)
+        Look(**options)
 
 
 def test_the_skew_is_taken_off() -> None:

@@ -1,0 +1,215 @@
+"""How an observer finds the ends and the times of a file log, and what it costs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from noted_time import InvalidName, Rejected, Unreachable
+from noted_time.file_log import file_name, segment_directory
+from writer_client import LogEnds, LogTimes, SegmentLogWriter
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Seconds:
+    """A clock that a test moves."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        """Read it."""
+        return self.now
+
+
+def append(root: Path, segment: int, *times: int) -> None:
+    """Append rows with these times to `flights`."""
+    log = SegmentLogWriter(root, "flights", segments=[segment], event_time="time")
+    log.append([{"time": time} for time in times])
+
+
+def write(root: Path, segment: int, start: int, rows: int) -> Path:
+    """Write a file at an offset, as a topic that was compacted is archived."""
+    directory = segment_directory(root, "flights", segment)
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / file_name("flights", segment, start)
+    pq.write_table(pa.table({"time": list(range(rows))}), path)
+    return path
+
+
+def test_the_ends_are_those_of_the_last_files(tmp_path: Path) -> None:
+    """At every look, also after gaps."""
+    ends = LogEnds(tmp_path, "flights")
+    seen = [ends()]
+    append(tmp_path, 0, 1, 2)
+    seen.append(ends())
+    append(tmp_path, 0, 3)
+    write(tmp_path, 7, 90, 5)
+    seen.append(ends())
+
+    assert seen == [{}, {0: 2}, {0: 3, 7: 95}]
+
+
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(course=st.lists(st.tuples(st.integers(0, 2), st.sampled_from([0.0, 0.7, 5.0])), max_size=12))
+def test_no_append_is_missed_however_the_looks_fall(
+    tmp_path: Path, course: list[tuple[int, float]]
+) -> None:
+    """Before and after a directory has settled, with modification times that stand still."""
+    shutil.rmtree(tmp_path / "flights", ignore_errors=True)
+    clock, counts = Seconds(), dict[int, int]()
+    ends = LogEnds(tmp_path, "flights", monotonic=clock)
+    for segment, later in course:
+        append(tmp_path, segment, 1)
+        counts[segment] = counts.get(segment, 0) + 1
+        clock.now += later
+
+        assert ends() == dict(sorted(counts.items()))
+
+
+def test_an_append_within_the_tick_of_a_listing_is_found(tmp_path: Path) -> None:
+    """Its directory's modification time is the one that was listed: it is listed again."""
+    clock = Seconds()
+    ends = LogEnds(tmp_path, "flights", monotonic=clock)
+    append(tmp_path, 0, 1)
+    ends()
+    directory = segment_directory(tmp_path, "flights", 0)
+    listed = directory.stat().st_mtime_ns
+    append(tmp_path, 0, 2)
+    os.utime(directory, ns=(listed, listed))
+    clock.now += 1
+
+    assert ends() == {0: 2}
+
+
+def test_a_directory_that_settled_is_not_listed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One question for its modification time is all that a quiet segment costs."""
+    clock = Seconds()
+    ends = LogEnds(tmp_path, "flights", monotonic=clock)
+    append(tmp_path, 0, 1)
+    for _ in range(2):
+        ends()
+        clock.now += 2.5
+    listed: list[object] = []
+    monkeypatch.setattr(os, "listdir", listed.append)
+
+    assert (ends(), listed) == ({0: 1}, [])
+
+
+def test_what_is_hidden_or_no_parquet_file_is_passed_over(tmp_path: Path) -> None:
+    """Markers, checksums and files that are being written; a directory that is no segment."""
+    append(tmp_path, 0, 1)
+    (tmp_path / "flights" / "_temporary").mkdir()
+    for name in ("_SUCCESS", ".x.parquet", "notes.txt"):
+        (segment_directory(tmp_path, "flights", 0) / name).write_text("")
+
+    assert LogEnds(tmp_path, "flights")() == {0: 1}
+
+
+def test_a_foreign_file_is_named_until_it_is_gone(tmp_path: Path) -> None:
+    """And nothing of the look that found it is lost."""
+    ends = LogEnds(tmp_path, "flights")
+    append(tmp_path, 0, 1)
+    foreign = segment_directory(tmp_path, "flights", 0) / "part-0.parquet"
+    foreign.write_text("")
+    for _ in range(2):
+        with pytest.raises(Rejected, match=r"part-0.parquet is no file of stream 'flights'"):
+            ends()
+    foreign.unlink()
+
+    assert ends() == {0: 1}
+
+
+def test_a_truncated_file_is_named_until_it_is_whole(tmp_path: Path) -> None:
+    """As some sinks leave one behind while they write."""
+    ends = LogEnds(tmp_path, "flights")
+    path = write(tmp_path, 0, 0, 3)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:20])
+    with pytest.raises(Rejected, match=r"0000000000.parquet is no whole Parquet file"):
+        ends()
+    path.write_bytes(whole)
+
+    assert ends() == {0: 3}
+
+
+def test_a_root_that_is_not_there_cannot_be_read(tmp_path: Path) -> None:
+    """As one that was unmounted; a stream that is not there is empty."""
+    assert LogEnds(tmp_path, "flights")() == {}
+    with pytest.raises(Unreachable, match="elsewhere is not there"):
+        LogEnds(tmp_path / "elsewhere", "flights")()
+    with pytest.raises(InvalidName):
+        LogEnds(tmp_path, "a/b")
+
+
+def test_a_log_that_was_made_anew_ends_where_it_ends_now(tmp_path: Path) -> None:
+    """Also where its file has the same name and its directory is another."""
+    ends = LogEnds(tmp_path, "flights")
+    append(tmp_path, 0, 1, 2, 3)
+    before = ends()
+    shutil.rmtree(tmp_path / "flights")
+    gone = ends()
+    append(tmp_path, 0, 1)
+
+    assert [before, gone, ends()] == [{0: 3}, {}, {0: 1}]
+
+
+def test_times_are_those_of_new_files(tmp_path: Path) -> None:
+    """The largest of each segment, once."""
+    times = LogTimes(tmp_path, "flights", "time")
+    append(tmp_path, 0, 5, 9, 7)
+    append(tmp_path, 0, 4)
+    append(tmp_path, 3, 8)
+    seen = [times(), times()]
+    append(tmp_path, 3, 6)
+    seen.append(times())
+
+    assert seen == [
+        ({0: 4, 3: 1}, {0: 9, 3: 8}),
+        ({0: 4, 3: 1}, {}),
+        ({0: 4, 3: 2}, {3: 6}),
+    ]
+
+
+@pytest.mark.parametrize("options", [{}, {"write_statistics": False}])
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_times_of_any_unit_come_from_statistics_or_rows(
+    tmp_path: Path, unit: str, options: dict[str, Any]
+) -> None:
+    """In ms; files without statistics are read."""
+    path = write(tmp_path, 0, 0, 1)
+    column = pa.array([1000, 3000, 2000], pa.timestamp("ms", "UTC")).cast(pa.timestamp(unit, "UTC"))
+    pq.write_table(pa.table({"time": column}), path, **options)
+
+    assert LogTimes(tmp_path, "flights", "time")() == ({0: 3}, {0: 3000})
+
+
+def test_a_file_without_the_column_is_named_and_read_again(tmp_path: Path) -> None:
+    """The times of the others are not lost by it."""
+    append(tmp_path, 0, 5)
+    path = write(tmp_path, 1, 0, 2)
+    pq.write_table(pa.table({"other": [1, 2]}), path)
+    times = LogTimes(tmp_path, "flights", "time")
+    with pytest.raises(Rejected, match=r"flights\+1\+0000000000.parquet has no column time"):
+        times()
+    pq.write_table(pa.table({"time": [1, 2]}), path)
+
+    assert times() == ({0: 1, 1: 2}, {0: 5, 1: 2})
+
+
+def test_a_column_without_times_is_refused(tmp_path: Path) -> None:
+    """Text holds none."""
+    pq.write_table(pa.table({"time": ["noon"]}), write(tmp_path, 0, 0, 1))
+
+    with pytest.raises(Rejected, match="'time' is string"):
+        LogTimes(tmp_path, "flights", "time")()

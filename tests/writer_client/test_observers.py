@@ -1,0 +1,248 @@
+"""What observers note of a log, to a real controller or to a scripted one."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from noted_time import Rejected, Unreachable
+from tests.support.scripted import URL, Scripted
+from tests.support.waiting import eventually
+from writer_client import (
+    EventTimeNoter,
+    IngestionNoter,
+    LogEnds,
+    LogTimes,
+    SegmentLogWriter,
+    WriterClient,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.served import Served
+
+
+class Now:
+    """A clock that a test moves, in ms."""
+
+    now = 1000
+
+    def __call__(self) -> int:
+        """Read it."""
+        return self.now
+
+
+def append(root: Path, stream: str, segment: int, *times: int) -> None:
+    """Append rows with these times."""
+    log = SegmentLogWriter(root, stream, segments=[segment], event_time="time")
+    log.append([{"time": time} for time in times])
+
+
+def scripted(transport: Scripted, **options: Any) -> WriterClient:  # noqa: ANN401 - its options
+    """Return the client of an observer whose notes a test reads."""
+    return WriterClient(URL, "flights", "observer", transport=transport, **options)
+
+
+def noted(transport: Scripted) -> list[tuple[str, int | None, dict[str, int]]]:
+    """Return state, time and position of each note that was sent."""
+    return [(n.get("state", "live"), n.get("time"), n.get("position", {})) for n in transport.notes]
+
+
+def marks(served: Served, stream: str, domain: str) -> list[tuple[int, int, dict[str, int]]]:
+    """Return lower, upper and cut of each mark."""
+    answer = served.call("GET", f"/{stream}/marks?domain={domain}")
+    return [(mark["lower"], mark["upper"], mark["cut"]) for mark in answer["marks"]]
+
+
+def test_ingestion_time_makes_marks_beside_writers_that_note_nothing_of_it(
+    served: Served, stream: str, tmp_path: Path
+) -> None:
+    """The cut is what was visible; rows below it came in before the lower."""
+    served.create(stream, domains=["default", "ingestion"], max_time_ahead_ms=None)
+    clock = Now()
+    with WriterClient(served.url, stream, "observer", domains=["ingestion"]) as client:
+        noter = IngestionNoter(client, LogEnds(tmp_path, stream), clock=clock)
+        for now in (1000, 2000, 3000):
+            append(tmp_path, stream, 0, 7)
+            clock.now = now
+            noter.look()
+            client.flush()
+
+    assert marks(served, stream, "ingestion") == [
+        (1000, 999, {"0": 1}),
+        (2000, 1999, {"0": 2}),
+        (3000, 2999, {"0": 3}),
+    ]
+    assert marks(served, stream, "default") == []
+
+
+def test_a_noter_in_a_thread_advances_a_quiet_stream(
+    served: Served, stream: str, tmp_path: Path
+) -> None:
+    """It is the idle advancer: marks come although nothing is appended."""
+    served.create(stream, domains=["default", "ingestion"])
+    append(tmp_path, stream, 0, 7)
+    with (
+        WriterClient(served.url, stream, "observer", domains=["ingestion"]) as client,
+        IngestionNoter(client, LogEnds(tmp_path, stream), poll_ms=10, max_lag_ms=20),
+    ):
+        eventually(lambda: len(marks(served, stream, "ingestion")) >= 3, expected=True)
+
+    assert {tuple(cut.items()) for *_, cut in marks(served, stream, "ingestion")} == {(("0", 1),)}
+
+
+def test_where_ends_cannot_be_read_nothing_is_noted_until_they_can(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Said once, whatever it fails by; the stream holds meanwhile."""
+    clock, transport, broken = Now(), Scripted(), [True]
+
+    def ends() -> dict[int, int]:
+        if broken[0]:
+            raise OSError("the disk is away")
+        return {0: 5}
+
+    with scripted(transport) as client:
+        noter = IngestionNoter(client, ends, clock=clock)
+        for _ in range(2):
+            noter._try_to_look()
+        with pytest.raises(Unreachable, match="the disk is away"):
+            noter.look()
+        broken[0] = False
+        noter._try_to_look()
+
+    assert noted(transport) == [("live", 1000, {"0": 5})]
+    said = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
+    assert said == ["nothing is noted of flights: the log cannot be read: the disk is away"]
+
+
+@pytest.mark.parametrize("again", [0, 1])
+def test_a_log_that_is_made_anew_stops_the_observer(tmp_path: Path, again: int) -> None:
+    """Emptied, or with fewer rows than before; the segment is named."""
+    append(tmp_path, "flights", 4, 1, 2, 3)
+    with scripted(Scripted()) as client:
+        noter = IngestionNoter(client, LogEnds(tmp_path, "flights"), poll_ms=10, max_lag_ms=10)
+        noter.look()
+        shutil.rmtree(tmp_path / "flights")
+        if again:
+            append(tmp_path, "flights", 4, 1)
+        noter.start()
+        eventually(lambda: noter.failure is not None, expected=True)
+
+        with pytest.raises(Rejected, match=rf"segment 4 ends at {again} and ended at 3 before"):
+            noter.close()
+
+
+def test_a_log_that_was_made_anew_between_two_observers_stops_the_second(
+    served: Served, stream: str, tmp_path: Path
+) -> None:
+    """The controller knows where it ended."""
+    append(tmp_path, stream, 0, 1, 2, 3)
+    with WriterClient(served.url, stream, "observer") as client:
+        IngestionNoter(client, LogEnds(tmp_path, stream), domain="default").look()
+    shutil.rmtree(tmp_path / stream)
+    append(tmp_path, stream, 0, 1)
+
+    with (
+        pytest.raises(Rejected, match=r"the log was made anew.*last is {0: 3}"),
+        WriterClient(served.url, stream, "observer") as client,
+    ):
+        IngestionNoter(
+            client, LogEnds(tmp_path, stream), domain="default", poll_ms=10, max_lag_ms=10
+        ).run()
+
+
+@pytest.mark.parametrize(("timeout_ms", "warned"), [(11_000, True), (11_001, False), (None, False)])
+def test_a_timeout_shorter_than_the_silence_between_notes_is_warned_of(
+    caplog: pytest.LogCaptureFixture, timeout_ms: int | None, *, warned: bool
+) -> None:
+    """Else it would be excluded on every quiet stream."""
+    with scripted(Scripted(), timeout_ms=timeout_ms) as client:
+        IngestionNoter(client, dict)
+
+    assert ("may be silent for 11000 ms" in caplog.text) == warned
+
+
+def test_what_cannot_be_observed_is_refused() -> None:
+    """Durations out of bounds, by the name of the option."""
+    with scripted(Scripted()) as client:
+        for name, number in (("poll_ms", 9), ("max_lag_ms", 999), ("skew_ms", -1)):
+            options: dict[str, Any] = {name: number}
+            with pytest.raises(Rejected, match=name):
+                IngestionNoter(client, dict, **options)
+        for name, number in (("poll_ms", 9), ("delay_ms", -1), ("idle_timeout_ms", -1)):
+            options = {"delay_ms": 0, name: number}
+            with pytest.raises(Rejected, match=name):
+                EventTimeNoter(client, lambda: ({}, {}), **options)
+
+
+def test_the_slowest_segment_decides_until_it_is_idle(
+    served: Served, stream: str, tmp_path: Path
+) -> None:
+    """The maximum over segments, which Spark takes, would make the rows of the slow one late."""
+    served.create(stream, max_time_ahead_ms=None)
+    clock = Now()
+    with WriterClient(served.url, stream, "observer") as client:
+        noter = EventTimeNoter(
+            client,
+            LogTimes(tmp_path, stream, "time"),
+            delay_ms=10,
+            idle_timeout_ms=5000,
+            clock=clock,
+        )
+        append(tmp_path, stream, 0, 500, 400)
+        append(tmp_path, stream, 1, 100)
+        for later in (0, 1000, 3000, 1500):
+            clock.now += later
+            if later == 1000:
+                append(tmp_path, stream, 0, 600)
+            noter.look()
+            client.flush()
+
+    assert marks(served, stream, "default") == [
+        (90, 500, {"0": 2, "1": 1}),
+        (590, 600, {"0": 3, "1": 1}),
+    ]
+
+
+def test_an_observer_of_a_log_without_new_rows_is_idle_and_comes_back(tmp_path: Path) -> None:
+    """The highest time first; then nobody waits for it, until there are rows again."""
+    clock, transport = Now(), Scripted()
+    with scripted(transport) as client:
+        times_of = LogTimes(tmp_path, "flights", "time")
+        noter = EventTimeNoter(client, times_of, delay_ms=0, idle_timeout_ms=5000, clock=clock)
+        append(tmp_path, "flights", 0, 50)
+        append(tmp_path, "flights", 1, 70)
+        for later, times in ((0, ()), (5000, ()), (1000, (60,)), (1000, (80,))):
+            clock.now += later
+            if times:
+                append(tmp_path, "flights", 0, *times)
+            noter.look()
+            client.flush()
+
+    assert noted(transport)[-5:] == [
+        ("live", 50, {"0": 1, "1": 1}),
+        ("live", 70, {"0": 1, "1": 1}),
+        ("idle", None, {"0": 1, "1": 1}),
+        ("live", None, {"0": 2, "1": 1}),
+        ("live", 80, {"0": 3, "1": 1}),
+    ]
+
+
+def test_an_observer_whose_time_stands_says_that_it_is_there(tmp_path: Path) -> None:
+    """Every ten seconds, before its first time and after: it is not excluded for being right."""
+    clock, transport = Now(), Scripted()
+    with scripted(transport) as client:
+        times_of = LogTimes(tmp_path, "flights", "time")
+        noter = EventTimeNoter(client, times_of, delay_ms=0, idle_timeout_ms=0, clock=clock)
+        append(tmp_path, "flights", 0, 50)
+        for later in (0, 9999, 1, 5000, 5000):
+            clock.now += later
+            noter.look()
+            client.flush()
+
+    assert [time for _, time, _ in noted(transport)][-3:] == [50, 50, 50]

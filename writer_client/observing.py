@@ -1,0 +1,260 @@
+"""Observers: they look at a log again and again, and note what may be concluded from it."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time as clocks
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Self, TypeVar
+
+from noted_time.errors import InvalidNote, NotedTimeError, Rejected, Unreachable
+from noted_time.ingestion import INGESTION, LEAST_POLL_MS, GrowingEnds, Look
+from noted_time.segment_clocks import SegmentClocks
+from writer_client.posting import unix_ms
+
+Found = TypeVar("Found")
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from types import TracebackType
+
+    from noted_time.segment_clocks import Outcome
+    from writer_client.client import WriterClient
+
+log = logging.getLogger("noted_time.observer")
+
+SIGN_OF_LIFE_MS = 10_000
+"""So often an observer whose time stands says that it is there."""
+
+STOP_S = 5.0
+
+
+def monotonic_ms() -> int:
+    """Return a clock in ms that never goes back."""
+    return clocks.monotonic_ns() // 1_000_000
+
+
+class Observer(ABC):
+    """Looks every `poll_ms` and notes through a client, which stays the caller's.
+
+    `run` looks in the calling thread, a ``with`` block or `start` in one of its own. What cannot be
+    read now is logged once (``noted_time.observer``) and tried again, while nothing is noted: time
+    holds there, then goes on without the observer. Where the log was made anew the observer stops:
+    `run`, `check` and `close` raise the `Rejected` that says so.
+    """
+
+    def __init__(self, client: WriterClient, poll_ms: int) -> None:
+        self.client = client
+        self.poll_ms = poll_ms
+        self.failure: NotedTimeError | None = None
+        self._stopping = threading.Event()
+        self._is_away = False
+        self._thread = threading.Thread(target=self._observe, name="noted observer", daemon=True)
+
+    @abstractmethod
+    def look(self) -> None:
+        """Look once, and hand what is due to the client.
+
+        Raises `Unreachable` where the log cannot be read now, `Rejected` where it was made anew.
+        """
+
+    def run(self) -> None:
+        """Look until `stop` is called; raises the `Rejected` that ends it."""
+        while not self._stopping.is_set():
+            self._try_to_look()
+            self._stopping.wait(self.poll_ms / 1000)
+
+    def start(self) -> None:
+        """Look in a thread until `close` is called."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Tell it to end after the look under way; may be called from a signal handler."""
+        self._stopping.set()
+
+    def check(self) -> None:
+        """Raise what ended the thread, if anything did."""
+        if self.failure is not None:
+            raise self.failure
+
+    def close(self) -> None:
+        """Stop looking; the client stays open. Raises what ended the thread before."""
+        self.stop()
+        if self._thread.ident is not None:
+            self._thread.join(STOP_S)
+        self.check()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with contextlib.nullcontext() if error is None else contextlib.suppress(NotedTimeError):
+            self.close()
+
+    def _observe(self) -> None:
+        try:
+            self.run()
+        except NotedTimeError as error:
+            self.failure = error
+            log.error("the observer of %s stopped: %s", self.client.stream, error)  # noqa: TRY400 - its sentence says all
+
+    def _try_to_look(self) -> None:
+        try:
+            self.look()
+            self._check_refusals()
+        except Unreachable as error:
+            if not self._is_away:
+                log.warning("nothing is noted of %s: %s", self.client.stream, error)
+            self._is_away = True
+        else:
+            if self._is_away:
+                log.info("%s can be read again", self.client.stream)
+            self._is_away = False
+
+    def _check_refusals(self) -> None:
+        """Raise where the controller knows of ends that the log no longer has.
+
+        Another refusal is told by the client and may be over with a later note.
+        """
+        error = self.client.pop_refused()
+        if isinstance(error, InvalidNote) and error.status == "invalid_position":
+            raise Rejected(f"the log was made anew: {error}") from error
+
+
+class IngestionNoter(Observer):
+    """Notes ingestion time: whatever was visible in the log at T lies below the ends read after T.
+
+    `ends` returns segment → exclusive end offset, such as a `LogEnds`. `clock` gives Unix ms. Every
+    `poll_ms` it reads the clock, then the ends, and notes where these changed or `max_lag_ms` have
+    passed, so that time advances on a quiet stream as well (PDP-26). `skew_ms` is how far the clock
+    may be ahead. Where the clock steps back, nothing is noted until it has caught up.
+
+    The client's writer must vouch for this domain only (`domains=["ingestion"]`), and the stream's
+    other writers for theirs, or they wait for one another.
+
+    Raises `Rejected` where `poll_ms` is below 10, `max_lag_ms` below `poll_ms`, or `skew_ms` below
+    0. A client whose `timeout_ms` is not above `max_lag_ms` + `poll_ms` is warned of: it would be
+    excluded on a quiet stream.
+    """
+
+    def __init__(  # noqa: PLR0913 - one keyword for each thing there is to choose
+        self,
+        client: WriterClient,
+        ends: Callable[[], Mapping[int, int]],
+        *,
+        domain: str = INGESTION,
+        poll_ms: int = 1000,
+        max_lag_ms: int = 10_000,
+        skew_ms: int = 0,
+        clock: Callable[[], int] = unix_ms,
+    ) -> None:
+        super().__init__(client, poll_ms)
+        self._look = Look(poll_ms, max_lag_ms, skew_ms, domain=domain)
+        self._ends = ends
+        self._clock = clock
+        _warn_of_timeout(client, self._look.silence_ms())
+
+    def look(self) -> None:
+        """See `Observer.look`."""
+        note = self._look.take(self._clock, lambda: _reached(self._ends))
+        if note is not None and note.time is not None:
+            self.client.note_time(
+                note.time, note.position, domain=note.domain, max_time=note.time - 1
+            )
+
+
+class EventTimeNoter(Observer):
+    """Notes event time for writers that do not: a clock per segment, and the slowest one counts.
+
+    `times` returns the ends of the segments and the newest event time of each that had new rows,
+    such as a `LogTimes`. A segment's clock is its newest time less `delay_ms`: a row that comes
+    further out of order within its segment is late. A segment without new rows for
+    `idle_timeout_ms` is not waited for (0: for ever); without any, the observer is idle.
+
+    The writer behind the client says every ten seconds that it is there, so give it a timeout above
+    that. Raises `Rejected` where a duration is negative or `poll_ms` below 10.
+    """
+
+    def __init__(  # noqa: PLR0913 - one keyword for each thing there is to choose
+        self,
+        client: WriterClient,
+        times: Callable[[], tuple[Mapping[int, int], Mapping[int, int]]],
+        *,
+        delay_ms: int,
+        idle_timeout_ms: int = 60_000,
+        domain: str | None = None,
+        poll_ms: int = 1000,
+        clock: Callable[[], int] = monotonic_ms,
+    ) -> None:
+        super().__init__(client, poll_ms)
+        if poll_ms < LEAST_POLL_MS:
+            raise Rejected(f"poll_ms must be {LEAST_POLL_MS} or more, not {poll_ms}")
+        self._times = times
+        self._domain = domain
+        self._clock = clock
+        self._clocks = SegmentClocks(idle_timeout_ms, delay_ms)
+        self._ends = GrowingEnds()
+        self._largest: int | None = None
+        self._said_at = clock()
+        _warn_of_timeout(client, SIGN_OF_LIFE_MS + poll_ms)
+        client.join()
+
+    def look(self) -> None:
+        """See `Observer.look`."""
+        found, newest = _reached(self._times)
+        ends, now = self._ends.take(found), self._clock()
+        for segment in ends:
+            self._clocks.add(segment, now=now)
+        if newest:
+            largest = max(newest.values())
+            self._largest = largest if self._largest is None else max(largest, self._largest)
+        self._say(self._clocks.events(newest, now=now), ends, now)
+
+    def _say(self, outcomes: list[Outcome], ends: dict[int, int], now: int) -> None:
+        client, rose = self.client, any(outcome != "idle" for outcome in outcomes)
+        was_idle = client.state == "idle"
+        if rose or (not self._clocks.is_idle and now - self._said_at >= SIGN_OF_LIFE_MS):
+            self._note(ends, now)
+        elif was_idle and not self._clocks.is_idle:
+            client.join(ends)
+        if outcomes[-1:] == ["idle"]:
+            client.idle(ends)
+
+    def _note(self, ends: dict[int, int], now: int) -> None:
+        self._said_at = now
+        if self._clocks.time is None:
+            self.client.join(ends)
+        else:
+            self.client.note_time(
+                self._clocks.time, ends, domain=self._domain, max_time=self._largest
+            )
+
+
+def _reached(read: Callable[[], Found]) -> Found:
+    """Return what is read; raises `Unreachable` whatever it failed by."""
+    try:
+        return read()
+    except Unreachable:
+        raise
+    except Exception as error:
+        raise Unreachable(f"the log cannot be read: {error}") from error
+
+
+def _warn_of_timeout(client: WriterClient, silence_ms: int) -> None:
+    if client.timeout_ms is not None and client.timeout_ms <= silence_ms:
+        log.warning(
+            "writer %r of stream %r times out after %d ms and may be silent for %d ms while all is "
+            "well: give it a longer timeout_ms",
+            client.writer,
+            client.stream,
+            client.timeout_ms,
+            silence_ms,
+        )
