@@ -19,9 +19,9 @@ INSTALL = 'pip install "noted-time[controller]"'
 
 def main() -> None:
     """Run the command line, or end with status 2 and what to install."""
-    for package in ("controller", "writer_client"):
-        _import_beside(package)
     try:
+        for package in ("controller", "writer_client"):
+            _import_beside(package)
         commands = import_module("controller.cli.app").app
         observe = import_module("writer_client.observe_command").app
         commands.add_typer(observe, rich_help_panel="Write to a stream")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -20,11 +20,15 @@ ROWS_WORTH_A_TASK = 50_000
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Rows `first` to `last`, exclusive, of one file, counted from the file's own start."""
+    """Rows `first` to `last`, exclusive, of one file, counted from the file's own start.
+
+    `stamp_ms` is the ingestion time of all of them, where a query asks for it.
+    """
 
     path: str
     first: int
     last: int
+    stamp_ms: int | None = None
 
     @property
     def rows(self) -> int:
@@ -125,7 +129,7 @@ def tasks(work: list[Slice], cores: int, least: int = ROWS_WORTH_A_TASK) -> list
             task = passed * count // total
             upto = -(-(task + 1) * total // count)
             last = min(each.last, first + upto - passed)
-            dealt[task].append(Slice(each.path, first, last))
+            dealt[task].append(replace(each, first=first, last=last))
             passed += last - first
             first = last
     return [task for task in dealt if task]

@@ -12,6 +12,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructField, StructType, TimestampType
 
 from noted_time import Rejected
+from spark_integration.ingested import INGESTED, stamped
 from spark_integration.log_files import LogFiles, UnreadableFile
 from spark_integration.watermark import MARK_TIME, instant
 
@@ -24,7 +25,9 @@ ROWS_A_BATCH = 262_144
 UNIX_MS = pa.timestamp("ms", tz="UTC")
 
 
-def log_schema(root: Path, stream: str, event_time: str, columns: Sequence[str] = ()) -> StructType:
+def log_schema(
+    root: Path, stream: str, event_time: str | None, columns: Sequence[str] = ()
+) -> StructType:
     """Return the schema of what the source yields, taken from the first file of the log.
 
     Raises `Rejected` where there is no file yet.
@@ -35,15 +38,17 @@ def log_schema(root: Path, stream: str, event_time: str, columns: Sequence[str] 
     raise Rejected(f"no file yet in {root / stream}: give the schema, or write first")
 
 
-def file_schema(path: Path, event_time: str, columns: Sequence[str] = ()) -> StructType:
+def file_schema(path: Path, event_time: str | None, columns: Sequence[str] = ()) -> StructType:
     """Return the Spark schema of a file's events.
 
-    The event time is a timestamp whatever the file keeps: integers count as Unix ms, timestamps
-    without a zone as UTC. Raises `Rejected` for a column that is not there or holds no time.
+    The event time, if any, is a timestamp whatever the file keeps: integers count as Unix ms,
+    timestamps without a zone as UTC. Raises `Rejected` for a column that is not there or holds no
+    time.
     """
     schema = pq.read_schema(path)
     names = list(columns) if columns else schema.names
-    missing = {event_time, *names} - set(schema.names)
+    wanted = names if event_time is None else [event_time, *names]
+    missing = set(wanted) - set(schema.names)
     if missing:
         raise Rejected(f"{path} has no column {', '.join(sorted(missing))}")
     kept = pa.schema([schema.field(name) for name in names])
@@ -51,7 +56,7 @@ def file_schema(path: Path, event_time: str, columns: Sequence[str] = ()) -> Str
     return StructType([_as_read(field, event_time) for field in spark.fields])
 
 
-def _as_read(field: StructField, event_time: str) -> StructField:
+def _as_read(field: StructField, event_time: str | None) -> StructField:
     kind = TimestampType() if field.name == event_time else field.dataType
     return StructField(field.name, kind, nullable=True)
 
@@ -65,15 +70,19 @@ def with_mark_time(events: StructType) -> StructType:
 
 @dataclass(frozen=True, slots=True)
 class RowShape:
-    """The shape of the batches: a Spark schema that ends with `MARK_TIME`."""
+    """The shape of the batches: a Spark schema that ends with `MARK_TIME`.
+
+    Before that comes `INGESTED` where rows are stamped.
+    """
 
     schema: StructType
     event_time: str
+    is_stamped: bool = False
 
     @property
     def columns(self) -> list[str]:
-        """The columns of an event."""
-        return self.schema.names[:-1]
+        """The columns of an event in the log."""
+        return self.schema.names[: -2 if self.is_stamped else -1]
 
     def arrow(self) -> pa.Schema:
         """Return the Arrow schema that Spark checks the batches against."""
@@ -82,8 +91,14 @@ class RowShape:
     def events(self, work: Sequence[Slice]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of the slices in their order."""
         target = self.arrow()
+        if not self.is_stamped:
+            for each in work:
+                yield from _read(each, target, self.event_time)
+            return
+        plain = target.remove(target.get_field_index(INGESTED))
         for each in work:
-            yield from _read(each, target, self.event_time)
+            if each.stamp_ms is not None:
+                yield from stamped(_read(each, plain, self.event_time), each.stamp_ms, target)
 
     def mark(self, time_ms: int) -> pa.RecordBatch:
         """Return the one row that moves the watermark to `time_ms`.

@@ -16,6 +16,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from noted_time.ingestion import INGESTION
 from spark_integration.admission import (
     Slice,
     advanced,
@@ -25,12 +26,14 @@ from spark_integration.admission import (
     slices,
     tasks,
 )
+from spark_integration.ingested import INGESTED, IngestionMarks, with_ingested
 from spark_integration.log_files import LogFile, LogFiles
 from spark_integration.log_rows import RowShape, log_schema
 from spark_integration.offsets import LogOffset
 from spark_integration.options import TOKEN
 from spark_integration.release import Releaser
 from spark_integration.time_order import Unread, rows_by_time
+from spark_integration.watermark import is_watermark
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, MutableMapping, Sequence
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
+    from spark_integration.marks_feed import MarksFeed
     from spark_integration.offsets import Json
     from spark_integration.time_order import Order
 
@@ -50,7 +54,8 @@ class LogQuery:
     """What a query asks of the log.
 
     `columns` empty means all; `max_rows` 0 no limit per micro-batch; `cores` how many tasks are
-    worth having at once; `order` decides which rows a limit lets in.
+    worth having at once; `order` decides which rows a limit lets in; `lag_ms` is how far the event
+    time is behind that of the marks.
     """
 
     root: str
@@ -63,6 +68,7 @@ class LogQuery:
     max_rows: int = 0
     cores: int = 2
     order: Order = "share"
+    lag_ms: int = 0
 
     def to_option(self) -> str:
         """Return the text that travels in Spark's options."""
@@ -73,6 +79,11 @@ class LogQuery:
         """Return the query from the text."""
         fields = json.loads(text)
         return cls(**{**fields, "columns": tuple(fields["columns"])})
+
+    @property
+    def is_ingestion(self) -> bool:
+        """Whether the marks are those of ingestion, by which rows are stamped."""
+        return self.domain == INGESTION
 
     @property
     def domain_name(self) -> str:
@@ -103,11 +114,13 @@ class LogSource(DataSource):
     def schema(self) -> StructType:
         """Return the schema of the log's first file, and the mark column."""
         query = self.query
-        return log_schema(Path(query.root), query.stream, query.event_time, query.columns)
+        event_time = None if query.event_time == INGESTED else query.event_time
+        schema = log_schema(Path(query.root), query.stream, event_time, query.columns)
+        return with_ingested(schema) if query.is_ingestion else schema
 
     def streamReader(self, schema: StructType) -> LogReader:  # noqa: N802 - Spark's name
         """Return the reader of one run of a query."""
-        shape = RowShape(schema, self.query.event_time)
+        shape = RowShape(schema, self.query.event_time, self.query.is_ingestion)
         return LogReader(self.query, shape, self.options.get(TOKEN))
 
 
@@ -130,15 +143,20 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         columns = frozenset(self._shape.columns)
         return LogFiles(Path(self._query.root), self._query.stream, columns)
 
-    @cached_property
-    def _releaser(self) -> Releaser:
+    def _feed(self) -> MarksFeed:
         # Only the planning process talks HTTP; workers are spared the import.
         from spark_integration.marks_feed import ControllerFeed  # noqa: PLC0415
 
         query = self._query
-        return Releaser(
-            ControllerFeed(query.controller_url, query.stream, query.domain, token=self._bearer)
-        )
+        return ControllerFeed(query.controller_url, query.stream, query.domain, token=self._bearer)
+
+    @cached_property
+    def _ingestion(self) -> IngestionMarks:
+        return IngestionMarks(self._feed)
+
+    @cached_property
+    def _releaser(self) -> Releaser:
+        return Releaser(self._ingestion if self._query.is_ingestion else self._feed())
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what the workers need, which is no token."""
@@ -169,6 +187,8 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._target is None or not self._stated:
             self._releaser.follow(released)
         ended = replace(begun, segments=self._ends(begun, limit))
+        if self._query.is_ingestion:
+            ended = self._ingestion.stamping(begun, ended)
         ended = ended.letting_in(
             self._query.domain_name, self._releaser.release(released, ended.segments)
         )
@@ -178,6 +198,8 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         files = self._files.refresh() if self._target is None else self._target
         for segment, offset in begun.segments.items():
             check_there(files.get(segment, []), offset, 0)
+        if self._query.is_ingestion:
+            files = self._ingestion.covered(files)
         if isinstance(limit, ReadMaxRows):
             rows = self._admitted(files, begun.segments, limit.max_rows)
         else:
@@ -210,18 +232,34 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if begun == ended:
             return []
         dealt = tasks(list(self._work(begun, ended)), self._query.cores) or [[]]
-        lower = ended.released(self._query.domain_name).lower
-        mark_ms = lower - 1 if lower is not None and self._query.strict else lower
         first, *others = dealt
-        return [LogTask(tuple(first), mark_ms), *(LogTask(tuple(task), None) for task in others)]
+        marking = LogTask(tuple(first), self._mark_ms(ended))
+        return [marking, *(LogTask(tuple(task), None) for task in others)]
+
+    def _mark_ms(self, ended: LogOffset) -> int | None:
+        lower = ended.released(self._query.domain_name).lower
+        if lower is None or not is_watermark(lower - self._query.lag_ms):
+            return None
+        return lower - self._query.lag_ms - self._query.strict
 
     def _work(self, begun: LogOffset, ended: LogOffset) -> Iterator[Slice]:
+        work = self._runs(begun, ended)
+        if self._query.is_ingestion:
+            yield from self._ingestion.slices(ended, work)
+            return
+        for _, run, start, end in work:
+            yield from slices(run, start, end)
+
+    def _runs(
+        self, begun: LogOffset, ended: LogOffset
+    ) -> Iterator[tuple[int, list[LogFile], int, int]]:
+        """Yield (segment, files, start, end) of the rows between the offsets."""
         files = self._files.refresh()
         for segment, end in ended.segments.items():
             run, start = files.get(segment, []), begun.segments.get(segment, 0)
             if start < end:
                 check_there(run, start, end)
-            yield from slices(run, start, end)
+                yield segment, run, start, end
 
     def stop(self) -> None:
         """Stop following marks."""

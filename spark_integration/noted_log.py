@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from noted_time.settings import checked_name
+from spark_integration.ingested import event_time_of, with_ingested
 from spark_integration.log_rows import with_mark_time
 from spark_integration.log_source import OPTION, LogQuery, LogSource
 from spark_integration.options import TOKEN
@@ -28,7 +29,7 @@ def read_noted_log(  # noqa: PLR0913 - the options of a source; all but three ar
     stream: str,
     *,
     controller_url: str,
-    event_time: str,
+    event_time: str | None = None,
     token: str | None = None,
     domain: str | None = None,
     strict: bool = True,
@@ -38,6 +39,7 @@ def read_noted_log(  # noqa: PLR0913 - the options of a source; all but three ar
     schema: StructType | None = None,
     cores: int | None = None,
     dedup_retention_ms: int = 0,
+    max_event_time_lag_ms: int | None = None,
 ) -> DataFrame:
     """Return the events of a stream's file log, with a watermark that the writers vouch for.
 
@@ -67,11 +69,18 @@ def read_noted_log(  # noqa: PLR0913 - the options of a source; all but three ar
     number of cores of this machine. `dedup_retention_ms` is for how long after its event time
     `dropDuplicatesWithinWatermark` remembers an event.
 
-    Raises `InvalidName` for the stream, and `Rejected` for another order. The query fails with
-    `Rejected` if the controller does not know the stream or the domain when it starts, and with
-    `UnreadableFile` for a file that is truncated or foreign. While the controller is away, the
-    query goes on reading and its watermark does not advance.
+    ``domain="ingestion"`` reads the marks of an observer (`writer_client.IngestionNoter`) and adds
+    the column `_ingested`: 1 ms before the lower of the first mark whose cut lies above the row.
+    Rows beyond the last cut wait. The watermark is that of `_ingested`, and `event_time` is left
+    out; or that of `event_time`, `max_event_time_lag_ms` below the lower: rows that were older than
+    that when they came in are late.
+
+    Raises `InvalidName` for the stream, and `Rejected` for another order and for options that do
+    not go together. The query fails with `Rejected` if the controller does not know the stream or
+    the domain when it starts, and with `UnreadableFile` for a file that is truncated or foreign.
+    While the controller is away, the query goes on reading and its watermark does not advance.
     """
+    event_time = event_time_of(domain, event_time, max_event_time_lag_ms)
     query = LogQuery(
         root=str(root),
         stream=checked_name("stream", stream),
@@ -83,11 +92,13 @@ def read_noted_log(  # noqa: PLR0913 - the options of a source; all but three ar
         max_rows=max_rows_per_trigger or 0,
         order=checked_order(order),
         cores=cores or os.cpu_count() or 1,
+        lag_ms=max_event_time_lag_ms or 0,
     )
     spark.dataSource.register(LogSource)
     reader = spark.readStream.format(LogSource.name()).option(OPTION, query.to_option())
     if token is not None:
         reader = reader.option(TOKEN, token)
     if schema is not None:
-        reader = reader.schema(with_mark_time(schema))
+        marked = with_mark_time(schema)
+        reader = reader.schema(with_ingested(marked) if query.is_ingestion else marked)
     return events_of_scan(reader.load(), event_time, dedup_retention_ms)

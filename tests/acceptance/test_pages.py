@@ -20,7 +20,14 @@ def outputs(page: str, directory: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "page", ["api.md", "command-line.md", "producers.md", "what-can-go-wrong.md"]
+    "page",
+    [
+        "api.md",
+        "command-line.md",
+        pytest.param("observers.md", marks=pytest.mark.spark),
+        "producers.md",
+        "what-can-go-wrong.md",
+    ],
 )
 def test_every_example_of_the_page_runs(page: str, tmp_path: Path) -> None:
     """In the order of the page, on a fresh database, with the outcome that it shows."""

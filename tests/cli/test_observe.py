@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import pytest
+from typer.core import TyperGroup
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from tests.cli.conftest import Said
@@ -51,6 +53,17 @@ def marks(served: Served, stream: str, domain: str) -> list[tuple[int, dict[str,
     """Return lower and cut of each mark."""
     answer = served.call("GET", f"/{stream}/marks?domain={domain}")
     return [(mark["lower"], mark["cut"]) for mark in answer["marks"]]
+
+
+def test_help_has_an_example_that_parses() -> None:
+    """As that of every other command."""
+    group = get_command(app)
+    assert isinstance(group, TyperGroup)
+    command = group.commands["log"]
+    example = (command.help or "").partition("Try it:")[2].split()
+
+    assert example[:3] == ["noted-time", "observe", "log"]
+    command.make_context("log", example[3:])
 
 
 def test_one_look_by_ingestion_makes_a_mark(served: Served, stream: str, root: Path) -> None:

@@ -1,0 +1,214 @@
+"""Ingestion time in a query: the mark that stamps a row, and the column with the stamp.
+
+A row is stamped T - 1, where T is the lower of the first ingestion mark whose cut lies above the
+row. What no cut covers yet waits for the next look. A micro-batch keeps in its offset which marks
+stamped it, and marks never change, so a batch that is run again has the same stamps.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from dataclasses import replace
+from itertools import takewhile
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql.types import StructField, StructType, TimestampType
+
+from noted_time import Rejected, Unreachable
+from noted_time.ingestion import INGESTION
+from spark_integration.admission import slices
+from spark_integration.offsets import Released
+from spark_integration.watermark import INSTANT, is_watermark
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from noted_time import Mark
+    from spark_integration.admission import Slice
+    from spark_integration.log_files import LogFile
+    from spark_integration.marks_feed import Marks, MarksFeed
+    from spark_integration.offsets import LogOffset
+
+INGESTED = "_ingested"
+"""The column with the stamp."""
+
+FIRST, LAST = "ingestion/first", "ingestion/last"
+"""Under which names the offset log keeps the marks that stamped a batch; no domain has these."""
+
+
+def event_time_of(domain: str | None, event_time: str | None, max_lag_ms: int | None) -> str:
+    """Return the column that the watermark is for; raises `Rejected` where there is none.
+
+    >>> event_time_of("ingestion", None, None), event_time_of("ingestion", "departure", 5000)
+    ('_ingested', 'departure')
+    """
+    is_stamp = event_time in (None, INGESTED)
+    if domain != INGESTION:
+        if max_lag_ms is not None:
+            raise Rejected(f"max_event_time_lag_ms goes with domain={INGESTION!r}")
+        if event_time is None:
+            raise Rejected("name the column of the event time: event_time=")
+        return event_time
+    if max_lag_ms is not None and max_lag_ms < 0:
+        raise Rejected(f"max_event_time_lag_ms must be 0 or more, not {max_lag_ms}")
+    if is_stamp and max_lag_ms is not None:
+        raise Rejected("max_event_time_lag_ms needs event_time=, the column that lags")
+    if not is_stamp and max_lag_ms is None:
+        raise Rejected(
+            f"marks of ingestion promise nothing of {event_time!r}: leave event_time out, and the "
+            f"watermark is that of {INGESTED}; or say max_event_time_lag_ms="
+        )
+    return event_time or INGESTED
+
+
+def with_ingested(schema: StructType) -> StructType:
+    """Return the schema of a scan with the stamp before its last column, the marks'."""
+    if INGESTED in schema.names:
+        raise Rejected(f"column {INGESTED} of the log is taken by the stamps of ingestion")
+    stamp = StructField(INGESTED, TimestampType(), nullable=True)
+    return StructType([*schema.fields[:-1], stamp, schema.fields[-1]])
+
+
+def stamped(
+    batches: Iterable[pa.RecordBatch], stamp_ms: int, target: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    """Yield the batches with the stamp in its column of `target`."""
+    at = target.get_field_index(INGESTED)
+    for batch in batches:
+        stamp = pa.repeat(pa.scalar(stamp_ms * 1000, pa.int64()), batch.num_rows).cast(INSTANT)
+        columns = [*batch.columns[:at], stamp, *batch.columns[at:]]
+        yield pa.RecordBatch.from_arrays(columns, schema=target)
+
+
+class IngestionMarks:
+    """A feed that passes the marks of ingestion on, and keeps those that stamp what is not read.
+
+    `feed_of` makes the feed; it is called again for marks that this one no longer has.
+    """
+
+    def __init__(self, feed_of: Callable[[], MarksFeed]) -> None:
+        self._feed_of = feed_of
+        self._feed = feed_of()
+        self._stream_id = ""
+        self._marks: list[Mark] = []
+
+    @property
+    def subject(self) -> str:
+        """See `MarksFeed`."""
+        return self._feed.subject
+
+    def begin(self, released: Released) -> None:
+        """See `MarksFeed`."""
+        self._feed.begin(released)
+
+    def take(self) -> Marks:
+        """See `MarksFeed`."""
+        new = self._feed.take()
+        if new.stream_id != self._stream_id:
+            self._stream_id, self._marks = new.stream_id, []
+        self._marks.extend(_stamping(new))
+        return new
+
+    def close(self) -> None:
+        """See `MarksFeed`."""
+        self._feed.close()
+
+    def covered(self, files: Mapping[int, list[LogFile]]) -> dict[int, list[LogFile]]:
+        """Return what lies below the last cut: of the files, only these rows can be stamped."""
+        cut = self._marks[-1].cut.offsets if self._marks else {}
+        return {segment: below(run, cut.get(segment, 0)) for segment, run in files.items()}
+
+    def stamping(self, begun: LogOffset, ended: LogOffset) -> LogOffset:
+        """Return the end of a micro-batch with the marks that stamp its rows, if it has any."""
+        self._forget_below(begun.segments)
+        grown = [(s, begun.segments.get(s, 0), end) for s, end in ended.segments.items()]
+        grown = [(s, start, end) for s, start, end in grown if start < end]
+        if not grown:
+            return ended
+        first = min(_above(self._marks, segment, start) for segment, start, _ in grown)
+        last = max(_above(self._marks, segment, end - 1) for segment, _, end in grown)
+        for name, index in ((FIRST, first), (LAST, last)):
+            ended = ended.letting_in(name, Released(self._stream_id, self._marks[index].seq))
+        return ended
+
+    def slices(
+        self, ended: LogOffset, work: Iterable[tuple[int, Sequence[LogFile], int, int]]
+    ) -> Iterator[Slice]:
+        """Yield the slices of (segment, files, start, end), each with its stamp.
+
+        Raises `Unreachable` where the marks that stamped them are not known and no controller
+        answers, `Rejected` where it has them no longer.
+        """
+        marks: Sequence[Mark] | None = None
+        for segment, files, start, end in work:
+            begin = start
+            while begin < end:
+                marks = self._of(ended) if marks is None else marks
+                mark = marks[_above(marks, segment, begin)]
+                upto = min(end, mark.cut.offsets[segment])
+                for each in slices(files, begin, upto):
+                    yield replace(each, stamp_ms=mark.lower - 1)
+                begin = upto
+
+    def _forget_below(self, position: Mapping[int, int]) -> None:
+        """Drop the marks whose cuts are read, but for the last one."""
+
+        def is_read(mark: Mark) -> bool:
+            return all(position.get(s, 0) >= end for s, end in mark.cut.offsets.items())
+
+        read = sum(1 for _ in takewhile(is_read, self._marks[:-1]))
+        del self._marks[:read]
+
+    def _of(self, ended: LogOffset) -> list[Mark]:
+        first, last = ended.released(FIRST), ended.released(LAST)
+        kept = self._marks if last.stream_id == self._stream_id else []
+        if not _holds(kept, first, last):
+            kept = self._fetched(first, last)
+        return [mark for mark in kept if first.seq <= mark.seq <= last.seq]
+
+    def _fetched(self, first: Released, last: Released) -> list[Mark]:
+        feed = self._feed_of()
+        try:
+            feed.begin(replace(first, seq=first.seq - 1))
+            found = feed.take()
+        finally:
+            feed.close()
+        which = (
+            f"{feed.subject}: marks {first.seq} to {last.seq}, which stamp rows to be read again"
+        )
+        if not found.stream_id:
+            raise Unreachable(f"{which}, cannot be asked for now")
+        marks = _stamping(found)
+        if found.stream_id != last.stream_id or not _holds(marks, first, last):
+            raise Rejected(f"{which}, are no longer kept")
+        return marks
+
+
+def below(files: list[LogFile], cut: int) -> list[LogFile]:
+    """Return the files below a cut, the last one as far as it is.
+
+    Where the cut lies above the last row below it, an empty file at the cut says so: a position
+    that has read that row then reaches the cut.
+    """
+    kept = files[: bisect_left(files, cut, key=attrgetter("start"))]
+    if kept and kept[-1].end > cut:
+        return [*kept[:-1], replace(kept[-1], end=cut)]
+    if len(kept) < len(files):
+        kept.append(replace(files[len(kept)], start=cut, end=cut))
+    return kept
+
+
+def _above(marks: Sequence[Mark], segment: int, offset: int) -> int:
+    """Return the index of the first mark whose cut lies above the row at an offset."""
+    return bisect_right(marks, offset, key=lambda mark: mark.cut.offsets.get(segment, 0))
+
+
+def _stamping(new: Marks) -> list[Mark]:
+    return [mark for mark in new.marks if is_watermark(mark.lower)]
+
+
+def _holds(marks: Sequence[Mark], first: Released, last: Released) -> bool:
+    """Whether all marks from one to the other are there; they come without gaps."""
+    return bool(marks) and marks[0].seq <= first.seq and last.seq <= marks[-1].seq

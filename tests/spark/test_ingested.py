@@ -1,0 +1,237 @@
+"""How rows get the time at which they came in: by marks alone first, then in queries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from noted_time import Mark, Rejected, StreamCut, Unreachable
+from spark_integration.admission import advanced, available, shares
+from spark_integration.ingested import IngestionMarks, below, event_time_of
+from spark_integration.log_files import LogFile
+from spark_integration.marks_feed import Marks
+from spark_integration.offsets import LogOffset, Released
+from tests.support.queries import per_second
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from tests.spark.conftest import Reads
+    from tests.support.noted_stream import NotedStream
+    from tests.support.query_output import QueryOutput
+
+
+@dataclass
+class KeptMarks:
+    """Makes feeds of one chain of marks; a feed has what is kept when it begins."""
+
+    marks: list[Mark] = field(default_factory=list)
+    stream_id: str = "a"
+    is_away: bool = False
+    subject: str = "stream 'flights', domain 'ingestion'"
+
+    def __call__(self) -> KeptMarks:
+        """Make a feed."""
+        return KeptMarks(self.marks, self.stream_id, self.is_away)
+
+    def begin(self, released: Released) -> None:
+        """See `MarksFeed`."""
+        self.marks = [mark for mark in self.marks if mark.seq > released.seq]
+
+    def take(self) -> Marks:
+        """See `MarksFeed`."""
+        new, self.marks = self.marks, []
+        return Marks() if self.is_away else Marks(self.stream_id, new)
+
+    def close(self) -> None:
+        """See `MarksFeed`."""
+
+
+def chain(*cuts: dict[int, int]) -> list[Mark]:
+    """Return marks with these cuts, 1000 ms apart."""
+    return [
+        Mark(n, lower=n * 1000, upper=n * 1000, cut=StreamCut(c)) for n, c in enumerate(cuts, 1)
+    ]
+
+
+def followed(kept: KeptMarks, after: int = 0) -> IngestionMarks:
+    """Return what has followed the feed from a mark on."""
+    marks = IngestionMarks(kept)
+    marks.begin(Released(kept.stream_id, after))
+    marks.take()
+    return marks
+
+
+def stamps(
+    marks: IngestionMarks, files: dict[int, list[LogFile]], begun: LogOffset, ended: LogOffset
+) -> dict[tuple[int, int], int | None]:
+    """Return the stamp of each row between two offsets, by segment and offset."""
+    found = {}
+    for segment, run in files.items():
+        start, end = begun.segments.get(segment, 0), ended.segments.get(segment, 0)
+        for each in marks.slices(ended, [(segment, run, start, end)]):
+            for row in range(each.first, each.last):
+                found[segment, int(each.path) + row] = each.stamp_ms
+    return found
+
+
+def batch(
+    marks: IngestionMarks, files: dict[int, list[LogFile]], begun: LogOffset, limit: int
+) -> LogOffset:
+    """Return the end of the next micro-batch, as the source plans it."""
+    covered = marks.covered(files)
+    rows = shares(available(covered, begun.segments), limit)
+    ends = {s: advanced(covered[s], begun.segments.get(s, 0), rows[s]) for s in covered}
+    ended = LogOffset(begun.stream, segments={**begun.segments, **ends}, marks=begun.marks)
+    return marks.stamping(begun, ended)
+
+
+growths = st.lists(
+    st.tuples(st.integers(0, 2), st.integers(0, 3), st.integers(1, 6), st.booleans()), max_size=14
+)
+"""A file of a segment, after a gap, with so many rows; and whether somebody looks then."""
+
+
+@given(growths, st.integers(1, 9))
+def test_each_row_has_the_stamp_of_the_first_mark_above_it_also_when_it_is_read_again(
+    course: list[tuple[int, int, int, bool]], limit: int
+) -> None:
+    """By brute force, over micro-batches of any size; each once, and none beyond the last cut."""
+    files: dict[int, list[LogFile]] = {}
+    cuts: list[dict[int, int]] = []
+    for segment, gap, rows, looks in course:
+        run = files.setdefault(segment, [])
+        start = (run[-1].end if run else 0) + gap
+        run.append(LogFile(Path(str(start)), start, start + rows))
+        if looks:
+            cuts.append({s: each[-1].end for s, each in files.items()})
+    kept = KeptMarks(chain(*cuts))
+    marks, begun = followed(kept()), LogOffset("flights")
+    found: dict[tuple[int, int], int | None] = {}
+    while (ended := batch(marks, files, begun, limit)) != begun:
+        planned = stamps(marks, files, begun, ended)
+        assert stamps(IngestionMarks(kept), files, begun, ended) == planned
+        assert not found.keys() & planned.keys()
+        found |= planned
+        begun = ended
+
+    every = [
+        (s, o) for s, run in files.items() for file in run for o in range(file.start, file.end)
+    ]
+    above = {
+        (s, o): [n * 1000 - 1 for n, cut in enumerate(cuts, 1) if cut.get(s, 0) > o]
+        for s, o in every
+    }
+    assert found == {row: first[0] for row, first in above.items() if first}
+
+
+def test_a_position_that_has_read_all_below_a_cut_reaches_it() -> None:
+    """Also where the cut lies among offsets that were never used."""
+    files = [LogFile(Path("a"), 0, 3), LogFile(Path("b"), 9, 11)]
+
+    assert [advanced(below(files, cut), 0, 99) for cut in (0, 2, 3, 5, 9, 10, 20)] == [
+        0, 2, 3, 5, 9, 10, 11,
+    ]  # fmt: skip
+
+
+def test_marks_that_are_gone_are_asked_for_and_named_where_nobody_has_them() -> None:
+    """The batch is not stamped otherwise instead."""
+    files = {0: [LogFile(Path("0"), 0, 9)]}
+    kept = KeptMarks(chain({0: 3}, {0: 6}, {0: 9}))
+    begun = LogOffset("flights")
+    ended = batch(followed(kept()), files, begun, 99)
+    later = followed(kept(), after=2)
+
+    again = IngestionMarks(kept)
+    assert stamps(again, files, begun, ended)[0, 0] == 999
+    later._feed_of = KeptMarks(kept.marks[1:])
+    with pytest.raises(Rejected, match=r"marks 1 to 3, which stamp rows .* are no longer kept"):
+        stamps(later, files, begun, ended)
+    later._feed_of = KeptMarks(kept.marks, stream_id="b")
+    with pytest.raises(Rejected, match="are no longer kept"):
+        stamps(later, files, begun, ended)
+    later._feed_of = KeptMarks(is_away=True)
+    with pytest.raises(Unreachable, match="cannot be asked for now"):
+        stamps(later, files, begun, ended)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("default", None, None), "name the column of the event time"),
+        ((None, "time", 5), "goes with domain='ingestion'"),
+        (("ingestion", "time", None), "promise nothing of 'time'"),
+        (("ingestion", "time", -1), "must be 0 or more, not -1"),
+        (("ingestion", None, 5), "needs event_time="),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(options: Any, sentence: str) -> None:  # noqa: ANN401
+    """What cannot be promised has no watermark."""
+    with pytest.raises(Rejected, match=sentence):
+        event_time_of(*options)
+
+
+def stamped_rows(events: DataFrame) -> DataFrame:
+    """Return (name, stamp in ms)."""
+    return events.select("name", F.unix_millis("_ingested").alias("ingested"))
+
+
+@pytest.mark.spark
+def test_rows_are_stamped_when_they_are_read_and_when_they_are_read_again(
+    read: Reads, flights: NotedStream, output: QueryOutput
+) -> None:
+    """By the look that saw them; rows after the last look wait, and a replay changes nothing."""
+    flights.marks = flights.server.stream(flights.name, "ingestion")
+    flights.append(0, (5, "a"))
+    flights.note(10_000)
+    flights.append(1, (3, "b"))
+    flights.append(0, (9, "c"))
+    flights.note(20_000)
+    flights.append(0, (1, "unseen"))
+    query = stamped_rows(read(flights, domain="ingestion", event_time=None))
+    output.catch_up(query)
+    first = output.rows
+    flights.note(30_000)
+    output.forget_commit()
+    output.catch_up(query)
+
+    expected = [("a", 9999), ("b", 19_999), ("c", 19_999)]
+    assert [first, output.rows] == [expected, [*expected, ("unseen", 29_999)]]
+
+
+@pytest.mark.spark
+def test_windows_of_ingestion_time_close_and_lose_nothing(
+    read: Reads, flights: NotedStream, output: QueryOutput
+) -> None:
+    """Whatever the event times are."""
+    flights.marks = flights.server.stream(flights.name, "ingestion")
+    flights.append(0, (90_000, "a"), (1_000, "b"))
+    flights.note(1500)
+    flights.append(1, (50, "c"))
+    flights.note(3000)
+    output.catch_up(per_second(read(flights, domain="ingestion", event_time=None), "_ingested"))
+
+    assert output.rows == [(1, 2), (2, 1)]
+
+
+@pytest.mark.spark
+def test_the_event_time_follows_ingestion_by_the_lag(
+    read: Reads, flights: NotedStream, output: QueryOutput
+) -> None:
+    """A row that was older than the lag when it came in is late."""
+    flights.marks = flights.server.stream(flights.name, "ingestion")
+    query = per_second(read(flights.begun(), domain="ingestion", max_event_time_lag_ms=2000))
+    flights.append(0, (2500, "a"), (4500, "b"))
+    flights.note(5000)
+    output.catch_up(query)
+    flights.append(0, (2900, "late"), (3500, "in time"))
+    flights.note(6100)
+    output.catch_up(query)
+
+    assert output.rows == [(2, 1), (3, 1)]
