@@ -53,8 +53,9 @@ class LogEnds:
         self.root = Path(root)
         self.stream = checked_name("stream", stream)
         self._monotonic = monotonic
-        self._directory = _Directory(self.root / stream)
+        self._directory = _Directory(self.root / stream, monotonic)
         self._segments: dict[int, _Segment] = {}
+        self._new: list[NewFile] = []
 
     def __call__(self) -> dict[int, int]:
         """Return the ends."""
@@ -67,21 +68,24 @@ class LogEnds:
         return {number: each.end for number, each in sorted(self._segments.items())}
 
     def new_files(self) -> list[NewFile]:
-        """Look, and return the files that were not there at the look before."""
-        now_s = self._monotonic()
+        """Look, and return the files that were not there at the last look that succeeded."""
         try:
-            self._find_segments(now_s)
-            return [new for each in self._segments.values() for new in each.look(now_s)]
+            self._find_segments()
+            for segment in self._segments.values():
+                self._new.extend(segment.look())
         except OSError as error:
             raise Unreachable(f"{self.root / self.stream} cannot be read: {error}") from error
+        found, self._new = self._new, []
+        return found
 
-    def _find_segments(self, now_s: float) -> None:
+    def _find_segments(self) -> None:
         if not self.root.is_dir():
             raise Unreachable(f"{self.root} is not there")
         try:
-            names = self._directory.names(now_s)
+            names = self._directory.names()
         except FileNotFoundError:
-            self._segments, self._directory = {}, _Directory(self.root / self.stream)
+            self._segments = {}
+            self._directory.forget()
             return
         if names is None:
             return
@@ -89,24 +93,28 @@ class LogEnds:
         for gone in self._segments.keys() - found:
             del self._segments[gone]
         for number in found - self._segments.keys():
-            self._segments[number] = _Segment(self.root, self.stream, number)
+            path = segment_directory(self.root, self.stream, number)
+            directory = _Directory(path, self._monotonic)
+            self._segments[number] = _Segment(path, directory, self.stream, number)
 
 
 class _Directory:
     """A directory, and whether it can have another entry than when it was listed last."""
 
-    __slots__ = ("_changed_ns", "_path", "_seen_s", "_settled")
+    __slots__ = ("_changed_ns", "_monotonic", "_path", "_seen_s", "_settled")
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, monotonic: Callable[[], float]) -> None:
         self._path = str(path)
+        self._monotonic = monotonic
         self.forget()
 
     def forget(self) -> None:
         """List it again at the next look."""
         self._changed_ns, self._seen_s, self._settled = -1, 0.0, False
 
-    def names(self, now_s: float) -> list[str] | None:
+    def names(self) -> list[str] | None:
         """Return its entries, `None` where they are those of the call before."""
+        now_s = self._monotonic()
         changed_ns = os.stat(self._path).st_mtime_ns  # noqa: PTH116 - a third of Path.stat's cost
         if changed_ns != self._changed_ns:
             self._changed_ns, self._seen_s, self._settled = changed_ns, now_s, False
@@ -122,18 +130,17 @@ class _Segment:
 
     __slots__ = ("_directory", "_last", "_number", "_path", "_starts", "_stream", "end")
 
-    def __init__(self, root: Path, stream: str, number: int) -> None:
-        self._path = segment_directory(root, stream, number)
+    def __init__(self, path: Path, directory: _Directory, stream: str, number: int) -> None:
+        self._path, self._directory = path, directory
         self._stream, self._number = stream, number
-        self._directory = _Directory(self._path)
         self._starts: dict[str, int] = {}
         self._last: tuple[object, ...] = ()
         self.end = 0
 
-    def look(self, now_s: float) -> list[NewFile]:
+    def look(self) -> list[NewFile]:
         """Find the end, and return the new files in the order of their offsets."""
         try:
-            names = self._directory.names(now_s)
+            names = self._directory.names()
             return [] if names is None else self._take(names)
         except BaseException:
             self._directory.forget()

@@ -9,7 +9,7 @@ import time as clocks
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from noted_time.errors import InvalidNote, NotedTimeError, Rejected, Unreachable
+from noted_time.errors import ClientFailed, InvalidNote, NotedTimeError, Rejected, Unreachable
 from noted_time.ingestion import INGESTION, LEAST_POLL_MS, GrowingEnds, Look
 from noted_time.segment_clocks import SegmentClocks
 from writer_client.posting import unix_ms
@@ -103,8 +103,15 @@ class Observer(ABC):
         try:
             self.run()
         except NotedTimeError as error:
-            self.failure = error
-            log.error("the observer of %s stopped: %s", self.client.stream, error)  # noqa: TRY400 - its sentence says all
+            self._ended_by(error)
+        except Exception as fault:  # noqa: BLE001 - told to whoever asks the observer next
+            failure = ClientFailed(f"the observer of {self.client.stream} failed: {fault!r}")
+            failure.__cause__ = fault
+            self._ended_by(failure)
+
+    def _ended_by(self, error: NotedTimeError) -> None:
+        self.failure = error
+        log.error("the observer of %s stopped: %s", self.client.stream, error)
 
     def _try_to_look(self) -> None:
         try:
@@ -177,7 +184,8 @@ class EventTimeNoter(Observer):
     `times` returns the ends of the segments and the newest event time of each that had new rows,
     such as a `LogTimes`. A segment's clock is its newest time less `delay_ms`: a row that comes
     further out of order within its segment is late. A segment without new rows for
-    `idle_timeout_ms` is not waited for (0: for ever); without any, the observer is idle.
+    `idle_timeout_ms` is not waited for (0: for ever), also one that is empty so far; without any
+    segment that is waited for, the observer is idle.
 
     The writer behind the client says every ten seconds that it is there, so give it a timeout above
     that. Raises `Rejected` where a duration is negative or `poll_ms` below 10.
@@ -211,7 +219,7 @@ class EventTimeNoter(Observer):
         """See `Observer.look`."""
         found, newest = _reached(self._times)
         ends, now = self._ends.take(found), self._clock()
-        for segment in ends:
+        for segment in found:
             self._clocks.add(segment, now=now)
         if newest:
             largest = max(newest.values())

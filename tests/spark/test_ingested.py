@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
@@ -98,6 +98,7 @@ growths = st.lists(
 """A file of a segment, after a gap, with so many rows; and whether somebody looks then."""
 
 
+@settings(deadline=None)
 @given(growths, st.integers(1, 9))
 def test_each_row_has_the_stamp_of_the_first_mark_above_it_also_when_it_is_read_again(
     course: list[tuple[int, int, int, bool]], limit: int

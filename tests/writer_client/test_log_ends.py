@@ -58,21 +58,32 @@ def test_the_ends_are_those_of_the_last_files(tmp_path: Path) -> None:
     assert seen == [{}, {0: 2}, {0: 3, 7: 95}]
 
 
-@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(course=st.lists(st.tuples(st.integers(0, 2), st.sampled_from([0.0, 0.7, 5.0])), max_size=12))
+@settings(
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    course=st.lists(
+        st.tuples(st.integers(0, 2), st.sampled_from([0.0, 0.3, 0.7, 5.0]), st.booleans()),
+        max_size=12,
+    )
+)
 def test_no_append_is_missed_however_the_looks_fall(
-    tmp_path: Path, course: list[tuple[int, float]]
+    tmp_path: Path, course: list[tuple[int, float, bool]]
 ) -> None:
-    """Before and after a directory has settled, with modification times that stand still."""
+    """Also with modification times of whole seconds, of which several appends have the same."""
     shutil.rmtree(tmp_path / "flights", ignore_errors=True)
     clock, counts = Seconds(), dict[int, int]()
     ends = LogEnds(tmp_path, "flights", monotonic=clock)
-    for segment, later in course:
+    for segment, later, looks in course:
         append(tmp_path, segment, 1)
         counts[segment] = counts.get(segment, 0) + 1
+        for directory in (tmp_path / "flights", segment_directory(tmp_path, "flights", segment)):
+            os.utime(directory, (int(clock.now), int(clock.now)))
+        if looks:
+            assert ends() == dict(sorted(counts.items()))
         clock.now += later
 
-        assert ends() == dict(sorted(counts.items()))
+    assert ends() == dict(sorted(counts.items()))
 
 
 def test_an_append_within_the_tick_of_a_listing_is_found(tmp_path: Path) -> None:
@@ -128,6 +139,20 @@ def test_a_foreign_file_is_named_until_it_is_gone(tmp_path: Path) -> None:
     foreign.unlink()
 
     assert ends() == {0: 1}
+
+
+def test_the_times_beside_a_foreign_file_are_not_lost(tmp_path: Path) -> None:
+    """Those of the segments that were looked at before it."""
+    times = LogTimes(tmp_path, "flights", "time")
+    for segment in range(3):
+        append(tmp_path, segment, 5 + segment)
+    foreign = segment_directory(tmp_path, "flights", 1) / "part-0.parquet"
+    foreign.write_text("")
+    with pytest.raises(Rejected):
+        times()
+    foreign.unlink()
+
+    assert times() == ({0: 1, 1: 1, 2: 1}, {0: 5, 1: 6, 2: 7})
 
 
 def test_a_truncated_file_is_named_until_it_is_whole(tmp_path: Path) -> None:

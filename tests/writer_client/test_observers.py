@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from noted_time import Rejected, Unreachable
+from noted_time import ClientFailed, Rejected, Unreachable
 from tests.support.scripted import URL, Scripted
 from tests.support.waiting import eventually
 from writer_client import (
@@ -207,6 +207,38 @@ def test_the_slowest_segment_decides_until_it_is_idle(
         (90, 500, {"0": 2, "1": 1}),
         (590, 600, {"0": 3, "1": 1}),
     ]
+
+
+def test_a_segment_that_is_empty_so_far_is_waited_for(tmp_path: Path) -> None:
+    """Its first rows may be as old as any, until it is idle."""
+    clock, transport = Now(), Scripted()
+    (tmp_path / "flights" / "partition=1").mkdir(parents=True)
+    append(tmp_path, "flights", 0, 50)
+    with scripted(transport) as client:
+        times_of = LogTimes(tmp_path, "flights", "time")
+        noter = EventTimeNoter(client, times_of, delay_ms=0, idle_timeout_ms=5000, clock=clock)
+        for later, time in ((0, 60), (4000, 70), (1000, 80)):
+            clock.now += later
+            append(tmp_path, "flights", 0, time)
+            noter.look()
+            client.flush()
+
+    assert [time for _, time, _ in noted(transport) if time is not None] == [80]
+
+
+def test_a_fault_ends_the_thread_and_is_raised_by_who_asks() -> None:
+    """A clock that fails is no log that cannot be read."""
+
+    def clock() -> int:
+        raise ValueError("no clock")
+
+    with scripted(Scripted()) as client:
+        noter = IngestionNoter(client, dict, clock=clock)
+        noter.start()
+        eventually(lambda: noter.failure is not None, expected=True)
+
+        with pytest.raises(ClientFailed, match="no clock"):
+            noter.close()
 
 
 def test_an_observer_of_a_log_without_new_rows_is_idle_and_comes_back(tmp_path: Path) -> None:
