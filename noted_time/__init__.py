@@ -9,6 +9,7 @@ Nothing here reads a clock, a file or a socket: time and chance are arguments. T
 
 from noted_time.aggregator import Aggregator
 from noted_time.answer import Accepted, Refused
+from noted_time.backlog import Backlog, BacklogPolicy, BacklogState
 from noted_time.cut import StreamCut
 from noted_time.decision import Advance, Decision, Hold, Quiet, Waiting
 from noted_time.errors import (
@@ -46,6 +47,9 @@ __all__ = [
     "Accepted",
     "Advance",
     "Aggregator",
+    "Backlog",
+    "BacklogPolicy",
+    "BacklogState",
     "ClientFailed",
     "Conflict",
     "Decision",

@@ -1,0 +1,234 @@
+"""When a reader has a backlog: Flink's cases, see tests/golden/README.md, and our own rules."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from noted_time.backlog import (
+    Backlog,
+    BacklogPolicy,
+    BacklogState,
+    CombinedBacklog,
+    Reason,
+    Rule,
+    changed,
+    combined,
+    with_reason,
+)
+from noted_time.errors import Rejected
+from noted_time.trend import UNIX_MS
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "flink.json"
+CASES: list[dict[str, Any]] = json.loads(GOLDEN.read_text(encoding="utf-8"))
+NOW = UNIX_MS.start + 10**10
+"""A moment long enough after the first Unix ms for every lag of the cases."""
+
+
+def cases(kind: str) -> list[Any]:
+    """Return the cases of a kind, as parameters that have their names."""
+    return [pytest.param(case, id=case["name"]) for case in CASES if case["kind"] == kind]
+
+
+def test_the_cases_are_all_there() -> None:
+    """A case that is lost from the file is missed."""
+    kinds = ("backlog_lag", "backlog_combiner", "backlog_coordinator", "metrics")
+
+    assert [len(cases(kind)) for kind in kinds] == [8, 1, 1, 1]
+
+
+@pytest.mark.parametrize("case", cases("backlog_lag"))
+def test_the_lag_behind_the_wall_clock_decides_as_in_flip_328(case: dict[str, Any]) -> None:
+    """A lag, an idle source and another strategy, by both rules."""
+    backlog = Backlog(BacklogPolicy(watermark_lag_ms=case["threshold"], rule=case["rule"]))
+    lower: int | None = None
+    idle, told, found = False, False, []
+    for step in case["steps"]:
+        lower = NOW - step["value"] if step["op"] == "lag" else lower
+        idle = step["op"] == "idle" or (idle and step["op"] == "other")
+        told = step.get("backlog", told)
+        found.append(backlog.look(NOW, lower, lower, idle=idle, told=told).backlog)
+
+    assert found == [step["expect"]["backlog"] for step in case["steps"]]
+
+
+@pytest.mark.parametrize("case", cases("backlog_combiner"))
+def test_the_flags_of_several_sources_combine_as_in_flink(case: dict[str, Any]) -> None:
+    """Only changes are told, and what a source has not said yet is not false."""
+    sources = CombinedBacklog(case["channels"])
+    changes = [sources.take(step["channel"], backlog=step["backlog"]) for step in case["steps"]]
+
+    assert changes == [step["expect"]["out"] for step in case["steps"]]
+
+
+@pytest.mark.parametrize("case", cases("backlog_coordinator"))
+def test_one_reason_of_several_is_enough(case: dict[str, Any]) -> None:
+    """The backlog ends when the last of those that had one says so."""
+    said: dict[str, bool] = {}
+    state, found = BacklogState(), []
+    for step in case["steps"]:
+        said[step["operator"]] = step["backlog"]
+        reasons: list[Reason] = ["told" for flag in said.values() if flag]
+        state = changed(state, NOW, reasons)
+        found.append("during_backlog" if state.backlog else "normal")
+
+    assert found == [step["expect"]["interval"] for step in case["steps"]]
+
+
+@pytest.mark.parametrize("case", cases("metrics"))
+def test_a_lag_keeps_counting_while_nobody_writes(case: dict[str, Any]) -> None:
+    """Flink's freezes: a writer that died looks healthy. Ours differs after `idle`, only there."""
+    lower, lags = None, []
+    for step in case["steps"]:
+        lower = step["value"] if step["op"] == "wm" else lower
+        lags.append(None if lower is None else step["now"] - lower)
+    theirs = [step["expect"]["watermark_lag"] for step in case["steps"]]
+
+    assert [ours != flinks for ours, flinks in zip(lags, theirs, strict=True)] == [
+        step["op"] == "look" and step["now"] > 21 for step in case["steps"]
+    ]
+
+
+def found(policy: BacklogPolicy, *looks: tuple[int | None, int | None]) -> list[bool]:
+    """Return the flag after each look at (own lower, last lower)."""
+    backlog = Backlog(policy)
+    return [backlog.look(NOW, *look).backlog for look in looks]
+
+
+def test_a_reader_that_is_behind_has_a_backlog_whatever_the_clock_says() -> None:
+    """Times of any kind; exactly at the threshold is not behind, and no lower is."""
+    policy = BacklogPolicy(behind_ms=10)
+
+    assert found(policy, (None, None), (None, 5), (0, 11), (1, 11), (-30, 11)) == [
+        False,
+        True,
+        True,
+        False,
+        True,
+    ]
+
+
+def test_a_reader_that_is_not_behind_has_none_while_the_writers_are() -> None:
+    """Only the wall clock finds that the stream itself is late."""
+    late = NOW - 5000
+    behind, lags = BacklogPolicy(behind_ms=1000), BacklogPolicy(watermark_lag_ms=1000)
+
+    assert (found(behind, (late, late)), found(lags, (late, late))) == ([False], [True])
+
+
+@pytest.mark.parametrize("lower", [0, UNIX_MS.start - 1, UNIX_MS.stop, 2**62, -5])
+def test_times_that_are_no_unix_ms_are_never_late_by_the_wall_clock(lower: int) -> None:
+    """Nor does a clock of another kind keep the other strategy from deciding."""
+    both = BacklogPolicy(watermark_lag_ms=1, behind_ms=1)
+
+    assert found(both, (lower, lower), (lower, lower + 2)) == [False, True]
+
+
+def test_neither_silence_nor_a_missing_lower_counts_as_having_caught_up() -> None:
+    """By the sticky rule only a lag that is known and small enough ends the backlog for good."""
+    backlog = Backlog(BacklogPolicy(watermark_lag_ms=1000, rule="sticky"))
+    late = NOW - 5000
+    looks = [
+        backlog.look(NOW, None, late),
+        backlog.look(NOW, late, late, idle=True),
+        backlog.look(NOW, late, late),
+        backlog.look(NOW, NOW, NOW),
+        backlog.look(NOW + 9000, late, NOW),
+    ]
+
+    assert [look.backlog for look in looks] == [False, False, True, False, False]
+
+
+def test_every_reason_is_named_and_since_when() -> None:
+    """The moment is that of the first look that found the flag as it is."""
+    backlog = Backlog(BacklogPolicy(watermark_lag_ms=1000, behind_ms=1000))
+    late = NOW - 5000
+
+    assert [
+        backlog.look(NOW, late, NOW, told=True),
+        backlog.look(NOW + 1, late, late, told=None),
+        backlog.look(NOW + 2, NOW, NOW, told=False),
+        backlog.look(NOW + 3, NOW, NOW),
+    ] == [
+        BacklogState(backlog=True, because=("told", "watermark_lag", "behind"), since=NOW),
+        BacklogState(backlog=True, because=("watermark_lag",), since=NOW),
+        BacklogState(backlog=False, since=NOW + 2, caught_up=True),
+        BacklogState(backlog=False, since=NOW + 2, caught_up=True),
+    ]
+
+
+def test_what_is_told_counts_at_once() -> None:
+    """Beside what was found before, and once."""
+    state = BacklogState(backlog=True, because=("behind",), since=7)
+    told = with_reason(state, told=True)
+
+    assert (told, with_reason(told, told=True), with_reason(state, told=False)) == (
+        BacklogState(backlog=True, because=("told", "behind"), since=7),
+        told,
+        state,
+    )
+
+
+@pytest.mark.parametrize("threshold", [0, -1, True, 1.5, "1", 2**63])
+def test_a_threshold_below_one_is_refused(threshold: Any) -> None:  # noqa: ANN401 - that is meant
+    """And so is whatever is no number of ms."""
+    for name in ("watermark_lag_ms", "behind_ms"):
+        with pytest.raises(Rejected, match=f"{name} is"):
+            BacklogPolicy(**{name: threshold})
+
+
+def test_an_unknown_rule_is_refused() -> None:
+    """The sentence names those there are."""
+    with pytest.raises(Rejected, match="two_way, sticky"):
+        BacklogPolicy(rule="never")  # type: ignore[arg-type]
+
+
+lowers = st.none() | st.integers(NOW - 30, NOW)
+steps = st.tuples(lowers, lowers, st.booleans(), st.sampled_from((None, True, False)))
+thresholds = st.none() | st.integers(1, 30)
+rules: st.SearchStrategy[Rule] = st.sampled_from(("two_way", "sticky"))
+
+
+@given(lag=thresholds, behind=thresholds, rule=rules, looks=st.lists(steps, max_size=12))
+def test_the_flag_is_what_its_definition_says(
+    lag: int | None,
+    behind: int | None,
+    rule: Rule,
+    looks: list[tuple[int | None, int | None, bool, bool | None]],
+) -> None:
+    """Any reason is enough; sticky, none of the lags counts after all known ones were small."""
+    backlog = Backlog(BacklogPolicy(lag, behind, rule))
+    caught_up = False
+    for at, (lower, last, idle, told) in enumerate(looks):
+        now, known = NOW + at, lower is not None and not idle
+        flags: list[bool | None] = []
+        if lag is not None:
+            flags.append(now - lower > lag if known and lower is not None else None)
+        if behind is not None:
+            flags.append(None if last is None else lower is None or last - lower > behind)
+        by_lag = any(flags) and not (caught_up and rule == "sticky")
+        caught_up = caught_up or (bool(flags) and all(flag is False for flag in flags))
+
+        assert backlog.look(now, lower, last, idle=idle, told=told).backlog == (
+            by_lag or told is True
+        )
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from((None, True, False))), max_size=20))
+def test_the_changes_told_lead_to_the_combined_flag(said: list[tuple[int, bool | None]]) -> None:
+    """Whoever follows the changes knows the flag wherever it is known; none is told twice."""
+    sources, flags = CombinedBacklog(3), dict.fromkeys(range(3))
+    followed: bool | None = None
+    for source, flag in said:
+        change = sources.take(source, backlog=flag)
+        flags[source] = flag
+        now = combined(flags.values())
+
+        assert change is None or change != followed
+        followed = followed if change is None else change
+        assert now in {None, followed}
