@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from controller.aggregation import group_backlog
 from controller.aggregation.stream import StreamState
 from controller.store.port import Change, StreamRecord
 from noted_time import StreamCut, StreamSettings
@@ -18,9 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from controller.aggregation.draft import Draft
+    from controller.aggregation.groups import GroupLimits
     from controller.aggregation.owned_streams import OwnedStreams
     from controller.store.port import Action
-    from noted_time import ScaleEvent
+    from noted_time import BacklogPolicy, ScaleEvent
 
 
 class Order(NamedTuple):
@@ -150,6 +152,24 @@ def hold(stream: StreamState, draft: Draft, order: Order, writer: str, for_ms: i
         _record(stream, draft, order, "held", writer=writer, was=was, became=became)
     elif was is not None:
         _record(stream, draft, order, "released", writer=writer, was=was)
+
+
+def set_backlog_policy(  # noqa: PLR0913 - who decides what for whom, and what bounds it
+    stream: StreamState,
+    draft: Draft,
+    order: Order,
+    group: str,
+    policy: BacklogPolicy | None,
+    *,
+    limits: GroupLimits,
+) -> None:
+    """Decide when a reader group has a backlog; raises `LimitReached`."""
+    before = group_backlog.set_policy(stream, group, policy, draft, limits)
+    if policy != before:
+        was, became = (
+            {"group": group, "backlog": each and asdict(each)} for each in (before, policy)
+        )
+        _record(stream, draft, order, "backlog_policy", was=was, became=became)
 
 
 def _until(stream: StreamState, writer: str, draft: Draft) -> dict[str, int | None] | None:

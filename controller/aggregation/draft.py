@@ -10,10 +10,11 @@ from controller.store.port import Batch
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from controller.store.port import ReaderRecord
+    from controller.store.port import BacklogRecord, ReaderRecord
     from noted_time import Aggregator
 
     ReaderKey = tuple[str, str, str]
+    GroupKey = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,7 @@ class Draft:
     keep_clock: bool = False
     _touched: dict[str, tuple[Aggregator, set[str]]] = field(default_factory=dict)
     _readers: dict[ReaderKey, ReaderRecord | None] = field(default_factory=dict)
+    _backlogs: dict[GroupKey, BacklogRecord | None] = field(default_factory=dict)
 
     @classmethod
     def at(cls, moment: Moment) -> Draft:
@@ -83,10 +85,19 @@ class Draft:
         """Have these readers removed, also those that this commit would write."""
         self._readers.update(dict.fromkeys(readers))
 
+    def keep_backlog(self, record: BacklogRecord) -> None:
+        """Have what is kept of a group's backlog written in place of what was to be."""
+        self._backlogs[record.stream_id, record.group] = record
+
+    def forget_backlog(self, stream_id: str, group: str) -> None:
+        """Have it removed, also where this commit would write it."""
+        self._backlogs[stream_id, group] = None
+
     def drop(self, stream: Touched) -> None:
         """Have the stream removed with all it has, whatever was drafted for it before."""
         self._touched.pop(stream.id, None)
         self._readers = {key: each for key, each in self._readers.items() if key[0] != stream.id}
+        self._backlogs = {key: each for key, each in self._backlogs.items() if key[0] != stream.id}
         self.batch.dropped.append(stream.id)
         self.batch = self.batch.without_dropped()
 
@@ -100,6 +111,8 @@ class Draft:
         self.batch.readers = [each for each in self._readers.values() if each is not None]
         gone = [key for key, each in self._readers.items() if each is None]
         self.batch.forgotten_readers = gone
+        self.batch.backlogs = [each for each in self._backlogs.values() if each is not None]
+        self.batch.forgotten_backlogs = [key for key, each in self._backlogs.items() if not each]
         return self.batch
 
     @property
@@ -108,6 +121,7 @@ class Draft:
         if (
             self.keep_clock
             or self._readers
+            or self._backlogs
             or any(writers for _, writers in self._touched.values())
         ):
             return False

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from controller.aggregation.draft import Draft
+    from controller.store.port import BacklogRecord
 
 AT_ONCE, NEVER = -(2**63), 2**63
 
@@ -39,12 +40,26 @@ LIMITS = GroupLimits()
 
 
 class GroupRow(NamedTuple):
-    """A reader group in a list: readers online, segments of its position, last report."""
+    """A reader group in a list: readers online, segments of its position, last report if any."""
 
     group: str
     readers: int
     segments: int
-    reported_at: int
+    reported_at: int | None
+
+    def dated(self, shift: int) -> GroupRow:
+        """Return the row with its moment shifted by so many ms."""
+        return (
+            self
+            if self.reported_at is None
+            else self._replace(reported_at=self.reported_at + shift)
+        )
+
+
+class OwnBacklog(NamedTuple):
+    """What a reader says of its own backlog, `None` that it says nothing of it any more."""
+
+    backlog: bool | None
 
 
 class Silent(NamedTuple):
@@ -56,14 +71,24 @@ class Silent(NamedTuple):
 
 @dataclass(slots=True)
 class _Group:
-    """A group, and when each of its readers that is remembered was last heard of."""
+    """A group, and when each of its readers that is remembered was last heard of.
+
+    `told` is what readers online say of their own backlog, `backlog` what is kept of the group's.
+    """
 
     position: ReaderGroup = field(default_factory=ReaderGroup)
     heard: dict[str, int] = field(default_factory=dict)
+    told: dict[str, bool] = field(default_factory=dict)
+    backlog: BacklogRecord | None = None
 
     @property
     def last_heard(self) -> int:
         return max(self.heard.values(), default=AT_ONCE)
+
+    @property
+    def is_configured(self) -> bool:
+        """Whether somebody gave it a policy, which is to outlast its readers."""
+        return self.backlog is not None and self.backlog.policy is not None
 
 
 class ReaderGroups:
@@ -90,16 +115,22 @@ class ReaderGroups:
         """Return the group of that name; raises `UnknownReader` where nobody has reported."""
         return self._group(name).position
 
-    def restore(self, records: Iterable[ReaderRecord]) -> int:
+    def restore(
+        self, records: Iterable[ReaderRecord], backlogs: Iterable[BacklogRecord] = ()
+    ) -> int:
         """Take the readers back after a restart; returns when the last of them was heard of.
 
         A reader whose last report has no date is given one at the first `time_out`.
         """
+        for kept in backlogs:
+            self._groups[kept.group] = _Group(backlog=kept)
         latest = 0
         for record in records:
             group = self._groups.setdefault(record.group, _Group())
             group.position.report(record.reader, record.position)
             group.heard[record.reader] = record.reported_at or UNDATED
+            if record.backlog is not None:
+                group.told[record.reader] = record.backlog
             if not record.online:
                 group.position.offline(record.reader, {})
             if not record.reported_at:
@@ -118,15 +149,35 @@ class ReaderGroups:
         names = sorted(name for name in self._groups if after is None or name > after)
         return [_row(name, self._groups[name]) for name in names[:limit]]
 
+    def backlog(self, name: str) -> BacklogRecord | None:
+        """Return what is kept of the group's backlog; raises `UnknownReader`."""
+        return self._group(name).backlog
+
+    def told(self, name: str) -> list[str]:
+        """Return the readers online that say they have a backlog; raises `UnknownReader`."""
+        return sorted(reader for reader, backlog in self._group(name).told.items() if backlog)
+
+    def made(self, name: str) -> BacklogRecord | None:
+        """Return what is kept of the group's backlog, of a new one where there is none yet."""
+        return self._groups.setdefault(name, _Group()).backlog
+
+    def keep_backlog(self, record: BacklogRecord, draft: Draft) -> None:
+        """Keep another record of the group's backlog; raises `UnknownReader`."""
+        self._group(record.group).backlog = record
+        draft.keep_backlog(record)
+
     def check_room(
-        self, name: str, reader: str, position: Mapping[int, int], limits: GroupLimits
+        self, name: str, reader: str | None, position: Mapping[int, int], limits: GroupLimits
     ) -> None:
-        """Raise `LimitReached` where there is no room for what a report brings."""
+        """Raise `LimitReached` where there is no room for what a report brings.
+
+        `None` in place of a reader stands for a group that is made without any.
+        """
         group = self._groups.get(name)
         if group is None and len(self._groups) >= limits.groups:
             raise LimitReached("reader groups of a stream", limits.groups, REMEDY)
         group = group or _Group()
-        if reader not in group.heard and len(group.heard) >= limits.readers:
+        if reader is not None and reader not in group.heard and len(group.heard) >= limits.readers:
             remedy = "let readers report under the same names after a restart, or " + REMEDY
             raise LimitReached("readers of a group", limits.readers, remedy)
         offsets = group.position.offsets
@@ -139,16 +190,28 @@ class ReaderGroups:
         if known + added > limits.segments:
             raise LimitReached("segments of a stream's reader groups", limits.segments, REMEDY)
 
-    def report(
-        self, name: str, reader: str, position: Mapping[int, int], draft: Draft, *, now: int
+    def report(  # noqa: PLR0913 - who reports what, and when
+        self,
+        name: str,
+        reader: str,
+        position: Mapping[int, int],
+        draft: Draft,
+        *,
+        now: int,
+        own: OwnBacklog | None = None,
     ) -> ReaderGroup:
-        """Take in how far a reader has read in its segments; `check_room` was called before."""
+        """Take in how far a reader has read in its segments; `check_room` was called before.
+
+        Without `own`, what the reader said of its backlog stays.
+        """
         group = self._groups.get(name) or _Group()
         self._groups[name] = group
         offsets = group.position.offsets
         owners = {offsets[segment][1] for segment in position if segment in offsets}
         group.position.report(reader, position)
         group.heard[reader] = now
+        if own is not None:
+            _remember(group, reader, own)
         self._check_at = min(self._check_at, now)
         self._draft(name, owners | {reader}, draft)
         return group.position
@@ -161,6 +224,7 @@ class ReaderGroups:
         if reader not in group.position.readers:
             raise UnknownReader(name, reader)
         group.position.offline(reader, position)
+        group.told.pop(reader, None)
         group.heard[reader] = now
         self._draft(name, {reader}, draft)
         return group.position
@@ -181,6 +245,7 @@ class ReaderGroups:
             }
             for reader in silent:
                 group.position.offline(reader, {})
+                group.told.pop(reader, None)
             online = group.position.readers
             self._check_at = min([self._check_at, *(group.heard[each] for each in online)])
             self._draft(name, undated | silent, draft)
@@ -188,11 +253,15 @@ class ReaderGroups:
         return gone
 
     def forget_unused(self, retention_ms: int, draft: Draft, *, now: int) -> list[str]:
-        """Remove the groups without a reader online that were not heard of for so long."""
+        """Remove the groups without a reader online that were not heard of for so long.
+
+        One that was given a policy stays until somebody removes it.
+        """
         unused = [
             name
             for name, group in self._groups.items()
-            if not group.position.readers and group.last_heard + retention_ms <= now
+            if not (group.position.readers or group.is_configured)
+            and group.last_heard + retention_ms <= now
         ]
         for name in unused:
             self.remove(name, draft)
@@ -203,6 +272,8 @@ class ReaderGroups:
         group = self._group(name)
         del self._groups[name]
         draft.forget_readers((self._stream_id, name, reader) for reader in group.heard)
+        if group.backlog is not None:
+            draft.forget_backlog(self._stream_id, name)
 
     def _group(self, name: str) -> _Group:
         try:
@@ -219,7 +290,13 @@ class ReaderGroups:
         kept = sorted(each for each in readers if each in online or each in segments)
         draft.report(
             ReaderRecord(
-                stream, name, each, each in online, segments.get(each, {}), group.heard[each]
+                stream,
+                name,
+                each,
+                each in online,
+                segments.get(each, {}),
+                group.heard[each],
+                group.told.get(each),
             )
             for each in kept
         )
@@ -229,6 +306,13 @@ class ReaderGroups:
         draft.forget_readers((stream, name, reader) for reader in forgotten)
 
 
+def _remember(group: _Group, reader: str, own: OwnBacklog) -> None:
+    if own.backlog is None:
+        group.told.pop(reader, None)
+    else:
+        group.told[reader] = own.backlog
+
+
 def _row(name: str, group: _Group) -> GroupRow:
-    position = group.position
-    return GroupRow(name, len(position.readers), len(position.offsets), group.last_heard)
+    position, reported_at = group.position, group.last_heard if group.heard else None
+    return GroupRow(name, len(position.readers), len(position.offsets), reported_at)

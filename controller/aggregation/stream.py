@@ -69,7 +69,7 @@ class StreamState:
         stream.aggregator = Aggregator(record.settings, succession, last, record.declared_at)
         stream.latest_ms = max((at for _, at in last.values()), default=0)
         stream.aggregator.restore(stream._dating(store.members(record.id)))
-        reported_at = stream.groups.restore(store.readers(record.id))
+        reported_at = stream.groups.restore(store.readers(record.id), store.backlogs(record.id))
         stream.latest_ms = max(stream.latest_ms, reported_at)
         return stream
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field
 
 from controller.api.order_shapes import ReaderLagShape
+from controller.api.backlog_shapes import BacklogPolicyShape, CauseShape
 from controller.api.shapes import Position
 
 
@@ -131,11 +132,17 @@ class WindowShape(BaseModel):
 
 
 class GroupShape(BaseModel):
-    """A reader group: its combined position, each reader's segments, and the window per domain."""
+    """A reader group: its combined position, each reader's segments, and the window per domain.
+
+    `backlog` says whether it has one, `because` by what, and `since` since when in Unix ms.
+    """
 
     position: Position
     readers: dict[str, Position]
     windows: dict[str, WindowShape]
+    backlog: bool
+    because: list[CauseShape]
+    since: int | None
 
 
 class GroupNowShape(GroupShape):
@@ -144,10 +151,11 @@ class GroupNowShape(GroupShape):
     now: int
     behind: dict[str, int | None]
     lags: dict[str, dict[str, ReaderLagShape]]
+    backlog_policy: BacklogPolicyShape | None
 
 
 class GroupRowShape(BaseModel):
-    """A reader group: readers online, segments of its position, last report in Unix ms.
+    """A reader group: readers online, segments of its position, last report if any in Unix ms.
 
     Per domain its window, and how far its lower is behind the watermark.
     """
@@ -155,7 +163,7 @@ class GroupRowShape(BaseModel):
     group: str
     readers: int
     segments: int
-    reported_at: int
+    reported_at: int | None
     windows: dict[str, WindowShape]
     behind: dict[str, int | None]
 
@@ -239,7 +247,16 @@ class ChangeShape(BaseModel):
 
     number: int
     at: int
-    action: Literal["created", "settings", "scaled", "truncated", "removed", "held", "released"]
+    action: Literal[
+        "created",
+        "settings",
+        "scaled",
+        "truncated",
+        "removed",
+        "held",
+        "released",
+        "backlog_policy",
+    ]
     writer: str | None
     was: dict[str, Any] | None
     is_: Annotated[dict[str, Any] | None, Field(alias="is")]

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Response
 
+from controller.aggregation.groups import OwnBacklog
 from controller.aggregation.order import behind, reader_lags, segment_times
-from controller.api import answer_shapes, order_shapes, shapes
-from controller.api.deps import ControllerDep, StreamName
+from controller.api import answer_shapes, backlog_shapes, order_shapes, shapes
+from controller.api.deps import ControllerDep, OrderDep, StreamName
 from controller.api.problems import PROBLEMS
 from controller.api.replies import (
+    backlog_to_wire,
     group_row_to_wire,
     group_to_wire,
     marks_to_wire,
@@ -19,8 +22,12 @@ from controller.api.replies import (
     window_reply,
 )
 from controller.service.views import in_slices
+from noted_time import BacklogPolicy
 from noted_time.cut import MAX_INT64
 from noted_time.wire import mark_to_wire, position_from_wire
+
+if TYPE_CHECKING:
+    from controller.service.controller import Controller
 
 router = APIRouter(prefix="/streams/{stream}", tags=["readers"], responses=PROBLEMS)
 GROUP = "/reader-groups/{group}"
@@ -93,7 +100,9 @@ async def report(
 ) -> Response:
     """Report how far a reader of the group has read."""
     position = position_from_wire(body.position)
-    return reply(group_to_wire(*await controller.report(stream, group, reader, position)))
+    own = OwnBacklog(body.backlog) if "backlog" in body.model_fields_set else None
+    state, found = await controller.report(stream, group, reader, position, own=own)
+    return await _with_backlog(controller, stream, group, group_to_wire(state, found))
 
 
 @router.post(
@@ -104,11 +113,12 @@ async def offline(
     stream: StreamName,
     group: PathName,
     reader: PathName,
-    body: shapes.ReaderReport,
+    body: shapes.ReaderLeave,
 ) -> Response:
     """Put the reader's segments back to this position; it no longer counts."""
     position = position_from_wire(body.position)
-    return reply(group_to_wire(*await controller.offline(stream, group, reader, position)))
+    state, found = await controller.offline(stream, group, reader, position)
+    return await _with_backlog(controller, stream, group, group_to_wire(state, found))
 
 
 @router.get(
@@ -138,14 +148,45 @@ async def get_group(controller: ControllerDep, stream: StreamName, group: PathNa
     `rank` is how many segments a reader holds times its own share of the largest `behind`: the
     greatest has most to hand over.
     """
+    return await _group_now(controller, stream, group)
+
+
+@router.put(GROUP, response_model=answer_shapes.GroupNowShape, operation_id="changeReaderGroup")
+async def change_group(
+    controller: ControllerDep,
+    order: OrderDep,
+    stream: StreamName,
+    group: PathName,
+    body: backlog_shapes.GroupChanges,
+) -> Response:
+    """Decide when the group has a backlog; one that nobody has reported to yet is made."""
+    policy = None if body.backlog is None else BacklogPolicy(**body.backlog.model_dump())
+    await controller.backlogs.set_policy(stream, group, policy, order)
+    return await _group_now(controller, stream, group)
+
+
+async def _group_now(controller: Controller, stream: str, group: str) -> Response:
+    backlog = await controller.backlogs.of(stream, group)
     state, found = controller.group(stream, group)
     lags = {
         domain: {reader: lag._asdict() for reader, lag in reader_lags(state, found, domain).items()}
         async for domain in in_slices([*state.histories])
     }
-    how_far = behind(state, state.windows(found.position))
-    body = {"now": controller.now_ms, **group_to_wire(state, found), "behind": how_far}
-    return reply({**body, "lags": lags})
+    body = {
+        "now": controller.now_ms,
+        **group_to_wire(state, found),
+        "behind": behind(state, state.windows(found.position)),
+        "lags": lags,
+        **backlog_to_wire(backlog),
+        "backlog_policy": backlog.policy and asdict(backlog.policy),
+    }
+    return reply(body)
+
+
+async def _with_backlog(
+    controller: Controller, stream: str, group: str, answer: dict[str, Any]
+) -> Response:
+    return reply({**answer, **backlog_to_wire(await controller.backlogs.of(stream, group))})
 
 
 @router.delete(GROUP, status_code=204, operation_id="removeReaderGroup")

@@ -13,6 +13,9 @@ from noted_time import Advance, Hold
 from noted_time.wire import mark_to_wire, position_to_wire, window_to_wire
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from controller.aggregation.group_backlog import GroupBacklog
     from controller.aggregation.groups import GroupRow
     from controller.aggregation.inspection import Explanation, WriterRow
     from controller.aggregation.stream import StreamState
@@ -76,6 +79,12 @@ def group_to_wire(stream: StreamState, group: ReaderGroup) -> Json:
         },
         "windows": {domain: window_to_wire(window) for domain, window in windows.items()},
     }
+
+
+def backlog_to_wire(found: GroupBacklog) -> Json:
+    """Return the JSON of whether a group has a backlog."""
+    because = [cause._asdict() for cause in found.because]
+    return {"backlog": found.backlog, "because": because, "since": found.since}
 
 
 def group_row_to_wire(stream: StreamState, row: GroupRow, group: ReaderGroup) -> Json:

@@ -172,10 +172,22 @@ class WindowRequest(Request):
     domain: Name | None = None
 
 
-class ReaderReport(Request):
-    """How far a reader has read."""
+class ReaderLeave(Request):
+    """To where a reader's segments are put back."""
 
     position: GivenPosition = Field(default_factory=dict)
+
+
+class ReaderReport(ReaderLeave):
+    """How far a reader has read, and what it says of its own backlog."""
+
+    backlog: Annotated[
+        bool | None,
+        Field(
+            description="whether the reader has a backlog; null: it says nothing of it any more; "
+            "absent: as before, at first nothing"
+        ),
+    ] = None
 
 
 class ScaleRequest(Request):

@@ -20,6 +20,7 @@ from controller.aggregation.inspection import (
     writer_row,
     writers,
 )
+from controller.service.backlogs import Backlogs
 from controller.service.clocks import Clocks
 from controller.service.committer import Committer
 from controller.service.limits import Limits
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
     from controller.aggregation.by_hand import Order, Truncation
     from controller.aggregation.draft import Draft
-    from controller.aggregation.groups import GroupRow
+    from controller.aggregation.groups import GroupRow, OwnBacklog
     from controller.aggregation.owned_streams import OwnedStreams
     from controller.aggregation.stream import StreamState
     from controller.store.port import Change, LedgerEntry, Store, StreamSummary
@@ -74,6 +75,7 @@ class Controller:
         self.ownership = self._committer.ownership
         self.polls = LongPolls(self.stream, self._notifier, self.limits, self.metrics)
         self.views = Views(lambda: self._committer.streams, self.stream, self._clocks)
+        self.backlogs = Backlogs(self._committer, self._clocks, self.limits)
         self._store = store
         self._maintenance: asyncio.Task[None] | None = None
 
@@ -230,9 +232,15 @@ class Controller:
         return self.writer(name, writer)
 
     async def report(
-        self, name: str, group: str, reader: str, position: Position
+        self,
+        name: str,
+        group: str,
+        reader: str,
+        position: Position,
+        *,
+        own: OwnBacklog | None = None,
     ) -> tuple[StreamState, ReaderGroup]:
-        """Take in how far a reader of a group has read; raises `LimitReached`."""
+        """Take in how far a reader has read, and its own backlog; raises `LimitReached`."""
         checked_name("reader group", group)
         checked_name("reader", reader)
 
@@ -240,7 +248,8 @@ class Controller:
             stream = streams.stream(name)
             now = stream.service_ms(draft.moment)
             stream.groups.check_room(group, reader, position, self.limits.readers)
-            return stream, stream.groups.report(group, reader, position, draft, now=now)
+            groups = stream.groups
+            return stream, groups.report(group, reader, position, draft, now=now, own=own)
 
         weight = 1 + len(position) // SEGMENTS_OF_A_NOTE
         reported: tuple[StreamState, ReaderGroup]
@@ -331,7 +340,7 @@ class Controller:
         now, stream = self._clocks.read(), self.stream(name)
         shift = stream.unix_shift(now)
         rows = stream.groups.page(after, limit)
-        return stream, [row._replace(reported_at=row.reported_at + shift) for row in rows]
+        return stream, [row.dated(shift) for row in rows]
 
     def check_alive(self) -> None:
         """Raise `StoreUnavailable` where nothing but a new start of the process helps."""

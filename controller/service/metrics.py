@@ -20,6 +20,7 @@ from prometheus_client import (
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from controller.aggregation.group_backlog import flags
 from controller.aggregation.inspection import read_stream
 from controller.aggregation.order import read_groups
 from controller.service.limits import Overloaded
@@ -150,6 +151,11 @@ class Exposition(Collector):
         self._streams = [
             read_stream(each, each.service_ms(now)) for each in islice(streams, STREAMS_SHOWN)
         ]
+        self._backlogs = [
+            ([each.record.name, group], backlog)
+            for each in islice(streams, STREAMS_SHOWN)
+            for group, backlog in flags(each, now)
+        ]
         self._not_shown = len(streams) - len(self._streams)
         self._groups = read_groups(islice(streams, STREAMS_SHOWN))
 
@@ -161,6 +167,8 @@ class Exposition(Collector):
         yield from self._of_domains()
         yield from self._of_holders()
         yield from self._of_groups()
+        sentence = "1 where a reader group has a backlog, else 0"
+        yield _family("group_backlog", sentence, self._backlogs, ["stream", "group"])
 
     def _of_streams(self) -> Iterator[Metric]:
         members = (

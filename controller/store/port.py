@@ -22,7 +22,7 @@ from noted_time.errors import MarkConflict
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from noted_time import Mark, MemberRecord, ScaleEvent, StreamSettings
+    from noted_time import BacklogPolicy, Mark, MemberRecord, ScaleEvent, StreamSettings
     from noted_time.membership import Absence
 
 
@@ -54,7 +54,7 @@ class ReaderRecord:
     """One reader of a group and the segments it was the last to report: segment → offset.
 
     `online` is false once it went offline and only its segments are remembered. `reported_at` is
-    when it reported last, on the service clock.
+    when it reported last, on the service clock. `backlog` is what it said of having one itself.
     """
 
     stream_id: str
@@ -63,6 +63,23 @@ class ReaderRecord:
     online: bool
     position: Mapping[int, int]
     reported_at: int = 0
+    backlog: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BacklogRecord:
+    """Whether a reader group had a backlog at the last look, and by which policy if by any.
+
+    `since` is wall time in Unix ms, `None` before the first look. `caught_up` names the domains in
+    which the group has caught up once, as the sticky rule wants to know.
+    """
+
+    stream_id: str
+    group: str
+    policy: BacklogPolicy | None = None
+    backlog: bool = False
+    since: int | None = None
+    caught_up: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +100,10 @@ class LedgerEntry:
     by: str | None = None
 
 
-Action = Literal["created", "settings", "scaled", "truncated", "removed", "held", "released"]
-"""What an operator did to a stream, or to one of its writers."""
+Action = Literal[
+    "created", "settings", "scaled", "truncated", "removed", "held", "released", "backlog_policy"
+]
+"""What an operator did to a stream, to one of its writers, or to a reader group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +140,10 @@ class Batch:
     `clocks` has the service clock of buckets, in ms. `scales` numbers the events of a stream;
     numbers only have to rise. `forgotten_members` removes each (stream id, writer) that is there,
     which may come back in the same batch. `members` has (stream id, record), at most one record
-    for each writer. `readers` replaces the record of that (stream, group, reader). `ledger` has
-    entries that are new, and `changes` are numbered from 1 in each stream, in their order and
-    without a gap. `forgotten_readers` removes each (stream id, group, reader), `forgotten_ledger`
+    for each writer. `readers` replaces the record of that (stream, group, reader), `backlogs` that
+    of (stream, group). `ledger` has entries that are new, and `changes` are numbered from 1 in each
+    stream, in their order and without a gap. `forgotten_readers` removes each (stream id, group,
+    reader), `forgotten_backlogs` each (stream id, group), `forgotten_ledger`
     and `forgotten_changes` what (stream id) has from before that moment in Unix ms, but never the
     last change, after which the next one is numbered. `forgotten`
     drops the marks of (stream id, domain) up to and including that seq, but never the last mark,
@@ -138,9 +158,11 @@ class Batch:
     members: list[tuple[str, MemberRecord]] = field(default_factory=list)
     marks: list[AppendedMark] = field(default_factory=list)
     readers: list[ReaderRecord] = field(default_factory=list)
+    backlogs: list[BacklogRecord] = field(default_factory=list)
     ledger: list[LedgerEntry] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
     forgotten_readers: list[tuple[str, str, str]] = field(default_factory=list)
+    forgotten_backlogs: list[tuple[str, str]] = field(default_factory=list)
     forgotten_ledger: list[tuple[str, int]] = field(default_factory=list)
     forgotten_changes: list[tuple[str, int]] = field(default_factory=list)
     forgotten: list[tuple[str, str, int]] = field(default_factory=list)
@@ -163,9 +185,11 @@ class Batch:
             members=[member for member in self.members if member[0] not in gone],
             marks=[mark for mark in self.marks if mark.stream_id not in gone],
             readers=[reader for reader in self.readers if reader.stream_id not in gone],
+            backlogs=[each for each in self.backlogs if each.stream_id not in gone],
             ledger=[entry for entry in self.ledger if entry.stream_id not in gone],
             changes=[change for change in self.changes if change.stream_id not in gone],
             forgotten_readers=[each for each in self.forgotten_readers if each[0] not in gone],
+            forgotten_backlogs=[each for each in self.forgotten_backlogs if each[0] not in gone],
             forgotten_ledger=[each for each in self.forgotten_ledger if each[0] not in gone],
             forgotten_changes=[each for each in self.forgotten_changes if each[0] not in gone],
             forgotten=[forgotten for forgotten in self.forgotten if forgotten[0] not in gone],
@@ -220,6 +244,9 @@ class Reading(Protocol):
 
     def readers(self, stream_id: str) -> list[ReaderRecord]:
         """Return the readers of all groups of a stream in the order of their names."""
+
+    def backlogs(self, stream_id: str) -> list[BacklogRecord]:
+        """Return what is kept of the backlogs of a stream's groups in the order of their names."""
 
     def ledger(
         self, stream_id: str, domain: str, *, after: int, limit: int, newest_first: bool = False

@@ -11,7 +11,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
 from controller.store import rows
 from controller.store.port import StoreUnavailable, StreamSummary
-from controller.store.schema import change, ledger, mark, member, reader, scale, stream
+from controller.store.schema import backlog, change, ledger, mark, member, reader, scale, stream
 from noted_time import Conflict
 
 if TYPE_CHECKING:
@@ -19,7 +19,14 @@ if TYPE_CHECKING:
 
     from sqlalchemy import ColumnElement, Connection, Engine, Executable, Row, Select, Table
 
-    from controller.store.port import AppendedMark, Change, LedgerEntry, ReaderRecord, StreamRecord
+    from controller.store.port import (
+        AppendedMark,
+        BacklogRecord,
+        Change,
+        LedgerEntry,
+        ReaderRecord,
+        StreamRecord,
+    )
     from noted_time import Mark, MemberRecord, ScaleEvent
 
 ROWS_AT_A_TIME = 1000
@@ -75,6 +82,11 @@ class SqlReading:
         """Return the readers of all groups of a stream in the order of their names."""
         found = select(reader).order_by(reader.c.reader_group, reader.c.reader)
         return [rows.reader_of(row) for row in self._rows(_of(found, reader, stream_id))]
+
+    def backlogs(self, stream_id: str) -> list[BacklogRecord]:
+        """Return what is kept of the backlogs of a stream's groups in the order of their names."""
+        found = select(backlog).order_by(backlog.c.reader_group)
+        return [rows.backlog_of(row) for row in self._rows(_of(found, backlog, stream_id))]
 
     def ledger(
         self, stream_id: str, domain: str, *, after: int, limit: int, newest_first: bool = False

@@ -10,8 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from controller.store.port import AppendedMark, Change, LedgerEntry, ReaderRecord, StreamRecord
-from noted_time import Mark, MemberRecord, ScaleEvent, StreamCut, StreamSettings
+from controller.store.port import (
+    AppendedMark,
+    BacklogRecord,
+    Change,
+    LedgerEntry,
+    ReaderRecord,
+    StreamRecord,
+)
+from noted_time import BacklogPolicy, Mark, MemberRecord, ScaleEvent, StreamCut, StreamSettings
 from noted_time.membership import NO_TERMS, Absence, LateRows, Terms
 
 if TYPE_CHECKING:
@@ -27,6 +34,7 @@ _times = msgspec.json.Decoder(dict[str, int]).decode
 _names = msgspec.json.Decoder(tuple[str, ...]).decode
 _terms = msgspec.json.Decoder(tuple[Terms, tuple[str, ...]]).decode
 _late = msgspec.json.Decoder(dict[str, LateRows]).decode
+_policy = msgspec.json.Decoder(BacklogPolicy).decode
 _absences = msgspec.json.Decoder(tuple[Absence, ...]).decode
 _plain = msgspec.json.Decoder(dict[str, Any]).decode
 _created = msgspec.json.Decoder(dict[int, tuple[int, ...]]).decode
@@ -158,13 +166,29 @@ def reader_row(record: ReaderRecord) -> Row:
     """Return the row of a reader."""
     position = encode(record.position).decode()
     who = record.stream_id, record.group, record.reader
-    return (*who, record.online, position, record.reported_at)
+    return (*who, record.online, position, record.reported_at, record.backlog)
 
 
 def reader_of(row: Sequence[Any]) -> ReaderRecord:
     """Return the reader of a row."""
-    stream_id, group, reader, online, position, reported_at = row
-    return ReaderRecord(stream_id, group, reader, bool(online), _offsets(position), reported_at)
+    stream_id, group, reader, online, position, reported_at, backlog = row
+    told = None if backlog is None else bool(backlog)
+    offsets = _offsets(position)
+    return ReaderRecord(stream_id, group, reader, bool(online), offsets, reported_at, told)
+
+
+def backlog_row(record: BacklogRecord) -> Row:
+    """Return the row of what is kept of a group's backlog."""
+    policy = encode(record.policy).decode() if record.policy else None
+    caught_up = encode(record.caught_up).decode()
+    return (record.stream_id, record.group, policy, record.backlog, record.since, caught_up)
+
+
+def backlog_of(row: Sequence[Any]) -> BacklogRecord:
+    """Return what is kept of a group's backlog in a row."""
+    stream_id, group, policy, backlog, since, caught_up = row
+    decided_by = _policy(policy) if policy else None
+    return BacklogRecord(stream_id, group, decided_by, bool(backlog), since, _names(caught_up))
 
 
 def clock_rows(clocks: Mapping[int, int]) -> list[Row]:

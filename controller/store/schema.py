@@ -21,7 +21,7 @@ from sqlalchemy import (
     text,
 )
 
-REVISION = "0009"
+REVISION = "0011"
 """The migration that leads to these tables; revisions are numbered in their order."""
 
 # SQLite alters a table by copying it, which only keeps constraints that have names.
@@ -132,6 +132,20 @@ reader = Table(
     Column("online", Boolean, nullable=False),
     Column("position", Text, nullable=False),
     Column("reported_at", BigInteger, nullable=False, server_default=text("0")),
+    Column("backlog", Boolean),
+    sqlite_with_rowid=False,
+)
+
+# When a reader group has a backlog, and whether it had one when that was last looked at.
+backlog = Table(
+    "backlog",
+    metadata,
+    _of_a_stream(),
+    Column("reader_group", Name, primary_key=True),
+    Column("policy", Text),
+    Column("backlog", Boolean, nullable=False),
+    Column("since", BigInteger),
+    Column("caught_up", Text, nullable=False),
     sqlite_with_rowid=False,
 )
 

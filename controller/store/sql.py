@@ -17,6 +17,7 @@ from controller.store.port import StoreUnavailable, check_marks
 from controller.store.reading import SqlReading
 from controller.store.schema import (
     REVISION,
+    backlog,
     bucket,
     change,
     ledger,
@@ -49,6 +50,7 @@ DELETE FROM change WHERE stream_id = ? AND at < ? AND EXISTS (
     WHERE later.stream_id = change.stream_id AND later.number > change.number
 )
 """
+_FORGET_BACKLOG = "DELETE FROM backlog WHERE stream_id = ? AND reader_group = ?"
 _SET_CLOCK = "UPDATE bucket SET service_ms = ? WHERE number = ?"
 _FORGET_MARKS = """
 DELETE FROM mark WHERE stream_id = ? AND domain = ? AND seq <= ? AND EXISTS (
@@ -87,6 +89,8 @@ class SqlStore(SqlReading):
             self._many(cursor, _APPEND_MARK, list(map(rows.mark_row, batch.marks)))
             self._many(cursor, _FORGET_READER, batch.forgotten_readers)
             self._many(cursor, _PUT_READER, list(map(rows.reader_row, batch.readers)))
+            self._many(cursor, _FORGET_BACKLOG, batch.forgotten_backlogs)
+            self._many(cursor, _PUT_BACKLOG, list(map(rows.backlog_row, batch.backlogs)))
             self._many(cursor, _APPEND_LEDGER, list(map(rows.ledger_row, batch.ledger)))
             self._many(cursor, _APPEND_CHANGE, list(map(rows.change_row, batch.changes)))
             self._many(cursor, _FORGET_LEDGER, batch.forgotten_ledger)
@@ -160,6 +164,7 @@ def _chains(marks: Sequence[AppendedMark]) -> Chains:
 
 
 _PUT_STREAM, _PUT_MEMBER, _PUT_READER = upsert(stream), upsert(member), upsert(reader)
+_PUT_BACKLOG = upsert(backlog)
 _APPEND_SCALE, _APPEND_MARK, _APPEND_LEDGER = insert(scale), insert(mark), insert(ledger)
 _NEXT_NUMBER = "(SELECT coalesce(max(number), 0) + 1 FROM change WHERE stream_id = ?)"
 _APPEND_CHANGE = insert(change, f"VALUES (?, {_NEXT_NUMBER}{', ?' * (len(change.columns) - 2)})")

@@ -47,6 +47,7 @@ READS: list[tuple[str, str, Any]] = [
 ADMINISTERS: list[tuple[str, str, Any]] = [
     ("POST", f"{S}/scale", SCALE),
     ("POST", f"{S}/truncate", {"cut": {}}),
+    ("PUT", f"{S}/reader-groups/g", {"backlog": None}),
     ("DELETE", f"{S}/reader-groups/g", None),
     ("POST", f"{S}/writers/w/hold", {"for_ms": 1000}),
     ("DELETE", f"{S}/writers/w/hold", None),
@@ -270,6 +271,7 @@ def test_every_documented_call_but_changes_by_hand_needs_a_named_right() -> None
         ("DELETE", S),
         ("POST", f"{S}/scale"),
         ("POST", f"{S}/truncate"),
+        ("PUT", f"{S}/reader-groups/g"),
         ("DELETE", f"{S}/reader-groups/g"),
         ("DELETE", f"{S}/writers/w"),
         ("POST", f"{S}/writers/w/hold"),

@@ -11,13 +11,22 @@ from hypothesis import strategies as st
 
 from controller.store.port import (
     AppendedMark,
+    BacklogRecord,
     Batch,
     Change,
     LedgerEntry,
     ReaderRecord,
     StreamRecord,
 )
-from noted_time import Conflict, Mark, MemberRecord, ScaleEvent, StreamCut, StreamSettings
+from noted_time import (
+    BacklogPolicy,
+    Conflict,
+    Mark,
+    MemberRecord,
+    ScaleEvent,
+    StreamCut,
+    StreamSettings,
+)
 from noted_time.cut import MAX_INT64, MIN_INT64
 from noted_time.membership import Absence, LateRows, Terms
 from tests.support.memory_store import MemoryStore
@@ -89,7 +98,19 @@ marks = st.builds(
     st.booleans(),
 )
 appended = st.builds(AppendedMark, ids, domains, marks, natural)
-readers = st.builds(ReaderRecord, ids, names, names, st.booleans(), positions, natural)
+flags = st.none() | st.booleans()
+readers = st.builds(ReaderRecord, ids, names, names, st.booleans(), positions, natural, flags)
+thresholds = st.none() | st.integers(1, 2**63 - 1)
+rules = st.sampled_from(["two_way", "sticky"])
+backlogs = st.builds(
+    BacklogRecord,
+    ids,
+    names,
+    st.none() | st.builds(BacklogPolicy, thresholds, thresholds, rules),
+    st.booleans(),
+    st.none() | natural,
+    excluded,
+)
 absences = st.builds(
     Absence,
     names,
@@ -128,9 +149,11 @@ batches = st.builds(
     ),
     marks=st.lists(appended, max_size=2),
     readers=st.lists(readers, max_size=2),
+    backlogs=st.lists(backlogs, max_size=2),
     ledger=st.lists(entries, max_size=2, unique_by=lambda of: (of.stream_id, of.domain, of.seq)),
     changes=st.lists(changes, max_size=2),
     forgotten_readers=st.lists(st.tuples(ids, names, names), max_size=2),
+    forgotten_backlogs=st.lists(st.tuples(ids, names), max_size=2),
     forgotten_ledger=st.lists(st.tuples(ids, natural), max_size=1),
     forgotten_changes=st.lists(st.tuples(ids, natural), max_size=1),
     forgotten=st.lists(st.tuples(ids, domains, st.integers(0, 4)), max_size=1),
@@ -150,12 +173,14 @@ def whole_streams(draw: st.DrawFn) -> Kept:
     """Draw all that a store may keep of the first stream, each list in the order of its names."""
     noted = dict(draw(st.lists(members.map(lambda each: (each.writer, each)))))
     found = draw(st.lists(readers.map(lambda each: replace(each, stream_id=IDS[0]))))
+    of_groups = {each.group: replace(each, stream_id=IDS[0]) for each in draw(st.lists(backlogs))}
     by_name = {(reader.group, reader.reader): reader for reader in found}
     return Kept(
         scales=draw(st.lists(scale_events, max_size=3)),
         members=[noted[writer] for writer in sorted(noted)],
         marks={domain: draw(chains(domain)) for domain in DOMAINS},
         readers=[by_name[name] for name in sorted(by_name)],
+        backlogs=[of_groups[name] for name in sorted(of_groups)],
         ledger=draw(ledgers),
     )
 
@@ -208,6 +233,7 @@ def test_load_gives_back_exactly_what_was_committed(
         members=records(*reversed(written.members)),
         marks=[mark for chain in written.marks.values() for mark in chain],
         readers=written.readers[::-1],
+        backlogs=written.backlogs[::-1],
         ledger=written.ledger[::-1],
     )
     with closing(make_store()) as store:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from controller.store.port import Batch, LedgerEntry, ReaderRecord, StoreUnavailable
+from controller.store.port import BacklogRecord, Batch, LedgerEntry, ReaderRecord, StoreUnavailable
 from noted_time import Conflict, ScaleEvent
 from noted_time.cut import MAX_INT64, MIN_INT64
 from noted_time.errors import MarkConflict
@@ -294,11 +294,12 @@ def test_of_a_batch_with_a_conflict_nothing_is_written(store: Store) -> None:
         Batch({0: 1}, scales=[("id-9", 1, ScaleEvent({0: 5}, {}))]),
         Batch({0: 1}, marks=[mark(1, "id-9")]),
         Batch({0: 1}, readers=[ReaderRecord("id-9", "g", "a", online=True, position={})]),
+        Batch({0: 1}, backlogs=[BacklogRecord("id-9", "g")]),
         Batch({0: 1}, changes=[change(1, "id-9")]),
         Batch({0: 1}, streams=[stream("id-9", "flights")]),
         Batch({0: 1}, scales=[("id-1", 1, ScaleEvent({0: 5}, {}))]),
     ],
-    ids=["member", "scale", "mark", "reader", "change", "name", "scale-again"],
+    ids=["member", "scale", "mark", "reader", "backlog", "change", "name", "scale-again"],
 )
 def test_a_batch_that_contradicts_what_is_stored_is_a_conflict(store: Store, batch: Batch) -> None:
     """It names a stream nobody made, a name or a scale event that is taken; nothing is written."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from controller.store.port import Batch, ReaderRecord
+from controller.store.port import BacklogRecord, Batch, ReaderRecord
 from noted_time import ScaleEvent
 from tests.support.stored import (
     Kept,
@@ -60,6 +60,7 @@ def test_a_dropped_stream_takes_all_it_has_with_it(store: Store) -> None:
         scales=[("id-1", 1, ScaleEvent({0: 5}, {}))],
         members=[*records(member()), *records(member(), of="id-2")],
         readers=[ReaderRecord("id-1", "g", "a", online=True, position={})],
+        backlogs=[BacklogRecord("id-1", "g")],
         changes=[change(1)],
     )
     store.commit(full)

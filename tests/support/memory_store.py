@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from controller.store.port import (
         AppendedMark,
+        BacklogRecord,
         Batch,
         Change,
         LedgerEntry,
@@ -36,6 +37,7 @@ class MemoryStore(SingleNodeLeases):
         self._members: dict[str, dict[str, MemberRecord]] = {}
         self._marks: dict[tuple[str, str], dict[int, AppendedMark]] = {}
         self._readers: dict[str, dict[tuple[str, str], ReaderRecord]] = {}
+        self._backlogs: dict[str, dict[str, BacklogRecord]] = {}
         self._ledger: dict[tuple[str, str], list[LedgerEntry]] = {}
         self._changes: dict[str, dict[int, Change]] = {}
         self._closed = False
@@ -82,6 +84,11 @@ class MemoryStore(SingleNodeLeases):
         """Return the readers of all groups of a stream in the order of their names."""
         self.ping()
         return [reader for _, reader in sorted(self._readers.get(stream_id, {}).items())]
+
+    def backlogs(self, stream_id: str) -> list[BacklogRecord]:
+        """Return what is kept of the backlogs of a stream's groups in the order of their names."""
+        self.ping()
+        return [record for _, record in sorted(self._backlogs.get(stream_id, {}).items())]
 
     def ledger(
         self, stream_id: str, domain: str, *, after: int, limit: int, newest_first: bool = False
@@ -170,7 +177,7 @@ class MemoryStore(SingleNodeLeases):
             seen.add(key)
 
     def _drop(self, stream_id: str) -> None:
-        for table in (self._scales, self._members, self._readers, self._changes):
+        for table in (self._scales, self._members, self._readers, self._backlogs, self._changes):
             table.pop(stream_id, None)
         for chain in [chain for chain in self._marks if chain[0] == stream_id]:
             del self._marks[chain]
@@ -191,6 +198,10 @@ class MemoryStore(SingleNodeLeases):
             kept_reader = replace(reader, position=dict(reader.position))
             group = self._readers.setdefault(reader.stream_id, {})
             group[reader.group, reader.reader] = kept_reader
+        for stream_id, group_name in batch.forgotten_backlogs:
+            self._backlogs.get(stream_id, {}).pop(group_name, None)
+        for record in batch.backlogs:
+            self._backlogs.setdefault(record.stream_id, {})[record.group] = record
         self._take_records(batch)
         for stream_id, domain, seq in batch.forgotten:
             self._forget(stream_id, domain, seq)
@@ -259,6 +270,7 @@ def _check_streams(batch: Batch, living: AbstractSet[str]) -> None:
     written.update(stream_id for stream_id, _, _ in batch.scales)
     written.update(appended.stream_id for appended in batch.marks)
     written.update(reader.stream_id for reader in batch.readers)
+    written.update(record.stream_id for record in batch.backlogs)
     written.update(entry.stream_id for entry in batch.ledger)
     written.update(change.stream_id for change in batch.changes)
     missing = written - living

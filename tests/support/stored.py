@@ -8,7 +8,7 @@ from controller.store.port import AppendedMark, Batch, Change, StreamRecord
 from noted_time import Mark, MemberRecord, StreamCut, StreamSettings
 
 if TYPE_CHECKING:
-    from controller.store.port import LedgerEntry, ReaderRecord, Store
+    from controller.store.port import BacklogRecord, LedgerEntry, ReaderRecord, Store
     from noted_time import ScaleEvent
 
 
@@ -21,6 +21,7 @@ class Kept(NamedTuple):
     readers: list[ReaderRecord]
     ledger: list[LedgerEntry] = []  # noqa: RUF012 - nothing is added to it
     changes: list[tuple[int, Change]] = []  # noqa: RUF012 - nor to it
+    backlogs: list[BacklogRecord] = []  # noqa: RUF012 - nor to it
 
 
 def stream(stream_id: str = "id-1", name: str = "flights") -> StreamRecord:
@@ -85,4 +86,5 @@ def kept(store: Store, stream_id: str = "id-1", domains: tuple[str, ...] = ("def
             for entry in store.ledger(stream_id, domain, after=0, limit=1000)
         ],
         changes=store.changes(stream_id, before=None, limit=1000),
+        backlogs=store.backlogs(stream_id),
     )

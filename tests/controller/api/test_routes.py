@@ -24,6 +24,7 @@ MARK = {
     "excluded": [],
     "upper_is_bound": True,
 }
+NO_BACKLOG: dict[str, Any] = {"backlog": False, "because": [], "since": None}
 NOTE = {"writer": "UA", "time": 5, "position": {"0": 10, "3": 7}, "max_time": 8}
 
 
@@ -305,11 +306,14 @@ async def test_a_reader_group_has_one_position_and_window(call: Caller) -> None:
             "now": WALL,
             "behind": {"default": 0},
             "lags": {"default": {"a": NOT_BEHIND, "b": NOT_BEHIND}},
+            "backlog_policy": None,
+            **NO_BACKLOG,
         },
         {
             "position": {"0": 9, "3": 7},
             "readers": {"b": {"3": 7}},
             "windows": {"default": none},
+            **NO_BACKLOG,
         },
     )
 
@@ -323,6 +327,7 @@ async def test_a_reader_without_segments_gets_the_window_of_its_group(call: Call
         "position": {},
         "readers": {"spare": {}},
         "windows": {"default": none},
+        **NO_BACKLOG,
     }
 
 

@@ -33,6 +33,7 @@ ROUTES = {
     "GET /v1/streams/{stream}/reader-groups": "listReaderGroups",
     "DELETE /v1/streams/{stream}/reader-groups/{group}": "removeReaderGroup",
     "GET /v1/streams/{stream}/reader-groups/{group}": "getReaderGroup",
+    "PUT /v1/streams/{stream}/reader-groups/{group}": "changeReaderGroup",
     "PUT /v1/streams/{stream}/reader-groups/{group}/readers/{reader}": "reportPosition",
     "POST /v1/streams/{stream}/reader-groups/{group}/readers/{reader}/offline": "takeReaderOffline",
     "POST /v1/streams/{stream}/scale": "scaleStream",

@@ -1,0 +1,131 @@
+"""Whether the reader groups of a stream have a backlog: by their policy, or as readers say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from controller.store.port import BacklogRecord
+from noted_time.backlog import Backlog, BacklogPolicy, BacklogState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from controller.aggregation.draft import Draft, Moment
+    from controller.aggregation.groups import GroupLimits
+    from controller.aggregation.stream import StreamState
+    from noted_time.backlog import Reason
+
+NO_POLICY = BacklogPolicy()
+
+
+class Cause(NamedTuple):
+    """What says that there is a backlog: the lag of a domain, or a reader that was told so."""
+
+    reason: Reason
+    domain: str | None = None
+    reader: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupBacklog:
+    """What a look found: `record` is what is to be kept of it, `None` where nobody ever asked."""
+
+    record: BacklogRecord | None = None
+    because: tuple[Cause, ...] = ()
+
+    @property
+    def backlog(self) -> bool:
+        """Whether there is one."""
+        return bool(self.because)
+
+    @property
+    def since(self) -> int | None:
+        """Since when it is so, in Unix ms."""
+        return None if self.record is None else self.record.since
+
+    @property
+    def policy(self) -> BacklogPolicy | None:
+        """The policy of the group."""
+        return None if self.record is None else self.record.policy
+
+
+def look(stream: StreamState, group: str, moment: Moment) -> GroupBacklog:
+    """Return what a look finds now, in any domain; changes nothing. Raises `UnknownReader`."""
+    kept = stream.groups.backlog(group)
+    told = [Cause("told", reader=each) for each in stream.groups.told(group)]
+    if kept is None and not told:
+        return GroupBacklog()
+    before = kept or BacklogRecord(stream.id, group)
+    states = dict(_by_domain(stream, group, before, moment))
+    lags = (Cause(each, domain) for domain, state in states.items() for each in state.because)
+    because = (*told, *lags)
+    is_new = before.since is None or before.backlog != bool(because)
+    found = replace(
+        before,
+        backlog=bool(because),
+        since=moment.wall if is_new else before.since,
+        caught_up=_caught_up(before, states),
+    )
+    return GroupBacklog(found, because)
+
+
+def flags(stream: StreamState, moment: Moment) -> list[tuple[str, bool]]:
+    """Return the groups that have a policy, or whose readers say something, with the flag now."""
+    found = ((group, look(stream, group, moment)) for group in stream.groups)
+    return [(group, each.backlog) for group, each in found if each.record is not None]
+
+
+def keep(stream: StreamState, group: str, draft: Draft) -> GroupBacklog:
+    """Look, and have what was found written where it is new; raises `UnknownReader`."""
+    found = look(stream, group, draft.moment)
+    if found.record is not None and found.record != stream.groups.backlog(group):
+        stream.groups.keep_backlog(found.record, draft)
+    return found
+
+
+def set_policy(
+    stream: StreamState,
+    group: str,
+    policy: BacklogPolicy | None,
+    draft: Draft,
+    limits: GroupLimits,
+) -> BacklogPolicy | None:
+    """Give a group another policy and return the one it had; by the new one nothing is caught up.
+
+    A group that is new begins without readers. Raises `LimitReached`.
+    """
+    stream.groups.check_room(group, None, {}, limits)
+    kept = stream.groups.made(group)
+    before = kept.policy if kept else None
+    if policy != before:
+        record = kept or BacklogRecord(stream.id, group)
+        stream.groups.keep_backlog(replace(record, policy=policy, caught_up=()), draft)
+    keep(stream, group, draft)
+    return before
+
+
+def _by_domain(
+    stream: StreamState, group: str, before: BacklogRecord, moment: Moment
+) -> Iterator[tuple[str, BacklogState]]:
+    policy = before.policy
+    if policy is None or policy.is_never:
+        return
+    for domain, window in stream.windows(stream.groups[group].position).items():
+        last = stream.histories[domain].last
+        one = Backlog(policy, BacklogState(caught_up=domain in before.caught_up))
+        lower = last.lower if last else None
+        yield domain, one.look(moment.wall, window.lower, lower, idle=_is_quiet(stream, domain))
+
+
+def _caught_up(before: BacklogRecord, states: dict[str, BacklogState]) -> tuple[str, ...]:
+    """Return the domains to remember, which only the sticky rule asks for."""
+    if before.policy is None or before.policy.rule != "sticky":
+        return ()
+    return tuple(sorted(domain for domain, state in states.items() if state.caught_up))
+
+
+def _is_quiet(stream: StreamState, domain: str) -> bool:
+    """Whether nobody is waited for and nothing is to come: the decision is `Quiet`."""
+    running = stream.aggregator.domain(domain)
+    return running.next_step() is None and not running.waited_for()
