@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
+from noted_time.backlog import UNKNOWN, BacklogState, Reason
 from noted_time.cut import MAX_INT64
 from noted_time.errors import Rejected, UnexpectedAnswer
 from noted_time.succession import ScaleEvent, Succession
@@ -52,10 +53,11 @@ class MarksAnswer:
 
 @dataclass(frozen=True, slots=True)
 class GroupAnswer:
-    """The position of a reader group, and its readers that are online."""
+    """The position of a reader group, its readers that are online, and whether it has a backlog."""
 
     position: dict[int, int]
     readers: frozenset[str]
+    backlog: BacklogState = UNKNOWN
 
 
 def _read_whole(read: Callable[[Json], Answer]) -> Callable[[Json], Answer]:
@@ -105,7 +107,17 @@ def marks_answer(wire: Json) -> MarksAnswer:
 def group_answer(wire: Json) -> GroupAnswer:
     """Read the answer of ``GET …/reader-groups/{group}``, which reports have as well."""
     readers = frozenset(_text(reader) for reader in wire["readers"])
-    return GroupAnswer(position_from_wire(wire["position"]), readers)
+    return GroupAnswer(position_from_wire(wire["position"]), readers, _backlog(wire))
+
+
+def _backlog(wire: Json) -> BacklogState:
+    """Read it where it is said; a reason that is not known here counts all the same."""
+    backlog, since = wire.get("backlog", False), wire.get("since")
+    if not isinstance(backlog, bool):
+        raise TypeError(f"{str(backlog)[:SHOWN]!r} is neither true nor false")
+    reasons = {cause["reason"] for cause in wire.get("because", ())}
+    because = tuple(reason for reason in get_args(Reason) if reason in reasons)
+    return BacklogState(backlog, because, None if since is None else _int64(since))
 
 
 def _mark(wire: Json) -> Mark:

@@ -62,10 +62,10 @@ def about_group(group: str) -> Question:
     return Question("GET", f"/reader-groups/{group}")
 
 
-def report(group: str, reader: str, position: Mapping[int, int]) -> Question:
-    """Report a reader's position, and ask where the group stands."""
+def report(group: str, reader: str, position: Mapping[int, int], **own: bool | None) -> Question:
+    """Report a reader's position and its `backlog`, if any, and ask where the group stands."""
     path = f"/reader-groups/{group}/readers/{reader}"
-    return Question("PUT", path, body={"position": position_to_wire(position)})
+    return Question("PUT", path, body={"position": position_to_wire(position), **own})
 
 
 def offline(group: str, reader: str, position: Mapping[int, int]) -> Question:

@@ -20,8 +20,9 @@ from reader_client.waits import Waits
 from reader_client.wakeup import News
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
+    from noted_time.backlog import BacklogState
     from noted_time.mark import Mark, TimeWindow
     from noted_time.order import SegmentTimes
     from noted_time.times import Time
@@ -93,6 +94,41 @@ class Reading:
             if self._reporting is not None:
                 self._check_usable()
                 self._reporting.report(offsets)
+
+    # Whether there is a backlog
+
+    def set_backlog(self, backlog: bool | None) -> None:  # noqa: FBT001 - the one thing that is said
+        """Say that this reader has a backlog, or that it has none; `None` takes it back (FLIP-309).
+
+        The group has one while any of its readers online says so, whatever its policy; `offline`
+        takes it back. Returns at once. Raises `Rejected` without a group, and once the client is
+        closed.
+        """
+        reporting = self._grouped()
+        self._check_usable()
+        reporting.backlog.say(backlog=backlog)
+        reporting.wake()
+
+    def backlog(self) -> BacklogState:
+        """Return whether my group has a backlog, why, and since when in Unix ms; asks nobody.
+
+        It is what the controller answered last, with what I said since: no backlog until it has
+        answered. Raises `Rejected` without a group.
+        """
+        if self._health.fault is not None:
+            self._health.check()
+        return self._grouped().backlog.state
+
+    def on_backlog(self, callback: Callable[[BacklogState], object]) -> None:
+        """Have `callback` called with the state at each change of the flag, first where it is true.
+
+        It is called by the thread (or in the loop) that reports, so it has to return soon; what it
+        raises is logged. Raises as `set_backlog`.
+        """
+        reporting = self._grouped()
+        self._check_usable()
+        reporting.backlog.listen(callback)
+        reporting.wake()
 
     # What time it is there
 
@@ -182,6 +218,11 @@ class Reading:
         self._following.start(begin)
         if self._reporting is not None:
             self._reporting.start(begin)
+
+    def _grouped(self) -> Reporting:
+        if self._reporting is None:
+            raise Rejected("this reader belongs to no group: make it with group= and reader=")
+        return self._reporting
 
     def _follower(self, domain: str | None) -> Follower | None:
         """Return the follower of a domain; raises why there can be none."""

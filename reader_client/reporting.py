@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from noted_time.errors import UnknownReader
 from reader_client import questions
 from reader_client.answers import group_answer
+from reader_client.group_backlog import GroupBacklog
 from reader_client.questions import Pause
 from reader_client.reports import Leaving, Reports
 
@@ -46,6 +47,7 @@ class Reporting:
     def __init__(self, reader: Reader, *, refresh_s: float, news: News) -> None:
         """Report nothing before `start`."""
         self.reader = reader
+        self.backlog = GroupBacklog()
         self._reports = Reports()
         self._refresh_s = refresh_s
         self._news = news
@@ -65,7 +67,7 @@ class Reporting:
     @property
     def is_reported(self) -> bool:
         """Whether the controller knows all that the reader has said."""
-        return not self._reports.due and self._reports.leaving is None
+        return not self._is_due and self._reports.leaving is None
 
     def steps(self) -> list[Repeated]:
         """Return what has to succeed for the controller to know."""
@@ -74,12 +76,12 @@ class Reporting:
     def report(self, position: Mapping[int, int]) -> None:
         """Report how far the reader has read; returns at once."""
         self._reports.report(position)
-        self._wake()
+        self.wake()
 
     def leave(self, position: Mapping[int, int]) -> Leaving:
         """Begin to go offline with the reader's segments put back to `position`."""
         leaving = self._reports.leave(position)
-        self._wake()
+        self.wake()
         return leaving
 
     def learn(self, stream: StreamAnswer) -> None:
@@ -88,7 +90,8 @@ class Reporting:
             timeout_s = stream.reader_timeout_ms / 1000
             self._silence_s = min(LONGEST_SILENCE_S, timeout_s / SIGNS_OF_LIFE)
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
+        """Have what is due reported now."""
         for step in self.steps():
             step.wake()
 
@@ -96,28 +99,35 @@ class Reporting:
 
     def _step(self) -> Steps:
         reports, leaving = self._reports, self._reports.leaving
-        if reports.due or (reports.is_online and self._is_silent()):
+        if self._is_due or (reports.is_online and self._is_silent()):
             yield from self._report()
         elif leaving is None:
             yield from self._refresh()
         if leaving is not None:
             yield from self._go_offline(leaving)
+        self.backlog.tell()
         self._news.notify()
-        if not reports.due and reports.leaving is None:
+        if not self._is_due and reports.leaving is None:
             yield Pause(min(self._refresh_s, self._silence_s))
         return True
+
+    @property
+    def _is_due(self) -> bool:
+        return self._reports.due or (self._reports.is_online and self.backlog.due)
 
     def _is_silent(self) -> bool:
         return time.monotonic() - self._reported_at >= self._silence_s
 
     def _report(self) -> Steps:
-        question = questions.report(self.reader.group, self.reader.name, self._reports.take())
+        position, own = self._reports.take(), self.backlog.take()
+        question = questions.report(self.reader.group, self.reader.name, position, **own)
         try:
             answer = group_answer((yield question))
         except BaseException:
             self._reports.put_back()
             raise
         self._reports.answered(answer.position)
+        self.backlog.answered(answer.backlog)
         self._reported_at = time.monotonic()
         return True
 
@@ -129,6 +139,8 @@ class Reporting:
             self._reports.left(leaving)  # no such reader is online, which is what was wished for
         else:
             self._reports.left(leaving, answer.position)
+            self.backlog.refreshed(answer.backlog)
+        self.backlog.left()
         return True
 
     def _refresh(self) -> Steps:
@@ -136,10 +148,15 @@ class Reporting:
             answer = group_answer((yield questions.about_group(self.reader.group)))
         except UnknownReader:
             # The group was deleted, or the stream made again.
-            self._reports.announce()
+            self._announce()
             return True
         self._reports.refreshed(answer.position)
+        self.backlog.refreshed(answer.backlog)
         if self.reader.name not in answer.readers:
             # It was silent for too long, as a paused machine is.
-            self._reports.announce()
+            self._announce()
         return True
+
+    def _announce(self) -> None:
+        self._reports.announce()
+        self.backlog.announce()

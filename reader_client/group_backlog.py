@@ -1,0 +1,106 @@
+"""What a reader says of its backlog, what its group's is, and who wants to know of changes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from noted_time.backlog import UNKNOWN, BacklogState, with_reason
+
+logger = logging.getLogger("noted_time.reader")
+
+Callback = Callable[[BacklogState], object]
+
+
+@dataclass(slots=True, eq=False)
+class Said:
+    """Something that the reader said of its backlog; each is another, whatever it says."""
+
+    backlog: bool | None
+
+
+@dataclass(slots=True)
+class _Listener:
+    callback: Callback
+    flag: bool = False
+
+
+class GroupBacklog:
+    """The backlog of a group as far as one reader knows; no thread, no clock, no network.
+
+    Whoever reads says something, and one thread or task reports it; neither takes a lock, since
+    each replaces what it owns as a whole.
+
+    >>> backlog = GroupBacklog()
+    >>> backlog.say(backlog=True)
+    >>> backlog.state.backlog, backlog.due, backlog.take()
+    (True, True, {'backlog': True})
+    >>> backlog.answered(BacklogState(backlog=True, because=("told",), since=7))
+    >>> backlog.due, backlog.take()
+    (False, {})
+    """
+
+    def __init__(self) -> None:
+        """Begin with nothing said, and nothing known."""
+        self._said: Said | None = None
+        self._acknowledged: Said | None = None
+        self._under_way: Said | None = None
+        self._answered = UNKNOWN
+        self._listeners: list[_Listener] = []
+
+    # Whoever reads
+
+    def say(self, *, backlog: bool | None) -> None:
+        """Say that the reader has a backlog, that it has none, or take back what was said."""
+        self._said = Said(backlog)
+
+    @property
+    def state(self) -> BacklogState:
+        """The group's as of the last answer, with what was said since."""
+        said, answered = self._said, self._answered
+        return with_reason(answered, told=said.backlog if said is not None else None)
+
+    def listen(self, callback: Callback) -> None:
+        """Have this called at each change of the flag."""
+        self._listeners.append(_Listener(callback))
+
+    # Whoever reports
+
+    @property
+    def due(self) -> bool:
+        """Whether there is something to report."""
+        return self._said is not self._acknowledged
+
+    def take(self) -> dict[str, bool | None]:
+        """Return what a report says of it."""
+        self._under_way = said = self._said
+        return {} if said is None or said is self._acknowledged else {"backlog": said.backlog}
+
+    def answered(self, state: BacklogState) -> None:
+        """Learn the state of the group, which heeds what was under way."""
+        self._acknowledged = self._under_way
+        self._answered = state
+
+    def refreshed(self, state: BacklogState) -> None:
+        """Learn the state of the group, with nothing under way."""
+        self._answered = state
+
+    def announce(self) -> None:
+        """Have it said again: the controller does not know the reader."""
+        self._acknowledged = None
+
+    def left(self) -> None:
+        """Take back what was said, as the controller does with a reader that goes offline."""
+        self._said = self._acknowledged = None
+
+    def tell(self) -> None:
+        """Call those for whom the flag is another than before; what they raise is logged."""
+        state = self.state
+        for listener in tuple(self._listeners):
+            if listener.flag != state.backlog:
+                listener.flag = state.backlog
+                try:
+                    listener.callback(state)
+                except Exception:
+                    logger.exception("a callback of on_backlog failed; the reader goes on")

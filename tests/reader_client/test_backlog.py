@@ -1,0 +1,184 @@
+"""What a reader learns of its group's backlog, and how it says that it has one itself."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from noted_time import BacklogState, Rejected
+from noted_time.backoff import Backoff
+from reader_client import AsyncReaderClient, ReaderClient
+from reader_client.answers import group_answer
+from reader_client.group_backlog import GroupBacklog
+from tests.support.waiting import eventually
+
+if TYPE_CHECKING:
+    from tests.support.served import Served
+
+SOON = Backoff(first_s=0.01, cap_s=0.02)
+OPTIONS: dict[str, Any] = {"group": "g", "refresh_ms": 20, "backoff": SOON}
+TOLD = BacklogState(backlog=True, because=("told",), since=7)
+
+
+def in_group(served: Served, stream: str, name: str = "r") -> ReaderClient:
+    """Return a reader of the group `g`."""
+    return ReaderClient(served.url, stream, reader=name, **OPTIONS)
+
+
+def set_policy(served: Served, stream: str, behind_ms: int) -> None:
+    """Decide when the group has a backlog."""
+    served.call("PUT", f"/{stream}/reader-groups/g", {"backlog": {"behind_ms": behind_ms}})
+
+
+def test_a_reader_learns_of_its_backlog_and_of_its_end(served: Served, stream: str) -> None:
+    """As it goes on reading, with the reason, and once for each change."""
+    set_policy(served, stream, 5)
+    served.note(stream, 20, {"0": 200})
+    told: list[bool] = []
+    with in_group(served, stream) as reader:
+        reader.on_backlog(lambda state: told.append(state.backlog))
+        eventually(lambda: reader.backlog().because, ("behind",))
+        eventually(lambda: told, [True])
+        reader.advance({0: 200})
+        eventually(lambda: reader.backlog().backlog, expected=False)
+        eventually(lambda: told, [True, False])
+
+
+def test_what_one_reader_says_all_of_them_learn(served: Served, stream: str) -> None:
+    """Until it takes it back or leaves; it knows itself at once."""
+    with in_group(served, stream, "one") as one, in_group(served, stream, "two") as two:
+        one.set_backlog(True)
+        at_once = one.backlog().because
+        eventually(lambda: two.backlog().because, ("told",))
+        one.set_backlog(False)
+        eventually(lambda: two.backlog().backlog, expected=False)
+        one.set_backlog(True)
+        eventually(lambda: two.backlog().backlog, expected=True)
+        one.offline()
+        eventually(lambda: two.backlog().backlog, expected=False)
+
+    assert at_once == ("told",)
+
+
+def test_what_was_said_survives_an_outage_and_the_removal_of_the_group(
+    served: Served, stream: str
+) -> None:
+    """It is said again, as the position is."""
+    with in_group(served, stream) as reader:
+        reader.advance({0: 5})
+        eventually(lambda: reader.backlog().since is None, expected=True)
+        served.stop()
+        reader.set_backlog(True)
+        served.start()
+
+        def group() -> tuple[bool, dict[str, int]]:
+            found = served.call("GET", f"/{stream}/reader-groups/g")
+            return found["backlog"], found["position"]
+
+        eventually(lambda: reader._reporting is not None and reader._reporting.is_reported, True)  # noqa: FBT003
+        before = group()
+        served.call("DELETE", f"/{stream}/reader-groups/g")
+        eventually(group_or_nothing(served, stream), before)
+
+    assert before == (True, {"0": 5})
+
+
+def group_or_nothing(served: Served, stream: str) -> Any:  # noqa: ANN401 - a question
+    """Return what asks for the flag and the position of the group, if it is there."""
+
+    def ask() -> tuple[bool, dict[str, int]] | None:
+        rows = served.call("GET", f"/{stream}/reader-groups")["groups"]
+        if not rows:
+            return None
+        found = served.call("GET", f"/{stream}/reader-groups/g")
+        return found["backlog"], found["position"]
+
+    return ask
+
+
+def fails(state: BacklogState) -> None:
+    """Fail at whatever it is called with."""
+    raise ValueError(state)
+
+
+def test_a_callback_that_fails_is_logged_and_the_reader_goes_on(
+    served: Served, stream: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The others are called, too."""
+    told: list[BacklogState] = []
+    with in_group(served, stream) as reader:
+        reader.on_backlog(fails)
+        reader.on_backlog(told.append)
+        reader.set_backlog(True)
+        eventually(lambda: [state.because for state in told], [("told",)])
+
+    assert "a callback of on_backlog failed; the reader goes on" in caplog.messages
+
+
+def test_a_reader_without_a_group_has_no_backlog_to_speak_of(served: Served, stream: str) -> None:
+    """All three say so."""
+    with ReaderClient(served.url, stream) as reader:
+        with pytest.raises(Rejected, match="belongs to no group"):
+            reader.backlog()
+        with pytest.raises(Rejected, match="belongs to no group"):
+            reader.set_backlog(None)
+        with pytest.raises(Rejected, match="belongs to no group"):
+            reader.on_backlog(print)
+
+
+def test_a_closed_reader_says_nothing_any_more(served: Served, stream: str) -> None:
+    """It would never be reported."""
+    reader = in_group(served, stream)
+    reader.close()
+
+    with pytest.raises(Rejected, match="is closed"):
+        reader.set_backlog(True)
+
+
+def test_the_client_for_asyncio_does_the_same(served: Served, stream: str) -> None:
+    """The callback is called in the loop."""
+    set_policy(served, stream, 5)
+    served.note(stream, 20, {"0": 200})
+
+    async def changes() -> list[tuple[bool, tuple[str, ...]]]:
+        found: asyncio.Queue[BacklogState] = asyncio.Queue()
+        async with AsyncReaderClient(served.url, stream, reader="r", **OPTIONS) as reader:
+            reader.on_backlog(found.put_nowait)
+            states = [await found.get()]
+            reader.set_backlog(None)
+            reader.advance({0: 200})
+            states.append(await found.get())
+            assert reader.backlog() == states[-1]
+        return [(state.backlog, state.because) for state in states]
+
+    assert asyncio.run(asyncio.wait_for(changes(), 20)) == [(True, ("behind",)), (False, ())]
+
+
+def test_what_is_said_meanwhile_is_reported_next() -> None:
+    """An answer heeds what was under way, and nothing that came after it."""
+    backlog = GroupBacklog()
+    backlog.say(backlog=True)
+    reports = [backlog.take()]
+    backlog.say(backlog=None)
+    backlog.answered(TOLD)
+    reports += [backlog.take(), backlog.take()]
+    backlog.answered(BacklogState())
+    reports.append(backlog.take())
+    backlog.announce()
+    reports.append(backlog.take())
+
+    assert reports == [{"backlog": True}, *[{"backlog": None}] * 2, {}, {"backlog": None}]
+
+
+def test_an_answer_that_says_nothing_of_a_backlog_stands_for_none() -> None:
+    """And a reason that a later controller may name leaves the flag what it is."""
+    group: dict[str, Any] = {"position": {}, "readers": {}}
+    because = [{"reason": "behind"}, {"reason": "new"}, {"reason": "behind"}]
+    said = group_answer({**group, "backlog": True, "because": because, "since": 5})
+
+    assert (group_answer(group).backlog, said.backlog) == (
+        BacklogState(),
+        BacklogState(backlog=True, because=("behind",), since=5),
+    )
