@@ -1,8 +1,17 @@
 """An exact watermark for Spark Structured Streaming, from the marks that writers vouch for."""
 
+from spark_integration.adaptive import Mode, run_adaptively
 from spark_integration.noted_log import read_noted_log
 from spark_integration.noted_watermark import with_noted_watermark
 from spark_integration.position_listener import PositionListener
 from spark_integration.positions import KafkaTopic, NotedLog
 
-__all__ = ["KafkaTopic", "NotedLog", "PositionListener", "read_noted_log", "with_noted_watermark"]
+__all__ = [
+    "KafkaTopic",
+    "Mode",
+    "NotedLog",
+    "PositionListener",
+    "read_noted_log",
+    "run_adaptively",
+    "with_noted_watermark",
+]

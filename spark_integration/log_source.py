@@ -16,7 +16,9 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from noted_time import BacklogPolicy
 from noted_time.ingestion import INGESTION
+from noted_time.wire import position_to_wire
 from spark_integration.admission import (
     Slice,
     advanced,
@@ -26,6 +28,7 @@ from spark_integration.admission import (
     slices,
     tasks,
 )
+from spark_integration.batch_sizes import BatchSizes
 from spark_integration.ingested import INGESTED, IngestionMarks, with_ingested
 from spark_integration.log_files import LogFile, LogFiles
 from spark_integration.log_rows import RowShape, log_schema
@@ -55,7 +58,7 @@ class LogQuery:
 
     `columns` empty means all; `max_rows` 0 no limit per micro-batch; `cores` how many tasks are
     worth having at once; `order` decides which rows a limit lets in; `lag_ms` is how far the event
-    time is behind that of the marks.
+    time is behind that of the marks. While there is a `backlog`, the limit is `backlog_rows`.
     """
 
     root: str
@@ -69,6 +72,8 @@ class LogQuery:
     cores: int = 2
     order: Order = "share"
     lag_ms: int = 0
+    backlog: BacklogPolicy | None = None
+    backlog_rows: int = 0
 
     def to_option(self) -> str:
         """Return the text that travels in Spark's options."""
@@ -78,7 +83,8 @@ class LogQuery:
     def from_option(cls, text: str) -> LogQuery:
         """Return the query from the text."""
         fields = json.loads(text)
-        return cls(**{**fields, "columns": tuple(fields["columns"])})
+        policy = fields["backlog"] and BacklogPolicy(**fields["backlog"])
+        return cls(**{**fields, "columns": tuple(fields["columns"]), "backlog": policy})
 
     @property
     def is_ingestion(self) -> bool:
@@ -137,6 +143,7 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._shape = shape
         self._stated = False
         self._target: dict[int, list[LogFile]] | None = None
+        self._sizes = BatchSizes(query.backlog, query.backlog_rows)
 
     @cached_property
     def _files(self) -> LogFiles:
@@ -192,7 +199,19 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ended = ended.letting_in(
             self._query.domain_name, self._releaser.release(released, ended.segments)
         )
-        return self._stating(begun, ended).to_json()
+        return self._sizes.noted(begun, self._stating(begun, ended)).to_json()
+
+    def reportLatestOffset(self) -> Json | None:  # noqa: N802 - Spark's name
+        """Return how far log and marks go, which shows how far behind the query is."""
+        if "_releaser" not in self.__dict__:
+            return None
+        ends = {segment: files[-1].end for segment, files in self._files.refresh().items() if files}
+        return {
+            "noted_log": self._query.stream,
+            "segments": position_to_wire(ends),
+            "domain": self._query.domain_name,
+            "last_lower": self._releaser.last_lower,
+        }
 
     def _ends(self, begun: LogOffset, limit: ReadLimit) -> dict[int, int]:
         files = self._files.refresh() if self._target is None else self._target
@@ -200,20 +219,26 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             check_there(files.get(segment, []), offset, 0)
         if self._query.is_ingestion:
             files = self._ingestion.covered(files)
+        rows = available(files, begun.segments)
+        domain, last_lower = self._query.domain_name, self._releaser.last_lower
+        unread = sum(rows.values())
+        limit = self._sizes.limit(limit, begun, domain, last_lower, unread=unread)
         if isinstance(limit, ReadMaxRows):
-            rows = self._admitted(files, begun.segments, limit.max_rows)
-        else:
-            rows = available(files, begun.segments)
+            rows = self._admitted(files, begun.segments, rows, limit.max_rows)
         ends = {s: advanced(files[s], begun.segments.get(s, 0), rows[s]) for s in files}
         return {**begun.segments, **ends}
 
     def _admitted(
-        self, files: dict[int, list[LogFile]], start: Mapping[int, int], limit: int
+        self,
+        files: dict[int, list[LogFile]],
+        start: Mapping[int, int],
+        rows: Mapping[int, int],
+        limit: int,
     ) -> dict[int, int]:
         if self._query.order == "time":
             known = self._releaser
             return rows_by_time(Unread(files, start), limit, known.history, known.succession)
-        return shares(available(files, start), limit)
+        return shares(rows, limit)
 
     def _stating(self, begun: LogOffset, ended: LogOffset) -> LogOffset:
         """Make the first batch of a run differ, so that the last lower is stated again.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from noted_time import Rejected
 from noted_time.settings import checked_name
 from spark_integration.ingested import event_time_of, with_ingested
 from spark_integration.log_rows import with_mark_time
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+    from noted_time import BacklogPolicy
     from spark_integration.time_order import Order
 
 
@@ -35,6 +37,8 @@ def read_noted_log(  # noqa: PLR0913 - the options of a source; all but three ar
     strict: bool = True,
     max_rows_per_trigger: int | None = None,
     order: Order = "share",
+    backlog: BacklogPolicy | None = None,
+    backlog_rows_per_trigger: int | None = None,
     columns: Sequence[str] | None = None,
     schema: StructType | None = None,
     cores: int | None = None,
@@ -75,12 +79,17 @@ def read_noted_log(  # noqa: PLR0913 - the options of a source; all but three ar
     out; or that of `event_time`, `max_event_time_lag_ms` below the lower: rows that were older than
     that when they came in are late.
 
+    `max_rows_per_trigger` bounds a micro-batch. With a `backlog` policy, those that are planned
+    while the query has a backlog (FLIP-328) are bounded by `backlog_rows_per_trigger` in its place,
+    by default not at all: to catch up takes fewer and larger batches.
+
     Raises `InvalidName` for the stream, and `Rejected` for another order and for options that do
     not go together. The query fails with `Rejected` if the controller does not know the stream or
     the domain when it starts, and with `UnreadableFile` for a file that is truncated or foreign.
     While the controller is away, the query goes on reading and its watermark does not advance.
     """
     event_time = event_time_of(domain, event_time, max_event_time_lag_ms)
+    _check_limits(max_rows_per_trigger, backlog, backlog_rows_per_trigger)
     query = LogQuery(
         root=str(root),
         stream=checked_name("stream", stream),
@@ -93,6 +102,8 @@ def read_noted_log(  # noqa: PLR0913 - the options of a source; all but three ar
         order=checked_order(order),
         cores=cores or os.cpu_count() or 1,
         lag_ms=max_event_time_lag_ms or 0,
+        backlog=backlog,
+        backlog_rows=backlog_rows_per_trigger or 0,
     )
     spark.dataSource.register(LogSource)
     reader = spark.readStream.format(LogSource.name()).option(OPTION, query.to_option())
@@ -102,3 +113,15 @@ def read_noted_log(  # noqa: PLR0913 - the options of a source; all but three ar
         marked = with_mark_time(schema)
         reader = reader.schema(with_ingested(marked) if query.is_ingestion else marked)
     return events_of_scan(reader.load(), event_time, dedup_retention_ms)
+
+
+def _check_limits(usual: int | None, backlog: BacklogPolicy | None, larger: int | None) -> None:
+    """Raise `Rejected` where the limit while there is a backlog is none, or a smaller one."""
+    if larger is None:
+        return
+    if backlog is None:
+        raise Rejected("backlog_rows_per_trigger without backlog=: say when there is a backlog")
+    if larger < max(1, usual or 1):
+        raise Rejected(
+            f"backlog_rows_per_trigger is {larger}: it is to be no less than max_rows_per_trigger"
+        )

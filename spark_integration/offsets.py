@@ -31,7 +31,8 @@ class Released:
 class LogOffset:
     """How far a query has read the file log, and which mark it has let in per domain.
 
-    `run` counts the starts of the query after which its lower was stated again.
+    `run` counts the starts of the query after which its lower was stated again. `backlog` is what
+    was found when the batch was planned, `None` where nothing was known or asked.
 
     >>> offset = LogOffset("flights", segments={0: 12}, marks={"default": Released("a", 3, 99)})
     >>> offset.to_json()["segments"]
@@ -44,6 +45,7 @@ class LogOffset:
     run: int = 0
     segments: Mapping[int, int] = field(default_factory=dict)
     marks: Mapping[str, Released] = field(default_factory=dict)
+    backlog: bool | None = None
 
     def released(self, domain: str) -> Released:
         """Return the last mark of `domain` that was let in."""
@@ -55,12 +57,14 @@ class LogOffset:
 
     def to_json(self) -> Json:
         """Return the shape that Spark keeps; equal offsets give the same text."""
-        return {
+        json: Json = {
             "noted_log": self.stream,
             "run": self.run,
             "segments": position_to_wire(self.segments),
             "marks": {domain: _to_json(mark) for domain, mark in sorted(self.marks.items())},
         }
+        # those who never asked keep the shape that earlier versions read
+        return json if self.backlog is None else {**json, "backlog": self.backlog}
 
     @classmethod
     def from_json(cls, json: Json) -> LogOffset:
@@ -70,6 +74,7 @@ class LogOffset:
             run=json["run"],
             segments=position_from_wire(json["segments"]),
             marks={domain: _from_json(mark) for domain, mark in json["marks"].items()},
+            backlog=json.get("backlog"),
         )
 
 

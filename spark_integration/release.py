@@ -38,6 +38,8 @@ class Releaser:
         self._stream_id = ""
         self._history = MarkHistory()
         self._succession = Succession()
+        self.last_lower: int | None = None
+        """The lower of the last mark followed, `None` before the first one."""
 
     @property
     def history(self) -> MarkHistory:
@@ -65,6 +67,7 @@ class Releaser:
             self._stream_id = new.stream_id
             self._leaving_out = False
             self._history = MarkHistory()
+            self.last_lower = None
         for mark in new.marks:
             if is_watermark(mark.lower):
                 self._append(mark)
@@ -101,3 +104,4 @@ class Releaser:
             # Forgotten by the controller before they were followed (retention): begin again here.
             self._history = MarkHistory()
         self._history.append(mark)
+        self.last_lower = mark.lower

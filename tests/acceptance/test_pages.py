@@ -23,7 +23,6 @@ def outputs(page: str, directory: Path) -> list[str]:
     "page",
     [
         "api.md",
-        "backlog.md",
         "command-line.md",
         pytest.param("observers.md", marks=pytest.mark.spark),
         "producers.md",

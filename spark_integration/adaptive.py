@@ -1,0 +1,155 @@
+"""One query in two modes: all that is there at once while it has a backlog, its own trigger after.
+
+Both modes go on from one checkpoint, so each row is read once and a window is the same whichever
+mode closes it. How far a query is, its sources say in its progress.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Literal
+
+from noted_time import Rejected
+from noted_time.backlog import Backlog, CombinedBacklog
+from spark_integration.offsets import LogOffset, is_of_log
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from noted_time.backlog import BacklogPolicy
+
+log = logging.getLogger("noted_time.spark")
+
+Mode = Literal["backlog", "live"]
+"""``backlog``: start the query with ``trigger(availableNow=True)``; ``live``: with its own."""
+
+LOOK_S = 1
+
+
+def run_adaptively(
+    start: Callable[[Mode], StreamingQuery],
+    *,
+    policy: BacklogPolicy,
+    dwell_ms: int = 60_000,
+    stopping: threading.Event | None = None,
+) -> None:
+    """Run a query in the mode that suits how far behind it is, until it is stopped or fails.
+
+    `start` starts the query in a mode, each time with the same plan and ``checkpointLocation``. It
+    begins in the mode ``backlog``: such a run reads what is there and ends. While the policy
+    (FLIP-328) finds a backlog then, another one follows, otherwise a run in the mode ``live``. That
+    one is stopped for the other mode once there is a backlog, but not before it has run for
+    `dwell_ms`, so that the modes do not alternate. A source that has read all there is has no
+    backlog by the wall clock. Of several sources, one that has a backlog is enough.
+
+    Returns when a live query was stopped by somebody else, or soon after `stopping` is set; raises
+    what a query fails with, and `Rejected` where none of its sources is a `read_noted_log`.
+    """
+    if dwell_ms < 0:
+        raise Rejected(f"dwell_ms is {dwell_ms}; it is 0 at least")
+    _Run(start, policy, dwell_ms, stopping or threading.Event()).run()
+
+
+class Lags:
+    """Whether the sources of a query have a backlog, by what they say in its progress."""
+
+    def __init__(self, policy: BacklogPolicy) -> None:
+        """Begin with nothing known of any source."""
+        self._policy = policy
+        self._backlogs: dict[int, Backlog] = {}
+        self._combined = CombinedBacklog(0)
+
+    def look(self, sources: list[tuple[str, str]], now_ms: int) -> bool:
+        """Return the flag; `sources` has (end offset, latest offset) of each, in JSON.
+
+        Raises `Rejected` where none is a file log.
+        """
+        offsets = [(_parsed(end), _parsed(latest)) for end, latest in sources]
+        logs = [each for each in offsets if is_of_log(each[0])]
+        if offsets and not logs:
+            raise Rejected("no source of the query is a read_noted_log, so its lag is not known")
+        if len(logs) != len(self._backlogs):
+            self._backlogs = {number: Backlog(self._policy) for number in range(len(logs))}
+            self._combined = CombinedBacklog(len(logs))
+        for number, (end, latest) in enumerate(logs):
+            if isinstance(latest, dict):
+                backlog = self._look(self._backlogs[number], end, latest, now_ms)
+                self._combined.take(number, backlog=backlog)
+        return bool(self._combined.flag)
+
+    def _look(
+        self, backlog: Backlog, end: Mapping[str, Any], latest: Mapping[str, Any], now_ms: int
+    ) -> bool:
+        begun = LogOffset.from_json(dict(end))
+        lower = begun.released(latest["domain"]).lower
+        has_all = all(
+            begun.segments.get(int(segment), 0) >= offset
+            for segment, offset in latest["segments"].items()
+        )
+        return backlog.look(now_ms, lower, latest["last_lower"], idle=has_all).backlog
+
+
+class _Run:
+    """The modes of one query, one after the other."""
+
+    def __init__(
+        self,
+        start: Callable[[Mode], StreamingQuery],
+        policy: BacklogPolicy,
+        dwell_ms: int,
+        stopping: threading.Event,
+    ) -> None:
+        self._start = start
+        self._dwell_s = dwell_ms / 1000
+        self._stopping = stopping
+        self._lags = Lags(policy)
+        self._first: Mode = "live" if policy.is_never else "backlog"
+
+    def run(self) -> None:
+        """Alternate until it is over."""
+        mode: Mode | None = self._first
+        while mode is not None and not self._stopping.is_set():
+            log.info("the query goes on in the mode %r", mode)
+            query = self._start(mode)
+            try:
+                mode = self._caught_up(query) if mode == "backlog" else self._live(query)
+            finally:
+                query.stop()
+
+    def _caught_up(self, query: StreamingQuery) -> Mode | None:
+        """Wait for the end of a run; returns the mode to follow, `None` when it is over."""
+        while not query.awaitTermination(LOOK_S):
+            if self._stopping.is_set():
+                return None
+        return "backlog" if self._is_behind(query) else "live"
+
+    def _live(self, query: StreamingQuery) -> Mode | None:
+        """Wait until there is a backlog; returns the mode to follow, `None` when it is over."""
+        since = time.monotonic()
+        while not query.awaitTermination(LOOK_S):
+            if self._stopping.is_set():
+                return None
+            behind = self._is_behind(query)
+            if behind and time.monotonic() - since >= self._dwell_s:
+                return "backlog"
+        return None
+
+    def _is_behind(self, query: StreamingQuery) -> bool:
+        progress = query.lastProgress
+        if progress is None:
+            return False
+        sources = [(each.endOffset, each.latestOffset) for each in progress.sources]
+        return self._lags.look(sources, time.time_ns() // 1_000_000)
+
+
+def _parsed(offset: object) -> Any:  # noqa: ANN401 - whatever JSON holds
+    """Return a source's offset, `None` where it has none."""
+    try:
+        return json.loads(str(offset))
+    except ValueError:
+        return None

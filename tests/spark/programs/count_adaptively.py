@@ -1,0 +1,78 @@
+"""Counts the events of a file log per second into JSON files, in the mode that suits its backlog.
+
+It writes down each mode that it begins. Told to `wait_before` one, it waits there to be killed; it
+ends once the file `stop` is there.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark.sql import SparkSession
+
+from noted_time import BacklogPolicy
+from spark_integration import Mode, read_noted_log, run_adaptively
+from tests.support.queries import per_second
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+
+def stop_when_told(stop: Path, stopping: threading.Event) -> None:
+    """Set the event once the file is there."""
+    while not stop.exists():
+        time.sleep(0.1)
+    stopping.set()
+
+
+def main(told: dict[str, str]) -> None:
+    """Count until told to stop."""
+    spark = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "1")
+        .config("spark.sql.session.timeZone", "UTC")
+        .getOrCreate()
+    )
+    policy = BacklogPolicy(behind_ms=1)
+
+    def start(mode: Mode) -> StreamingQuery:
+        with Path(told["modes"]).open("a") as modes:
+            modes.write(f"{mode}\n")
+        while told.get("wait_before") == mode:
+            time.sleep(1)
+        events = read_noted_log(
+            spark,
+            told["root"],
+            told["stream"],
+            controller_url=told["url"],
+            event_time="time",
+            strict=False,
+            max_rows_per_trigger=20,
+            backlog=policy,
+            backlog_rows_per_trigger=40,
+        )
+        files = per_second(events).writeStream.format("json").outputMode("append")
+        files = files.option("checkpointLocation", told["checkpoint"])
+        live = {"processingTime": "100 milliseconds"}
+        files = files.trigger(availableNow=True) if mode == "backlog" else files.trigger(**live)
+        return files.start(told["output"])
+
+    stopping = threading.Event()
+    waiting = threading.Thread(
+        target=stop_when_told, args=(Path(told["stop"]), stopping), daemon=True
+    )
+    waiting.start()
+    run_adaptively(start, policy=policy, dwell_ms=0, stopping=stopping)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))
