@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
-from controller.api.order_shapes import ReaderLagShape
 from controller.api.backlog_shapes import BacklogPolicyShape, CauseShape
+from controller.api.order_shapes import ReaderLagShape
 from controller.api.shapes import Position
 
 

@@ -13,8 +13,6 @@ from noted_time import Advance, Hold
 from noted_time.wire import mark_to_wire, position_to_wire, window_to_wire
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from controller.aggregation.group_backlog import GroupBacklog
     from controller.aggregation.groups import GroupRow
     from controller.aggregation.inspection import Explanation, WriterRow
