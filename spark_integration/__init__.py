@@ -1,6 +1,7 @@
 """An exact watermark for Spark Structured Streaming, from the marks that writers vouch for."""
 
 from spark_integration.adaptive import Mode, run_adaptively
+from spark_integration.late_rows import split_late
 from spark_integration.noted_log import read_noted_log
 from spark_integration.noted_watermark import with_noted_watermark
 from spark_integration.position_listener import PositionListener
@@ -13,5 +14,6 @@ __all__ = [
     "PositionListener",
     "read_noted_log",
     "run_adaptively",
+    "split_late",
     "with_noted_watermark",
 ]

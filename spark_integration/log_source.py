@@ -30,6 +30,7 @@ from spark_integration.admission import (
 )
 from spark_integration.batch_sizes import BatchSizes
 from spark_integration.ingested import INGESTED, IngestionMarks, with_ingested
+from spark_integration.late_rows import judged, with_late, without_late
 from spark_integration.log_files import LogFile, LogFiles
 from spark_integration.log_rows import RowShape, log_schema
 from spark_integration.offsets import LogOffset
@@ -59,6 +60,7 @@ class LogQuery:
     `columns` empty means all; `max_rows` 0 no limit per micro-batch; `cores` how many tasks are
     worth having at once; `order` decides which rows a limit lets in; `lag_ms` is how far the event
     time is behind that of the marks. While there is a `backlog`, the limit is `backlog_rows`.
+    `keeps_late` says that rows tell whether they are late.
     """
 
     root: str
@@ -74,6 +76,7 @@ class LogQuery:
     lag_ms: int = 0
     backlog: BacklogPolicy | None = None
     backlog_rows: int = 0
+    keeps_late: bool = False
 
     def to_option(self) -> str:
         """Return the text that travels in Spark's options."""
@@ -99,10 +102,14 @@ class LogQuery:
 
 @dataclass(frozen=True, slots=True)
 class LogTask(InputPartition):
-    """What one task yields: the rows of its slices, then the mark, where it carries one."""
+    """What one task yields: the rows of its slices, then the mark, where it carries one.
+
+    Rows with a time below `late_below` are late: the lower that the query had sent before.
+    """
 
     work: tuple[Slice, ...]
     mark_ms: int | None
+    late_below: int | None
 
 
 class LogSource(DataSource):
@@ -121,12 +128,14 @@ class LogSource(DataSource):
         """Return the schema of the log's first file, and the mark column."""
         query = self.query
         event_time = None if query.event_time == INGESTED else query.event_time
-        schema = log_schema(Path(query.root), query.stream, event_time, query.columns)
-        return with_ingested(schema) if query.is_ingestion else schema
+        found = log_schema(Path(query.root), query.stream, event_time, query.columns)
+        found = with_ingested(found) if query.is_ingestion else found
+        return with_late(found) if query.keeps_late else found
 
     def streamReader(self, schema: StructType) -> LogReader:  # noqa: N802 - Spark's name
         """Return the reader of one run of a query."""
-        shape = RowShape(schema, self.query.event_time, self.query.is_ingestion)
+        read = without_late(schema) if self.query.keeps_late else schema
+        shape = RowShape(read, self.query.event_time, self.query.is_ingestion)
         return LogReader(self.query, shape, self.options.get(TOKEN))
 
 
@@ -258,14 +267,20 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return []
         dealt = tasks(list(self._work(begun, ended)), self._query.cores) or [[]]
         first, *others = dealt
-        marking = LogTask(tuple(first), self._mark_ms(ended))
-        return [marking, *(LogTask(tuple(task), None) for task in others)]
+        late_below = self._lower_ms(begun)
+        marking = LogTask(tuple(first), self._mark_ms(ended), late_below)
+        return [marking, *(LogTask(tuple(task), None, late_below) for task in others)]
 
-    def _mark_ms(self, ended: LogOffset) -> int | None:
-        lower = ended.released(self._query.domain_name).lower
+    def _lower_ms(self, offset: LogOffset) -> int | None:
+        """Return the lower of an offset in terms of the event time, where Spark can express it."""
+        lower = offset.released(self._query.domain_name).lower
         if lower is None or not is_watermark(lower - self._query.lag_ms):
             return None
-        return lower - self._query.lag_ms - self._query.strict
+        return lower - self._query.lag_ms
+
+    def _mark_ms(self, ended: LogOffset) -> int | None:
+        lower = self._lower_ms(ended)
+        return None if lower is None else lower - self._query.strict
 
     def _work(self, begun: LogOffset, ended: LogOffset) -> Iterator[Slice]:
         work = self._runs(begun, ended)
@@ -296,6 +311,11 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the Arrow batches of one task; raises `UnreadableFile`."""
         task: LogTask = partition  # type: ignore[assignment]
+        rows = self._rows(task)
+        keeps_late = self._query.keeps_late
+        yield from judged(rows, self._query.event_time, task.late_below) if keeps_late else rows
+
+    def _rows(self, task: LogTask) -> Iterator[pa.RecordBatch]:
         yield from self._shape.events(task.work)
         if task.mark_ms is not None:
             yield self._shape.mark(task.mark_ms)

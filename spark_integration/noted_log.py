@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from noted_time import Rejected
 from noted_time.settings import checked_name
 from spark_integration.ingested import event_time_of, with_ingested
+from spark_integration.late_rows import keeps_late, with_late
 from spark_integration.log_rows import with_mark_time
 from spark_integration.log_source import OPTION, LogQuery, LogSource
 from spark_integration.options import TOKEN
@@ -44,6 +45,7 @@ def read_noted_log(  # noqa: PLR0913 - the options of a source; all but three ar
     cores: int | None = None,
     dedup_retention_ms: int = 0,
     max_event_time_lag_ms: int | None = None,
+    late: Literal["drop", "keep"] = "drop",
 ) -> DataFrame:
     """Return the events of a stream's file log, with a watermark that the writers vouch for.
 
@@ -83,6 +85,9 @@ def read_noted_log(  # noqa: PLR0913 - the options of a source; all but three ar
     while the query has a backlog (FLIP-328) are bounded by `backlog_rows_per_trigger` in its place,
     by default not at all: to catch up takes fewer and larger batches.
 
+    `late="keep"` adds the column `_late`, true for rows that were read too late: `split_late` puts
+    them into a branch of their own before Spark drops them.
+
     Raises `InvalidName` for the stream, and `Rejected` for another order and for options that do
     not go together. The query fails with `Rejected` if the controller does not know the stream or
     the domain when it starts, and with `UnreadableFile` for a file that is truncated or foreign.
@@ -104,6 +109,7 @@ def read_noted_log(  # noqa: PLR0913 - the options of a source; all but three ar
         lag_ms=max_event_time_lag_ms or 0,
         backlog=backlog,
         backlog_rows=backlog_rows_per_trigger or 0,
+        keeps_late=keeps_late(late),
     )
     spark.dataSource.register(LogSource)
     reader = spark.readStream.format(LogSource.name()).option(OPTION, query.to_option())
@@ -111,7 +117,8 @@ def read_noted_log(  # noqa: PLR0913 - the options of a source; all but three ar
         reader = reader.option(TOKEN, token)
     if schema is not None:
         marked = with_mark_time(schema)
-        reader = reader.schema(with_ingested(marked) if query.is_ingestion else marked)
+        marked = with_ingested(marked) if query.is_ingestion else marked
+        reader = reader.schema(with_late(marked) if query.keeps_late else marked)
     return events_of_scan(reader.load(), event_time, dedup_retention_ms)
 
 

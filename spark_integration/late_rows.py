@@ -1,0 +1,100 @@
+"""Which rows a query read too late, and how they go past what would drop them.
+
+A row is *late* where its event time is below the lower that the query had sent before the
+micro-batch that reads the row: the lower in the start offset of that batch. Spark writes that
+offset into its offset log before it runs the batch, so a batch that is run again has the same late
+rows, with or without a controller.
+
+Spark judges rows by a watermark that is never above this lower (it lags by one batch, and by 1 ms
+under `strict`), so whatever it drops for being below the watermark is late here. The converse does
+not hold: a window that is still open takes a row that is late.
+
+A mark enters a query once its cut is read, and the events below its lower lie below its cut. So no
+row of a writer that keeps its promise is late.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+from pyspark.sql.types import BooleanType, StructField, StructType
+
+from noted_time import Rejected
+from spark_integration.watermark import DELAY, instant
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import Column, DataFrame
+
+LATE = "_late"
+"""The column that says of a row whether it is late."""
+
+
+def split_late(events: DataFrame) -> tuple[DataFrame, DataFrame]:
+    """Return the rows that are in time and those that are late, both without the column `_late`.
+
+    `events` come from ``read_noted_log(…, late="keep")``. What is in time goes on under the
+    watermark, which drops none of it from windows, and under `strict` from no other operator. The
+    late rows carry no watermark, so nothing drops them; an aggregation of them in the mode
+    `append` is refused by Spark.
+
+    Both belong into one query, as a union of what becomes of each: another query has other
+    micro-batches, hence other late rows. Raises `Rejected` where `events` have no `_late`.
+    """
+    if LATE not in events.columns:
+        raise Rejected(f'the events have no column {LATE}: read them with late="keep"')
+    in_time = events.where(~F.col(LATE)).drop(LATE)
+    late = events.where(F.col(LATE)).drop(LATE)
+    return in_time, late.select(*(_without_watermark(late, name) for name in late.columns))
+
+
+def _without_watermark(rows: DataFrame, name: str) -> Column:
+    kept = {k: v for k, v in rows.schema[name].metadata.items() if k != DELAY}
+    return F.col(f"`{name}`").alias(name, metadata=kept)
+
+
+def keeps_late(late: str) -> bool:
+    """Whether late rows are kept; raises `Rejected` for what is neither `drop` nor `keep`.
+
+    >>> keeps_late("drop"), keeps_late("keep")
+    (False, True)
+    """
+    if late not in {"drop", "keep"}:
+        raise Rejected(f'late is "drop" or "keep", not {late!r}')
+    return late == "keep"
+
+
+def with_late(rows: StructType) -> StructType:
+    """Return the schema of a scan with the column `_late` at its end."""
+    if LATE in rows.names:
+        raise Rejected(f"column {LATE} of the log is taken by what says that a row is late")
+    return StructType([*rows.fields, StructField(LATE, BooleanType(), nullable=True)])
+
+
+def without_late(rows: StructType) -> StructType:
+    """Return the schema that `with_late` was given."""
+    return StructType(rows.fields[:-1])
+
+
+def judged(
+    batches: Iterator[pa.RecordBatch], event_time: str, below: int | None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the batches with `_late`: whether the event time is below `below` (ms).
+
+    No row is late where there is no bound, nor one without an event time.
+
+    >>> rows = pa.record_batch({"at": pa.array([4_999, 5_000, None], pa.timestamp("us", "UTC"))})
+    >>> [batch.column("_late").to_pylist() for batch in judged(iter([rows]), "at", 5)]
+    [[True, False, False]]
+    """
+    for batch in batches:
+        if below is None:
+            late = pa.repeat(pa.scalar(value=False), batch.num_rows)
+        else:
+            earlier = pc.less(batch.column(event_time), instant(below)[0])
+            late = pc.fill_null(earlier, fill_value=False)
+        yield batch.append_column(LATE, late)

@@ -1,0 +1,197 @@
+"""Late rows that are kept: which ones they are, and that Spark drops no other."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+from pyspark.sql.streaming.datasource import ReadMaxRows
+from pyspark.sql.types import StringType, StructField, StructType, TimestampType
+
+from noted_time import Rejected
+from spark_integration import split_late
+from spark_integration.late_rows import with_late
+from spark_integration.log_rows import RowShape, with_mark_time
+from spark_integration.log_source import LogQuery, LogReader
+from spark_integration.offsets import LogOffset
+from tests.support.disorder import disorder, replay
+from tests.support.queries import per_second
+from tests.support.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import DataFrame
+
+    from tests.spark.conftest import Reads
+    from tests.support.disorder import Step
+    from tests.support.marks_server import MarksServer
+    from tests.support.noted_stream import NotedStream
+    from tests.support.query_output import QueryOutput
+
+EVENTS = StructType([StructField("time", TimestampType()), StructField("name", StringType())])
+
+
+class Batches:
+    """The micro-batches of a query as its source plans and reads them, without Spark."""
+
+    def __init__(self, stream: NotedStream, controller: MarksServer, rows: int) -> None:
+        query = LogQuery(
+            str(stream.root), stream.name, controller.url, "time", max_rows=rows, keeps_late=True
+        )
+        self._reader = LogReader(query, RowShape(with_mark_time(EVENTS), "time"))
+        self._offset = self._reader.initialOffset()
+        self._rows = rows
+        self.read: list[tuple[int | None, list[tuple[int, bool]]]] = []
+
+    def go_on(self) -> int | None:
+        """Read all that is there now; returns the lower sent last.
+
+        `read` gets per batch the lower sent before it, and (time, late) of its rows.
+        """
+        while True:
+            begun, lower = self._offset, self._lower()
+            self._offset = self._reader.latestOffset(begun, ReadMaxRows(self._rows))
+            if begun == self._offset:
+                return lower
+            tasks = self._reader.partitions(begun, self._offset)
+            self.read.append((lower, [row for task in tasks for row in self._task(task)]))
+
+    def _lower(self) -> int | None:
+        return LogOffset.from_json(self._offset).released("default").lower
+
+    def _task(self, task: Any) -> Iterator[tuple[int, bool]]:  # noqa: ANN401 - Spark's own
+        for batch in self._reader.read(task):
+            for row in batch.to_pylist():
+                if row["_noted_mark_time"] is None:
+                    yield round(row["time"].timestamp() * 1000), row["_late"]
+
+    def close(self) -> None:
+        """Stop following marks."""
+        self._reader.stop()
+
+
+def break_promises(stream: NotedStream, steps: list[Step], chance: random.Random) -> None:
+    """Replay the steps, with rows among them that were promised not to come."""
+    for step in steps:
+        replay(stream, [step])
+        if chance.random() < 0.3:
+            stream.append(step.segment, (chance.randrange(step.time), "late"), writer="other")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_rows_below_the_lower_sent_before_their_batch_are_late(
+    flights: NotedStream, controller: MarksServer, seed: int
+) -> None:
+    """Those and no others, whatever is appended and noted between the batches."""
+    steps, chance = disorder(seed), random.Random(seed)
+    flights.join("w0", "w1", "w2")
+    batches = Batches(flights, controller, rows=30)
+    for first in range(0, len(steps), 6):
+        break_promises(flights, steps[first : first + 6], chance)
+        batches.go_on()
+    assert eventually(batches.go_on, 28_000)
+    flights.append(0, (27_999, "late"), (28_000, "in time"))
+    batches.go_on()
+    batches.close()
+
+    assert sum(len(rows) for _, rows in batches.read) == sum(flights.position.values())
+    assert all(
+        late == (lower is not None and time < lower)
+        for lower, rows in batches.read
+        for time, late in rows
+    )
+    assert batches.read[-1] == (28_000, [(27_999, True), (28_000, False)])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_row_of_writers_that_keep_their_promises_is_late(
+    flights: NotedStream, controller: MarksServer, seed: int
+) -> None:
+    """However small the batches, and however many marks come with each."""
+    steps = disorder(seed)
+    flights.join("w0", "w1", "w2")
+    batches = Batches(flights, controller, rows=7 + 20 * seed)
+    for first in range(0, len(steps), 5):
+        replay(flights, steps[first : first + 5])
+        batches.go_on()
+    batches.close()
+
+    assert [row for _, rows in batches.read for row in rows if row[1]] == []
+
+
+def parts(events: DataFrame) -> DataFrame:
+    """Return (part, second, rows): what Spark keeps of all, what is in time, and what is late."""
+    in_time, late = split_late(events)
+    seconds = late.select(F.unix_seconds(F.date_trunc("second", "time")), F.lit(1).cast("long"))
+    return (
+        per_second(events.drop("_late"))
+        .select(F.lit("kept"), "second", "count")
+        .union(per_second(in_time).select(F.lit("in time"), "second", "count"))
+        .union(seconds.select(F.lit("late"), "*"))
+    )
+
+
+def summed(output: QueryOutput, part: str) -> Counter[int]:
+    """Return the rows per second of one part."""
+    seconds: Counter[int] = Counter()
+    for name, second, count in output.rows:
+        if name == part:
+            seconds[int(str(second))] += int(str(count))
+    return seconds
+
+
+@pytest.mark.spark
+def test_what_is_in_time_and_what_is_late_are_all_rows(
+    read: Reads, flights: NotedStream, output: QueryOutput, controller: MarksServer
+) -> None:
+    """Through restarts and a batch that is run again; what Spark alone drops is late."""
+    steps, chance = disorder(7), random.Random(7)
+    flights.join("w0", "w1", "w2")
+    events = read(flights.begun(), late="keep", max_rows_per_trigger=60)
+    for first in (0, 12, 24):
+        break_promises(flights, steps[first : first + 12], chance)
+        output.catch_up(parts(events))
+    before = dict(output.batches)
+    output.forget_commit()
+    controller.stop()
+    output.catch_up(parts(events))
+    controller.start()
+    flights.note(60_000, "w0")
+    flights.note(60_000, "w1")
+    flights.note(60_000, "w2")
+    output.catch_up(parts(events))
+
+    every = Counter(int(row.time.timestamp()) for row in read.truth(flights).collect())
+    kept, in_time, late = (summed(output, part) for part in ("kept", "in time", "late"))
+    assert output.batches[max(before)] == before[max(before)]
+    assert in_time + late == every
+    assert every - kept <= late
+    assert late.total() > 0
+    assert kept.total() < every.total()
+
+
+@pytest.mark.spark
+def test_late_rows_are_read_under_no_watermark(read: Reads, flights: NotedStream) -> None:
+    """So no operator drops them for being late; both branches have the columns of the log."""
+    in_time, late = split_late(read(flights.begun(), late="keep"))
+
+    assert (in_time.columns, late.columns) == (["time", "name"], ["time", "name"])
+    assert (dict(in_time.schema["time"].metadata), dict(late.schema["time"].metadata)) == (
+        {"spark.watermarkDelayMs": 0},
+        {},
+    )
+
+
+@pytest.mark.spark
+def test_what_cannot_be_split_or_kept_is_refused(read: Reads, flights: NotedStream) -> None:
+    """Events that were read without `late="keep"`, another word, and a column that is taken."""
+    with pytest.raises(Rejected, match='read them with late="keep"'):
+        split_late(read(flights.begun()))
+    with pytest.raises(Rejected, match='late is "drop" or "keep", not \'kept\''):
+        read(flights, late="kept")
+    with pytest.raises(Rejected, match="column _late of the log is taken"):
+        with_late(StructType([StructField("_late", StringType())]))
