@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.streaming.datasource import ReadMaxRows
@@ -18,11 +20,13 @@ from spark_integration.log_rows import RowShape, with_mark_time
 from spark_integration.log_source import LogQuery, LogReader
 from spark_integration.offsets import LogOffset
 from tests.support.disorder import disorder, replay
-from tests.support.queries import per_second
+from tests.support.page import Session
+from tests.support.queries import per_second, rows_of
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from pyspark.sql import DataFrame
 
@@ -195,3 +199,42 @@ def test_what_cannot_be_split_or_kept_is_refused(read: Reads, flights: NotedStre
         read(flights, late="kept")
     with pytest.raises(Rejected, match="column _late of the log is taken"):
         with_late(StructType([StructField("_late", StringType())]))
+
+
+@pytest.mark.spark
+def test_the_example_of_the_page_keeps_hours_and_late_rows_apart(
+    read: Reads, flights: NotedStream, controller: MarksServer, tmp_path: Path
+) -> None:
+    """Two departures of the hour from nine are counted, and one that came after it is kept."""
+    flights.append_table(0, departures(NINE, NINE + timedelta(minutes=30)))
+    flights.marks.note("UA", TEN_MS, {0: 2})
+    urls = {"http://controller:7464": controller.url}
+    page = Session("docs/late-rows.md", {**urls, "/data/": f"{tmp_path}/"}, spark=read.spark).run(
+        "split_late(flights)"
+    )
+    query = page["query"]
+    assert eventually(lambda: counted(read, tmp_path / "hourly"), [("EWR", 2)], timeout_s=150)
+    flights.append_table(0, departures(NINE + timedelta(minutes=59)))
+    query.processAllAvailable()
+    query.stop()
+
+    late = read.spark.read.parquet(str(tmp_path / "late"))
+    assert rows_of(late.select(F.minute("departure"), "origin")) == [(59, "EWR")]
+    assert counted(read, tmp_path / "hourly") == [("EWR", 2)]
+
+
+NINE = datetime(2013, 1, 1, 9, tzinfo=UTC)
+TEN_MS = 1_357_034_400_000
+
+
+def departures(*times: datetime) -> pa.Table:
+    """Return departures from EWR."""
+    instants = pa.array(times, pa.timestamp("ms", tz="UTC"))
+    return pa.table({"departure": instants, "origin": ["EWR"] * len(times)})
+
+
+def counted(read: Reads, table: Path) -> list[tuple[object, ...]]:
+    """Return (origin, count) of the hours in the batches of a table that are whole."""
+    whole = [str(path.parent) for path in table.glob("*/_SUCCESS")]
+    batches = [read.spark.read.parquet(path).select("origin", "count") for path in whole]
+    return [row for batch in batches for row in rows_of(batch)]
