@@ -3,6 +3,7 @@
 from spark_integration.adaptive import Mode, run_adaptively
 from spark_integration.late_rows import split_late
 from spark_integration.noted_log import read_noted_log
+from spark_integration.noted_log_sink import NotedLogSink
 from spark_integration.noted_watermark import with_noted_watermark
 from spark_integration.position_listener import PositionListener
 from spark_integration.positions import KafkaTopic, NotedLog
@@ -11,6 +12,7 @@ __all__ = [
     "KafkaTopic",
     "Mode",
     "NotedLog",
+    "NotedLogSink",
     "PositionListener",
     "read_noted_log",
     "run_adaptively",

@@ -49,25 +49,66 @@ class QueryProgress:
         files, directory = _open(self.checkpoint)
         self._last = _newest(files, directory, self._last)
         if self._last < 0:
-            raise self._not_ours("has no batch yet")
+            raise _not_ours(self.checkpoint, "has no batch yet")
         text = files.open_input_stream(str(directory / str(self._last))).read().decode()
         return self._position_in(text, token)
 
     def _position_in(self, text: str, token: str) -> Mapping[int, int]:
         version, _, *lines = text.split("\n")
-        if version != VERSION:
-            raise Rejected(f"offset log of {self.checkpoint} is {version!r}, not {VERSION!r}")
+        _check_version(self.checkpoint, version)
         offsets = [None if line == NO_OFFSET else json.loads(line) for line in lines]
         for place, marks in enumerate(offsets, start=1):
             if is_of_marks(marks) and marks["token"] == token:
                 events = _only_source(marks["noted_marks"], offsets[place:])
                 return {} if events is None else self.position_of(events)
-        raise self._not_ours("was written by another query")
+        raise _not_ours(self.checkpoint, "was written by another query")
 
-    def _not_ours(self, reason: str) -> Rejected:
-        return Rejected(
-            f"checkpoint_location={self.checkpoint!r} is not this query's checkpoint: it {reason}"
-        )
+
+@dataclass(slots=True)
+class PlannedBatches:
+    """The batches of one query as they were planned, for what runs within one of them.
+
+    `checkpoint` is as in `QueryProgress`.
+    """
+
+    checkpoint: str
+    _last: int = -1
+
+    def query_id(self) -> str:
+        """Return the id of the query, which stays the same through restarts."""
+        files, directory = _open(self.checkpoint)
+        try:
+            text = files.open_input_stream(str(directory.parent / "metadata")).read().decode()
+        except FileNotFoundError as error:
+            raise _not_ours(self.checkpoint, "names no query") from error
+        return str(json.loads(text)["id"])
+
+    def watermark(self, batch_id: int) -> int | None:
+        """Return the watermark in ms that batch `batch_id`, which is running, was planned with.
+
+        Operators of that batch emit what the watermark has passed. `None` where the query has none
+        yet: Spark writes 0 then. Raises `Rejected` where the batch is not the last one planned.
+        """
+        files, directory = _open(self.checkpoint)
+        self._last = _newest(files, directory, self._last)
+        if self._last != batch_id:
+            reason = f"is at batch {self._last}, and this is batch {batch_id}"
+            raise _not_ours(self.checkpoint, reason)
+        path = str(directory / str(batch_id))
+        version, metadata, *_ = files.open_input_stream(path).read().decode().split("\n")
+        _check_version(self.checkpoint, version)
+        return json.loads(metadata)["batchWatermarkMs"] or None
+
+
+def _check_version(checkpoint: str, version: str) -> None:
+    if version != VERSION:
+        raise Rejected(f"offset log of {checkpoint} is {version!r}, not {VERSION!r}")
+
+
+def _not_ours(checkpoint: str, reason: str) -> Rejected:
+    return Rejected(
+        f"checkpoint_location={checkpoint!r} is not this query's checkpoint: it {reason}"
+    )
 
 
 def _only_source(stream: str, behind: Sequence[Any]) -> Any:  # noqa: ANN401 - whatever JSON holds

@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from writer_client.async_client import AsyncWriterClient
+from writer_client.batches import Batch
 from writer_client.client import WriterClient
 from writer_client.observing import EventTimeNoter, IngestionNoter
 from writer_client.outcome import Exclusion, Flushed
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AsyncWriterClient",
+    "Batch",
     "EventTimeNoter",
     "Exclusion",
     "Flushed",

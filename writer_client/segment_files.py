@@ -25,6 +25,7 @@ from noted_time.cut import MAX_INT64
 from noted_time.errors import Rejected
 from noted_time.file_log import SUFFIX, file_name, segment_directory, start_of
 from writer_client.arrow_rows import check_schema, largest_time, storable
+from writer_client.batches import Batch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -97,6 +98,33 @@ class SegmentFiles:
         self.schema = self.schema or table.schema
         return self.end
 
+    def append_once(self, table: pa.Table, batch: Batch) -> bool:
+        """Append the rows of a batch, unless a file already holds it or a later one of its source.
+
+        Returns whether they were appended; durable and visible either way when it returns. That no
+        two runs of a program append the same batch follows from the names: what others link after
+        the files were looked through takes the next offset, and is looked at before it is passed.
+        """
+        self.find_end()
+        if self._holds(batch):
+            return False
+        with self._hidden_file(table, batch) as hidden:
+            while not self._linked(hidden, table.num_rows):
+                self._step_to(self.end)
+                if self._last is not None and _reaches(self._last, batch):
+                    return False
+                check_schema(table.schema, self.schema)
+        _sync(self._directory)
+        self.schema = self.schema or table.schema
+        return True
+
+    def _holds(self, batch: Batch) -> bool:
+        """Whether the newest file of the batch's source holds it or a later batch."""
+        names = (path.name for path in self._directory.iterdir())
+        starts = sorted(self._start(name) for name in names if not _is_hidden(name))
+        said = (_reaches(self._path(start), batch) for start in reversed(starts))
+        return next((reached for reached in said if reached is not None), False)
+
     def _linked(self, hidden: Path, rows: int) -> bool:
         if self.end + rows > MAX_INT64:
             message = f"segment {self.segment} is full: it ends at {self.end}"
@@ -127,7 +155,7 @@ class SegmentFiles:
         if not rows:
             message = f"{path} holds no rows, so nothing can follow it"
             raise Rejected(message)
-        self._last, self.end, self.schema = path, start + rows, schema
+        self._last, self.end, self.schema = path, start + rows, schema.remove_metadata()
 
     def _largest_in(self, path: Path, column: str) -> int | None:
         try:
@@ -151,12 +179,15 @@ class SegmentFiles:
         return self._directory / file_name(self.stream, self.segment, start)
 
     @contextmanager
-    def _hidden_file(self, table: pa.Table) -> Iterator[Path]:
+    def _hidden_file(self, table: pa.Table, batch: Batch | None = None) -> Iterator[Path]:
         """Write the rows to a file that readers pass over; gone when the block ends.
 
-        A crash may leave one behind, which is never read and can be removed when it is old.
+        Its metadata names the batch that they are. A crash may leave one behind, which is never
+        read and can be removed when it is old.
         """
         hidden = self._directory / f".{uuid4().hex}{SUFFIX}.tmp"
+        if batch is not None:
+            table = table.replace_schema_metadata(batch.to_metadata())
         try:
             with hidden.open("xb") as file:
                 pq.write_table(table, file, compression="zstd", row_group_size=ROWS_PER_GROUP)
@@ -166,6 +197,18 @@ class SegmentFiles:
         finally:
             with suppress(FileNotFoundError):
                 hidden.unlink()
+
+
+def _reaches(path: Path, batch: Batch) -> bool | None:
+    """Whether a file holds the batch or a later one of its source; `None` for another source's."""
+    try:
+        held = Batch.from_metadata(pq.read_metadata(path).metadata)
+    except (pa.ArrowException, OSError) as error:
+        message = f"{path} is no whole Parquet file: {error}"
+        raise Rejected(message) from error
+    if held is None or held.source != batch.source:
+        return None
+    return held.number >= batch.number
 
 
 def _is_hidden(name: str) -> bool:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from noted_time.times import Time
     from writer_client.arrow_rows import Rows, Span
     from writer_client.async_client import AsyncWriterClient
+    from writer_client.batches import Batch
     from writer_client.client import WriterClient
 
 
@@ -110,18 +111,46 @@ class SegmentLogWriter:
         """
         with self._lock:
             files = self._segment(segment)
-            if isinstance(rows, list) and not rows:
-                return files.end
-            check_zones(rows, self._columns.values(), files.schema)
-            table = as_table(rows, files.schema)
-            if not table.num_rows:
-                return files.end
-            spans = {domain: span_of(table, column) for domain, column in self._columns.items()}
+            table = self._table(rows, files)
+            if table is not None:
+                spans = self._spans(table)
+                self._join()
+                self._track(files.segment, files.append(table), spans)
+                self._count_late(table, spans)
+            return files.end
+
+    def append_once(self, rows: Rows, batch: Batch, segment: int | None = None) -> bool:
+        """Append the rows of one batch of a program, unless it was appended before.
+
+        A program that runs a batch again after a crash appends it only once: the file names the
+        batch in its metadata, and a batch is taken for appended where the segment's newest file of
+        the same source holds it or a later one. That holds also where two runs of the program
+        append at the same time. Returns whether the rows were appended, `False` for none at all;
+        otherwise as `append`.
+        """
+        with self._lock:
+            files = self._segment(segment)
+            table = self._table(rows, files)
+            if table is None:
+                return False
+            spans = self._spans(table)
             self._join()
-            end = files.append(table)
-            self._track(files.segment, end, spans)
-            self._count_late(table, spans)
-            return end
+            appended = files.append_once(table, batch)
+            self._track(files.segment, files.end, spans)
+            if appended:
+                self._count_late(table, spans)
+            return appended
+
+    def _table(self, rows: Rows, files: SegmentFiles) -> pa.Table | None:
+        """Return the rows in the segment's schema, `None` where there are none."""
+        if isinstance(rows, list) and not rows:
+            return None
+        check_zones(rows, self._columns.values(), files.schema)
+        table = as_table(rows, files.schema)
+        return table if table.num_rows else None
+
+    def _spans(self, table: pa.Table) -> dict[str | None, Span]:
+        return {domain: span_of(table, column) for domain, column in self._columns.items()}
 
     def note_time(self, time: Time, *, domain: str | None = None) -> None:
         """Note that no event with a time below `time` will be appended from here on.

@@ -1,0 +1,228 @@
+"""Streams that a query derives from another, and the queries that go on from there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from noted_time import Rejected
+from spark_integration import NotedLogSink, read_noted_log
+from tests.support.disorder import disorder
+from tests.support.queries import rows_of
+from tests.support.served import Served
+from tests.support.spark_programs import SparkProgram
+from tests.support.waiting import eventually
+from writer_client import SegmentLogWriter, WriterClient
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from tests.support.disorder import Step
+    from tests.support.query_output import QueryOutput
+
+pytestmark = pytest.mark.spark
+
+FOREVER = 10**6
+
+
+@pytest.fixture
+def served() -> Iterator[Served]:
+    """Return a controller that knows the flights, and the counts that are derived of them."""
+    with Served() as served:
+        for stream in ("flights", "counts"):
+            served.create(stream)
+        yield served
+
+
+class Flights:
+    """Three writers of flights, who keep their promises."""
+
+    def __init__(self, root: Path, url: str) -> None:
+        self._writers: dict[str, SegmentLogWriter] = {}
+        for number in range(3):
+            name = f"w{number}"
+            client = WriterClient(url, "flights", name)
+            self._writers[name] = SegmentLogWriter(
+                root, "flights", segments=(number % 2,), client=client, event_time="time"
+            )
+            client.flush()
+
+    def replay(self, steps: Sequence[Step]) -> None:
+        """Append and note what the steps say."""
+        for step in steps:
+            writer = self._writers[step.writer]
+            writer.append([{"time": time, "name": name} for time, name in step.rows])
+            writer.note_time(step.time)
+        for writer in self._writers.values():
+            assert isinstance(writer.client, WriterClient)
+            writer.client.flush()
+
+    def close(self) -> None:
+        """Close the clients."""
+        for writer in self._writers.values():
+            assert isinstance(writer.client, WriterClient)
+            writer.client.close()
+
+
+def per_five_seconds(counts: DataFrame) -> DataFrame:
+    """Return (start of the five seconds, events) of counts per second, by their ends."""
+    sums = counts.groupBy(F.window("window_end", "5 seconds")).agg(F.sum("count").alias("events"))
+    return sums.select(F.unix_seconds("window.start").alias("start"), "events")
+
+
+def in_one_query(spark: SparkSession, root: Path) -> DataFrame:
+    """Return the same from one batch query of the flights."""
+    events = spark.read.parquet(str(root / "flights"))
+    seconds = events.groupBy(F.window(F.timestamp_millis("time"), "1 second")).count()
+    return per_five_seconds(seconds.withColumn("window_end", F.col("window.end")))
+
+
+@pytest.mark.timeout(900)
+def test_a_count_in_two_stages_equals_one_batch_query_through_a_kill(
+    spark: SparkSession, served: Served, output: QueryOutput, tmp_path: Path
+) -> None:
+    """SIGKILL between append and note: no row twice, none lost, and time goes on to the end.
+
+    The last note is that of a batch without rows.
+    """
+    root, steps = tmp_path / "log", disorder(11, events=25)
+    told: dict[str, object] = {
+        "root": str(root),
+        "url": served.url,
+        "checkpoint": str(tmp_path / "stage one"),
+    }
+    flights = Flights(root, served.url)
+    flights.replay(steps[:12])
+    killed = SparkProgram("derive_counts", {**told, "dies_at": 2}, tmp_path / "killed.log")
+    eventually(killed.running, expected=False, timeout_s=200)
+    appended = sorted(path.name for path in (root / "counts").rglob("*.parquet"))
+    flights.replay(steps[12:])
+    flights.close()
+    SparkProgram("derive_counts", {**told, "dies_at": FOREVER}, tmp_path / "again.log").finish()
+    counts = read_noted_log(
+        spark,
+        root,
+        "counts",
+        controller_url=served.url,
+        event_time="window_end",
+        strict=False,
+        max_rows_per_trigger=3,
+    )
+    output.catch_up(per_five_seconds(counts))
+
+    derived = spark.read.parquet(str(root / "counts"))
+    assert len(appended) == 2
+    assert derived.select("window").distinct().count() == derived.count()
+    assert output.rows == rows_of(in_one_query(spark, root))
+    assert served.call("GET", "/counts")["marks"]["default"]["lower"] == 28_000
+
+
+class Sinks:
+    """Makes sinks of the stream `counts` beside a checkpoint that a test makes by hand."""
+
+    def __init__(self, served: Served, directory: Path) -> None:
+        self.directory = directory
+        self.client = WriterClient(served.url, "counts", "counter")
+        (directory / "checkpoint" / "offsets").mkdir(parents=True)
+        (directory / "checkpoint" / "metadata").write_text('{"id":"5b1e"}')
+
+    def __call__(self, time_of: str = "window.end", **options: int) -> NotedLogSink:
+        """Return a sink."""
+        return NotedLogSink(
+            self.directory / "log",
+            "counts",
+            self.client,
+            time_of,
+            checkpoint_location=str(self.directory / "checkpoint"),
+            **options,  # type: ignore[arg-type]
+        )
+
+    def plan(self, batch_id: int, watermark: int) -> None:
+        """Write what Spark writes of a batch before it runs it."""
+        planned = self.directory / "checkpoint" / "offsets" / str(batch_id)
+        planned.write_text(f'v1\n{{"batchWatermarkMs":{watermark}}}\n{{}}')
+
+
+@pytest.fixture
+def sinks(served: Served, tmp_path: Path) -> Iterator[Sinks]:
+    """Return how a test makes sinks."""
+    made = Sinks(served, tmp_path)
+    yield made
+    made.client.close()
+
+
+def windows(spark: SparkSession, *seconds: int) -> DataFrame:
+    """Return a count of 1 for each of these seconds."""
+    times = spark.createDataFrame([(second,) for second in seconds], "second INT")
+    stamped = times.select(F.timestamp_seconds("second").alias("time"))
+    return stamped.groupBy(F.window("time", "1 second")).count()
+
+
+def test_a_batch_that_is_run_again_only_notes(
+    spark: SparkSession, served: Served, sinks: Sinks, tmp_path: Path
+) -> None:
+    """By the same sink or by one that a restart made; the position covers what was appended."""
+    sinks.plan(0, 0)
+    sinks.plan(1, 5000)
+    for sink in (sinks(), sinks()):
+        sink(windows(spark, 1, 3), 1)
+        sinks.client.flush()
+
+    mark = served.call("GET", "/counts")["marks"]["default"]
+    assert spark.read.parquet(str(tmp_path / "log" / "counts")).count() == 2
+    assert (mark["lower"], mark["cut"]) == (5000, {"0": 2})
+
+
+def test_a_batch_without_rows_notes_and_one_without_watermark_does_not(
+    spark: SparkSession, served: Served, sinks: Sinks
+) -> None:
+    """Spark states 0 until it has a watermark; the delay is subtracted from each."""
+    sink = sinks(delay_ms=100)
+    lowers = []
+    for batch_id, watermark in enumerate([0, 5000, 6000]):
+        sinks.plan(batch_id, watermark)
+        sink(windows(spark), batch_id)
+        sinks.client.flush()
+        mark = served.call("GET", "/counts")["marks"]["default"]
+        lowers.append(mark and mark["lower"])
+
+    assert lowers == [None, 4900, 5900]
+
+
+def test_a_controller_that_is_away_holds_up_no_batch_once_the_writer_has_joined(
+    spark: SparkSession, served: Served, sinks: Sinks
+) -> None:
+    """The rows are appended, and noted when it is back."""
+    sink = sinks()
+    sinks.plan(0, 5000)
+    sink(windows(spark, 3), 0)
+    sinks.client.flush()
+    served.stop()
+    sinks.plan(1, 7000)
+    sink(windows(spark, 6), 1)
+    served.start()
+    sinks.client.flush(60)
+
+    mark = served.call("GET", "/counts")["marks"]["default"]
+    assert (mark["lower"], mark["cut"]) == (7000, {"0": 2})
+
+
+def test_what_a_sink_cannot_promise_is_refused(spark: SparkSession, sinks: Sinks) -> None:
+    """Starts of windows, a checkpoint of another query, a taken column and a negative delay."""
+    sinks.plan(0, 5000)
+    batch = windows(spark, 1)
+    with pytest.raises(Rejected, match=r"use window\.end, or window_time\(window\)"):
+        sinks("window.start")(batch, 0)
+    with pytest.raises(Rejected, match="it is at batch 0, and this is batch 3"):
+        sinks()(batch, 3)
+    with pytest.raises(Rejected, match="column window_end is taken"):
+        sinks()(batch.withColumn("window_end", F.lit(1)), 0)
+    with pytest.raises(Rejected, match="no event-time column 'at'"):
+        sinks("at")(batch, 0)
+    with pytest.raises(Rejected, match="delay_ms must be 0 or more"):
+        sinks(delay_ms=-1)

@@ -1,0 +1,36 @@
+"""Which batch of which program a file of the log came from, kept in the file itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+KEY = b"noted_time.batch"
+"""The key of the Parquet file's metadata; its value is ``<source>:<number>``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One batch of a `source` (a query, say), which numbers them 0, 1, 2 … in their order.
+
+    >>> Batch("5b1e", 3).to_metadata()
+    {b'noted_time.batch': b'5b1e:3'}
+    >>> Batch.from_metadata(Batch("5b1e", 3).to_metadata())
+    Batch(source='5b1e', number=3)
+    """
+
+    source: str
+    number: int
+
+    def to_metadata(self) -> dict[bytes, bytes]:
+        """Return what the file's metadata says of it."""
+        return {KEY: f"{self.source}:{self.number}".encode()}
+
+    @classmethod
+    def from_metadata(cls, metadata: Mapping[bytes, bytes] | None) -> Batch | None:
+        """Return the batch of a file, `None` where it names none."""
+        source, _, number = (metadata or {}).get(KEY, b"").decode().rpartition(":")
+        return cls(source, int(number)) if number.isdecimal() else None
