@@ -62,10 +62,15 @@ def _as_read(field: StructField, event_time: str | None) -> StructField:
 
 
 def with_mark_time(events: StructType) -> StructType:
-    """Return the schema of what the source yields: events and the mark column."""
+    """Return the schema of what the source yields: events and the mark column.
+
+    All columns are null in the row of a mark, and none has a watermark, whatever is said of them: a
+    schema may be that of a query's output.
+    """
     if MARK_TIME in events.names:
         raise Rejected(f"column {MARK_TIME} of the log is taken by the marks")
-    return StructType([*events.fields, StructField(MARK_TIME, TimestampType(), nullable=True)])
+    fields = (StructField(field.name, field.dataType, nullable=True) for field in events.fields)
+    return StructType([*fields, StructField(MARK_TIME, TimestampType(), nullable=True)])
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+from itertools import count
 from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from noted_time import Rejected
+from noted_time import InvalidNote, Rejected
 from spark_integration import NotedLogSink, read_noted_log
 from tests.support.disorder import disorder
+from tests.support.page import Session
 from tests.support.queries import rows_of
 from tests.support.served import Served
 from tests.support.spark_programs import SparkProgram
@@ -119,7 +122,7 @@ def test_a_count_in_two_stages_equals_one_batch_query_through_a_kill(
     assert len(appended) == 2
     assert derived.select("window").distinct().count() == derived.count()
     assert output.rows == rows_of(in_one_query(spark, root))
-    assert served.call("GET", "/counts")["marks"]["default"]["lower"] == 28_000
+    assert last_lower(served, "counts") == 28_000
 
 
 class Sinks:
@@ -127,9 +130,14 @@ class Sinks:
 
     def __init__(self, served: Served, directory: Path) -> None:
         self.directory = directory
-        self.client = WriterClient(served.url, "counts", "counter")
+        self._url = served.url
+        self.client = self.client_again()
         (directory / "checkpoint" / "offsets").mkdir(parents=True)
         (directory / "checkpoint" / "metadata").write_text('{"id":"5b1e"}')
+
+    def client_again(self) -> WriterClient:
+        """Return a client for the writer `counter`, as each run of the program makes one."""
+        return WriterClient(self._url, "counts", "counter")
 
     def __call__(self, time_of: str = "window.end", **options: int) -> NotedLogSink:
         """Return a sink."""
@@ -153,7 +161,7 @@ def sinks(served: Served, tmp_path: Path) -> Iterator[Sinks]:
     """Return how a test makes sinks."""
     made = Sinks(served, tmp_path)
     yield made
-    made.client.close()
+    made.client.end(2.0)
 
 
 def windows(spark: SparkSession, *seconds: int) -> DataFrame:
@@ -188,8 +196,7 @@ def test_a_batch_without_rows_notes_and_one_without_watermark_does_not(
         sinks.plan(batch_id, watermark)
         sink(windows(spark), batch_id)
         sinks.client.flush()
-        mark = served.call("GET", "/counts")["marks"]["default"]
-        lowers.append(mark and mark["lower"])
+        lowers.append(last_lower(served, "counts"))
 
     assert lowers == [None, 4900, 5900]
 
@@ -212,6 +219,26 @@ def test_a_controller_that_is_away_holds_up_no_batch_once_the_writer_has_joined(
     assert (mark["lower"], mark["cut"]) == (7000, {"0": 2})
 
 
+def test_a_refused_note_fails_a_later_batch(spark: SparkSession, sinks: Sinks) -> None:
+    """Here a query begins again with a new checkpoint, below what the writer noted before."""
+    sinks.client.note_time(9000, {})
+    sinks.client.flush()
+    sinks.client.close()
+    sinks.client = sinks.client_again()
+    sink, batches = sinks(), count()
+
+    def refused() -> bool:
+        batch_id = next(batches)
+        sinks.plan(batch_id, 5000)
+        try:
+            sink(windows(spark), batch_id)
+        except InvalidNote:
+            return True
+        return False
+
+    assert eventually(refused, expected=True)
+
+
 def test_what_a_sink_cannot_promise_is_refused(spark: SparkSession, sinks: Sinks) -> None:
     """Starts of windows, a checkpoint of another query, a taken column and a negative delay."""
     sinks.plan(0, 5000)
@@ -226,3 +253,38 @@ def test_what_a_sink_cannot_promise_is_refused(spark: SparkSession, sinks: Sinks
         sinks("at")(batch, 0)
     with pytest.raises(Rejected, match="delay_ms must be 0 or more"):
         sinks(delay_ms=-1)
+
+
+def test_the_examples_of_the_page_derive_minutes_and_hours(
+    spark: SparkSession, served: Served, output: QueryOutput, tmp_path: Path
+) -> None:
+    """The minute that ends at ten counts for the hour from nine."""
+    served.create("per-minute")
+    with WriterClient(served.url, "flights", "UA") as client:
+        log = SegmentLogWriter(tmp_path / "log", "flights", client=client, event_time="departure")
+        times = [NINE, NINE + timedelta(seconds=20), NINE + timedelta(minutes=59, seconds=59)]
+        log.append([{"departure": time, "origin": "EWR"} for time in times])
+        log.note_time(NINE + timedelta(hours=1))
+    elsewhere = {"http://controller:7464": served.url, "/data/": f"{tmp_path}/"}
+    page = Session("docs/derived-streams.md", elsewhere, spark=spark).run()
+    lower = NINE_MS + 3_600_000
+    try:
+        assert eventually(lambda: last_lower(served, "per-minute"), lower, timeout_s=200)
+    finally:
+        page["files"].stop()
+        page["counting"].stop()
+        page["client"].close()
+    output.catch_up(page["hourly"].select(F.unix_millis("window.start"), "origin", "sum(count)"))
+
+    assert output.rows == [(NINE_MS, "EWR", 3)]
+
+
+NINE = datetime(2013, 1, 1, 9, tzinfo=UTC)
+NINE_MS = 1_357_030_800_000
+
+
+def last_lower(served: Served, stream: str) -> int | None:
+    """Return the lower of the last mark of a stream."""
+    mark = served.call("GET", f"/{stream}")["marks"]["default"]
+    lower: int | None = mark and mark["lower"]
+    return lower
