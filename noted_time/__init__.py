@@ -11,10 +11,13 @@ from noted_time.aggregator import Aggregator
 from noted_time.answer import Accepted, Refused
 from noted_time.backlog import Backlog, BacklogPolicy, BacklogState
 from noted_time.cut import StreamCut
-from noted_time.decision import Advance, Decision, Hold, Quiet, Waiting
+from noted_time.decision import Advance, Decision, Hold, Quiet, Sealed, Waiting
 from noted_time.errors import (
+    AlreadySealed,
     ClientFailed,
     Conflict,
+    InvalidCut,
+    InvalidFinalTime,
     InvalidName,
     InvalidNote,
     InvalidScale,
@@ -26,6 +29,7 @@ from noted_time.errors import (
     NotedTimeError,
     Rejected,
     SharedName,
+    StreamSealed,
     UnexpectedAnswer,
     UnknownDomain,
     UnknownReader,
@@ -39,6 +43,7 @@ from noted_time.note import Note, State
 from noted_time.order import Lag, SegmentTimes
 from noted_time.readers import ReaderGroup
 from noted_time.record import MemberRecord
+from noted_time.seal import Seal, SealRequest
 from noted_time.service_clock import ServiceClock
 from noted_time.settings import StreamSettings
 from noted_time.succession import ScaleEvent, Succession
@@ -47,6 +52,7 @@ __all__ = [
     "Accepted",
     "Advance",
     "Aggregator",
+    "AlreadySealed",
     "Backlog",
     "BacklogPolicy",
     "BacklogState",
@@ -54,6 +60,8 @@ __all__ = [
     "Conflict",
     "Decision",
     "Hold",
+    "InvalidCut",
+    "InvalidFinalTime",
     "InvalidName",
     "InvalidNote",
     "InvalidScale",
@@ -73,11 +81,15 @@ __all__ = [
     "Refused",
     "Rejected",
     "ScaleEvent",
+    "Seal",
+    "SealRequest",
+    "Sealed",
     "SegmentTimes",
     "ServiceClock",
     "SharedName",
     "State",
     "StreamCut",
+    "StreamSealed",
     "StreamSettings",
     "Succession",
     "TimeWindow",

@@ -12,7 +12,7 @@ and lets time advance; whatever changed is read back through `record` and the ma
 ...     _ = stream.note(Note(writer, time, {0: time * 10}, max_time=time), now=0)
 >>> stream.advance("default", now=0, written_at=0)  # doctest: +NORMALIZE_WHITESPACE
 Mark(seq=1, lower=5, upper=9, cut=StreamCut({0: 90}), written_at=0, excluded=(),
-     upper_is_bound=True)
+     upper_is_bound=True, final=False)
 >>> stream.decide("default", now=0)  # doctest: +NORMALIZE_WHITESPACE
 Hold(waiting_for=(Waiting(writer='UA', time=5, held_for_ms=0, times_out_in_ms=60000),),
      holders=1)
@@ -23,14 +23,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from noted_time.answer import Accepted, Refused
-from noted_time.cut import behind_of, gained_by, join_into
+from noted_time.cut import behind_of, gained_by
 from noted_time.domain import Domain
 from noted_time.dry_run import Would, would
-from noted_time.errors import InvalidScale, Rejected, UnknownDomain
+from noted_time.errors import AlreadySealed, Rejected, StreamSealed, UnknownDomain
 from noted_time.member import BEFORE_ALL_TIME
 from noted_time.note import LARGEST_TIME, LEAST_TIME, SEGMENTS_PER_POSITION
 from noted_time.record import record_of
 from noted_time.roster import Roster
+from noted_time.scaling import take_scale
+from noted_time.seal import seal
 from noted_time.succession import Succession
 
 if TYPE_CHECKING:
@@ -43,12 +45,15 @@ if TYPE_CHECKING:
     from noted_time.membership import Absence
     from noted_time.note import NoteLike
     from noted_time.record import MemberRecord
+    from noted_time.seal import Seal, SealRequest
     from noted_time.settings import StreamSettings
     from noted_time.succession import ScaleEvent
 
 
 DOMAINS_NAMED = 10
 """So many of the domains that a writer vouches for are named where a note is of another."""
+
+SEALED = Refused("sealed")
 
 
 class Aggregator:
@@ -63,18 +68,23 @@ class Aggregator:
         succession: Succession | None = None,
         last_marks: Mapping[str, tuple[Mark, int]] | None = None,
         declared_at: Mapping[str, int] | None = None,
+        sealed: Seal | None = None,
     ) -> None:
         """Begin empty, at the last mark per domain and the service time it was appended at.
 
-        A domain without a mark begins where it was declared, 0 where that is not said.
+        A domain without a mark begins where it was declared, 0 where that is not said. `sealed`
+        says that the stream is, and how.
         """
         self.succession = succession or Succession()
+        self.sealed = sealed
         last = last_marks or {}
         declared = declared_at or {}
         self._domains = {
             name: Domain(name, *last.get(name, (None, declared.get(name, 0))))
             for name in settings.domains
         }
+        for domain in self._domains.values():
+            domain.is_sealed = sealed is not None
         self._numbers = {name: number for number, name in enumerate(self._domains)}
         self._roster = Roster(settings, self._domains.values())
         self._accepted = {name: _accepted(domain) for name, domain in self._domains.items()}
@@ -101,6 +111,8 @@ class Aggregator:
         every other writer late. Nor may its `sequence` be below one that was accepted of its
         writer, which went on from there, whatever the note says.
         """
+        if self.sealed is not None:
+            return SEALED
         name, time, max_time, sequence = note.domain, note.time, note.max_time, note.sequence
         if name is None:
             name = self.domain_of(note) if time is None else self._default_domain
@@ -261,8 +273,14 @@ class Aggregator:
         return min((track.began for track in tracks if track.role == "holds"), default=None)
 
     def expect(self, writers: Iterable[str], now: int) -> list[str]:
-        """Make members of those that are none yet, which hold time from now on; returns them."""
-        return self._roster.expect(writers, now)
+        """Make members of those that are none yet, which hold time from now on; returns them.
+
+        Raises `StreamSealed`.
+        """
+        new = [writer for writer in writers if writer not in self._roster]
+        if new and self.sealed is not None:
+            raise StreamSealed("writers")
+        return self._roster.expect(new, now)
 
     def remove(self, writer: str, now: int, by: str | None = None) -> None:
         """Exclude a writer by hand, at its last position; raises `UnknownWriter`.
@@ -282,31 +300,27 @@ class Aggregator:
     # Changes of the stream
 
     def scale(self, event: ScaleEvent) -> None:
-        """Take a scale event in; raises `InvalidScale` and changes nothing where it is wrong."""
-        known = self._known_segments()
-        self.succession.check(event, known)
-        for member in self._roster:
-            for segment, offset in event.sealed.items():
-                if member.position.get(segment, 0) > offset:
-                    noted = member.position[segment]
-                    reason = f"sealed at {offset}, but writer {member.writer!r} noted {noted}"
-                    raise InvalidScale(segment, reason)
-        self.succession.scale(event, known)
-        for segment in event.created:
-            self._complete_predecessors(segment)
+        """Take a scale event in; raises `InvalidScale` and changes nothing where it is wrong.
 
-    def _known_segments(self) -> set[int]:
-        cuts = (domain.last.cut.offsets for domain in self._domains.values() if domain.last)
-        return set().union(*cuts, *(member.position for member in self._roster))
+        Raises `StreamSealed` too.
+        """
+        if self.sealed is not None:
+            raise StreamSealed("scale events")
+        take_scale(self._roster, self.succession, event)
 
-    def _complete_predecessors(self, segment: int) -> None:
-        floor = dict(self.succession.normalise({segment: 0}))
-        named = frozenset((segment,))
-        for member in self._roster:
-            if segment in member.position:
-                join_into(member.position, floor)
-        for domain in self._domains.values():
-            domain.cut.complete(floor, named)
+    def seal(self, request: SealRequest, *, now: int, written_at: int) -> Seal:
+        """Make the last marks and finish every member, as `noted_time.seal.seal` says.
+
+        The same request again changes nothing; another one raises `AlreadySealed`.
+        """
+        if self.sealed is None:
+            self.sealed = seal(
+                self._roster, self.succession, request, now=now, written_at=written_at
+            )
+            self._accepted = {name: _accepted(each) for name, each in self._domains.items()}
+        elif self.sealed.request != request:
+            raise AlreadySealed
+        return self.sealed
 
     def reconfigure(self, settings: StreamSettings, now: int) -> None:
         """Take changed settings; domains can be added, not taken away (raises `Rejected`)."""
@@ -314,6 +328,8 @@ class Aggregator:
         if missing:
             message = f"domains can be added, not taken away: {', '.join(missing)} missing"
             raise Rejected(message)
+        if self.sealed is not None and len(settings.domains) > len(self._domains):
+            raise StreamSealed("domains")
         self._default_domain = settings.domain_or_default(None)
         for name in settings.domains:
             if name not in self._domains:

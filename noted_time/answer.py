@@ -33,8 +33,8 @@ class Refused:
     for `invalid_position`, the largest sequence accepted of the writer for `superseded`. Or the
     bound: the largest time allowed now for `too_far_ahead`, the number of them for
     `too_many_segments` (of one writer) and `too_many_writers`, the first ten domains that the
-    writer vouches for where the note's is `not_vouched`. It is `None` for `unknown_domain` and
-    `unknown_writer`.
+    writer vouches for where the note's is `not_vouched`. It is `None` for `unknown_domain`,
+    `unknown_writer`, and `sealed`: the stream takes no more notes.
     """
 
     status: Literal[
@@ -47,5 +47,6 @@ class Refused:
         "too_many_writers",
         "unknown_writer",
         "not_vouched",
+        "sealed",
     ]
     last: int | Mapping[int, int] | tuple[str, ...] | None = None

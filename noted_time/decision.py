@@ -44,4 +44,9 @@ class Quiet:
     """Time stands and nobody is waited for: no live writer, and all that was noted is marked."""
 
 
-Decision = Advance | Hold | Quiet
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """Time stands for ever: the stream is sealed, and its last mark has the final cut."""
+
+
+Decision = Advance | Hold | Quiet | Sealed

@@ -16,7 +16,7 @@ from heapq import nsmallest
 from typing import TYPE_CHECKING
 
 from noted_time.absences import Absences
-from noted_time.decision import Advance, Decision, Hold, Quiet, Waiting
+from noted_time.decision import Advance, Decision, Hold, Quiet, Sealed, Waiting
 from noted_time.mark import Mark
 from noted_time.member import BEFORE_ALL_TIME
 from noted_time.membership import Exclusion
@@ -40,7 +40,7 @@ class Domain:
 
     `named` is what the last mark says of those that it went on without, `late_rows` how many rows
     below the lower writers reported since the stream was read, and `undeclared` how many members
-    wrote without declaring their event times.
+    wrote without declaring their event times. `is_sealed`: no mark follows any more.
     """
 
     __slots__ = (
@@ -49,6 +49,7 @@ class Domain:
         "cut",
         "highest",
         "holders",
+        "is_sealed",
         "is_unbounded",
         "last",
         "late",
@@ -72,6 +73,7 @@ class Domain:
         self.upper = last.upper if last else BEFORE_ALL_TIME
         self.undeclared = 0
         self.is_unbounded = False
+        self.is_sealed = False
         self.holders: dict[str, Track] = {}
         self.late: dict[str, Track] = {}
         self.late_rows = 0
@@ -223,7 +225,7 @@ class Domain:
         Where nobody is ahead, a live member that is late still keeps the highest time from being
         flushed past it (as in Flink's valve).
         """
-        if self.holders:
+        if self.holders or self.is_sealed:
             return None
         least = self._least_ahead()
         if least is not None:
@@ -245,7 +247,7 @@ class Domain:
             return step
         waited_for = self.waited_for()
         if not waited_for:
-            return Quiet()
+            return Sealed() if self.is_sealed else Quiet()
         longest = nsmallest(
             HOLDERS_NAMED, waited_for.values(), key=lambda each: (each.began, each.member.writer)
         )
@@ -254,7 +256,7 @@ class Domain:
 
     def step_without(self, names: AbstractSet[str]) -> Advance | None:
         """Return where the watermark may go if the members of these names were not live."""
-        if any(writer not in names for writer in self.holders):
+        if self.is_sealed or any(writer not in names for writer in self.holders):
             return None
         least = self._least_ahead_without(names)
         if least is not None:

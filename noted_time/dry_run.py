@@ -24,7 +24,7 @@ class Would:
     Without one they are those of the last mark, `None` and empty before the first.
     """
 
-    decision: Literal["advance", "hold", "quiet"]
+    decision: Literal["advance", "hold", "quiet", "sealed"]
     lower: int | None
     cut: StreamCut | None
     excluded: tuple[str, ...]
@@ -56,6 +56,8 @@ def would(
         )
         last = domain.last
         lower, cut = (last.lower, last.cut) if last else (None, None)
+        if domain.is_sealed:
+            return Would("sealed", lower, cut, ())
         return Would("hold" if waits else "quiet", lower, cut, ())
     absent = {track.member.writer for track in domain.absences.before(step.lower)}
     for writer in out:

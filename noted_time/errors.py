@@ -7,6 +7,9 @@
     │   ├── InvalidName     a stream, writer, domain or reader name outside [A-Za-z0-9._-]{1,249}
     │   ├── InvalidNote     a writer's note was refused; `status` and `last` say why
     │   ├── InvalidScale    a scale event names an unknown or sealed segment
+    │   ├── InvalidCut      a final cut is behind what was noted, or beyond a sealed segment
+    │   ├── InvalidFinalTime  a final time is not above the last lower
+    │   ├── StreamSealed    the stream is sealed: it takes nothing more
     │   ├── LimitReached    the controller takes on no more of these
     │   ├── NotAllowed      the token is missing, expired or revoked, or lacks the right
     │   ├── SharedName      another process notes under the writer's name
@@ -15,6 +18,7 @@
     │   ├── UnknownWriter   the stream has no member of that name
     │   └── UnknownReader   the group or its reader never reported
     ├── Conflict            read again, then retry
+    │   ├── AlreadySealed   the stream was sealed in another way
     │   ├── MarkConflict    another owner appended the mark with that seq first
     │   ├── NotedMeanwhile  the writer that was to be removed has noted since
     │   └── NotCompleteYet  no mark is complete to the time asked for; `lower` says how far it is
@@ -54,7 +58,8 @@ class InvalidNote(Rejected):
 
     `status` is the wire word: ``invalid_time``, ``invalid_position`` and ``superseded``, where
     `last` is the stored value the note fell behind; ``unknown_domain`` and ``not_vouched``, where
-    it is the domains there are; ``unknown_writer``, where it is `None`; ``too_far_ahead``,
+    it is the domains there are; ``unknown_writer`` and ``sealed``, where it is `None`;
+    ``too_far_ahead``,
     ``too_many_segments`` and ``too_many_writers``, where it is the bound that the note goes beyond.
     """
 
@@ -72,6 +77,7 @@ class InvalidNote(Rejected):
 _WHY = {
     "unknown_domain": "the stream declares {last}",
     "not_vouched": "it vouches for {last}; add the domain to domains= of its client",
+    "sealed": "the stream is sealed, and takes no more notes",
     "unknown_writer": "it never joined, so it can be neither idle nor finished; is the name right?",
 }
 """What a refusal says where `last` alone does not tell."""
@@ -84,6 +90,38 @@ class InvalidScale(Rejected):
         super().__init__(f"segment {segment}: {reason}")
         self.segment = segment
         self.reason = reason
+
+
+class InvalidCut(Rejected):
+    """A final cut contradicts what is known of the stream's segments.
+
+    `behind` has what was noted or marked already where the cut is behind it, and `beyond` the final
+    offsets of the sealed segments that it exceeds.
+    """
+
+    def __init__(self, behind: Mapping[int, int], beyond: Mapping[int, int]) -> None:
+        facts = (("behind what was noted", behind), ("beyond the end of a segment", beyond))
+        told = "; ".join(f"{what}: {dict(offsets)}" for what, offsets in facts if offsets)
+        super().__init__(f"the final cut is {told[:500]}")
+        self.behind = behind
+        self.beyond = beyond
+
+
+class InvalidFinalTime(Rejected):
+    """A final time is not above the last lower of its domain, or is an end of int64."""
+
+    def __init__(self, domain: str, time: int, lower: int | None) -> None:
+        what = "is an end of int64" if lower is None or time > lower else f"is not above {lower}"
+        super().__init__(f"final time {time} of domain {domain!r} {what}")
+        self.domain = domain
+        self.lower = lower
+
+
+class StreamSealed(Rejected):
+    """The stream is sealed: it takes no notes, scale events, domains and writers any more."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"the stream is sealed, and takes no more {what}")
 
 
 class LimitReached(Rejected):
@@ -161,6 +199,13 @@ class MarkConflict(Conflict):
         self.stream = stream
         self.domain = domain
         self.seq = seq
+
+
+class AlreadySealed(Conflict):
+    """The stream was sealed before, with another cut or other final times."""
+
+    def __init__(self) -> None:
+        super().__init__("the stream is sealed already, with another cut or other final times")
 
 
 class NotedMeanwhile(Conflict):

@@ -12,7 +12,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
-from noted_time.cut import StreamCut
+from noted_time.cut import StreamCut, reaches
 from noted_time.errors import NotCompleteYet
 from noted_time.mark import Mark, TimeWindow
 from noted_time.trend import Trend
@@ -39,14 +39,14 @@ class MarkHistory:
     >>> history.append(Mark(1, lower=10, upper=14, cut=StreamCut({0: 100})))
     >>> history.append(Mark(2, lower=20, upper=29, cut=StreamCut({0: 200, 1: 50})))
     >>> history.window({0: 150})
-    TimeWindow(lower=10, upper=29, lower_seq=1, upper_seq=2)
+    TimeWindow(lower=10, upper=29, lower_seq=1, upper_seq=2, sealed=False)
 
     Exactly at a cut counts as read, and a mark that the position merely crosses bounds nothing:
 
     >>> history.window({0: 200, 1: 50})
-    TimeWindow(lower=20, upper=None, lower_seq=2, upper_seq=None)
+    TimeWindow(lower=20, upper=None, lower_seq=2, upper_seq=None, sealed=False)
     >>> history.window({0: 99, 1: 60})
-    TimeWindow(lower=None, upper=None, lower_seq=None, upper_seq=None)
+    TimeWindow(lower=None, upper=None, lower_seq=None, upper_seq=None, sealed=False)
     """
 
     __slots__ = (
@@ -55,6 +55,8 @@ class MarkHistory:
         "_count",
         "_excluded",
         "_excluding",
+        "_final_cut",
+        "_final_seq",
         "_first_seq",
         "_lowers",
         "_stepped_back",
@@ -74,6 +76,8 @@ class MarkHistory:
         self._excluding = array("q")
         self._stepped_back = array("q")
         self._columns: dict[int, array[int]] = {}
+        self._final_seq = 0
+        self._final_cut: Mapping[int, int] | None = None
         for mark in marks:
             self.append(mark)
 
@@ -105,7 +109,11 @@ class MarkHistory:
         count = self._count
         if not count:
             self._first_seq = mark.seq
-        elif mark.seq != self.last_seq + 1 or mark.lower <= self._lowers[count - 1]:
+        elif (
+            mark.seq != self.last_seq + 1
+            or mark.lower <= self._lowers[count - 1]
+            or self._final_cut is not None
+        ):
             message = f"mark {mark.seq} at {mark.lower} does not follow mark {self.last_seq}"
             raise ValueError(message)
         offsets = mark.cut.offsets
@@ -124,7 +132,26 @@ class MarkHistory:
         if mark.excluded:
             self._excluded[mark.seq] = mark.excluded
             self._excluding.append(mark.seq)
+        if mark.final:
+            self._final_seq = mark.seq
         self._count = count + 1
+
+    def seal(self, final_cut: Mapping[int, int]) -> None:
+        """Take the end of the stream: no mark follows, and nothing lies beyond the final cut.
+
+        >>> history = MarkHistory([Mark(1, lower=10, upper=9, cut=StreamCut({0: 5}), final=True)])
+        >>> history.seal({0: 5})
+        >>> history.window({0: 5}).sealed, history.window({0: 4}).sealed
+        (True, False)
+        >>> history.complete_to(99).seq
+        1
+        """
+        self._final_cut = final_cut
+
+    @property
+    def final_cut(self) -> Mapping[int, int] | None:
+        """Where the stream ends, `None` while it is not sealed."""
+        return self._final_cut
 
     def window(self, position: Mapping[int, int]) -> TimeWindow:
         """Return the time window of a normalised position (DESIGN: a crossed mark bounds nothing).
@@ -139,7 +166,9 @@ class MarkHistory:
             lower, lower_seq = self._lowers[last], self._first_seq + last
         if beyond < count:
             upper, upper_seq = self._uppers[beyond], self._first_seq + beyond
-        return TimeWindow(lower, upper, lower_seq, upper_seq)
+        final = self._final_cut
+        sealed = final is not None and reaches(position, final)
+        return TimeWindow(lower, upper, lower_seq, upper_seq, sealed)
 
     def times(self, position: Mapping[int, int]) -> dict[int, int | None]:
         """Return how far a normalised position is in each segment, in time (PDP-28).
@@ -172,9 +201,15 @@ class MarkHistory:
         return times
 
     def complete_to(self, time: int) -> Mark:
-        """Return the first mark with lower >= `time`; raises `NotCompleteYet`."""
+        """Return the first mark with lower >= `time`; raises `NotCompleteYet`.
+
+        Of a sealed stream the mark with the final cut is complete to any time.
+        """
         index = bisect_left(self._lowers, time, 0, self._count)
         if index == self._count:
+            last, final = self.last, self._final_cut
+            if last is not None and final is not None and reaches(last.cut.offsets, final):
+                return last
             raise NotCompleteYet(time, self._lowers[index - 1] if index else None)
         return self._mark(index)
 
@@ -225,6 +260,7 @@ class MarkHistory:
         kept._first_seq, kept._count = self._first_seq + start, self._count - start
         kept._lowers, kept._uppers = self._lowers[start:], self._uppers[start:]
         kept._written, kept._bounds = self._written[start:], self._bounds[start:]
+        kept._final_seq, kept._final_cut = self._final_seq, self._final_cut
         kept._columns = {segment: column[start:] for segment, column in self._columns.items()}
         kept._keep_exclusions(self)
         return kept
@@ -304,4 +340,5 @@ class MarkHistory:
             written_at=self._written[index],
             excluded=self._excluded.get(seq, ()),
             upper_is_bound=bool(self._bounds[index]),
+            final=seq == self._final_seq,
         )

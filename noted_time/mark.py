@@ -19,7 +19,7 @@ class Mark:
 
     `written_at` is wall time in Unix ms, for people; nothing is decided by it. `excluded` names the
     writers that this mark was the first to go on without. `upper_is_bound`: every writer below the
-    cut noted its `max_time`.
+    cut noted its `max_time`. `final`: the stream is sealed, and nothing lies beyond the cut.
     """
 
     seq: int
@@ -29,17 +29,20 @@ class Mark:
     written_at: int = 0
     excluded: tuple[str, ...] = ()
     upper_is_bound: bool = False
+    final: bool = False
 
 
 class TimeWindow(NamedTuple):
     """What a position in the stream tells about time.
 
     Every event with time < `lower` (of a writer that keeps its word) was read before the position;
-    no event read before it has a time > `upper`. Either is `None` where no mark bounds it. A tuple,
-    because making a frozen dataclass took longer than a search of four segments.
+    no event read before it has a time > `upper`. Either is `None` where no mark bounds it.
+    `sealed`: the stream is sealed, and all of it was read. A tuple, because making a frozen
+    dataclass took longer than a search of four segments.
     """
 
     lower: int | None
     upper: int | None
     lower_seq: int | None = None
     upper_seq: int | None = None
+    sealed: bool = False

@@ -275,6 +275,14 @@ class Roster:
         pairs = zip(self.domains, member.tracks, strict=True)
         return all(domain.is_done_with(track) for domain, track in pairs)
 
+    def finish(self, member: Member, now: int) -> None:
+        """Finish a member at its position, whatever it was."""
+        if member.excluded is None and member.state == "finished":
+            return
+        self._change_state(member, "finished", now)
+        self._place(member, now)
+        self._departures.add(member)
+
     # Restarts and changed settings
 
     def restore(self, records: Iterable[MemberRecord]) -> None:

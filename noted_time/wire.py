@@ -67,6 +67,7 @@ def mark_to_wire(mark: Mark) -> Json:
         "written_at": mark.written_at,
         "excluded": list(mark.excluded),
         "upper_is_bound": mark.upper_is_bound,
+        "final": mark.final,
     }
 
 
@@ -81,6 +82,7 @@ def mark_from_wire(wire: Json) -> Mark:
             written_at=wire["written_at"],
             excluded=tuple(wire["excluded"]),
             upper_is_bound=wire["upper_is_bound"],
+            final=wire["final"],
         )
     except KeyError as missing:
         message = f"a mark without {missing}"
@@ -94,6 +96,7 @@ def window_to_wire(window: TimeWindow) -> Json:
         "upper": window.upper,
         "lower_seq": window.lower_seq,
         "upper_seq": window.upper_seq,
+        "sealed": window.sealed,
     }
 
 

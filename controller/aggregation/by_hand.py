@@ -9,6 +9,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from controller.aggregation import group_backlog
+from controller.aggregation.sealing import end
 from controller.aggregation.stream import StreamState
 from controller.store.port import Change, StreamRecord
 from noted_time import StreamCut, StreamSettings
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from controller.aggregation.groups import GroupLimits
     from controller.aggregation.owned_streams import OwnedStreams
     from controller.store.port import Action
-    from noted_time import BacklogPolicy, ScaleEvent
+    from noted_time import BacklogPolicy, ScaleEvent, Seal, SealRequest
 
 
 class Order(NamedTuple):
@@ -101,6 +102,18 @@ def scale(stream: StreamState, draft: Draft, order: Order, event: ScaleEvent) ->
         after = {str(segment): list(before) for segment, before in event.created.items()}
         became = {"sealed": position_to_wire(event.sealed), "created": after}
         _record(stream, draft, order, "scaled", became=became)
+
+
+def seal(stream: StreamState, draft: Draft, order: Order, request: SealRequest) -> Seal:
+    """End the stream; raises `InvalidCut`, `InvalidFinalTime`, `AlreadySealed`, `UnknownDomain`."""
+    is_new = stream.record.seal is None
+    sealed = end(stream, request, order.by, draft)
+    if is_new:
+        lasts = {domain: stream.aggregator.last_mark(domain) for domain in stream.settings.domains}
+        final_times = {domain: last.lower for domain, last in lasts.items() if last and last.final}
+        became = {"cut": position_to_wire(sealed.final_cut), "final_times": final_times}
+        _record(stream, draft, order, "sealed", became=became)
+    return sealed
 
 
 def truncation(stream: StreamState, cut: Mapping[int, int]) -> Truncation:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from noted_time.member import Track
 
 Sort = Literal["trouble", "name"]
-Kind = Literal["advance", "hold", "quiet"]
+Kind = Literal["advance", "hold", "quiet", "sealed"]
 
 Rank = tuple[bool, int, bool, str]
 """The place of a stream among the others: a lower one comes first."""
@@ -102,11 +102,13 @@ def row_of_stream(stream: StreamState, now: Moment) -> StreamRow:
 
 def row_of_summary(summary: StreamSummary, wall_ms: int) -> StreamRow:
     """Return the row of a stream that only the database tells of: its last marks are known."""
-    domains = tuple(
-        _domain_of_mark(domain, summary.last_marks.get(domain), wall_ms)
-        for domain in summary.record.settings.domains
-    )
     record = summary.record
+    domains = tuple(
+        _domain_of_mark(
+            domain, summary.last_marks.get(domain), wall_ms, sealed=record.seal is not None
+        )
+        for domain in record.settings.domains
+    )
     return StreamRow(record.name, record.id, answered=False, writers=None, domains=domains)
 
 
@@ -116,6 +118,8 @@ def _domain_of_stream(stream: StreamState, domain: str, now: Moment) -> DomainRo
     decision: Kind = "hold"
     if longest is None:
         decision = "advance" if stream.aggregator.may_advance(domain) else "quiet"
+    if stream.final_cut is not None:
+        decision = "sealed"
     return DomainRow(
         domain=domain,
         lower=last.lower if last else None,
@@ -130,14 +134,14 @@ def _domain_of_stream(stream: StreamState, domain: str, now: Moment) -> DomainRo
     )
 
 
-def _domain_of_mark(domain: str, last: Mark | None, wall_ms: int) -> DomainRow:
+def _domain_of_mark(domain: str, last: Mark | None, wall_ms: int, *, sealed: bool) -> DomainRow:
     known = MarkHistory([last] if last else ())
     return DomainRow(
         domain=domain,
         lower=last.lower if last else None,
         upper=last.upper if last else None,
         written_at=last.written_at if last else None,
-        decision=None,
+        decision="sealed" if sealed else None,
         holders=None,
         held_by=None,
         held_for_ms=None,

@@ -120,6 +120,10 @@ class OwnedStreams:
             stream = self._by_id.get(appended.stream_id)
             if stream is not None:
                 stream.publish(appended)
+        for record in batch.streams:
+            sealed = self._by_id.get(record.id)
+            if sealed is not None:
+                sealed.publish_seal(record.seal)
         for stream_id, domain, through in batch.forgotten:
             stream = self._by_id.get(stream_id)
             if stream is not None:

@@ -22,9 +22,10 @@ NAMED = 10
 class SegmentRow:
     """One segment, with the offset and the lower of the marks that first and last have some of it.
 
-    `last_offset` is the final one where it is sealed. `truncated`: it is sealed, and the marks that
-    are kept begin where all of it was written. `writers` has some of the members whose position
-    names it, of `writers_total`; those of the `EXAMINED` members that joined first.
+    `last_offset` is the final one where it is sealed, by itself or with the stream. `truncated`: it
+    is sealed, and the marks that are kept begin where all of it was written. `writers` has some of
+    the members whose position names it, of `writers_total`; those of the `EXAMINED` members that
+    joined first.
     """
 
     segment: int
@@ -50,7 +51,7 @@ class Segments:
         self._begins: Mapping[int, int] = {}
         if history.first_seq > 1:
             self._begins = history.mark(history.first_seq).cut.offsets
-        self._known = {*history.segments()}
+        self._known = {*history.segments(), *(stream.final_cut or ())}
         self._predecessors: dict[int, tuple[int, ...]] = {}
         self._successors: dict[int, list[int]] = {}
         self._writers: dict[int, list[str]] = {}
@@ -87,7 +88,7 @@ class Segments:
     def row(self, segment: int) -> SegmentRow:
         """Return one segment, with the members counted so far."""
         stretch = self._history.stretch(segment)
-        final = self._stream.aggregator.succession.final.get(segment)
+        final = self._final(segment)
         return SegmentRow(
             segment=segment,
             state=self._state(segment, final),
@@ -100,6 +101,11 @@ class Segments:
             writers=self._writers.get(segment, ()),
             writers_total=self._counts.get(segment, 0),
         )
+
+    def _final(self, segment: int) -> int | None:
+        final_cut = self._stream.final_cut
+        final = self._stream.aggregator.succession.final.get(segment)
+        return final_cut.get(segment, 0) if final is None and final_cut is not None else final
 
     def _state(self, segment: int, final: int | None) -> Literal["open", "sealed", "truncated"]:
         if final is None:

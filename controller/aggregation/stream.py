@@ -16,7 +16,7 @@ from noted_time import (
     StreamSettings,
     Succession,
 )
-from noted_time.errors import UnknownDomain
+from noted_time.errors import StreamSealed, UnknownDomain
 from noted_time.note import LARGEST_TIME
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from controller.aggregation.draft import Draft, Moment
     from controller.store.port import Store, StreamRecord
-    from noted_time import Mark, MemberRecord, TimeWindow
+    from noted_time import Mark, MemberRecord, Seal, TimeWindow
     from noted_time.note import NoteLike
 
 CLOCKS_APART_MS = 100
@@ -66,7 +66,9 @@ class StreamState:
             for appended in store.marks(record.id, domain):
                 history.append(appended.mark)
                 last[domain] = (appended.mark, appended.appended_at)
-        stream.aggregator = Aggregator(record.settings, succession, last, record.declared_at)
+        stream.publish_seal(record.seal)
+        declared_at = record.declared_at
+        stream.aggregator = Aggregator(record.settings, succession, last, declared_at, record.seal)
         stream.latest_ms = max((at for _, at in last.values()), default=0)
         stream.aggregator.restore(stream._dating(store.members(record.id)))
         reported_at = stream.groups.restore(store.readers(record.id), store.backlogs(record.id))
@@ -146,7 +148,9 @@ class StreamState:
         A new writer beyond `most_writers` is refused. Since when time goes on without a writer is
         answered in Unix ms.
         """
-        crowded = len(self.aggregator) + len(notes) > most_writers
+        crowded = (
+            len(self.aggregator) + len(notes) > most_writers and self.aggregator.sealed is None
+        )
         note, now = self.aggregator.note, self.service_ms(draft.moment)
         largest = self._largest_time(draft.moment)
         every_advance = self.settings.mark_interval_ms == 0
@@ -218,16 +222,33 @@ class StreamState:
         """Show a mark that is durable now."""
         self.histories[appended.domain].append(appended.mark)
 
+    def publish_seal(self, seal: Seal | None) -> None:
+        """Show where the stream ends, if it is sealed, once that is durable."""
+        if seal is not None:
+            for history in self.histories.values():
+                history.seal(seal.final_cut)
+
+    @property
+    def final_cut(self) -> Mapping[int, int] | None:
+        """Where the stream ends as far as it is durable, `None` while it is not sealed."""
+        return next(iter(self.histories.values())).final_cut
+
     def reconfigure(self, settings: StreamSettings, draft: Draft) -> None:
-        """Take changed settings; raises `Rejected` where a domain would be taken away."""
+        """Take changed settings; raises `Rejected` where a domain would be taken away.
+
+        Nor can a sealed stream be given domains or writers, which raises `StreamSealed`.
+        """
         now, known = self.service_ms(draft.moment), self.settings.expected_writers
+        expected = [each for each in settings.expected_writers if each not in known]
+        if expected and self.aggregator.sealed is not None:
+            raise StreamSealed("writers")
         self.aggregator.reconfigure(settings, now)
         added = {domain: now for domain in settings.domains if domain not in self.histories}
         declared_at = {**self.record.declared_at, **added}
         self.record = replace(self.record, settings=settings, declared_at=declared_at)
         self.histories.update((domain, MarkHistory()) for domain in added)
         self._next_mark_at.clear()
-        self.expect((each for each in settings.expected_writers if each not in known), draft)
+        self.expect(expected, draft)
         # who was excluded may be a member again, and holds time from this moment on
         draft.touched(self).update(self.aggregator.writers())
 
@@ -310,10 +331,13 @@ class StreamState:
             draft.batch.marks.append(AppendedMark(self.id, domain, mark, now))
             self._next_mark_at[domain] = moment.steady + self.settings.mark_interval_ms
             if self.aggregator.absences(domain):
-                draft.batch.ledger.append(self._entry(domain, before, mark))
+                draft.batch.ledger.append(self.ledger_entry(domain, before, mark))
         return mark
 
-    def _entry(self, domain: str, before: Mark | None, mark: Mark) -> LedgerEntry:
+    def ledger_entry(
+        self, domain: str, before: Mark | None, mark: Mark, by_whom: str | None = None
+    ) -> LedgerEntry:
+        """Return what the ledger says of a mark; `by_whom` is who made it by hand."""
         absences = self.aggregator.absences(domain)
         removed = (each.writer for each in absences if each.reason == "removed")
         by = (self.aggregator.record(writer).terms.removed_by for writer in removed)
@@ -325,7 +349,7 @@ class StreamState:
             before.lower if before else None,
             mark.lower,
             absences,
-            next((name for name in by if name), None),
+            by_whom or next((name for name in by if name), None),
         )
 
 

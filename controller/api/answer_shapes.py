@@ -21,6 +21,7 @@ class MarkShape(BaseModel):
     written_at: int
     excluded: list[str]
     upper_is_bound: bool
+    final: bool
 
 
 class ScaleShape(BaseModel):
@@ -30,8 +31,15 @@ class ScaleShape(BaseModel):
     created: dict[str, list[int]]
 
 
+class SealShape(BaseModel):
+    """When (Unix ms) a stream was sealed, and its final cut."""
+
+    at: int
+    cut: Position
+
+
 class StreamShape(BaseModel):
-    """A stream: its creation id, settings, last mark per domain and scale events."""
+    """A stream: its creation id, settings, last mark per domain, scale events, and its seal."""
 
     name: str
     id: str
@@ -46,6 +54,7 @@ class StreamShape(BaseModel):
     reader_timeout_ms: int
     marks: dict[str, MarkShape | None]
     scale_events: list[ScaleShape]
+    seal: SealShape | None
 
 
 class TruncatedShape(StreamShape):
@@ -56,6 +65,12 @@ class TruncatedShape(StreamShape):
 
     beyond: bool
     dropped: dict[str, int]
+
+
+class SealedShape(StreamShape):
+    """The stream; `never_noted` has members that joined and noted no time, at most 1000."""
+
+    never_noted: list[str]
 
 
 class StreamsPage(BaseModel):
@@ -115,20 +130,26 @@ class WritersPage(BaseModel):
 
 
 class MarksAnswer(BaseModel):
-    """Marks after a seq; `stream_id` tells a stream made again under the same name."""
+    """Marks after a seq; `stream_id` tells a stream made again under the same name.
+
+    `sealed`: no mark follows the last one. `final_cut` is where the stream ends then, null before.
+    """
 
     stream_id: str
     scale_events: int
+    sealed: bool
+    final_cut: Position | None
     marks: list[MarkShape]
 
 
 class WindowShape(BaseModel):
-    """A time window; null where no mark bounds it."""
+    """A time window; null where no mark bounds it. `sealed`: all of a sealed stream was read."""
 
     lower: int | None
     upper: int | None
     lower_seq: int | None
     upper_seq: int | None
+    sealed: bool
 
 
 class GroupShape(BaseModel):
@@ -188,7 +209,7 @@ class WaitingShape(BaseModel):
 class WouldShape(BaseModel):
     """What a dry run leads to: with `advance` the next mark's lower, cut and excluded writers."""
 
-    decision: Literal["advance", "hold", "quiet"]
+    decision: Literal["advance", "hold", "quiet", "sealed"]
     lower: int | None
     cut: Position | None
     excluded: list[str]
@@ -201,7 +222,7 @@ class ExplainShape(BaseModel):
     """
 
     now: int
-    decision: Literal["advance", "hold", "quiet"]
+    decision: Literal["advance", "hold", "quiet", "sealed"]
     lower: int | None
     written_at: int | None
     next_lower: int | None
@@ -217,7 +238,7 @@ class AbsenceShape(BaseModel):
     writer: str
     time: int | None
     position: Position
-    reason: Literal["timed_out", "removed", "returned_late", "late_rows"]
+    reason: Literal["timed_out", "removed", "returned_late", "late_rows", "sealed"]
     late: LateShape | None
 
 
@@ -256,6 +277,7 @@ class ChangeShape(BaseModel):
         "held",
         "released",
         "backlog_policy",
+        "sealed",
     ]
     writer: str | None
     was: dict[str, Any] | None
@@ -314,9 +336,9 @@ class NotVouchedShape(BaseModel):
 
 
 class UnknownShape(BaseModel):
-    """The stream declares no such domain, or nobody knows a writer that says it is done."""
+    """The stream declares no such domain, nobody knows a writer that is done, or it is sealed."""
 
-    status: Literal["unknown_domain", "unknown_writer"]
+    status: Literal["unknown_domain", "unknown_writer", "sealed"]
     last: None
 
 

@@ -21,7 +21,10 @@ from controller.service.access import ForeignWriter
 from controller.service.limits import Overloaded
 from controller.store.port import StoreUnavailable
 from noted_time.errors import (
+    AlreadySealed,
     Conflict,
+    InvalidCut,
+    InvalidFinalTime,
     InvalidName,
     InvalidScale,
     LimitReached,
@@ -29,11 +32,13 @@ from noted_time.errors import (
     NotedMeanwhile,
     NotedTimeError,
     Rejected,
+    StreamSealed,
     UnknownDomain,
     UnknownReader,
     UnknownStream,
     UnknownWriter,
 )
+from noted_time.wire import position_to_wire
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -72,10 +77,14 @@ KINDS: tuple[tuple[type[Exception], int, str], ...] = (
     (NotCompleteYet, 404, "not_complete_yet"),
     (InvalidName, 422, "invalid_name"),
     (InvalidScale, 422, "invalid_scale"),
+    (InvalidCut, 422, "invalid_cut"),
+    (InvalidFinalTime, 422, "invalid_final_time"),
+    (StreamSealed, 422, "sealed"),
     (UnknownDomain, 404, "unknown_domain"),
     (LimitReached, 422, "limit_reached"),
     (Rejected, 422, "rejected"),
     (NotedMeanwhile, 409, "noted_meanwhile"),
+    (AlreadySealed, 409, "already_sealed"),
     (Conflict, 409, "conflict"),
     (NotOwner, 503, "no_owner"),
     (Overloaded, 503, "overloaded"),
@@ -90,6 +99,7 @@ FACTS: tuple[tuple[type[Exception], tuple[str, ...]], ...] = (
     (NotedMeanwhile, ("writer", "noted_at")),
     (LimitReached, ("limit",)),
     (InvalidScale, ("segment",)),
+    (InvalidFinalTime, ("domain", "lower")),
 )
 """The attributes of an error that are members of its problem, where they are named alike."""
 
@@ -133,6 +143,9 @@ def problem_of(error: Exception) -> Answer:
 def _facts(error: Exception) -> dict[str, Any]:
     if isinstance(error, NotCompleteYet):
         return {"complete_to": error.time, "lower": error.lower}
+    if isinstance(error, InvalidCut):
+        facts = {"behind": error.behind, "beyond": error.beyond}
+        return {name: position_to_wire(offsets) for name, offsets in facts.items()}
     if isinstance(error, UnknownDomain):
         return {"domain": error.domain, "domains": list(error.declared)}
     names = next((names for kind, names in FACTS if isinstance(error, kind)), ())

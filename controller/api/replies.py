@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from controller.aggregation.stream import StreamState
     from controller.service.polls import NewMarks
     from controller.store.port import Change, LedgerEntry, StreamSummary
-    from noted_time import ReaderGroup, ScaleEvent, SegmentTimes, TimeWindow
+    from noted_time import ReaderGroup, ScaleEvent, Seal, SegmentTimes, TimeWindow
     from noted_time.dry_run import Would
     from noted_time.membership import Absence
 
@@ -46,7 +46,20 @@ def summary_to_wire(summary: StreamSummary) -> Json:
         **asdict(record.settings),
         "marks": {domain: last.get(domain) for domain in record.settings.domains},
         "scale_events": [scale_to_wire(event) for event in summary.scales],
+        "seal": seal_to_wire(record.seal),
     }
+
+
+def seal_to_wire(seal: Seal | None) -> Json | None:
+    """Return the JSON of how a stream was sealed."""
+    if seal is None:
+        return None
+    return {"at": seal.at, "cut": position_to_wire(seal.final_cut)}
+
+
+def sealed_to_wire(stream: StreamState, seal: Seal) -> Json:
+    """Return the JSON of a stream that was sealed, with the members that never noted a time."""
+    return stream_to_wire(stream) | {"never_noted": list(seal.never_noted)}
 
 
 def scale_to_wire(event: ScaleEvent) -> Json:
@@ -59,9 +72,12 @@ def scale_to_wire(event: ScaleEvent) -> Json:
 
 def marks_to_wire(found: NewMarks) -> Json:
     """Return the JSON of the marks that a poll found."""
+    final_cut = found.stream.final_cut
     return {
         "stream_id": found.stream.id,
         "scale_events": len(found.stream.scale_events),
+        "sealed": final_cut is not None,
+        "final_cut": None if final_cut is None else position_to_wire(final_cut),
         "marks": [mark_to_wire(mark) for mark in found.marks],
     }
 

@@ -201,6 +201,20 @@ class ScaleRequest(Request):
     )
 
 
+class SealBody(Request):
+    """The end of a stream; what is left out follows from what was noted.
+
+    `cut` is the final cut where it is beyond what was noted, `final_times` the lower of a domain's
+    last mark: the time below which all was written.
+    """
+
+    cut: GivenPosition = Field(default_factory=dict)
+    final_times: Annotated[
+        dict[Name, Int64],
+        Field(max_length=MOST_DOMAINS, json_schema_extra={"additionalProperties": False}),
+    ] = Field(default_factory=dict)
+
+
 class TruncateRequest(Request):
     """Where the stream's own retention lets readers begin."""
 

@@ -13,10 +13,11 @@ from controller.api.problems import PROBLEMS
 from controller.api.replies import (
     change_to_wire,
     reply,
+    sealed_to_wire,
     stream_to_wire,
     summary_to_wire,
 )
-from noted_time import ScaleEvent
+from noted_time import ScaleEvent, SealRequest
 from noted_time.cut import MAX_INT64
 from noted_time.wire import position_from_wire
 
@@ -99,6 +100,22 @@ async def scale(
     created = {int(segment): tuple(before) for segment, before in event.created.items()}
     taken = ScaleEvent(position_from_wire(event.sealed), created)
     return reply(stream_to_wire(await controller.scale(stream, taken, order)))
+
+
+@router.post("/{stream}/seal", response_model=answer_shapes.SealedShape, operation_id="sealStream")
+async def seal(
+    controller: ControllerDep,
+    order: OrderDep,
+    stream: StreamName,
+    body: Annotated[shapes.SealBody | None, Body()] = None,
+) -> Response:
+    """End the stream for good: every member is finished, and each domain has its last mark.
+
+    The same body again changes nothing.
+    """
+    asked = body or shapes.SealBody()
+    request = SealRequest(position_from_wire(asked.cut), asked.final_times)
+    return reply(sealed_to_wire(*await controller.seal(stream, request, order)))
 
 
 @router.post(

@@ -19,7 +19,7 @@ class OverviewDomainShape(BaseModel):
     lower: int | None
     upper: int | None
     written_at: int | None
-    decision: Literal["advance", "hold", "quiet"] | None
+    decision: Literal["advance", "hold", "quiet", "sealed"] | None
     holders: int | None
     held_by: str | None
     held_for_ms: int | None
@@ -96,8 +96,8 @@ class HistoryAnswer(BaseModel):
 class SegmentShape(BaseModel):
     """A segment, with offset and lower of the first and of the last mark that has some of it.
 
-    `last_offset` is the final one where it is sealed. Of at most 10,000 members, `writers_total`
-    have a position that names it, of which `writers` names 10.
+    `last_offset` is the final one where it is sealed, by itself or with the stream. Of at most
+    10,000 members, `writers_total` have a position that names it, of which `writers` names 10.
     """
 
     segment: int

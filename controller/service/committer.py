@@ -249,7 +249,9 @@ class Committer:
 
     def _publish(self, batch: Batch) -> None:
         self.streams.publish(batch)
-        for stream_id in {appended.stream_id for appended in batch.marks} | set(batch.dropped):
+        changed = {appended.stream_id for appended in batch.marks} | set(batch.dropped)
+        changed |= {record.id for record in batch.streams if record.seal is not None}
+        for stream_id in changed:
             self._notifier.notify(stream_id)
 
     async def _give_up(self, jobs: list[Job], fault: Exception, service_ms: int) -> None:

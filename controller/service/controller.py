@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from controller.aggregation.owned_streams import OwnedStreams
     from controller.aggregation.stream import StreamState
     from controller.store.port import Change, LedgerEntry, Store, StreamSummary
-    from noted_time import ReaderGroup, Refused, ScaleEvent
+    from noted_time import ReaderGroup, Refused, ScaleEvent, Seal, SealRequest
     from noted_time.note import NoteLike
 
     Position = Mapping[int, int]
@@ -203,6 +203,14 @@ class Controller:
         stream, _ = await self._change(name, by_hand.scale, order, event)
         log.info("stream_scaled", stream=name, sealed=dict(event.sealed))
         return stream
+
+    async def seal(
+        self, name: str, request: SealRequest, order: Order = NOBODYS
+    ) -> tuple[StreamState, Seal]:
+        """End a stream; returns it and how. Raises as `by_hand.seal`."""
+        sealed = await self._change(name, by_hand.seal, order, request)
+        log.warning("stream_sealed", stream=name, by=order.by)
+        return sealed
 
     async def truncate(
         self, name: str, cut: Position, order: Order = NOBODYS

@@ -49,12 +49,16 @@ class LongPolls:
     async def marks(
         self, name: str, domain: str | None, *, after: int, limit: int, wait_ms: int
     ) -> NewMarks:
-        """Return the marks after a seq, waiting up to `wait_ms` while there is none."""
+        """Return the marks after a seq, waiting up to `wait_ms` while there is none.
+
+        After the last mark of a sealed stream nothing is waited for.
+        """
         deadline = _now() + wait_ms / 1000
         while True:
             stream = self._stream(name)
             found = stream.history(domain).after(after, limit)
-            if found or not await self._notified(stream, deadline - _now()):
+            is_over = stream.final_cut is not None
+            if found or is_over or not await self._notified(stream, deadline - _now()):
                 return NewMarks(stream, found)
 
     async def cut(self, name: str, domain: str | None, complete_to: int, wait_ms: int) -> Mark:
@@ -68,7 +72,8 @@ class LongPolls:
             try:
                 return stream.history(domain).complete_to(complete_to)
             except NotCompleteYet:
-                if not await self._notified(stream, deadline - _now()):
+                is_over = stream.final_cut is not None
+                if is_over or not await self._notified(stream, deadline - _now()):
                     raise
 
     async def _notified(self, stream: StreamState, seconds: float) -> bool:

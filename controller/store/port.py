@@ -22,7 +22,14 @@ from noted_time.errors import MarkConflict
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from noted_time import BacklogPolicy, Mark, MemberRecord, ScaleEvent, StreamSettings
+    from noted_time import (
+        BacklogPolicy,
+        Mark,
+        MemberRecord,
+        ScaleEvent,
+        Seal,
+        StreamSettings,
+    )
     from noted_time.membership import Absence
 
 
@@ -30,13 +37,15 @@ if TYPE_CHECKING:
 class StreamRecord:
     """A stream's identity and settings; an `id` is never used again, a `name` may be.
 
-    `declared_at` has the service time in ms at which a domain was added to an existing stream.
+    `declared_at` has the service time in ms at which a domain was added to an existing stream,
+    `seal` how the stream was sealed, if it was.
     """
 
     id: str
     name: str
     settings: StreamSettings
     declared_at: Mapping[str, int] = field(default_factory=dict)
+    seal: Seal | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +110,15 @@ class LedgerEntry:
 
 
 Action = Literal[
-    "created", "settings", "scaled", "truncated", "removed", "held", "released", "backlog_policy"
+    "created",
+    "settings",
+    "scaled",
+    "truncated",
+    "removed",
+    "held",
+    "released",
+    "backlog_policy",
+    "sealed",
 ]
 """What an operator did to a stream, to one of its writers, or to a reader group."""
 

@@ -18,7 +18,15 @@ from controller.store.port import (
     ReaderRecord,
     StreamRecord,
 )
-from noted_time import BacklogPolicy, Mark, MemberRecord, ScaleEvent, StreamCut, StreamSettings
+from noted_time import (
+    BacklogPolicy,
+    Mark,
+    MemberRecord,
+    ScaleEvent,
+    Seal,
+    StreamCut,
+    StreamSettings,
+)
 from noted_time.membership import NO_TERMS, Absence, LateRows, Terms
 
 if TYPE_CHECKING:
@@ -36,6 +44,7 @@ _terms = msgspec.json.Decoder(tuple[Terms, tuple[str, ...]]).decode
 _late = msgspec.json.Decoder(dict[str, LateRows]).decode
 _policy = msgspec.json.Decoder(BacklogPolicy).decode
 _absences = msgspec.json.Decoder(tuple[Absence, ...]).decode
+_seal = msgspec.json.Decoder(Seal).decode
 _plain = msgspec.json.Decoder(dict[str, Any]).decode
 _created = msgspec.json.Decoder(dict[int, tuple[int, ...]]).decode
 
@@ -55,13 +64,14 @@ def stream_row(record: StreamRecord) -> Row:
         settings.writer_retention_ms,
         encode(settings.expected_writers).decode(),
         settings.reader_timeout_ms,
+        encode(record.seal).decode() if record.seal else None,
     )
 
 
 def stream_of(row: Sequence[Any]) -> StreamRecord:
     """Return the stream of a row."""
     stream_id, name, timeout, interval, returning, domains, *others = row
-    retention, ahead, writer_retention, expected, reader_timeout = others
+    retention, ahead, writer_retention, expected, reader_timeout, seal = others
     declared_at = _times(domains)
     settings = StreamSettings(
         timeout,
@@ -74,7 +84,8 @@ def stream_of(row: Sequence[Any]) -> StreamRecord:
         _names(expected),
         reader_timeout,
     )
-    return StreamRecord(stream_id, name, settings, {k: at for k, at in declared_at.items() if at})
+    added = {domain: at for domain, at in declared_at.items() if at}
+    return StreamRecord(stream_id, name, settings, added, _seal(seal) if seal else None)
 
 
 def scale_row(scale: tuple[str, int, ScaleEvent]) -> Row:
@@ -151,14 +162,16 @@ def mark_row(appended: AppendedMark) -> Row:
         encode(mark.excluded).decode(),
         appended.appended_at,
         mark.upper_is_bound,
+        mark.final,
     )
 
 
 def mark_of(row: Sequence[Any]) -> AppendedMark:
     """Return the mark of a row."""
-    stream_id, domain, seq, lower, upper, cut, written_at, excluded, appended_at, is_bound = row
+    stream_id, domain, seq, lower, upper, cut, written_at, excluded, appended_at, *is_so = row
     offsets, names = StreamCut(_offsets(cut)), _names(excluded)
-    mark = Mark(seq, lower, upper, offsets, written_at, names, bool(is_bound))
+    is_bound, final = map(bool, is_so)
+    mark = Mark(seq, lower, upper, offsets, written_at, names, is_bound, final)
     return AppendedMark(stream_id, domain, mark, appended_at)
 
 

@@ -75,6 +75,7 @@ stream = Table(
     Column("writer_retention_ms", BigInteger, nullable=False, server_default=text("86400000")),
     Column("expected_writers", Text, nullable=False, server_default=text("'[]'")),
     Column("reader_timeout_ms", BigInteger, nullable=False, server_default=text("86400000")),
+    Column("seal", Text),
     UniqueConstraint("name"),
 )
 
@@ -120,6 +121,7 @@ mark = Table(
     Column("excluded", Text, nullable=False),
     Column("appended_at", BigInteger, nullable=False),
     Column("upper_is_bound", Boolean, nullable=False, server_default=false()),
+    Column("final", Boolean, nullable=False, server_default=false()),
     sqlite_with_rowid=False,
 )
 

@@ -26,6 +26,7 @@ def outputs(page: str, directory: Path) -> list[str]:
         "command-line.md",
         pytest.param("observers.md", marks=pytest.mark.spark),
         "producers.md",
+        "seal.md",
         "what-can-go-wrong.md",
     ],
 )

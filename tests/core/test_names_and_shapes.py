@@ -112,6 +112,7 @@ def test_a_window_travels_with_its_nulls() -> None:
         "upper": None,
         "lower_seq": 1,
         "upper_seq": None,
+        "sealed": False,
     }
 
 
@@ -227,4 +228,5 @@ def test_values_are_what_they_say() -> None:
         "written_at": 5,
         "excluded": ["UA"],
         "upper_is_bound": True,
+        "final": False,
     }

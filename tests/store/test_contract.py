@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from controller.store.port import BacklogRecord, Batch, LedgerEntry, ReaderRecord, StoreUnavailable
-from noted_time import Conflict, ScaleEvent
+from noted_time import Conflict, ScaleEvent, Seal, SealRequest
 from noted_time.cut import MAX_INT64, MIN_INT64
 from noted_time.errors import MarkConflict
 from tests.support.stored import (
@@ -109,6 +109,21 @@ def test_a_stream_written_again_has_its_new_settings_and_all_it_had(store: Store
         [1, 2],
         [member()],
     )
+
+
+def test_a_sealed_stream_comes_back_with_its_seal_and_last_mark(store: Store) -> None:
+    """How it was sealed, what was asked for, and that the mark is final; also in summaries."""
+    asked = SealRequest({0: 25}, {"ship_time": 99})
+    sealed = replace(stream(), seal=Seal(asked, {0: 25, 3: 0}, 1234, ("UA",)))
+    last = mark(2)
+    last = replace(last, mark=replace(last.mark, final=True))
+    store.commit(of_one_stream(upto=1))
+
+    store.commit(Batch({0: 2}, streams=[sealed], marks=[last]))
+
+    (summary,) = store.summaries(["flights"])
+    assert (store.streams(), list(store.marks("id-1", "default"))) == ([sealed], [mark(1), last])
+    assert (summary.record, summary.last_marks) == (sealed, {"default": last.mark})
 
 
 def test_members_come_in_the_order_of_their_names(store: Store) -> None:

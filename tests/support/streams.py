@@ -64,7 +64,7 @@ def restarted(
         for domain in stream.settings.domains
         if (mark := stream.last_mark(domain)) is not None
     }
-    again = Aggregator(stream.settings, stream.succession, last, declared_at)
+    again = Aggregator(stream.settings, stream.succession, last, declared_at, stream.sealed)
     again.restore(stream.record(writer) for writer in stream.writers())
     return again
 

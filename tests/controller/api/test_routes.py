@@ -23,6 +23,7 @@ MARK = {
     "written_at": WALL,
     "excluded": [],
     "upper_is_bound": True,
+    "final": False,
 }
 NO_BACKLOG: dict[str, Any] = {"backlog": False, "because": [], "since": None}
 NOTE = {"writer": "UA", "time": 5, "position": {"0": 10, "3": 7}, "max_time": 8}
@@ -49,6 +50,7 @@ async def test_a_stream_is_created_with_the_defaults(call: Caller) -> None:
             "reader_timeout_ms": 86_400_000,
             "marks": {"default": None},
             "scale_events": [],
+            "seal": None,
         },
     )
 
@@ -223,7 +225,8 @@ async def test_marks_are_given_after_a_seq(call: Caller) -> None:
     answer = (await call.get(f"{S}/marks", after=1, limit=1)).json()
 
     second = MARK | {"seq": 2, "lower": 6}
-    assert answer == {"stream_id": stream_id, "scale_events": 0, "marks": [second]}
+    about = {"stream_id": stream_id, "scale_events": 0, "sealed": False, "final_cut": None}
+    assert answer == {**about, "marks": [second]}
 
 
 async def test_a_long_poll_is_answered_by_the_mark(call: Caller) -> None:
@@ -253,8 +256,8 @@ async def test_a_position_becomes_a_time_window(call: Caller) -> None:
     before = await call.post(f"{S}/time-window", {"position": {"0": 9}, "domain": "default"})
 
     assert (at_first.json(), before.json()) == (
-        {"lower": 5, "upper": 30, "lower_seq": 1, "upper_seq": 2},
-        {"lower": None, "upper": 8, "lower_seq": None, "upper_seq": 1},
+        {"lower": 5, "upper": 30, "lower_seq": 1, "upper_seq": 2, "sealed": False},
+        {"lower": None, "upper": 8, "lower_seq": None, "upper_seq": 1, "sealed": False},
     )
 
 
@@ -293,11 +296,11 @@ async def test_a_reader_group_has_one_position_and_window(call: Caller) -> None:
     await call.note(NOTE)
     await call.put(f"{S}/reader-groups/g/readers/a", {"position": {"0": 12}})
     await call.put(f"{S}/reader-groups/g/readers/b", {"position": {"3": 7}})
-    window = {"lower": 5, "upper": None, "lower_seq": 1, "upper_seq": None}
+    window = {"lower": 5, "upper": None, "lower_seq": 1, "upper_seq": None, "sealed": False}
     together = (await call.get(f"{S}/reader-groups/g")).json()
     back = await call.post(f"{S}/reader-groups/g/readers/a/offline", {"position": {"0": 9}})
 
-    none = {"lower": None, "upper": 8, "lower_seq": None, "upper_seq": 1}
+    none = {"lower": None, "upper": 8, "lower_seq": None, "upper_seq": 1, "sealed": False}
     assert (together, back.json()) == (
         {
             "position": {"0": 12, "3": 7},
@@ -322,7 +325,7 @@ async def test_a_reader_without_segments_gets_the_window_of_its_group(call: Call
     """An empty report is one."""
     answer = await call.put(f"{S}/reader-groups/g/readers/spare", {"position": {}})
 
-    none = {"lower": None, "upper": None, "lower_seq": None, "upper_seq": None}
+    none = dict.fromkeys(("lower", "upper", "lower_seq", "upper_seq")) | {"sealed": False}
     assert answer.json() == {
         "position": {},
         "readers": {"spare": {}},

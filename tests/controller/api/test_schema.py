@@ -38,6 +38,7 @@ ROUTES = {
     "POST /v1/streams/{stream}/reader-groups/{group}/readers/{reader}/offline": "takeReaderOffline",
     "POST /v1/streams/{stream}/scale": "scaleStream",
     "POST /v1/streams/{stream}/segment-times": "getSegmentTimes",
+    "POST /v1/streams/{stream}/seal": "sealStream",
     "GET /v1/streams/{stream}/segments": "listSegments",
     "POST /v1/streams/{stream}/time-window": "getTimeWindow",
     "POST /v1/streams/{stream}/truncate": "truncateStream",

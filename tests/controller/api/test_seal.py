@@ -1,0 +1,141 @@
+"""The end of a stream over HTTP."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support.http import problem
+
+if TYPE_CHECKING:
+    from tests.support.http import Caller
+
+pytestmark = pytest.mark.anyio
+
+S = "/v1/streams/s"
+WALL = 1_700_000_000_000
+MARK: dict[str, Any] = {
+    "seq": 2,
+    "lower": 7,
+    "upper": 6,
+    "cut": {"0": 9, "1": 4},
+    "written_at": WALL,
+    "excluded": ["a"],
+    "upper_is_bound": False,
+    "final": True,
+}
+
+
+async def seal(call: Caller, **body: Any) -> Any:  # noqa: ANN401 - JSON
+    """Seal the stream after one note of a writer, beside one that only joined; returns the JSON."""
+    await call.note({"writer": "a", "time": 5, "position": {"0": 9}, "max_time": 6})
+    await call.note({"writer": "idle"}, {"writer": "idle", "state": "idle"})
+    answer = await call.post(f"{S}/seal", body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+async def test_a_sealed_stream_shows_its_end(call: Caller) -> None:
+    """In the answer, in the stream, with the marks, and in the window of who has read it all."""
+    answer = await seal(call, cut={"1": 4})
+    stream = (await call.get(S)).json()
+    marks = (await call.get(f"{S}/marks", after=1, wait_ms=30_000)).json()
+    past = (await call.get(f"{S}/marks", after=2, wait_ms=30_000)).json()
+    cuts = [(await call.get(f"{S}/cut", complete_to=t)).json() for t in (7, 8, 2**62)]
+    windows = [
+        (await call.post(f"{S}/time-window", {"position": p})).json()["sealed"]
+        for p in ({"0": 9}, {"0": 9, "1": 4})
+    ]
+
+    assert answer == stream | {"never_noted": ["idle"]}
+    assert (stream["seal"], stream["marks"]["default"]) == (
+        {"at": WALL, "cut": {"0": 9, "1": 4}},
+        MARK,
+    )
+    ends = {"sealed": True, "final_cut": {"0": 9, "1": 4}}
+    assert marks | {"marks": [MARK]} | ends == marks
+    assert past | {"marks": []} | ends == past
+    assert (cuts, windows) == ([MARK] * 3, [False, True])
+
+
+async def test_an_open_stream_is_not_sealed(call: Caller) -> None:
+    """As all answers say that could say it."""
+    await call.note({"writer": "a", "time": 5, "position": {"0": 9}})
+    stream = (await call.get(S)).json()
+    marks = (await call.get(f"{S}/marks")).json()
+    window = (await call.post(f"{S}/time-window", {"position": {"0": 99}})).json()
+
+    told = (stream["seal"], marks["sealed"], marks["final_cut"], window["sealed"])
+    assert told == (None, False, None, False)
+
+
+async def test_a_sealed_stream_takes_nothing_more(call: Caller) -> None:
+    """Notes have a status of their own, scale events and another seal are refused."""
+    await seal(call)
+    notes = await call.note({"writer": "a", "time": 9}, {"writer": "b"})
+    scale = await call.post(f"{S}/scale", {"sealed": {"0": 9}, "created": {"2": [0]}})
+    again = await call.post(f"{S}/seal", {})
+    other = await call.post(f"{S}/seal", {"cut": {"0": 10}})
+
+    assert notes == [{"status": "sealed", "last": None}] * 2
+    assert problem(scale)[:2] == (422, "sealed")
+    assert again.status_code == 200
+    assert problem(other)[:2] == (409, "already_sealed")
+
+
+async def test_views_show_that_a_stream_is_sealed(call: Caller) -> None:
+    """The decision, a dry run, the overview, the segments, the writers and the record of it."""
+    await call.note({"writer": "b", "time": 3, "position": {"3": 0}})
+    await seal(call, cut={"1": 4})
+    explained = (await call.get(f"{S}/explain", writer_timeout_ms=1)).json()
+    overview = (await call.get("/v1/overview")).json()["streams"][0]
+    segments = (await call.get(f"{S}/segments")).json()["segments"]
+    states = (await call.get(f"{S}/writers")).json()["states"]
+    change = (await call.get(f"{S}/changes", limit=1)).json()["changes"][0]
+
+    assert (explained["decision"], explained["would"]["decision"]) == ("sealed", "sealed")
+    assert [domain["decision"] for domain in overview["domains"]] == ["sealed"]
+    ends = [(each["segment"], each["state"], each["last_offset"]) for each in segments]
+    assert ends == [(0, "sealed", 9), (1, "sealed", 4), (3, "sealed", 0)]
+    assert states == {"live": 0, "idle": 0, "finished": 3, "excluded": 0}
+    assert (change["action"], change["is"]["cut"]) == ("sealed", {"0": 9, "1": 4, "3": 0})
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "facts"),
+    [
+        ({"cut": {"0": 8}}, "invalid_cut", {"behind": {"0": 9}, "beyond": {}}),
+        ({"final_times": {"default": 5}}, "invalid_final_time", {"domain": "default", "lower": 5}),
+        ({"final_times": {"default": 2**63 - 1}}, "invalid_final_time", {"domain": "default"}),
+        ({"final_times": {"default": 2**63}}, "invalid_request", {}),
+        ({"cut": {"x": 8}}, "invalid_request", {}),
+        ({"cut": {"0": -1}}, "invalid_request", {}),
+        ({"cuts": {}}, "invalid_request", {}),
+    ],
+)
+async def test_a_seal_that_does_not_fit_is_refused(
+    call: Caller, body: dict[str, Any], code: str, facts: dict[str, Any]
+) -> None:
+    """The problem says what does not fit, and the stream stays open."""
+    await call.note({"writer": "a", "time": 5, "position": {"0": 9}})
+    answer = await call.post(f"{S}/seal", body)
+    stream = (await call.get(S)).json()
+
+    assert problem(answer)[:2] == (422, code)
+    assert answer.json() | facts == answer.json()
+    assert stream["seal"] is None
+
+
+async def test_a_final_time_of_an_unknown_domain_is_refused(call: Caller) -> None:
+    """As anywhere else."""
+    answer = await call.post(f"{S}/seal", {"final_times": {"ship": 5}})
+
+    assert problem(answer)[:2] == (404, "unknown_domain")
+
+
+async def test_a_seal_without_a_body_asks_for_nothing(call: Caller) -> None:
+    """All follows from the notes."""
+    answer = await call.client.post(f"{S}/seal")
+
+    assert (answer.status_code, answer.json()["seal"]["cut"]) == (200, {})

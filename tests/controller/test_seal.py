@@ -1,0 +1,206 @@
+"""The end of a stream in one controller: commits, restarts, long polls, retention."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from controller.aggregation.by_hand import Order
+from controller.service import maintenance
+from controller.store.port import StoreUnavailable
+from noted_time import (
+    Accepted,
+    AlreadySealed,
+    InvalidCut,
+    NotCompleteYet,
+    Note,
+    Refused,
+    ScaleEvent,
+    Sealed,
+    SealRequest,
+    StreamSealed,
+)
+from noted_time.membership import Absence
+from noted_time.settings import DAY_MS
+from tests.support.controllers import marks_of, running, serving, tell, until
+
+if TYPE_CHECKING:
+    from controller.service.controller import Controller
+    from tests.support.controllers import GivenTime, Watched, WatchedMemory
+
+pytestmark = pytest.mark.anyio
+
+NOTHING = SealRequest()
+OPS = Order("ops", "the carrier is gone")
+WALL = 1_700_000_000_000
+
+
+async def sealed(controller: Controller) -> None:
+    """Seal the stream `s` after one note."""
+    await tell(controller, Note("a", 5, {0: 9}, max_time=6))
+    await controller.seal("s", NOTHING, OPS)
+
+
+async def test_a_note_counts_before_the_seal_of_its_commit_and_never_after(store: Watched) -> None:
+    """All are in one transaction, in the order in which they came."""
+    async with serving(store, mark_interval_ms=60_000) as controller:
+        store.watch.open.clear()
+        first = asyncio.create_task(tell(controller, Note("b", 1, {1: 1})))
+        await until(lambda: store.watch.attempts == 2)
+        before = controller.note("s", [Note("a", 5, {0: 9})])
+        seal = asyncio.create_task(controller.seal("s", NOTHING, OPS))
+        await asyncio.sleep(0)
+        after = controller.note("s", [Note("a", 7, {0: 11}), Note("new")])
+        store.watch.open.set()
+        answers = [await first, await before, await after]
+        _, made = await seal
+
+        assert answers[1:] == [[Accepted(1)], [Refused("sealed")] * 2]
+        assert (made.final_cut, store.watch.attempts) == ({0: 9, 1: 1}, 3)
+        assert marks_of(controller)[-1].cut.offsets == {0: 9, 1: 1}
+
+
+async def test_a_sealed_stream_is_sealed_after_a_restart(store: Watched) -> None:
+    """Marks, windows, decision and the request are those of before."""
+    async with serving(store) as controller:
+        await sealed(controller)
+        stream = controller.stream("s")
+        was = marks_of(controller), stream.window({0: 9}, None), stream.record
+    again = store.reopened()
+    async with running(again) as controller:
+        stream = controller.stream("s")
+        assert (marks_of(controller), stream.window({0: 9}, None), stream.record) == was
+        assert was[1].sealed
+        assert controller.explain("s", None).decision == Sealed()
+        assert await tell(controller, Note("a", 9)) == [Refused("sealed")]
+        assert (await controller.seal("s", NOTHING))[1] == was[2].seal
+        with pytest.raises(AlreadySealed):
+            await controller.seal("s", SealRequest({0: 99}))
+        with pytest.raises(StreamSealed):
+            await controller.scale("s", ScaleEvent({0: 9}, {1: (0,)}))
+
+
+async def test_a_seal_is_recorded_once(store: Watched, time: GivenTime) -> None:
+    """With the final cut, who was live, by whom and why."""
+    async with serving(store, time) as controller:
+        await tell(controller, Note("a", 5, {0: 9}, max_time=6), Note("b"))
+        for _ in range(2):
+            await controller.seal("s", NOTHING, OPS)
+        changes = await controller.changes("s", before=None, limit=9)
+        ledger = await controller.ledger("s", None, after=0, limit=9, newest_first=False)
+
+    _, change = changes[0]
+    became = {"cut": {"0": 9}, "final_times": {"default": 7}}
+    assert ([each.action for _, each in changes], change.became) == (["sealed", "created"], became)
+    assert (change.by, change.comment) == OPS
+    assert [(entry.seq, entry.to_lower, entry.writers, entry.by) for entry in ledger] == [
+        (2, 7, (Absence("a", 5, {0: 9}, "sealed"), Absence("b", None, {}, "sealed")), "ops")
+    ]
+
+
+async def test_a_refused_seal_changes_nothing(store: Watched) -> None:
+    """Nothing is written, and notes go on."""
+    async with serving(store) as controller:
+        await tell(controller, Note("a", 5, {0: 9}))
+        with pytest.raises(InvalidCut):
+            await controller.seal("s", SealRequest({0: 8}), OPS)
+
+        assert await tell(controller, Note("a", 6, {0: 10})) == [Accepted(6)]
+        assert len(await controller.changes("s", before=None, limit=9)) == 1
+
+
+async def test_a_seal_that_is_not_durable_is_not_shown(memory: WatchedMemory) -> None:
+    """While its commit is under way readers see an open stream, and after a failed one too."""
+    async with serving(memory) as controller:
+        await tell(controller, Note("a", 5, {0: 9}))
+        memory.watch.open.clear()
+        seal = asyncio.create_task(controller.seal("s", NOTHING, OPS))
+        await until(lambda: memory.watch.attempts == 3)
+        shown = controller.stream("s").window({0: 9}, None).sealed
+        memory.watch.failures.append(StoreUnavailable("no"))
+        memory.watch.open.set()
+        with pytest.raises(StoreUnavailable):
+            await seal
+        await until(lambda: controller._committer.ready)
+
+        assert (shown, controller.stream("s").final_cut) == (False, None)
+        assert await tell(controller, Note("a", 6)) == [Accepted(6)]
+
+
+async def test_long_polls_end_with_the_stream(memory: WatchedMemory) -> None:
+    """Those that wait are woken, also where no mark is made; later ones do not wait."""
+    async with serving(memory) as controller:
+        await tell(controller, Note("a", 5, {0: 9}, max_time=3))
+        polls = controller.polls
+        marks = asyncio.create_task(
+            polls.marks("s", None, after=1, limit=9, wait_ms=30_000),
+        )
+        cut = asyncio.create_task(polls.cut("s", None, 99, 30_000))
+        await asyncio.sleep(0)
+        await controller.seal("s", NOTHING, OPS)
+        async with asyncio.timeout(5):
+            found, complete = await marks, await cut
+            later = await polls.marks("s", None, after=1, limit=9, wait_ms=30_000)
+
+        assert (found.marks, later.marks, found.stream.final_cut) == ([], [], {0: 9})
+        assert complete == marks_of(controller)[0]
+
+
+async def test_a_stream_without_a_mark_is_complete_to_no_time(memory: WatchedMemory) -> None:
+    """Nothing was ever noted; who asks is told at once."""
+    async with serving(memory) as controller:
+        await controller.seal("s", NOTHING, OPS)
+        async with asyncio.timeout(5):
+            with pytest.raises(NotCompleteYet):
+                await controller.polls.cut("s", None, 0, 30_000)
+
+        assert controller.stream("s").window({}, None).sealed
+
+
+async def test_the_last_mark_is_kept(memory: WatchedMemory, time: GivenTime) -> None:
+    """Neither retention nor truncation drops it, and every mark before it goes."""
+    async with serving(memory, time, mark_retention_ms=1000) as controller:
+        await sealed(controller)
+        await controller.truncate("s", {0: 99})
+        time.passes(DAY_MS)
+        await controller._committer.submit(maintenance.forget_old_marks)
+        (mark,) = marks_of(controller)
+
+        assert (mark.final, mark.seq, controller.stream("s").final_cut) == (True, 2, {0: 9})
+
+
+async def test_settings_of_a_sealed_stream_change_but_for_domains_and_writers(
+    memory: WatchedMemory,
+) -> None:
+    """It can be given neither, as nothing would come of them."""
+    async with serving(memory) as controller:
+        await sealed(controller)
+        await controller.put_stream("s", {"mark_retention_ms": 5})
+        for changes in ({"domains": ("default", "b")}, {"expected_writers": ("c",)}):
+            with pytest.raises(StreamSealed):
+                await controller.put_stream("s", changes)
+
+        record = controller.stream("s").record
+        assert (record.settings.mark_retention_ms, record.settings.domains) == (5, ("default",))
+        assert record.seal is not None
+
+
+async def test_a_sealed_stream_is_quiet_for_alerts(memory: WatchedMemory, time: GivenTime) -> None:
+    """Alerts ask for live members and for holders, of which there are none."""
+    async with serving(memory, time) as controller:
+        await tell(controller, Note("a", 5), Note("b"))
+        await controller.seal("s", NOTHING, OPS)
+        time.passes(DAY_MS)
+        lines = controller.measure().collect()
+        found = {
+            (sample.name, sample.labels.get("state")): sample.value
+            for family in lines
+            for sample in family.samples
+            if sample.labels.get("stream") == "s"
+        }
+
+    assert found["noted_time_members", "live"] == 0
+    assert found["noted_time_holders", None] == 0
+    assert found["noted_time_excluded_total", None] == 0
