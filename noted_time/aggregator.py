@@ -283,14 +283,20 @@ class Aggregator:
         return self._roster.expect(new, now)
 
     def remove(self, writer: str, now: int, by: str | None = None) -> None:
-        """Exclude a writer by hand, at its last position; raises `UnknownWriter`.
+        """Exclude a writer by hand, at its last position.
+
+        Raises `UnknownWriter`, and `StreamSealed` as nothing waits for it then.
 
         Its times count no more. If it comes back it begins anew, but for its position.
         """
+        if self.sealed is not None:
+            raise StreamSealed("changes of its writers")
         self._roster.remove(writer, now, by)
 
     def hold(self, writer: str, until: int | None, now: int) -> None:
         """Let no timeout exclude `writer` before `until`; `None`: as usual. Raises as `remove`."""
+        if self.sealed is not None:
+            raise StreamSealed("changes of its writers")
         self._roster.hold(writer, until, now)
 
     def restore(self, records: Iterable[MemberRecord]) -> None:

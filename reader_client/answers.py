@@ -17,7 +17,7 @@ from noted_time.succession import ScaleEvent, Succession
 from noted_time.wire import mark_from_wire, position_from_wire
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from noted_time.mark import Mark
 
@@ -44,11 +44,15 @@ class StreamAnswer:
 
 @dataclass(frozen=True, slots=True)
 class MarksAnswer:
-    """Marks in the order of their seq, of that stream and with so many scale events."""
+    """Marks in the order of their seq, of that stream and with so many scale events.
+
+    `final_cut` is where a sealed stream ends, `None` while it is open.
+    """
 
     stream_id: str
     scale_events: int
     marks: tuple[Mark, ...]
+    final_cut: Mapping[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +104,8 @@ def marks_answer(wire: Json) -> MarksAnswer:
     noted_time.errors.UnexpectedAnswer: an answer of another shape (Rejected: a mark without ...
     """
     marks = tuple(_mark(mark) for mark in wire["marks"])
-    return MarksAnswer(_text(wire["stream_id"]), _int64(wire["scale_events"]), marks)
+    final_cut = position_from_wire(wire["final_cut"]) if wire["sealed"] else None
+    return MarksAnswer(_text(wire["stream_id"]), _int64(wire["scale_events"]), marks, final_cut)
 
 
 @_read_whole

@@ -35,7 +35,7 @@ class Follower:
     >>> follower.take_stream(stream)
     >>> follower.take_marks(MarksAnswer("a", 0, (mark,)))
     >>> follower.window({0: 150})
-    TimeWindow(lower=10, upper=None, lower_seq=1, upper_seq=None)
+    TimeWindow(lower=10, upper=None, lower_seq=1, upper_seq=None, sealed=False)
 
     Until the controller is asked about the stream, and again whenever it was made anew or scaled:
 
@@ -100,6 +100,8 @@ class Follower:
             self._history, self._after, self.stream_id = MarkHistory(), 0, None
             self.needs_stream = True
             return
+        if answer.final_cut is not None and not answer.marks:
+            self._history.seal(answer.final_cut)
         self._forget()
         self._notice_caught_up()
 
@@ -127,6 +129,11 @@ class Follower:
     def last(self) -> Mark | None:
         """The last known mark."""
         return self._history.last
+
+    @property
+    def is_sealed(self) -> bool:
+        """Whether the stream is sealed and all of its marks are known."""
+        return self._history.final_cut is not None
 
     # How it comes about
 

@@ -25,6 +25,9 @@ logger = logging.getLogger("noted_time.reader")
 
 AT_ONCE_S = 0.05
 
+SEALED_S = 10.0
+"""How often it is asked about a stream that is sealed."""
+
 
 class Repeated(Protocol):
     """A thread or task that repeats a step."""
@@ -148,7 +151,10 @@ class Following:
         question = marks_after(follower.after, follower.domain, wait_ms)
         answer = marks_answer((yield question))
         self._take_marks(follower, answer)
-        if wait_ms and not answer.marks and time.monotonic() - asked_at < AT_ONCE_S:
+        if follower.is_sealed:
+            # No mark follows; only that the stream is removed and made again is still of interest.
+            yield Pause(SEALED_S)
+        elif wait_ms and not answer.marks and time.monotonic() - asked_at < AT_ONCE_S:
             # It did not wait: a controller about to stop, or something that knows no long poll.
             yield Pause(AT_ONCE_S)
         return True

@@ -60,7 +60,9 @@ class Waits:
         def look() -> Mark | None:
             follower = self._following.follower(domain)
             last = None if follower is None else follower.last
-            if follower is None or last is None or last.lower < time:
+            if follower is None or (last is None and not follower.is_sealed):
+                return patience.look(None)
+            if last is not None and last.lower < time and not follower.is_sealed:
                 return patience.look(None)
             return follower.complete_to(time)
 
@@ -81,10 +83,10 @@ class Waits:
         )
 
     def further_marks(self, cursor: Cursor, domain: str | None) -> Wait[bool]:
-        """Wait for marks after those of the cursor; false where none came."""
+        """Wait for marks after those of the cursor; false where none came, or none can come."""
         patience = self._patience(lambda: self._following.steps(domain))
         return Wait(
-            lambda: patience.look(cursor.has_more() or None),
+            lambda: patience.look(cursor.has_more() or (False if cursor.is_over() else None)),
             lambda timeout_s: patience.end("no further mark is known", timeout_s),
         )
 
@@ -149,6 +151,11 @@ class Cursor:
             return False
         made_again = self._stream_id not in {None, follower.stream_id}
         return made_again or follower.last.seq > self._after
+
+    def is_over(self) -> bool:
+        """Whether the stream is sealed, and no page has any more marks."""
+        follower = self._following.follower(self._domain)
+        return follower is not None and follower.is_sealed and not self.has_more()
 
 
 class _Patience:

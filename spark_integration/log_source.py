@@ -36,6 +36,7 @@ from spark_integration.log_rows import RowShape, log_schema
 from spark_integration.offsets import LogOffset
 from spark_integration.options import TOKEN
 from spark_integration.release import Releaser
+from spark_integration.sealing import watermark_ms
 from spark_integration.time_order import Unread, rows_by_time
 from spark_integration.watermark import is_watermark
 
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 
     from spark_integration.marks_feed import MarksFeed
     from spark_integration.offsets import Json
+    from spark_integration.sealing import OnSeal
     from spark_integration.time_order import Order
 
 OPTION = "query"
@@ -77,6 +79,7 @@ class LogQuery:
     backlog: BacklogPolicy | None = None
     backlog_rows: int = 0
     keeps_late: bool = False
+    on_seal: OnSeal = "close"
 
     def to_option(self) -> str:
         """Return the text that travels in Spark's options."""
@@ -172,7 +175,9 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @cached_property
     def _releaser(self) -> Releaser:
-        return Releaser(self._ingestion if self._query.is_ingestion else self._feed())
+        return Releaser(
+            self._ingestion if self._query.is_ingestion else self._feed(), self._query.on_seal
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what the workers need, which is no token."""
@@ -273,14 +278,16 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _lower_ms(self, offset: LogOffset) -> int | None:
         """Return the lower of an offset in terms of the event time, where Spark can express it."""
-        lower = offset.released(self._query.domain_name).lower
-        if lower is None or not is_watermark(lower - self._query.lag_ms):
-            return None
-        return lower - self._query.lag_ms
+        released = offset.released(self._query.domain_name)
+        if released.sealed or released.lower is None:
+            return released.lower
+        lower = released.lower - self._query.lag_ms
+        return lower if is_watermark(lower) else None
 
     def _mark_ms(self, ended: LogOffset) -> int | None:
-        lower = self._lower_ms(ended)
-        return None if lower is None else lower - self._query.strict
+        released = ended.released(self._query.domain_name)
+        released = replace(released, lower=self._lower_ms(ended))
+        return watermark_ms(released, strict=self._query.strict)
 
     def _work(self, begun: LogOffset, ended: LogOffset) -> Iterator[Slice]:
         work = self._runs(begun, ended)

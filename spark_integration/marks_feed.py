@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from noted_time import Rejected, StreamSettings, Succession
 from noted_time.backoff import Backoff
-from noted_time.wire import mark_from_wire
+from noted_time.wire import mark_from_wire, position_from_wire
 from reader_client.answers import stream_answer
 from reader_client.connection import Connection
 from reader_client.repeating import Repeating, own_chance
 from spark_integration.offsets import Released
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from noted_time import Mark
 
@@ -24,6 +24,7 @@ WAIT_MS = 10_000
 CATCH_UP_S = 5.0
 CLOSE_S = 2.0
 AT_ONCE_S = 0.05
+SEALED_S = 10.0
 BACKOFF = Backoff(cap_s=2.0)
 
 
@@ -32,11 +33,13 @@ class Marks:
     """Marks in the order of their seq, of the stream with that creation id, `""` if unknown.
 
     `succession` has the scale events that their cuts may rest on.
+    `final_cut` is where the stream ends, once it is sealed and all its marks are here.
     """
 
     stream_id: str = ""
     marks: Sequence[Mark] = ()
     succession: Succession = field(default_factory=Succession)
+    final_cut: Mapping[int, int] | None = None
 
 
 class MarksFeed(Protocol):
@@ -89,6 +92,7 @@ class ControllerFeed:
         self._wait_ms = wait_ms
         self._news = threading.Condition()
         self._caught_up = False
+        self._final_cut: Mapping[int, int] | None = None
         self._last = Released()
         self._new: list[Mark] = []
         self._succession = Succession()
@@ -116,7 +120,7 @@ class ControllerFeed:
         self._thread.check()
         with self._news:
             new, self._new = self._new, []
-            return Marks(self._last.stream_id, new, self._succession)
+            return Marks(self._last.stream_id, new, self._succession, self._final_cut)
 
     def close(self) -> None:
         """See `MarksFeed`."""
@@ -140,7 +144,9 @@ class ControllerFeed:
         answer = self._connection.marks(self._domain, after=asked.seq, wait_ms=wait_ms)
         self._learn_scale_events(answer)
         self._accept(asked, answer)
-        if wait_ms and not answer["marks"] and time.monotonic() - asked_at < AT_ONCE_S:
+        if self._final_cut is not None:
+            self._thread.pause(SEALED_S)  # no mark follows, unless the stream is made again
+        elif wait_ms and not answer["marks"] and time.monotonic() - asked_at < AT_ONCE_S:
             time.sleep(AT_ONCE_S)  # a controller about to stop does not wait
         return True
 
@@ -161,11 +167,14 @@ class ControllerFeed:
         with self._news:
             if asked.seq and stream_id != asked.stream_id:
                 self._last, self._new, self._caught_up = Released(stream_id), [], False
+                self._final_cut = None
                 return
             marks = [mark_from_wire(mark) for mark in answer["marks"]]
             self._last = Released(stream_id, marks[-1].seq if marks else asked.seq)
             self._new.extend(marks)
             self._caught_up = not marks
+            ended = answer["sealed"] and not marks
+            self._final_cut = position_from_wire(answer["final_cut"]) if ended else None
             self._news.notify_all()
 
     def _notify(self) -> None:

@@ -19,6 +19,7 @@ from spark_integration.offsets import MarksOffset
 from spark_integration.options import TOKEN
 from spark_integration.query_progress import QueryProgress
 from spark_integration.release import Releaser
+from spark_integration.sealing import watermark_ms
 from spark_integration.watermark import instant
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from spark_integration.offsets import Json
     from spark_integration.positions import PositionOf
+    from spark_integration.sealing import OnSeal
 
 OPTION = "query"
 """The one option: a `MarksQuery` in JSON, since Spark's options know only strings."""
@@ -44,6 +46,7 @@ class MarksQuery:
     position_of: str
     domain: str | None = None
     strict: bool = True
+    on_seal: OnSeal = "close"
 
     @staticmethod
     def pickled(position_of: PositionOf) -> str:
@@ -125,7 +128,8 @@ class MarksReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         query = self._query
         return Releaser(
-            ControllerFeed(query.controller_url, query.stream, query.domain, token=self._bearer)
+            ControllerFeed(query.controller_url, query.stream, query.domain, token=self._bearer),
+            query.on_seal,
         )
 
     def initialOffset(self) -> Json:  # noqa: N802 - Spark's name
@@ -162,10 +166,10 @@ class MarksReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         ended = MarksOffset.from_json(end)
         self._progress.position(ended.token)
-        lower = ended.mark.lower
-        if start == end or lower is None:
+        mark_ms = watermark_ms(ended.mark, strict=self._query.strict)
+        if start == end or mark_ms is None:
             return []
-        return [MarkTask(lower - 1 if self._query.strict else lower)]
+        return [MarkTask(mark_ms)]
 
     def stop(self) -> None:
         """Stop following marks."""

@@ -12,6 +12,7 @@ from spark_integration.late_rows import keeps_late, with_late
 from spark_integration.log_rows import with_mark_time
 from spark_integration.log_source import OPTION, LogQuery, LogSource
 from spark_integration.options import TOKEN
+from spark_integration.sealing import checked_on_seal
 from spark_integration.time_order import checked_order
 from spark_integration.watermark import events_of_scan
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from noted_time import BacklogPolicy
+    from spark_integration.sealing import OnSeal
     from spark_integration.time_order import Order
 
 
@@ -46,6 +48,7 @@ def read_noted_log(  # noqa: PLR0913 - the options of a source; all but three ar
     dedup_retention_ms: int = 0,
     max_event_time_lag_ms: int | None = None,
     late: Literal["drop", "keep"] = "drop",
+    on_seal: OnSeal = "close",
 ) -> DataFrame:
     """Return the events of a stream's file log, with a watermark that the writers vouch for.
 
@@ -88,10 +91,14 @@ def read_noted_log(  # noqa: PLR0913 - the options of a source; all but three ar
     `late="keep"` adds the column `_late`, true for rows that were read too late: `split_late` puts
     them into a branch of their own before Spark drops them.
 
+    Once the query has read all of a sealed stream, `on_seal="close"` moves the watermark to the end
+    of Spark's time, so that every window closes; `"hold"` leaves it at the lower of the last mark.
+
     Raises `InvalidName` for the stream, and `Rejected` for another order and for options that do
     not go together. The query fails with `Rejected` if the controller does not know the stream or
-    the domain when it starts, and with `UnreadableFile` for a file that is truncated or foreign.
-    While the controller is away, the query goes on reading and its watermark does not advance.
+    the domain when it starts, or if the stream was made again after it was sealed and read to its
+    end, and with `UnreadableFile` for a file that is truncated or foreign. While the controller is
+    away, the query goes on reading and its watermark does not advance.
     """
     event_time = event_time_of(domain, event_time, max_event_time_lag_ms)
     _check_limits(max_rows_per_trigger, backlog, backlog_rows_per_trigger)
@@ -110,6 +117,7 @@ def read_noted_log(  # noqa: PLR0913 - the options of a source; all but three ar
         backlog=backlog,
         backlog_rows=backlog_rows_per_trigger or 0,
         keeps_late=keeps_late(late),
+        on_seal=checked_on_seal(on_seal),
     )
     spark.dataSource.register(LogSource)
     reader = spark.readStream.format(LogSource.name()).option(OPTION, query.to_option())

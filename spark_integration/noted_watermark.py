@@ -12,6 +12,7 @@ from noted_time.settings import checked_name
 from spark_integration.marks_source import OPTION, MarksQuery, MarksSource
 from spark_integration.options import TOKEN
 from spark_integration.positions import KafkaTopic
+from spark_integration.sealing import checked_on_seal
 from spark_integration.watermark import DELAY, IS_MARK, events_of_union
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructField
 
     from spark_integration.positions import PositionOf
+    from spark_integration.sealing import OnSeal
 
 
 def with_noted_watermark(  # noqa: PLR0913 - the options of a source; all but two are named
@@ -33,6 +35,7 @@ def with_noted_watermark(  # noqa: PLR0913 - the options of a source; all but tw
     domain: str | None = None,
     strict: bool = True,
     dedup_retention_ms: int = 0,
+    on_seal: OnSeal = "close",
 ) -> DataFrame:
     """Return the streaming `events` with a watermark that the writers vouch for.
 
@@ -41,8 +44,8 @@ def with_noted_watermark(  # noqa: PLR0913 - the options of a source; all but tw
     the offset of the events' source, as parsed from the JSON in that log, to segment → exclusive
     offset. By default it is `KafkaTopic(stream)`, the Kafka topic named like the stream.
 
-    A mark arrives one micro-batch after the events that it covers. `token`, `domain`, `strict` and
-    `dedup_retention_ms` are as in `read_noted_log`.
+    A mark arrives one micro-batch after the events that it covers. `token`, `domain`, `strict`,
+    `dedup_retention_ms` and `on_seal` are as in `read_noted_log`.
 
     Raises `Rejected` if `event_time` is not a timestamp, or if `events` are not streaming or have a
     watermark already: with watermarks on both sides of a union, a quiet stream would hold the
@@ -59,6 +62,7 @@ def with_noted_watermark(  # noqa: PLR0913 - the options of a source; all but tw
         position_of=MarksQuery.pickled(position or KafkaTopic(stream)),
         domain=domain,
         strict=strict,
+        on_seal=checked_on_seal(on_seal),
     )
     marks = _marks(events, event_time, query, token)
     union = marks.union(events.withColumn(IS_MARK, F.lit(col=False)))

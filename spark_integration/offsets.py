@@ -19,12 +19,14 @@ class Released:
     """The last mark that was let into a query: `seq` in the stream of creation id `stream_id`.
 
     The lower itself (ms) is kept too, so that a replayed batch needs no controller; `None` before
-    the first mark, and where an offset log names one that Spark cannot express.
+    the first mark, and where an offset log names one that Spark cannot express. `sealed`: the end
+    of a sealed stream was reached, and its lower is the end of Spark's time.
     """
 
     stream_id: str = ""
     seq: int = 0
     lower: int | None = None
+    sealed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +136,8 @@ def is_of_log(offset: object) -> TypeGuard[Json]:
 
 
 def _to_json(released: Released) -> Json:
-    return {"stream_id": released.stream_id, "seq": released.seq, "lower": released.lower}
+    json = {"stream_id": released.stream_id, "seq": released.seq, "lower": released.lower}
+    return {**json, "sealed": True} if released.sealed else json
 
 
 def _from_json(json: Json) -> Released:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from noted_time import MarkHistory, Succession
 from spark_integration.offsets import Released
+from spark_integration.sealing import closed_by_seal
 from spark_integration.watermark import is_watermark
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from noted_time import Mark
     from spark_integration.marks_feed import MarksFeed
+    from spark_integration.sealing import OnSeal
 
 log = logging.getLogger("noted_time.spark")
 
@@ -30,9 +32,11 @@ class Releaser:
     it in once its cut is read is safe whatever else runs in the query.
     """
 
-    def __init__(self, feed: MarksFeed) -> None:
+    def __init__(self, feed: MarksFeed, on_seal: OnSeal = "close") -> None:
         """Follow the feed from the first call on."""
         self._feed = feed
+        self._on_seal = on_seal
+        self._final_cut: Mapping[int, int] | None = None
         self._begun = False
         self._leaving_out = False
         self._stream_id = ""
@@ -63,6 +67,7 @@ class Releaser:
                 log.warning(LEFT_OUT, self._feed.subject, released.seq, " of the offset log")
         new = self._feed.take()
         self._succession = new.succession
+        self._final_cut = new.final_cut
         if new.stream_id != self._stream_id:
             self._stream_id = new.stream_id
             self._leaving_out = False
@@ -79,8 +84,13 @@ class Releaser:
 
         `position` is what is read of every segment, and nothing is inferred from it: naming a
         successor says nothing of its predecessors here, as all segments are read side by side.
-        The lower never goes back, not even where the stream was removed and made again.
+        The lower never goes back, not even where the stream was removed and made again. Raises
+        `Rejected` where that happened after a seal had closed all windows.
         """
+        final_cut = self._final_cut if self._on_seal == "close" else None
+        closed = closed_by_seal(released, self._stream_id, final_cut, position)
+        if closed is not None:
+            return closed
         window = self._history.window(position)
         if window.lower is None or window.lower_seq is None:
             return released

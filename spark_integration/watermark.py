@@ -24,7 +24,8 @@ IS_MARK = "_noted_is_mark"
 
 INSTANT = pa.timestamp("us", tz="UTC")
 _FIRST_MS = -62_135_596_800_000  # 0001-01-01T00:00:00.000Z
-_LAST_MS = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z
+LAST_MS = 253_402_300_799_999
+"""The end of Spark's time: 9999-12-31T23:59:59.999Z."""
 
 
 def events_of_scan(rows: DataFrame, event_time: str, dedup_retention_ms: int) -> DataFrame:
@@ -68,7 +69,7 @@ def is_watermark(time_ms: int) -> bool:
     >>> is_watermark(1_357_034_220_000), is_watermark(1_357_034_220_000_000)
     (True, False)
     """
-    return _FIRST_MS < time_ms <= _LAST_MS
+    return _FIRST_MS < time_ms <= LAST_MS
 
 
 def instant(time_ms: int) -> pa.Array:

@@ -135,5 +135,6 @@ _LAST: Mapping[str, Callable[[object], int | Mapping[int, int] | tuple[str, ...]
     "too_many_writers": _int,
     "unknown_writer": _nothing,
     "not_vouched": _names,
+    "sealed": _nothing,
 }
 """How the `last` of each refusal is read."""

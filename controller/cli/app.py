@@ -12,6 +12,7 @@ from controller.cli import (
     demo_stream,
     demos,
     explaining,
+    sealing,
     serving,
     streams,
     tokens,
@@ -40,6 +41,7 @@ for call in (
     writers.hold,
     writers.ledger,
     changes.changes,
+    sealing.seal,
     waiting.wait,
 ):
     app.command(rich_help_panel="Call a controller")(call)

@@ -74,6 +74,8 @@ def _what(change: Json) -> str:
         return "; ".join(f"{name}: {old} → {shown_setting(name, new)}" for name, old, new in pairs)
     if action == "held":
         return f"for {shown_duration(is_now['for_ms'])}"
+    if action == "sealed":
+        return f"at {shown_position(is_now['cut'])}"
     if action == "truncated":
         return f"up to {shown_position(is_now['cut'])}"
     if action == "scaled":

@@ -179,6 +179,9 @@ def show(
         return
     _print_settings(found)
     print_table(MARKS, _marks(found))
+    if found["seal"] is not None:
+        at, cut = shown_time(found["seal"]["at"]), shown_position(found["seal"]["cut"])
+        say(f"{stream} was sealed at {at}: it ends at {cut}.")
 
 
 @app.command()
@@ -203,7 +206,7 @@ def _print_settings(stream: Json) -> None:
     print_table(("setting", "value"), rows)
 
 
-LARGE = frozenset(("marks", "scale_events"))
+LARGE = frozenset(("marks", "scale_events", "seal"))
 """What is no setting."""
 
 

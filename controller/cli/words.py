@@ -20,6 +20,7 @@ REASONS = {
     "timed_out": "timed out",
     "removed": "removed by hand",
     "returned_late": "came back late",
+    "sealed": "live when the stream was sealed",
 }
 RESTING = {"idle": "idle", "finished": "finished", "excluded": "excluded"}
 
@@ -62,6 +63,8 @@ def decided(stream: str, found: Json) -> str:
         return f"{stream} holds {at}: it waits for {_count(found['holders'], 'writer')}."
     if found["decision"] == "advance":
         return f"{stream}, {at}, advances to {shown_time(found['next_lower'])}."
+    if found["decision"] == "sealed":
+        return f"{stream} is sealed {at}: it takes no notes any more, and no mark follows."
     return f"{stream} is quiet {at}: it waits for nobody, and all is marked."
 
 
@@ -73,6 +76,7 @@ def would(found: Json) -> str:
         "advance": f"advance to {shown_time(then['lower'])}",
         "hold": f"hold {at}",
         "quiet": f"be quiet {at}",
+        "sealed": f"stay sealed {at}",
     }[then["decision"]]
     return f"Then it would {verb}{f', without {excluded}' if excluded else ''}."
 

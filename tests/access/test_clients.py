@@ -44,7 +44,8 @@ class Answers(httpx.MockTransport):
             self.noted += [note.get("time") for note in notes]
             return httpx.Response(200, json={"results": [{"status": "accepted"}] * len(notes)})
         if request.url.path.endswith("/marks"):
-            return httpx.Response(200, json={"stream_id": "1", "scale_events": 0, "marks": []})
+            about = {"stream_id": "1", "scale_events": 0, "sealed": False, "final_cut": None}
+            return httpx.Response(200, json={**about, "marks": []})
         return httpx.Response(200, json=STREAM)
 
 

@@ -221,6 +221,10 @@ def test_a_sealed_stream_takes_nothing_more() -> None:
             each.scale(ScaleEvent({0: 50}, {1: (0,)}))
         with pytest.raises(StreamSealed, match="no more writers"):
             each.expect(["DL"], 0)
+        with pytest.raises(StreamSealed, match="no more changes of its writers"):
+            each.remove("UA", 0)
+        with pytest.raises(StreamSealed, match="no more changes of its writers"):
+            each.hold("UA", 9, 0)
         assert (each.decide("default", 0), marks_of(each)) == (Sealed(), [])
         assert (each.last_mark("default"), len(each)) == (last, 1)
 

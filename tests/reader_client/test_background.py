@@ -52,14 +52,23 @@ class Misled(httpx.BaseTransport):
 def other_shapes() -> list[dict[str, Any]]:
     """Return bodies that are no answer of this version."""
     stream = {"id": "a", "domains": ["default"], "scale_events": [], "marks": {"default": None}}
-    mark = {"seq": 1, "lower": 1, "upper": 1, "cut": {}, "written_at": 0, "excluded": []}
-    marks = {"stream_id": "a", "scale_events": 0}
+    mark = {
+        "seq": 1,
+        "lower": 1,
+        "upper": 1,
+        "cut": {},
+        "written_at": 0,
+        "excluded": [],
+        "final": False,
+    }
+    marks = {"stream_id": "a", "scale_events": 0, "sealed": False, "final_cut": None}
     return [
         {},
         stream | {"domains": 7},
         stream | {"scale_events": [{"sealed": {"0": 1}}]},
         stream | {"marks": {"default": {"seq": "one"}}},
         marks | {"marks": {}},
+        marks | {"marks": [], "sealed": True},
         marks | {"marks": [mark]},
         marks | {"marks": [mark | {"upper_is_bound": True, "lower": 2**63}]},
         marks | {"marks": [mark | {"upper_is_bound": True, "cut": {"x": 1}}]},

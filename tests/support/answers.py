@@ -12,7 +12,7 @@ from noted_time.wire import mark_to_wire, position_to_wire
 from reader_client import answers
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from noted_time import ScaleEvent
     from reader_client.answers import MarksAnswer, StreamAnswer
@@ -52,11 +52,18 @@ def stream_answer(
     return answers.stream_answer(wire)
 
 
-def marks_answer(marks: Sequence[Mark], stream_id: str = "a", scale_events: int = 0) -> MarksAnswer:
+def marks_answer(
+    marks: Sequence[Mark],
+    stream_id: str = "a",
+    scale_events: int = 0,
+    final_cut: Mapping[int, int] | None = None,
+) -> MarksAnswer:
     """Return what ``GET /streams/{stream}/marks`` answers."""
     wire = {
         "stream_id": stream_id,
         "scale_events": scale_events,
         "marks": [mark_to_wire(mark) for mark in marks],
+        "sealed": final_cut is not None,
+        "final_cut": None if final_cut is None else position_to_wire(final_cut),
     }
     return answers.marks_answer(wire)

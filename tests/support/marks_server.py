@@ -9,12 +9,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
-from noted_time import Aggregator, Note, StreamSettings
+from noted_time import Aggregator, Note, SealRequest, StreamSettings
 from noted_time.problems import PREFIX
 from noted_time.wire import mark_to_wire, position_from_wire, position_to_wire
 
 if TYPE_CHECKING:
-    from noted_time import ScaleEvent
+    from noted_time import ScaleEvent, State
 
 
 class MarksServer:
@@ -71,13 +71,15 @@ class MarksServer:
         after, limit = int(query.get("after", 0)), int(query.get("limit", 1000))
         with self.changed:
             self.changed.wait_for(
-                lambda: server.away or self.streams[stream].after(after, query.get("domain")),
+                lambda: server.away or self.streams[stream].has_more(after, query.get("domain")),
                 timeout=int(query.get("wait_ms", 0)) / 1000,
             )
             served = self.streams[stream]
             marks = served.after(after, query.get("domain"))[:limit]
             events = len(served.scale_events)
-        return {"stream_id": served.stream_id, "marks": marks, "scale_events": events}
+            sealed, final_cut = served.final_cut is not None, served.final_cut
+        about = {"stream_id": served.stream_id, "scale_events": events}
+        return {**about, "marks": marks, "sealed": sealed, "final_cut": final_cut}
 
 
 class StreamOfMarks:
@@ -87,21 +89,44 @@ class StreamOfMarks:
         self.stream_id = stream_id
         self.domains = domains
         self.scale_events: list[dict[str, Any]] = []
+        self.final_cut: dict[str, int] | None = None
         self._server = server
         self._aggregator = Aggregator(StreamSettings(domains=domains))
         self._marks: dict[str, list[dict[str, Any]]] = {domain: [] for domain in domains}
 
     def note(
-        self, writer: str, time: int | None, position: dict[int, int], domain: str | None = None
+        self,
+        writer: str,
+        time: int | None,
+        position: dict[int, int],
+        domain: str | None = None,
+        state: State = "live",
     ) -> None:
         """Take a note and let time go on; an unnamed domain is the only one, or `default`."""
         with self._server.changed:
-            self._aggregator.note(Note(writer, time, position, domain), now=0)
+            note = Note(writer, time, position, domain, state=state)
+            self._aggregator.note(note, now=0)
             for each, marks in self._marks.items():
                 mark = self._aggregator.advance(each, now=0, written_at=0)
                 if mark is not None:
                     marks.append(mark_to_wire(mark))
             self._server.changed.notify_all()
+
+    def seal(self, **asked: Any) -> None:  # noqa: ANN401 - any of a request
+        """End the stream; `asked` are the fields of a `SealRequest`."""
+        with self._server.changed:
+            before = {each: self._aggregator.last_mark(each) for each in self._marks}
+            sealed = self._aggregator.seal(SealRequest(**asked), now=0, written_at=0)
+            for each, marks in self._marks.items():
+                mark = self._aggregator.last_mark(each)
+                if mark is not None and mark != before[each]:
+                    marks.append(mark_to_wire(mark))
+            self.final_cut = position_to_wire(sealed.final_cut)
+            self._server.changed.notify_all()
+
+    def has_more(self, seq: int, domain: str | None) -> bool:
+        """Whether a poll after a seq is answered at once."""
+        return bool(self.after(seq, domain)) or self.final_cut is not None
 
     def described(self) -> dict[str, Any]:
         """Return settings, id and last marks, as far as readers look."""

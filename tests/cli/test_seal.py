@@ -1,0 +1,77 @@
+"""`noted-time seal`, against the real controller."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Commands
+    from tests.support.served import Served
+
+
+@pytest.fixture
+def stream(served: Served) -> str:
+    """Make a stream of its own for a test, with one writer that noted and one that only joined."""
+    name = uuid4().hex
+    served.create(name)
+    notes = [{"writer": "UA", "time": 41, "position": {"0": 9}}, {"writer": "DL"}]
+    served.call("POST", f"/{name}/notes", {"notes": notes})
+    return name
+
+
+def test_a_stream_is_sealed_with_what_is_given(run: Commands, stream: str) -> None:
+    """It says what came of it, and so do `explain`, `stream show` and `changes`."""
+    given = ["--cut", "1:4", "--final-time", "default=50", "--comment", "over"]
+    done = run("seal", stream, *given, "--yes")
+    explained = run("explain", stream).out + run("explain", stream, "--writer-timeout", "5s").out
+    shown = run("stream", "show", stream)
+    row = run("changes", stream).table[1]
+
+    assert (done.status, done.err.splitlines()) == (
+        0,
+        [
+            f"{stream} has 2 live, 0 idle, 0 finished, 0 excluded writers.",
+            f"{stream} is sealed at 0:9 1:4.",
+            "The last mark of default is at 50.",
+            "Never noted a time, so nobody knows how far they wrote: DL.",
+        ],
+    )
+    assert f"{stream} is sealed at 50" in explained
+    assert "stay sealed" in explained
+    assert "it ends at 0:9 1:4" in shown.err
+    assert (row[2], row[4], row[6]) == ("sealed", "at 0:9 1:4", "over")
+
+
+def test_nothing_is_sealed_without_a_yes(run: Commands, stream: str, served: Served) -> None:
+    """There is no terminal to ask on."""
+    said = run("seal", stream)
+
+    assert (said.status, "say --yes" in said.err) == (2, True)
+    assert served.call("GET", f"/{stream}")["seal"] is None
+
+
+@pytest.mark.parametrize(
+    ("given", "outcome"),
+    [
+        (["--cut", "0:8"], (1, "behind what was noted: {0: 9}")),
+        (["--final-time", "default=41"], (1, "is not above 41")),
+        (["--final-time", "default=noon"], (1, "is no time")),
+        (["--cut", "0"], (2, "not of the form")),
+        (["--cut", "0:x"], (2, "not of the form")),
+        (["--final-time", "5"], (2, "not of the form")),
+    ],
+)
+def test_what_does_not_fit_is_refused(
+    run: Commands, stream: str, served: Served, given: list[str], outcome: tuple[int, str]
+) -> None:
+    """With the reason, and the stream stays open."""
+    status, why = outcome
+    notes = [{"writer": "DL", "time": 41}]
+    served.call("POST", f"/{stream}/notes", {"notes": notes})
+    said = run("seal", stream, *given, "--yes")
+
+    assert (said.status, why in " ".join(said.err.split())) == (status, True), said.err
+    assert served.call("GET", f"/{stream}")["seal"] is None

@@ -1,0 +1,55 @@
+"""What a reader learns of the end of a stream."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from noted_time import Mark, StreamCut, TimeWindow
+from noted_time.backoff import Backoff
+from reader_client import ReaderClient
+from reader_client.follower import Follower
+from tests.support.answers import marks_answer, stream_answer
+
+if TYPE_CHECKING:
+    from tests.support.served import Served
+
+SOON = Backoff(first_s=0.01, cap_s=0.05)
+LAST = Mark(1, 20, 19, StreamCut({0: 5}), final=True)
+
+
+def test_a_window_at_the_final_cut_is_sealed(served: Served, stream: str) -> None:
+    """The last mark is followed, any time is complete there, and nobody waits for another."""
+    with ReaderClient(served.url, stream, backoff=SOON) as client:
+        client.catch_up()
+        client.advance({0: 100})
+        before = client.get_time_window().sealed
+        served.call("POST", f"/{stream}/seal", {"cut": {"0": 150}, "final_times": {"default": 99}})
+        mark = client.wait_for(10**15, timeout=10)
+        client.advance({0: 150})
+
+        assert (before, mark.final, mark.lower) == (False, True, 99)
+        assert client.get_time_window() == TimeWindow(99, None, 2, None, sealed=True)
+        assert [each.seq for each in client.marks(after=0, wait=60)] == [1, 2]
+
+
+def test_a_stream_is_sealed_once_all_its_marks_are_known() -> None:
+    """An answer that still has marks may be followed by another."""
+    followed = Follower("default", keep_last=9)
+    followed.take_stream(stream_answer())
+    followed.take_marks(marks_answer([LAST], final_cut={0: 5}))
+    early = followed.is_sealed
+    followed.take_marks(marks_answer([], final_cut={0: 5}))
+
+    assert (early, followed.is_sealed, followed.window({0: 5}).sealed) == (False, True, True)
+
+
+def test_a_stream_made_again_is_open() -> None:
+    """Nothing of the sealed one is left."""
+    followed = Follower("default", keep_last=9)
+    followed.take_stream(stream_answer())
+    followed.take_marks(marks_answer([], final_cut={}))
+    sealed = followed.window({}).sealed
+    followed.take_marks(marks_answer([], "b"))
+    followed.take_stream(stream_answer("b"))
+
+    assert (sealed, followed.is_sealed, followed.window({}).sealed) == (True, False, False)
