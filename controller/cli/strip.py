@@ -118,6 +118,8 @@ def _decision(strip: Strip, clock: Clock) -> Text:
         return Text(f"held by {_holders(strip, clock)}", STYLES["holds"])
     if strip.next_lower is not None:
         return Text(f"advances to {clock.short(strip.next_lower)}", "green")
+    if strip.decision == "sealed":
+        return Text("sealed: it takes no notes any more, and no mark follows")
     return Text("quiet: it waits for nobody, and all is marked")
 
 

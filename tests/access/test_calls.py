@@ -48,11 +48,11 @@ ADMINISTERS: list[tuple[str, str, Any]] = [
     ("POST", f"{S}/scale", SCALE),
     ("POST", f"{S}/truncate", {"cut": {}}),
     ("PUT", f"{S}/reader-groups/g", {"backlog": None}),
-    ("POST", f"{S}/seal", {}),
     ("DELETE", f"{S}/reader-groups/g", None),
     ("POST", f"{S}/writers/w/hold", {"for_ms": 1000}),
     ("DELETE", f"{S}/writers/w/hold", None),
     ("DELETE", f"{S}/writers/w", None),
+    ("POST", f"{S}/seal", {}),
     ("PUT", S, {}),
     ("DELETE", S, None),
 ]
