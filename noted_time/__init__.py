@@ -47,6 +47,7 @@ from noted_time.seal import Seal, SealRequest
 from noted_time.service_clock import ServiceClock
 from noted_time.settings import StreamSettings
 from noted_time.succession import ScaleEvent, Succession
+from noted_time.windows import CompleteWindow
 
 __all__ = [
     "Accepted",
@@ -57,6 +58,7 @@ __all__ = [
     "BacklogPolicy",
     "BacklogState",
     "ClientFailed",
+    "CompleteWindow",
     "Conflict",
     "Decision",
     "Hold",

@@ -12,7 +12,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
-from noted_time.cut import StreamCut, reaches
+from noted_time.cut import MIN_INT64, StreamCut, reaches
 from noted_time.errors import NotCompleteYet
 from noted_time.mark import Mark, TimeWindow
 from noted_time.trend import Trend
@@ -212,6 +212,32 @@ class MarkHistory:
                 return last
             raise NotCompleteYet(time, self._lowers[index - 1] if index else None)
         return self._mark(index)
+
+    def bounded_below(self, time: int, seq: int) -> Mark | None:
+        """Return the last mark up to `seq` whose upper is a bound and below `time`.
+
+        Uppers that are bounds never fall, while others may, where a writer is removed.
+        """
+        uppers, bounds = self._uppers, self._bounds
+        end = min(self._count, seq - self._first_seq + 1)
+
+        def upper(index: int) -> int:
+            bounded = bounds.rfind(1, 0, index + 1)
+            return uppers[bounded] if bounded >= 0 else MIN_INT64
+
+        known = range(bounds.rfind(1, 0, max(0, end)) + 1)
+        found = bounds.rfind(1, 0, bisect_left(known, time, key=upper))
+        return self._mark(found) if found >= 0 and uppers[found] < time else None
+
+    def excluded_in(self, first_seq: int, last_seq: int) -> tuple[str, ...]:
+        """Return the writers that the marks from `first_seq` to `last_seq` were first without.
+
+        Each once, in the order of the marks.
+        """
+        first = bisect_left(self._excluding, first_seq)
+        last = bisect_right(self._excluding, last_seq)
+        names = (name for seq in self._excluding[first:last] for name in self._excluded[seq])
+        return tuple(dict.fromkeys(names))
 
     def after(self, seq: int, limit: int) -> list[Mark]:
         """Return at most `limit` marks with a seq above `seq`, in order."""

@@ -12,6 +12,7 @@ from noted_time.cut import StreamCut
 from noted_time.errors import Rejected
 from noted_time.mark import Mark, TimeWindow
 from noted_time.note import UNCHANGED
+from noted_time.windows import CompleteWindow
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -98,6 +99,38 @@ def window_to_wire(window: TimeWindow) -> Json:
         "upper_seq": window.upper_seq,
         "sealed": window.sealed,
     }
+
+
+def complete_window_to_wire(window: CompleteWindow) -> Json:
+    """Return the JSON shape of a complete window."""
+    return {
+        "start": window.start,
+        "end": window.end,
+        "from": position_to_wire(window.from_cut.offsets),
+        "to": position_to_wire(window.to_cut.offsets),
+        "seq": window.seq,
+        "written_at": window.written_at,
+        "excluded": list(window.excluded),
+        "exact": window.exact,
+    }
+
+
+def complete_window_from_wire(wire: Json) -> CompleteWindow:
+    """Return a complete window from its JSON shape; raises `Rejected` where a field is missing."""
+    try:
+        return CompleteWindow(
+            start=wire["start"],
+            end=wire["end"],
+            from_cut=StreamCut(position_from_wire(wire["from"])),
+            to_cut=StreamCut(position_from_wire(wire["to"])),
+            seq=wire["seq"],
+            written_at=wire["written_at"],
+            excluded=tuple(wire["excluded"]),
+            exact=wire["exact"],
+        )
+    except KeyError as missing:
+        message = f"a window without {missing}"
+        raise Rejected(message) from missing
 
 
 def _segment(name: str) -> int:

@@ -1,0 +1,221 @@
+"""Which windows are complete, and that their rows lie between their cuts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+from hypothesis import event, given
+from hypothesis import strategies as st
+
+from noted_time import CompleteWindow, Mark, MarkHistory, Rejected, StreamCut
+from noted_time.windows import Tiling, complete_windows
+from noted_time.wire import complete_window_from_wire, complete_window_to_wire
+from tests.core.test_history import chains
+from tests.support.acts import WRITERS, Act, Kind, histories, lived, perform, streams
+from tests.support.world import Event, World
+
+if TYPE_CHECKING:
+    from noted_time import StreamSettings
+
+tilings = st.builds(Tiling, st.integers(1, 7), st.integers(-20, 20))
+_writer, _later = st.sampled_from(WRITERS), st.fixed_dictionaries({"order": st.integers(0, 2)})
+_appended = st.tuples(_writer, st.integers(0, 2), _later)
+_noted = st.tuples(
+    _writer, st.just("order"), st.integers(1, 9), st.just(value=True), st.just("live")
+)
+_flow = st.lists(
+    st.one_of(
+        st.tuples(st.just("write"), _appended),
+        st.tuples(st.just("note"), _noted),
+        st.just(("advance", ("order",))),
+    ),
+    min_size=30,
+    max_size=60,
+)
+
+
+def troubled(*kinds: Kind) -> st.SearchStrategy[list[Act]]:
+    """Return histories with that trouble, after one in which the watermark went far."""
+    return st.builds(
+        lambda *parts: [act for part in parts for act in part], _flow, histories(*kinds)
+    )
+
+
+def scanned(marks: list[Mark], start: int, end: int) -> CompleteWindow:
+    """Return a window by looking at every mark, in the words of its definition."""
+    to = next(mark for mark in marks if mark.lower >= end)
+    before = [m for m in marks if m.seq <= to.seq and m.upper_is_bound and m.upper < start][-1:]
+    over = [mark for mark in marks if mark.lower > start and mark.seq <= to.seq]
+    return CompleteWindow(
+        start,
+        end,
+        before[0].cut if before else StreamCut({}),
+        to.cut,
+        to.seq,
+        to.written_at,
+        tuple(dict.fromkeys(name for mark in over for name in mark.excluded)),
+        exact=bool(before),
+    )
+
+
+@given(
+    marks=chains,
+    tiling=tilings,
+    after=st.none() | st.integers(-25, 40),
+    through=st.integers(0, 12),
+    limit=st.integers(1, 9),
+)
+def test_windows_are_what_a_scan_of_all_marks_finds(
+    marks: list[Mark], tiling: Tiling, after: int | None, through: int, limit: int
+) -> None:
+    """Also once early marks are forgotten, and where the upper of some is no bound."""
+    history = MarkHistory(marks)
+    history.forget_through(through)
+    kept = history.after(0, 99)
+    found = complete_windows(history, tiling, after=after, limit=limit)
+
+    assert found == [scanned(kept, w.start, w.start + tiling.size_ms) for w in found]
+    assert [w.start for w in found] == expected_starts(kept, tiling, after)[:limit]
+
+
+def expected_starts(marks: list[Mark], tiling: Tiling, after: int | None) -> list[int]:
+    """Return where the complete windows begin, by trying every time."""
+    if not marks:
+        return []
+    ends = [t + tiling.size_ms for t in range(-80, 80) if (t - tiling.origin) % tiling.size_ms == 0]
+    if after is None:
+        least = max(end for end in ends if end <= marks[0].lower)
+    else:
+        least = min(end for end in ends if end > after)
+    return [end - tiling.size_ms for end in ends if least <= end <= marks[-1].lower]
+
+
+class Place(NamedTuple):
+    """An event that lies outside of the cuts of its window."""
+
+    event: Event
+    window: CompleteWindow
+
+
+def outside(world: World, domain: str, tiling: Tiling) -> list[Place]:
+    """Return the vouched events of complete windows that lie outside of their two cuts."""
+    history = MarkHistory(made.mark for made in world.made if made.domain == domain)
+    windows = complete_windows(history, tiling, after=-20, limit=1000)
+    event(
+        f"windows that do not begin at the start: {sum(bool(w.from_cut.offsets) for w in windows)}"
+    )
+    return [
+        Place(each, window)
+        for window in windows
+        for each in world.events
+        if domain in each.vouched
+        and window.start <= each.times[domain] < window.end
+        and not (
+            window.from_cut.offsets.get(each.segment, 0)
+            <= each.offset
+            < window.to_cut.offsets.get(each.segment, 0)
+        )
+    ]
+
+
+@given(settings=streams, history=troubled("waits", "restarts", "late"), tiling=tilings)
+def test_all_rows_of_a_window_lie_between_its_cuts(
+    settings: StreamSettings, history: list[Act], tiling: Tiling
+) -> None:
+    """Every note declares its largest event time, and each writer has its own segment."""
+    world = World(replace(settings, domains=("order",)), WRITERS, len(WRITERS))
+    for name, parts in history:
+        own = (parts[0], WRITERS.index(str(parts[0])), parts[2]) if name == "write" else parts
+        if "ship" not in parts:
+            perform(world, (name, own))
+
+    assert outside(world, "order", tiling) == []
+
+
+@given(settings=streams, history=troubled("waits", "scales", "restarts", "late"), tiling=tilings)
+def test_no_row_of_a_window_lies_beyond_it(
+    settings: StreamSettings, history: list[Act], tiling: Tiling
+) -> None:
+    """Whoever shares segments, and however the stream scales: so a read up to `to` has them all."""
+    world = lived(settings, history)
+    places = [place for domain in world.domains for place in outside(world, domain, tiling)]
+
+    assert [
+        place
+        for place in places
+        if place.event.offset >= place.window.to_cut.offsets.get(place.event.segment, 0)
+    ] == []
+
+
+@given(marks=chains, tiling=tilings, pages=st.lists(st.integers(1, 4), max_size=8))
+def test_pages_of_windows_give_each_time_once(
+    marks: list[Mark], tiling: Tiling, pages: list[int]
+) -> None:
+    """Every page begins where the one before ended, without a gap or an overlap."""
+    history = MarkHistory(marks)
+    after, found = -20, []
+    for limit in [*pages, 1000]:
+        page = complete_windows(history, tiling, after=after, limit=limit)
+        found += page
+        after = page[-1].end if page else after
+
+    assert found == complete_windows(history, tiling, after=-20, limit=2000)
+    assert [w.end for w in found[:-1]] == [w.start for w in found[1:]]
+
+
+def test_a_mark_that_skips_windows_completes_them_all() -> None:
+    """Each names the writer that the mark went on without, as its rows may be in any of them."""
+    marks = [
+        Mark(1, 10, 9, StreamCut({0: 5}), upper_is_bound=True),
+        Mark(2, 40, 33, StreamCut({0: 8}), excluded=("DL",), upper_is_bound=True),
+    ]
+    found = complete_windows(MarkHistory(marks), Tiling(10), after=0, limit=9)
+
+    shown = [(w.start, w.from_cut.offsets, w.seq, w.excluded, w.exact) for w in found]
+    assert shown == [
+        (0, {}, 1, (), False),
+        (10, {0: 5}, 2, ("DL",), True),
+        (20, {0: 5}, 2, ("DL",), True),
+        (30, {0: 5}, 2, ("DL",), True),
+    ]
+
+
+def test_a_window_without_rows_begins_where_it_ends() -> None:
+    """Time went on with nothing written: a later mark with the same upper is not needed."""
+    marks = [Mark(n, n * 10, 3, StreamCut({0: n}), upper_is_bound=True) for n in (1, 2, 3)]
+    (first, *_) = complete_windows(MarkHistory(marks), Tiling(10), after=5, limit=1)
+    (second, *_) = complete_windows(MarkHistory(marks), Tiling(10), after=10, limit=1)
+
+    assert (first.from_cut, first.to_cut) == (StreamCut({}), StreamCut({0: 1}))
+    assert (second.from_cut, second.to_cut) == (StreamCut({0: 2}), StreamCut({0: 2}))
+
+
+def test_no_window_begins_below_the_least_time() -> None:
+    """The least int64 is no time, so neither is a window that would begin below it."""
+    history = MarkHistory([Mark(1, 10, 9, StreamCut({0: 5}))])
+    (found,) = complete_windows(history, Tiling(2**62), after=1 - 2**63, limit=1)
+
+    assert found.start == -(2**62)
+
+
+@pytest.mark.parametrize("size_ms", [0, -1, 2**63])
+def test_a_window_has_a_size(size_ms: int) -> None:
+    """From one ms to the largest int64."""
+    with pytest.raises(Rejected, match="a window lasts from 1"):
+        Tiling(size_ms)
+
+
+@given(marks=chains, tiling=tilings)
+def test_a_window_is_read_from_json_as_it_was_written(marks: list[Mark], tiling: Tiling) -> None:
+    """Every field, and a missing one is named."""
+    found = complete_windows(MarkHistory(marks), tiling, after=-20, limit=5)
+
+    assert [complete_window_from_wire(complete_window_to_wire(w)) for w in found] == found
+
+
+def test_a_window_without_a_field_is_refused() -> None:
+    """By the name of the field."""
+    with pytest.raises(Rejected, match="a window without 'start'"):
+        complete_window_from_wire({})
