@@ -56,6 +56,7 @@ READING = frozenset(
         ("GET", "explain"),
         ("GET", "marks"),
         ("GET", "cut"),
+        ("GET", "windows"),
         ("POST", "time-window"),
         ("POST", "segment-times"),
         ("GET", "reader-groups"),

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import nullcontext, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from starlette.requests import ClientDisconnect
 
-from controller.api import audit, forwarding
+from controller.api import audit, event_stream, forwarding
 from controller.api.access import AccessDenied, Call, RequestInfo, attempt, needed
 from controller.api.answers import Answer, answer_of
+from controller.api.event_stream import EventStreams
 from controller.api.forwarding import StreamRequest
 from controller.api.notes import answer_notes
 from controller.api.problems import problem, problem_of, unknown_parameters
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from controller.service.controller import Controller
     from controller.service.tokens import Holder
 
+Given = TypeVar("Given")
 MAX_BODY = 1024 * 1024
 MOST_DROPPED = 16 * MAX_BODY
 CLOSE = ((b"connection", b"close"),)
@@ -48,6 +50,7 @@ class Middleware:
         self._controller = controller
         self._gate = gate
         self._forwarding = forwarding
+        self._event_streams = EventStreams(controller, self._answer_again)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -92,6 +95,10 @@ class Middleware:
         elif not NAME.fullmatch(call.stream):
             await self._app(scope, _given(body), send)
             return
+        elif event_stream.is_asked_for(scope, call.stream):
+            request = StreamRequest(call.stream, scope, body, is_of_notes=False)
+            await _while_connected(receive, self._event_streams.serve(request, send))
+            return
         else:
             notes = f"/v1/streams/{call.stream}/notes"
             is_of_notes = scope["path"] == notes and scope["method"] == "POST"
@@ -109,6 +116,17 @@ class Middleware:
             return await self._forwarding.answer(request, self._answer_here)
         except StoreUnavailable as failure:
             return problem_of(failure)
+
+    async def _answer_again(self, request: StreamRequest) -> Answer:
+        """Answer a request that was admitted a while ago, if it still would be."""
+        scope = request.scope
+        remote = scope["state"]["call"].remote
+        info = RequestInfo(scope["method"], scope["path"], scope["headers"], remote)
+        try:
+            self._gate.admit(needed(info.method, info.path), info)
+        except AccessDenied as denied:
+            return denied.problem
+        return await self._answer(request)
 
     async def _answer_here(self, request: StreamRequest) -> Answer:
         scope, body = request.scope, request.body
@@ -166,7 +184,7 @@ def _given(body: bytes) -> Receive:
     return receive
 
 
-async def _while_connected(receive: Receive, answering: Coroutine[Any, Any, Answer]) -> Answer:
+async def _while_connected(receive: Receive, answering: Coroutine[Any, Any, Given]) -> Given:
     """Return the answer, as long as the client waits for it; raises `ClientDisconnect`.
 
     A client that hung up may have sent something newer elsewhere, which the old request would undo

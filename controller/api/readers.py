@@ -9,11 +9,12 @@ from fastapi import APIRouter, Path, Query, Response
 
 from controller.aggregation.groups import OwnBacklog
 from controller.aggregation.order import behind, reader_lags, segment_times
-from controller.api import answer_shapes, backlog_shapes, order_shapes, shapes
+from controller.api import answer_shapes, backlog_shapes, order_shapes, shapes, window_shapes
 from controller.api.deps import ControllerDep, OrderDep, StreamName
 from controller.api.problems import PROBLEMS
 from controller.api.replies import (
     backlog_to_wire,
+    complete_windows_to_wire,
     group_row_to_wire,
     group_to_wire,
     marks_to_wire,
@@ -24,6 +25,7 @@ from controller.api.replies import (
 from controller.service.views import in_slices
 from noted_time import BacklogPolicy
 from noted_time.cut import MAX_INT64
+from noted_time.windows import Tiling
 from noted_time.wire import mark_to_wire, position_from_wire
 
 if TYPE_CHECKING:
@@ -36,7 +38,12 @@ Wait = Annotated[int, Query(ge=0, le=30_000)]
 PathName = Annotated[shapes.Name, Path()]
 
 
-@router.get("/marks", response_model=answer_shapes.MarksAnswer, operation_id="listMarks")
+@router.get(
+    "/marks",
+    response_model=answer_shapes.MarksAnswer,
+    operation_id="listMarks",
+    responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
+)
 async def list_marks(  # noqa: PLR0913 - one parameter for each of the query's
     controller: ControllerDep,
     stream: StreamName,
@@ -46,7 +53,10 @@ async def list_marks(  # noqa: PLR0913 - one parameter for each of the query's
     limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
     wait_ms: Wait = 0,
 ) -> Response:
-    """Return the marks after a seq; waits up to `wait_ms` while there is none."""
+    """Return the marks after a seq; waits up to `wait_ms` while there is none.
+
+    With `Accept: text/event-stream` the answer goes on with each further mark; see `event_stream`.
+    """
     found = await controller.polls.marks(stream, domain, after=after, limit=limit, wait_ms=wait_ms)
     return reply(marks_to_wire(found))
 
@@ -88,6 +98,33 @@ async def cut(
     """
     found = await controller.polls.cut(stream, domain, complete_to, wait_ms)
     return reply(mark_to_wire(found))
+
+
+@router.get(
+    "/windows",
+    response_model=window_shapes.CompleteWindowsPage,
+    operation_id="listCompleteWindows",
+)
+async def complete_windows(  # noqa: PLR0913 - one parameter for each of the query's
+    controller: ControllerDep,
+    stream: StreamName,
+    *,
+    domain: shapes.Name | None = None,
+    size_ms: Annotated[int, Query(ge=1, le=MAX_INT64)] = 3_600_000,
+    origin: shapes.Int64 = 0,
+    after: shapes.Int64 | None = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    wait_ms: Wait = 0,
+) -> Response:
+    """Return the complete windows that end after a time; waits while there is none.
+
+    One of the windows begins at `origin`.
+    """
+    tiling = Tiling(size_ms, origin)
+    found = await controller.polls.windows(
+        stream, domain, tiling, after=after, limit=limit, wait_ms=wait_ms
+    )
+    return reply(complete_windows_to_wire(found, after))
 
 
 @router.put(READER, response_model=answer_shapes.GroupShape, operation_id="reportPosition")

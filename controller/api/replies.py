@@ -10,14 +10,19 @@ from starlette.responses import Response
 
 from controller.aggregation.order import behind
 from noted_time import Advance, Hold
-from noted_time.wire import mark_to_wire, position_to_wire, window_to_wire
+from noted_time.wire import (
+    complete_window_to_wire,
+    mark_to_wire,
+    position_to_wire,
+    window_to_wire,
+)
 
 if TYPE_CHECKING:
     from controller.aggregation.group_backlog import GroupBacklog
     from controller.aggregation.groups import GroupRow
     from controller.aggregation.inspection import Explanation, WriterRow
     from controller.aggregation.stream import StreamState
-    from controller.service.polls import NewMarks
+    from controller.service.polls import CompleteWindows, NewMarks
     from controller.store.port import Change, LedgerEntry, StreamSummary
     from noted_time import ReaderGroup, ScaleEvent, Seal, SegmentTimes, TimeWindow
     from noted_time.dry_run import Would
@@ -79,6 +84,16 @@ def marks_to_wire(found: NewMarks) -> Json:
         "sealed": final_cut is not None,
         "final_cut": None if final_cut is None else position_to_wire(final_cut),
         "marks": [mark_to_wire(mark) for mark in found.marks],
+    }
+
+
+def complete_windows_to_wire(found: CompleteWindows, after: int | None) -> Json:
+    """Return the JSON of the complete windows from `after` on."""
+    windows = found.windows
+    return {
+        "stream_id": found.stream.id,
+        "windows": [complete_window_to_wire(window) for window in windows],
+        "next": windows[-1].end if windows else after,
     }
 
 

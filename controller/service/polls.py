@@ -1,4 +1,4 @@
-"""Questions that are answered by the next mark: long polls for marks, and for a complete time."""
+"""Questions that the next mark may answer: for marks, a complete time, complete windows."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from noted_time.errors import NotCompleteYet
+from noted_time.windows import complete_windows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
     from controller.service.limits import Limits
     from controller.service.metrics import Metrics
     from controller.service.notifier import LongPollNotifier
-    from noted_time import Mark
+    from noted_time import CompleteWindow, Mark
+    from noted_time.windows import Tiling
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,14 @@ class NewMarks:
 
     stream: StreamState
     marks: Sequence[Mark]
+
+
+@dataclass(frozen=True, slots=True)
+class CompleteWindows:
+    """What a question for complete windows found, and of which stream."""
+
+    stream: StreamState
+    windows: Sequence[CompleteWindow]
 
 
 class LongPolls:
@@ -75,6 +85,24 @@ class LongPolls:
                 is_over = stream.final_cut is not None
                 if is_over or not await self._notified(stream, deadline - _now()):
                     raise
+
+    async def windows(  # noqa: PLR0913 - what is asked, and how long to wait
+        self,
+        name: str,
+        domain: str | None,
+        tiling: Tiling,
+        *,
+        after: int | None,
+        limit: int,
+        wait_ms: int,
+    ) -> CompleteWindows:
+        """Return the complete windows from `after` on, waiting up to `wait_ms` for the first."""
+        deadline = _now() + wait_ms / 1000
+        while True:
+            stream = self._stream(name)
+            found = complete_windows(stream.history(domain), tiling, after=after, limit=limit)
+            if found or not await self._notified(stream, deadline - _now()):
+                return CompleteWindows(stream, found)
 
     async def _notified(self, stream: StreamState, seconds: float) -> bool:
         """Wait until the stream has new marks; false when `seconds` passed or at the shutdown."""

@@ -36,6 +36,7 @@ READS: list[tuple[str, str, Any]] = [
     ("GET", f"{S}/changes", None),
     ("GET", f"{S}/marks", None),
     ("GET", f"{S}/history", None),
+    ("GET", f"{S}/windows", None),
     ("GET", f"{S}/segments", None),
     ("POST", f"{S}/time-window", POSITION),
     ("POST", f"{S}/segment-times", POSITION),

@@ -217,6 +217,20 @@ BAD_REQUESTS: list[tuple[str, str, bytes, str, str]] = [
     ("GET", f"{S}/cut", b"", "422 invalid_request", "query.complete_to: Field required"),
     (
         "GET",
+        f"{S}/windows?size_ms=0",
+        b"",
+        "422 invalid_request",
+        "query.size_ms: Input should be greater than or equal to 1",
+    ),
+    (
+        "GET",
+        f"{S}/windows?after=9223372036854775808",
+        b"",
+        "422 invalid_request",
+        "query.after: Input should be less than or equal to 9223372036854775807",
+    ),
+    (
+        "GET",
         f"{S}/cut?complete_to=noon",
         b"",
         "422 invalid_request",

@@ -42,6 +42,7 @@ ROUTES = {
     "GET /v1/streams/{stream}/segments": "listSegments",
     "POST /v1/streams/{stream}/time-window": "getTimeWindow",
     "POST /v1/streams/{stream}/truncate": "truncateStream",
+    "GET /v1/streams/{stream}/windows": "listCompleteWindows",
     "GET /v1/streams/{stream}/writers": "listWriters",
     "GET /v1/streams/{stream}/writers/{writer}": "getWriter",
     "DELETE /v1/streams/{stream}/writers/{writer}": "removeWriter",
