@@ -10,6 +10,7 @@ from noted_time.asking import run_async
 from noted_time.backoff import Backoff
 from noted_time.errors import NotedTimeError, Rejected
 from noted_time.times import unix_ms_of
+from noted_time.windows import Tiling
 from reader_client.connection import AsyncConnection
 from reader_client.health import Pace
 from reader_client.questions import Pause, Question
@@ -25,8 +26,9 @@ if TYPE_CHECKING:
 
     from noted_time.mark import Mark
     from noted_time.times import Time
+    from noted_time.windows import CompleteWindow
     from reader_client.questions import Json, Steps
-    from reader_client.waits import Cursor, Wait
+    from reader_client.waits import Pages, Wait
 
 Found = TypeVar("Found")
 
@@ -92,15 +94,24 @@ class AsyncReaderClient(Reading):
     ) -> AsyncGenerator[Mark]:
         """Yield the marks with a seq above `after`; see `ReaderClient.marks`."""
         cursor = self._waits.cursor(after, domain)
-        while True:
-            self._health.check()
-            found = cursor.page()
+        while found := await self._next_page(cursor, domain, wait):
             for mark in found:
                 yield mark
-            if found:
-                continue
-            if self._closed or wait == 0 or not await self._further(cursor, domain, wait):
-                return
+
+    async def windows(
+        self,
+        size_ms: int = 3_600_000,
+        after: Time | None = None,
+        domain: str | None = None,
+        *,
+        origin: Time = 0,
+        wait: float | None = 0.0,
+    ) -> AsyncGenerator[CompleteWindow]:
+        """Yield the windows that are complete, in order; see `ReaderClient.windows`."""
+        cursor = self._waits.window_cursor(Tiling(size_ms, unix_ms_of(origin)), after, domain)
+        while found := await self._next_page(cursor, domain, wait):
+            for window in found:
+                yield window
 
     async def wait_for(
         self,
@@ -179,9 +190,20 @@ class AsyncReaderClient(Reading):
             begin = f"async with AsyncReaderClient(…, {self._stream!r}) as reader:"
             raise Rejected(f"the reader of stream {self._stream!r} is not open: say {begin}")
 
-    async def _further(self, cursor: Cursor, domain: str | None, wait: float | None) -> bool:
+    async def _next_page(
+        self, cursor: Pages[Found], domain: str | None, wait: float | None
+    ) -> Sequence[Found]:
+        while True:
+            self._health.check()
+            found = cursor.page()
+            if found or self._closed or wait == 0:
+                return found
+            if not await self._further(cursor, domain, wait):
+                return []
+
+    async def _further(self, cursor: Pages[object], domain: str | None, wait: float | None) -> bool:
         try:
-            return await self._wait(self._waits.further_marks(cursor, domain), wait)
+            return await self._wait(self._waits.further(cursor, domain), wait)
         except Rejected:
             if self._closed:
                 return False

@@ -11,6 +11,7 @@ from noted_time.asking import run
 from noted_time.backoff import Backoff
 from noted_time.errors import NotedTimeError, Rejected
 from noted_time.times import unix_ms_of
+from noted_time.windows import Tiling
 from reader_client.connection import Connection
 from reader_client.questions import Pause, Question
 from reader_client.reading import Reading, plain_position
@@ -25,8 +26,9 @@ if TYPE_CHECKING:
 
     from noted_time.mark import Mark
     from noted_time.times import Time
+    from noted_time.windows import CompleteWindow
     from reader_client.questions import Json, Steps
-    from reader_client.waits import Cursor, Wait
+    from reader_client.waits import Pages, Wait
 
 Found = TypeVar("Found")
 
@@ -118,12 +120,27 @@ class ReaderClient(Reading):
         controller refuses, and `Unreachable` where it was away when time is up.
         """
         cursor = self._waits.cursor(after, domain)
-        while True:
-            self._health.check()
-            found = cursor.page()
+        while found := self._next_page(cursor, domain, wait):
             yield from found
-            if not found and (self._closed or wait == 0 or not self._further(cursor, domain, wait)):
-                return
+
+    def windows(
+        self,
+        size_ms: int = 3_600_000,
+        after: Time | None = None,
+        domain: str | None = None,
+        *,
+        origin: Time = 0,
+        wait: float | None = 0.0,
+    ) -> Iterator[CompleteWindow]:
+        """Yield the windows of `size_ms` that are complete, in order; one begins at `origin`.
+
+        They begin with the one that `after` lies in; without it, with the last that was complete at
+        the first mark kept here. Waits up to `wait` seconds for each further one, and raises as
+        `marks`. When the stream is made again, its windows follow from `after` on.
+        """
+        cursor = self._waits.window_cursor(Tiling(size_ms, unix_ms_of(origin)), after, domain)
+        while found := self._next_page(cursor, domain, wait):
+            yield from found
 
     def wait_for(self, time: Time, timeout: float, domain: str | None = None) -> Mark:
         """Return `cut_at(time)` as soon as it is known; `timeout` is in seconds.
@@ -197,9 +214,19 @@ class ReaderClient(Reading):
 
     # Waiting
 
-    def _further(self, cursor: Cursor, domain: str | None, wait: float | None) -> bool:
+    def _next_page(
+        self, cursor: Pages[Found], domain: str | None, wait: float | None
+    ) -> Sequence[Found]:
+        """Return what comes next, waiting for it; nothing where time is up."""
+        while True:
+            self._health.check()
+            found = cursor.page()
+            if found or self._closed or wait == 0 or not self._further(cursor, domain, wait):
+                return found
+
+    def _further(self, cursor: Pages[object], domain: str | None, wait: float | None) -> bool:
         try:
-            return self._wait(self._waits.further_marks(cursor, domain), wait)
+            return self._wait(self._waits.further(cursor, domain), wait)
         except Rejected:
             if self._closed:
                 return False

@@ -14,11 +14,13 @@ from noted_time.history import MarkHistory
 from noted_time.mark import TimeWindow
 from noted_time.order import SegmentTimes
 from noted_time.succession import Succession
+from noted_time.windows import complete_windows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from noted_time.mark import Mark
+    from noted_time.windows import CompleteWindow, Tiling
     from reader_client.answers import MarksAnswer, StreamAnswer
 
 NO_WINDOW = TimeWindow(None, None)
@@ -124,6 +126,12 @@ class Follower:
     def marks_after(self, seq: int, limit: int) -> list[Mark]:
         """Return at most `limit` known marks with a seq above `seq`, in order."""
         return self._history.after(seq, limit)
+
+    def complete_windows(
+        self, tiling: Tiling, after: int | None, limit: int
+    ) -> list[CompleteWindow]:
+        """Return at most `limit` windows that the known marks complete."""
+        return complete_windows(self._history, tiling, after=after, limit=limit)
 
     @property
     def last(self) -> Mark | None:

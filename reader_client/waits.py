@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from noted_time.errors import NotCompleteYet, Rejected, Unreachable
+from noted_time.times import unix_ms_of
+from reader_client.window_cursor import WindowCursor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from noted_time.mark import Mark
+    from noted_time.times import Time
+    from noted_time.windows import Tiling
     from reader_client.following import Following, Repeated
     from reader_client.reporting import Reporting
 
 Found = TypeVar("Found")
+Item_co = TypeVar("Item_co", covariant=True)
 
 PAGE = 1000
 
@@ -29,6 +34,23 @@ class Wait(Generic[Found]):
 
     look: Callable[[], Found | None]
     give_up: Callable[[float], Found]
+
+
+class Pages(Protocol[Item_co]):
+    """A place in something that goes on, called `what` for people."""
+
+    @property
+    def what(self) -> str:
+        """What each item is."""
+
+    def page(self) -> Sequence[Item_co]:
+        """Return the next items that are known, and go past them."""
+
+    def has_more(self) -> bool:
+        """Whether the next page has items."""
+
+    def is_over(self) -> bool:
+        """Whether the stream is sealed, and no page has any more items."""
 
 
 class Waits:
@@ -82,12 +104,12 @@ class Waits:
             lambda timeout_s: patience.end("the marks are not known", timeout_s, must_answer=True),
         )
 
-    def further_marks(self, cursor: Cursor, domain: str | None) -> Wait[bool]:
-        """Wait for marks after those of the cursor; false where none came, or none can come."""
+    def further(self, cursor: Pages[object], domain: str | None) -> Wait[bool]:
+        """Wait for what comes after the cursor; false where nothing came, or nothing can come."""
         patience = self._patience(lambda: self._following.steps(domain))
         return Wait(
             lambda: patience.look(cursor.has_more() or (False if cursor.is_over() else None)),
-            lambda timeout_s: patience.end("no further mark is known", timeout_s),
+            lambda timeout_s: patience.end(f"no further {cursor.what} is known", timeout_s),
         )
 
     def leaving(self, position: Mapping[int, int]) -> Wait[bool]:
@@ -117,12 +139,19 @@ class Waits:
         """Return a place in the marks of a domain."""
         return Cursor(self._following, after, domain)
 
+    def window_cursor(self, tiling: Tiling, after: Time | None, domain: str | None) -> WindowCursor:
+        """Return a place in the complete windows of a domain."""
+        begin = None if after is None else unix_ms_of(after)
+        return WindowCursor(self._following, tiling, begin, domain)
+
     def _patience(self, steps: Callable[[], Sequence[Repeated]]) -> _Patience:
         return _Patience(steps, self._where, self._check)
 
 
 class Cursor:
     """A place in the marks of a domain; of a stream made again, it begins at the first mark."""
+
+    what = "mark"
 
     def __init__(self, following: Following, after: int, domain: str | None) -> None:
         """Begin after a seq."""
