@@ -14,12 +14,13 @@ from noted_time.backlog import UNKNOWN, BacklogState, Reason
 from noted_time.cut import MAX_INT64
 from noted_time.errors import Rejected, UnexpectedAnswer
 from noted_time.succession import ScaleEvent, Succession
-from noted_time.wire import mark_from_wire, position_from_wire
+from noted_time.wire import complete_window_from_wire, mark_from_wire, position_from_wire
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from noted_time.mark import Mark
+    from noted_time.windows import CompleteWindow
 
 Json = dict[str, Any]
 Answer = TypeVar("Answer")
@@ -106,6 +107,12 @@ def marks_answer(wire: Json) -> MarksAnswer:
     marks = tuple(_mark(mark) for mark in wire["marks"])
     final_cut = position_from_wire(wire["final_cut"]) if wire["sealed"] else None
     return MarksAnswer(_text(wire["stream_id"]), _int64(wire["scale_events"]), marks, final_cut)
+
+
+@_read_whole
+def windows_answer(wire: Json) -> tuple[CompleteWindow, ...]:
+    """Read the answer of ``GET /streams/{stream}/windows``."""
+    return tuple(complete_window_from_wire(window) for window in wire["windows"])
 
 
 @_read_whole

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from noted_time.asking import Reply, Request
+    from noted_time.windows import CompleteWindow
     from reader_client.questions import Json, Question
 
 
@@ -55,6 +56,17 @@ class Connection:
         answer = self.ask(questions.marks_after(after, domain, wait_ms))
         answers.marks_answer(answer)
         return answer
+
+    def window(
+        self, start: int, end: int, domain: str | None, *, wait_ms: int
+    ) -> CompleteWindow | None:
+        """Return the window from `start` to `end`, `None` where it is not complete in time."""
+        answer = self.ask(questions.window_between(start, end, domain, wait_ms))
+        return next(iter(answers.windows_answer(answer)), None)
+
+    def check_complete(self, time: int, domain: str | None) -> None:
+        """Raise `NotCompleteYet` where the stream is not complete to a time."""
+        self.ask(questions.complete_to(time, domain))
 
     def hang_up(self) -> None:
         """End the long polls under way: their calls raise `Unreachable`.

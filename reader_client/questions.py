@@ -57,6 +57,28 @@ def marks_after(seq: int, domain: str, wait_ms: int) -> Question:
     return Question("GET", "/marks", query, wait_ms=wait_ms)
 
 
+def window_between(start: int, end: int, domain: str | None, wait_ms: int) -> Question:
+    """Ask for the window from `start` to `end`, waiting up to `wait_ms` until it is complete."""
+    query: dict[str, str | int] = {
+        "size_ms": end - start,
+        "origin": start,
+        "after": start,
+        "limit": 1,
+        "wait_ms": wait_ms,
+    }
+    if domain is not None:
+        query["domain"] = domain
+    return Question("GET", "/windows", query, wait_ms=wait_ms)
+
+
+def complete_to(time: int, domain: str | None) -> Question:
+    """Ask for the first mark that is complete to a time."""
+    query: dict[str, str | int] = {"complete_to": time}
+    if domain is not None:
+        query["domain"] = domain
+    return Question("GET", "/cut", query)
+
+
 def about_group(group: str) -> Question:
     """Ask where a reader group stands."""
     return Question("GET", f"/reader-groups/{group}")

@@ -1,6 +1,7 @@
 """An exact watermark for Spark Structured Streaming, from the marks that writers vouch for."""
 
 from spark_integration.adaptive import Mode, run_adaptively
+from spark_integration.complete_read import KafkaOffsets, kafka_offsets, read_complete
 from spark_integration.late_rows import split_late
 from spark_integration.noted_log import read_noted_log
 from spark_integration.noted_log_sink import NotedLogSink
@@ -9,11 +10,14 @@ from spark_integration.position_listener import PositionListener
 from spark_integration.positions import KafkaTopic, NotedLog
 
 __all__ = [
+    "KafkaOffsets",
     "KafkaTopic",
     "Mode",
     "NotedLog",
     "NotedLogSink",
     "PositionListener",
+    "kafka_offsets",
+    "read_complete",
     "read_noted_log",
     "run_adaptively",
     "split_late",

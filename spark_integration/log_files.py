@@ -6,6 +6,7 @@ import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from fractions import Fraction
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -16,8 +17,10 @@ from noted_time import Rejected
 from noted_time.file_log import SUFFIX, segment_directory, segment_of, start_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
+
+_PER_MS = {"s": Fraction(1, 1000), "ms": Fraction(1), "us": Fraction(1000), "ns": Fraction(10**6)}
 
 _SETTLED_NS = 2_000_000_000
 """A directory changed longer ago than this is not listed again: clocks of files tick coarsely."""
@@ -33,12 +36,55 @@ class UnreadableFile(Rejected):
 
 
 @dataclass(frozen=True, slots=True)
+class RowGroup:
+    """Rows `first` to `last`, exclusive, of a file, and between which event times they lie.
+
+    `least` and `most` are Unix ms, rounded down; `None` where the file has no statistics of them.
+    """
+
+    first: int
+    last: int
+    least: int | None
+    most: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class LogFile:
-    """One append: rows at offsets `start` to `end`, exclusive."""
+    """One append: rows at offsets `start` to `end`, exclusive.
+
+    `groups` are its row groups where a `LogFiles` was asked for their times, else empty.
+    """
 
     path: Path
     start: int
     end: int
+    groups: tuple[RowGroup, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """Two cuts, and the column whose times matter of the rows between them."""
+
+    from_cut: Mapping[int, int]
+    to_cut: Mapping[int, int]
+    event_time: str
+
+    def files(self, segment: int, starts: Mapping[Path, int]) -> dict[Path, int]:
+        """Return those files of a segment, path to start offset, that may have such rows.
+
+        >>> from pathlib import Path
+        >>> starts = {Path("a"): 0, Path("b"): 10, Path("c"): 20}
+        >>> sorted(map(str, Between({0: 10}, {0: 20}, "").files(0, starts)))
+        ['b']
+        """
+        first, end = self.from_cut.get(segment, 0), self.to_cut.get(segment, 0)
+        ordered = sorted(starts.items(), key=lambda each: each[1])
+        followed = zip(ordered, [*(start for _, start in ordered[1:]), None], strict=True)
+        return {
+            path: start
+            for (path, start), following in followed
+            if start < end and (following is None or following > first)
+        }
 
 
 @dataclass(slots=True)
@@ -56,13 +102,21 @@ class _Directory:
 class LogFiles:
     """The files of one stream; footers are read once, since no file ever changes.
 
-    `columns` are those that every file must have; a file without one is foreign.
+    `columns` are those that every file must have; a file without one is foreign. With `between`,
+    files without rows between the two cuts are left out, and not opened.
     """
 
-    def __init__(self, root: Path, stream: str, columns: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self,
+        root: Path,
+        stream: str,
+        columns: frozenset[str] = frozenset(),
+        between: Between | None = None,
+    ) -> None:
         self.root = root
         self.stream = stream
         self._columns = columns
+        self._between = between
         self._directories: dict[int, _Directory] = {}
 
     def refresh(self) -> dict[int, list[LogFile]]:
@@ -88,6 +142,8 @@ class LogFiles:
         if known.settled(changed_ns):
             return
         starts = dict(self._named(directory, segment, known.names))
+        if self._between is not None:
+            starts = self._between.files(segment, starts)
         with ThreadPoolExecutor(max_workers=8) as pool:
             new = list(pool.map(self._read_footer, starts, starts.values()))
         files = sorted([*known.files, *new], key=lambda file: file.start)
@@ -115,7 +171,40 @@ class LogFiles:
         missing = self._columns - set(metadata.schema.to_arrow_schema().names)
         if missing:
             raise UnreadableFile(path, f"has no column {', '.join(sorted(missing))}")
-        return LogFile(path, start, start + metadata.num_rows)
+        groups = row_groups(metadata, self._between.event_time) if self._between else ()
+        return LogFile(path, start, start + metadata.num_rows, groups)
+
+
+def row_groups(metadata: pq.FileMetaData, event_time: str) -> tuple[RowGroup, ...]:
+    """Return the row groups of a file, with what its statistics say of a column of times.
+
+    That is an instant, or an integer in Unix ms; nothing is said of a column of another type.
+    """
+    schema = metadata.schema.to_arrow_schema()
+    per_ms = _per_ms(schema.field(event_time).type)
+    paths = [metadata.schema.column(index).path for index in range(metadata.num_columns)]
+    column = paths.index(event_time)
+    groups, first = [], 0
+    for index in range(metadata.num_row_groups):
+        group = metadata.row_group(index)
+        found, last = group.column(column).statistics, first + group.num_rows
+        known = per_ms is not None and found is not None and found.has_min_max
+        least = _in_ms(found.min_raw, per_ms) if known else None
+        most = _in_ms(found.max_raw, per_ms) if known else None
+        groups.append(RowGroup(first, last, least, most))
+        first = last
+    return tuple(groups)
+
+
+def _per_ms(kind: pa.DataType) -> Fraction | None:
+    if pa.types.is_signed_integer(kind):
+        return Fraction(1)
+    return _PER_MS[kind.unit] if pa.types.is_timestamp(kind) else None
+
+
+def _in_ms(raw: object, per_ms: Fraction | None) -> int | None:
+    """Return a time as Parquet keeps it, in ms; older writers keep 12 bytes, which tell nothing."""
+    return None if per_ms is None or not isinstance(raw, int) else raw // per_ms
 
 
 def _check_order(files: list[LogFile]) -> None:

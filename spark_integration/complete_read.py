@@ -1,0 +1,150 @@
+"""How a batch job reads a window of time exactly once it is complete."""
+
+from __future__ import annotations
+
+import json
+import os
+import time as clocks
+from datetime import datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+from noted_time import Rejected
+from noted_time.settings import checked_name
+from noted_time.times import unix_ms_of
+from noted_time.wire import position_to_wire
+from reader_client.connection import Connection
+from spark_integration.complete_source import OPTION, CompleteSource, WindowQuery
+from spark_integration.watermark import is_watermark
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from noted_time import CompleteWindow
+    from noted_time.times import Time
+
+WAIT_MS = 25_000
+AT_ONCE_S = 0.05
+EARLIEST = -2
+"""Spark's word for the first offset that a partition of a topic still has."""
+
+
+class KafkaOffsets(NamedTuple):
+    """The options `startingOffsets` and `endingOffsets` of a batch read of a Kafka topic."""
+
+    starting: str
+    ending: str
+
+
+def read_complete(  # noqa: PLR0913 - the options of a source; all but five are named
+    spark: SparkSession,
+    root: str | Path,
+    stream: str,
+    start: Time,
+    end: Time,
+    *,
+    controller_url: str,
+    event_time: str,
+    token: str | None = None,
+    domain: str | None = None,
+    timeout: float = 0.0,
+    own_segments: bool = False,
+    columns: Sequence[str] | None = None,
+    schema: StructType | None = None,
+    cores: int | None = None,
+) -> DataFrame:
+    """Return the events with `start` <= time < `end` of a stream's file log, once all are there.
+
+    They are those that lie below the cut of the first mark with a lower at or above `end`. So reads
+    of consecutive windows give each of them once; an event that was written later is in neither.
+    `start` and `end` are Unix ms or aware `datetime`s.
+
+    Only files whose statistics allow for such times are read. With `own_segments`, which says that
+    no two writers ever append to one segment, files below the start cut are not opened at all; that
+    cut is known where all writers declare their largest event times, as our clients do.
+
+    The other arguments are those of `read_noted_log`; `event_time` is read whatever `columns` are.
+
+    The controller is asked before this returns, by the process that calls: raises `NotCompleteYet`
+    where the window is not complete within `timeout` seconds, `UnknownStream`, `UnknownDomain`,
+    `NotAllowed`, `Unreachable`, and `Rejected` for a window that is empty or that Spark cannot
+    express. The read itself fails with `Rejected` where rows of the window were deleted, and with
+    `UnreadableFile`.
+    """
+    first, last = _ms(start), _ms(end)
+    if first >= last:
+        raise Rejected(f"no window: its start {first} is not below its end {last}")
+    checked_name("stream", stream)
+    connection = Connection(controller_url, stream, None, token)
+    window = _complete_window(connection, (first, last), domain, timeout)
+    query = WindowQuery(
+        root=str(root),
+        stream=stream,
+        event_time=event_time,
+        start=first,
+        end=last,
+        from_cut=position_to_wire(window.from_cut.offsets),
+        to_cut=position_to_wire(window.to_cut.offsets),
+        own_segments=own_segments,
+        columns=tuple(dict.fromkeys((*columns, event_time))) if columns else (),
+        cores=cores or os.cpu_count() or 1,
+    )
+    spark.dataSource.register(CompleteSource)
+    reader = spark.read.format(CompleteSource.name()).option(OPTION, query.to_option())
+    return (reader if schema is None else reader.schema(schema)).load()
+
+
+def kafka_offsets(
+    window: CompleteWindow, topic: str, *, own_segments: bool = False
+) -> KafkaOffsets:
+    """Return from where to where a batch read of a Kafka topic has all rows of a window.
+
+    Its partitions are the segments. Filter what is read by the event time, as rows of other windows
+    lie there too. The read begins at the first offsets there are, or with `own_segments` (no two
+    producers ever write to one partition) at the start cut, where that is known.
+
+    >>> from noted_time import CompleteWindow, StreamCut
+    >>> window = CompleteWindow(0, 10, StreamCut({0: 5}), StreamCut({0: 8, 1: 3}), 1, 0, exact=True)
+    >>> starting, ending = kafka_offsets(window, "flights", own_segments=True)
+    >>> starting, ending
+    ('{"flights": {"0": 5, "1": -2}}', '{"flights": {"0": 8, "1": 3}}')
+    """
+    ending = window.to_cut.offsets
+    known = window.from_cut.offsets if own_segments else {}
+    starting = {segment: known.get(segment, EARLIEST) for segment in ending}
+    return KafkaOffsets(
+        *(json.dumps({topic: position_to_wire(each)}) for each in (starting, ending))
+    )
+
+
+def _complete_window(
+    connection: Connection, times: tuple[int, int], domain: str | None, timeout_s: float
+) -> CompleteWindow:
+    """Wait for the window; raises `NotCompleteYet`."""
+    deadline = clocks.monotonic() + timeout_s
+    try:
+        while True:
+            asked_at = clocks.monotonic()
+            left_ms = max(0, min(WAIT_MS, int((deadline - asked_at) * 1000)))
+            window = connection.window(*times, domain, wait_ms=left_ms)
+            if window is not None:
+                return window
+            if clocks.monotonic() >= deadline:
+                connection.check_complete(times[1], domain)
+            elif clocks.monotonic() - asked_at < AT_ONCE_S:
+                clocks.sleep(AT_ONCE_S)  # a controller about to stop does not wait
+    finally:
+        connection.close()
+
+
+def _ms(time: Time) -> int:
+    """Return a bound of a window in Unix ms; raises `Rejected` where it falls between two."""
+    ms = unix_ms_of(time)
+    if isinstance(time, datetime) and ms != unix_ms_of(time, up=True):
+        raise Rejected(f"{time!r} is finer than a millisecond, as no window's bound is")
+    if not is_watermark(ms):
+        raise Rejected(f"time {ms} is not one that Spark can express: it takes the years 1 to 9999")
+    return ms

@@ -1,0 +1,152 @@
+"""The rows of one complete window of the file log, as a batch source of Spark."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, replace
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from noted_time.wire import position_from_wire
+from spark_integration.admission import Slice, check_there, tasks
+from spark_integration.log_files import Between, LogFiles
+from spark_integration.log_rows import RowShape, file_schema, log_schema, with_mark_time
+from spark_integration.watermark import instant
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, MutableMapping, Sequence
+
+    from spark_integration.log_files import LogFile, RowGroup
+
+OPTION = "window"
+"""The one option: a `WindowQuery` in JSON, since Spark's options know only strings."""
+
+
+@dataclass(frozen=True, slots=True)
+class WindowQuery:
+    """A window of a log and its cuts, in JSON's spelling: segments are decimal strings.
+
+    Rows below `from_cut` are of no interest where each writer has its `own_segments`.
+    """
+
+    root: str
+    stream: str
+    event_time: str
+    start: int
+    end: int
+    from_cut: dict[str, int]
+    to_cut: dict[str, int]
+    own_segments: bool = False
+    columns: tuple[str, ...] = ()
+    cores: int = 2
+
+    @property
+    def between(self) -> Between:
+        """The cuts between which the window lies where it is known from where on it does."""
+        from_cut, to_cut = position_from_wire(self.from_cut), position_from_wire(self.to_cut)
+        return Between(from_cut, to_cut, self.event_time)
+
+    def to_option(self) -> str:
+        """Return the text that travels in Spark's options."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_option(cls, text: str) -> WindowQuery:
+        """Return the query from the text."""
+        fields = json.loads(text)
+        return cls(**{**fields, "columns": tuple(fields["columns"])})
+
+
+@dataclass(frozen=True, slots=True)
+class WindowTask(InputPartition):
+    """What one task reads."""
+
+    work: tuple[Slice, ...]
+
+
+class CompleteSource(DataSource):
+    """Spark's entry: one `WindowQuery` per read."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(dict(options))
+        self.query = WindowQuery.from_option(options[OPTION])
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name under which Spark knows the source."""
+        return "noted_complete"
+
+    def schema(self) -> StructType:
+        """Return the schema of the first file of the window, or of the log where it has none."""
+        query, root = self.query, Path(self.query.root)
+        there = LogFiles(root, query.stream, frozenset((query.event_time,)), query.between)
+        for file in chain.from_iterable(there.refresh().values()):
+            return file_schema(file.path, query.event_time, query.columns)
+        whole = log_schema(root, query.stream, query.event_time, query.columns)
+        return StructType(whole.fields[:-1])
+
+    def reader(self, schema: StructType) -> WindowReader:
+        """Return what reads the window."""
+        return WindowReader(self.query, RowShape(with_mark_time(schema), self.query.event_time))
+
+
+class WindowReader(DataSourceReader):
+    """Plans the read beside the driver, and reads its parts on the workers."""
+
+    def __init__(self, query: WindowQuery, shape: RowShape) -> None:
+        self._query = query
+        self._shape = shape
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return the tasks; raises `Rejected` where rows of the window were deleted."""
+        dealt = tasks(list(self._work()), self._query.cores) or [[]]  # Spark reads `None` else
+        return [WindowTask(tuple(task)) for task in dealt]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of one task that lie in the window; raises `UnreadableFile`."""
+        task: Any = partition
+        times = self._shape.columns.index(self._query.event_time)
+        first, last = (instant(time)[0] for time in (self._query.start, self._query.end))
+        for batch in self._shape.events(task.work):
+            at = batch.column(times)
+            inside = pc.and_(pc.greater_equal(at, first), pc.less(at, last))
+            yield batch.select(self._shape.columns).filter(inside)
+
+    def _work(self) -> Iterator[Slice]:
+        query, known = self._query, self._query.between
+        between = known if query.own_segments else replace(known, from_cut={})
+        columns = frozenset(self._shape.columns)
+        files = LogFiles(Path(query.root), query.stream, columns, between).refresh()
+        for segment, end in known.to_cut.items():
+            run = files.get(segment, [])
+            begin = known.from_cut.get(segment, 0)
+            if begin < end:
+                check_there(run, begin, end)
+            first = between.from_cut.get(segment, 0)
+            yield from chain.from_iterable(self._slices(file, first, end) for file in run)
+
+    def _slices(self, file: LogFile, first: int, end: int) -> Iterator[Slice]:
+        """Yield the rows of a file between two offsets that may lie in the window."""
+        least, most = max(first - file.start, 0), min(end - file.start, file.end - file.start)
+        begun: int | None = None
+        ended = 0
+        for group in file.groups:
+            if not self._may_have(group) or group.last <= least or group.first >= most:
+                continue
+            if begun is not None and ended != group.first:
+                yield Slice(str(file.path), max(begun, least), min(ended, most))
+                begun = None
+            begun, ended = group.first if begun is None else begun, group.last
+        if begun is not None:
+            yield Slice(str(file.path), max(begun, least), min(ended, most))
+
+    def _may_have(self, group: RowGroup) -> bool:
+        if group.least is None or group.most is None:
+            return True
+        return group.most >= self._query.start and group.least < self._query.end

@@ -1,0 +1,255 @@
+"""A batch read of a window has exactly its rows, and reads little else."""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from noted_time import NotCompleteYet, Rejected, UnknownStream
+from noted_time.file_log import file_name, segment_directory
+from spark_integration import read_complete
+from spark_integration.complete_source import CompleteSource, WindowQuery, WindowReader
+from spark_integration.log_files import Between, LogFiles
+from spark_integration.log_rows import RowShape, with_mark_time
+from tests.support.noted_stream import NotedStream
+from tests.support.served import Served
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from tests.support.noted_stream import NotedStream
+
+HOUR = 3_600_000
+
+
+@pytest.fixture
+def served() -> Iterator[Served]:
+    """Return a controller with the stream `flights`."""
+    with Served() as served:
+        served.create("flights", max_time_ahead_ms=None)
+        yield served
+
+
+def note_of(writer: str, time: int, position: dict[int, int], max_time: int) -> dict[str, Any]:
+    """Return a note in JSON."""
+    wire = {str(segment): offset for segment, offset in position.items()}
+    return {"writer": writer, "time": time, "position": wire, "max_time": max_time}
+
+
+class Log(NamedTuple):
+    """A file log, and the controller that its writers note to."""
+
+    files: NotedStream
+    served: Served
+
+    def note(self, writer: str, time: int, position: dict[int, int], max_time: int) -> None:
+        """Note that the writer's events below `time` lie below the position."""
+        self.notes([note_of(writer, time, position, max_time)])
+
+    def notes(self, notes: list[dict[str, Any]]) -> None:
+        """Have notes taken in their order; each makes a mark where it can."""
+        for first in range(0, len(notes), 1000):
+            self.served.call("POST", "/flights/notes", {"notes": notes[first : first + 1000]})
+
+    def read(
+        self,
+        spark: SparkSession,
+        start: Any,  # noqa: ANN401 - any time
+        end: Any,  # noqa: ANN401
+        **options: Any,  # noqa: ANN401
+    ) -> DataFrame:
+        """Read a window."""
+        chosen = {"controller_url": self.served.url, "event_time": "time", **options}
+        return read_complete(spark, self.files.root, "flights", start, end, **chosen)
+
+
+@pytest.fixture
+def log(flights: NotedStream, served: Served) -> Log:
+    """Return a log without a row."""
+    return Log(flights, served)
+
+
+def written(log: Log, hours: int, *, per_hour: int = 20, shared: bool = False) -> None:
+    """Write hours of rows out of order, by two writers with a file for each half of an hour.
+
+    Rows are up to half an hour early or late; each writer notes what it keeps.
+    """
+    chance = random.Random(4)
+    largest, notes = 0, [note_of(writer, 0, {}, 0) for writer in "ab"]
+    for half in range(2 * hours):
+        begin = half * HOUR // 2
+        for number, writer in enumerate(("a", "b")):
+            times = [begin + chance.randrange(HOUR) for _ in range(per_hour // 4)]
+            largest = max(largest, *times)
+            segment = 0 if shared else number
+            rows = [(time, f"{writer}{half}.{n}") for n, time in enumerate(sorted(times))]
+            chance.shuffle(rows)
+            log.files.append(segment, *rows, writer=writer)
+        for number, writer in enumerate(("a", "b")):
+            segment = 0 if shared else number
+            position = {segment: log.files.position[segment]}
+            notes.append(note_of(writer, begin + HOUR // 2, position, largest))
+    log.notes(notes)
+
+
+def planned(log: Log, query: dict[str, Any]) -> int:
+    """Return how many rows the tasks of a window would read."""
+    asked = log.served.call(
+        "GET",
+        f"/flights/windows?size_ms={query['end'] - query['start']}"
+        f"&origin={query['start']}&after={query['start']}&limit=1",
+    )["windows"][0]
+    cuts = {"from_cut": asked["from"], "to_cut": asked["to"]}
+    where: dict[str, Any] = {"root": str(log.files.root), "stream": "flights"}
+    asking = WindowQuery(event_time="time", **where, **cuts, **query)
+    source = CompleteSource({"window": asking.to_option()})
+    reader = WindowReader(source.query, RowShape(with_mark_time(source.schema()), "time"))
+    return sum(each.rows for task in reader.partitions() for each in task.work)  # type: ignore[attr-defined]
+
+
+def test_an_hour_out_of_a_month_reads_little_more_than_the_hour(log: Log) -> None:
+    """At most 1.2 times its rows, and what lies between two marks on either side."""
+    written(log, 24 * 30)
+    start, between_marks = 24 * 15 * HOUR, 10
+    query = {"start": start, "end": start + HOUR}
+    read = [planned(log, {**query, "own_segments": own}) for own in (False, True)]
+
+    assert [20 <= rows <= 1.2 * 20 + 2 * between_marks for rows in read] == [True, True], read
+
+
+def test_files_below_the_start_cut_are_not_opened_where_writers_have_their_own(log: Log) -> None:
+    """So they may be of another shape by now; else all are looked at, for their statistics."""
+    written(log, 6)
+    first = min(log.files.root.glob("flights/partition=0/*"))
+    first.write_bytes(b"no Parquet")
+
+    assert planned(log, {"start": 4 * HOUR, "end": 5 * HOUR, "own_segments": True}) > 0
+    with pytest.raises(Rejected, match="not a whole Parquet file"):
+        planned(log, {"start": 4 * HOUR, "end": 5 * HOUR})
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("shared", [False, True])
+def test_consecutive_hours_give_each_row_once(
+    spark: SparkSession, log: Log, *, shared: bool
+) -> None:
+    """Together they are one batch read, also where the writers share a segment."""
+    written(log, 6, shared=shared)
+    found = []
+    for hour in range(6):
+        own = not shared and hour % 2 == 1
+        frame = log.read(spark, hour * HOUR, (hour + 1) * HOUR, own_segments=own)
+        found += [(row.time.replace(tzinfo=UTC), row.name) for row in frame.collect()]
+    whole = spark.read.parquet(str(log.files.root / "flights"))
+    end = datetime(1970, 1, 1, 6, tzinfo=UTC)
+    rows = [(row.time.replace(tzinfo=UTC), row.name) for row in whole.collect()]
+
+    assert sorted(found) == sorted(row for row in rows if row[0] < end)
+
+
+@pytest.mark.spark
+def test_rows_beyond_the_cut_belong_to_no_window(spark: SparkSession, log: Log) -> None:
+    """A late row is not in a window that was complete before it came: both reads agree."""
+    log.files.append(0, (1, "a"), (5, "at the end"), (3, "b"), writer="w")
+    log.note("w", 5, {0: 3}, 5)
+    before = log.read(spark, 0, 5).collect()
+    log.files.append(0, (2, "late"), writer="w")
+    log.note("w", 9, {0: 4}, 5)
+    after = log.read(spark, 0, 5).collect()
+    wider = log.read(spark, 0, 9).collect()
+
+    assert [sorted(row.name for row in rows) for rows in (before, after, wider)] == [
+        ["a", "b"],
+        ["a", "b"],
+        ["a", "at the end", "b", "late"],
+    ]
+
+
+@pytest.mark.spark
+def test_columns_and_schema_are_those_asked_for(spark: SparkSession, log: Log) -> None:
+    """The event time is always there; integers are read as Unix ms."""
+    rows = pa.table({"time": [1, 7], "name": ["a", "b"], "other": [True, False]})
+    log.files.append_table(0, rows)
+    log.note("w", 5, {0: 2}, 7)
+    some = log.read(spark, 0, 5, columns=["name"])
+    given = log.read(spark, 0, 5, schema=some.schema)
+
+    assert [row.asDict() for row in some.collect()] == [
+        {"name": "a", "time": datetime(1970, 1, 1, 0, 0, 0, 1000)}  # noqa: DTZ001 - as Spark's
+    ]
+    assert given.collect() == some.collect()
+
+
+@pytest.mark.spark
+def test_a_window_without_rows_is_empty(spark: SparkSession, log: Log) -> None:
+    """With the schema of the log."""
+    log.files.append(0, (1, "a"), writer="w")
+    log.note("w", 50, {0: 1}, 1)
+    frame = log.read(spark, 10, 50, own_segments=True)
+
+    assert (frame.columns, frame.collect()) == (["time", "name"], [])
+
+
+@pytest.mark.spark
+def test_rows_that_were_deleted_fail_the_read(spark: SparkSession, log: Log) -> None:
+    """With the missing offsets."""
+    written(log, 4)
+    for path in sorted(log.files.root.glob("flights/partition=0/*"))[:7]:
+        path.unlink()
+
+    with pytest.raises(Exception, match=r"offsets \d+ to 35 are gone"):
+        log.read(spark, 3 * HOUR, 4 * HOUR).collect()
+
+
+def test_what_is_not_complete_is_refused(log: Log) -> None:
+    """With the lower there is, before Spark plans anything; so is what is no window."""
+    log.files.append(0, (1, "a"), writer="w")
+    log.note("w", 5, {0: 1}, 1)
+    nothing: Any = None
+    noon = datetime(2013, 1, 1, 12, tzinfo=UTC)
+
+    for start, end, error, says in (
+        (0, 6, NotCompleteYet, "time 6 is not complete yet: the lower is 5"),
+        (5, 5, Rejected, "its start 5 is not below its end 5"),
+        (0, 10**18, Rejected, "not one that Spark can express"),
+        (noon, noon + timedelta(microseconds=1500), Rejected, "finer than a millisecond"),
+    ):
+        with pytest.raises(error, match=says):
+            log.read(nothing, start, end)
+    with pytest.raises(UnknownStream):
+        read_complete(
+            nothing, "log", "nope", 0, 1, controller_url=log.served.url, event_time="time"
+        )
+
+
+@pytest.mark.spark
+def test_a_window_is_waited_for(spark: SparkSession, log: Log) -> None:
+    """As long as asked for."""
+    log.files.append(0, (1, "a"), writer="w")
+    log.note("w", 2, {0: 1}, 1)
+    with pytest.raises(NotCompleteYet):
+        log.read(spark, 0, 5, timeout=0.1)
+    log.note("w", 5, {0: 1}, 1)
+
+    assert log.read(spark, 0, 5, timeout=60).count() == 1
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_statistics_of_every_unit_are_understood(tmp_path: Path, unit: str) -> None:
+    """Files without such times are not read."""
+    times = pa.array([-1500, 2000], pa.timestamp("ms")).cast(pa.timestamp(unit), safe=False)
+    path = segment_directory(tmp_path, "flights", 0)
+    path.mkdir(parents=True)
+    pq.write_table(pa.table({"time": times}), path / file_name("flights", 0, 0))
+    files = LogFiles(tmp_path, "flights", between=Between({}, {0: 2}, "time")).refresh()
+
+    least = -1000 if unit == "s" else -1500
+    assert [(g.least, g.most) for g in files[0][0].groups] == [(least, 2000)]
