@@ -55,6 +55,16 @@ def test_the_readme_runs_as_printed(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.spark
+def test_the_page_of_complete_windows_runs_as_printed(tmp_path: Path) -> None:
+    """Waiting, listing, the sensor and the batch read of each hour."""
+    with ServeProcess(tmp_path).ready() as controller:
+        runner = Runner(tmp_path, controller.url)
+        runner.run(Example("sh", "noted-time stream create hourly --mark-interval 0s", None))
+
+        assert runner.run_page("docs/complete-windows.md")
+
+
 @pytest.mark.parametrize(
     ("shown", "printed", "expected"),
     [
