@@ -125,6 +125,21 @@ def test_the_dry_run_of_a_truncation_says_how_many_marks_go(
     assert re.search(rf"\b{gone}\b", shown)
 
 
+def test_a_stream_that_is_sealed_says_so_and_is_not_sealed_twice(
+    visit: Visit, seed: Seeder, stalled: Stalled
+) -> None:
+    """Its writers are finished, the reason is kept, and the button is gone."""
+    dialog = opened(visit, stalled.name, "Seal…")
+    expect(dialog.dry_run).to_contain_text("This cannot be undone")
+    dialog.why.fill(WHY)
+    dialog.press("Seal")
+    expect(visit.region("Why")).to_contain_text("The stream is sealed")
+    expect(visit.button("Seal…")).to_have_count(0)
+
+    change = seed.get(f"{stalled.name}/changes")["changes"][0]
+    assert (change["action"], change["comment"]) == ("sealed", WHY)
+
+
 def test_a_change_that_is_refused_is_said_and_loses_no_text(
     visit: Visit, seed: Seeder, stalled: Stalled
 ) -> None:

@@ -1,8 +1,7 @@
 // The dashboard: who holds the watermark back, since when, and what if it went on without them.
 //
-// It shows what the HTTP API answers. Each view is made anew from the answers, as elements and never
-// as markup, so no name can become any; then it is patched into the page, which keeps focus,
-// selection and what was typed.
+// Each view is made anew from the API's answers, as elements and never as markup, so no name can
+// become any; then it is patched into the page, which keeps focus, selection and what was typed.
 
 const POLL_MS = 1500;
 const ANSWER_MS = 8000;
@@ -97,13 +96,11 @@ function show(old, fresh) {
 // --- Times, durations and numbers, as people read them
 
 const isUnix = (time) => time >= 31_536_000_000 && time < 7_258_118_400_000;
-const two = (number) => String(number).padStart(2, "0");
-
+/** Return a moment in the reader's zone, without its day where that is today. */
 function localText(ms) {
-	const at = new Date(ms);
-	const day = `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
-	const time = `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
-	return at.toDateString() === new Date().toDateString() ? time : `${day} ${time}`;
+	const swedish = (date) => date.toLocaleString("sv-SE").split(" "); // which writes as ISO 8601 does
+	const [day, time] = swedish(new Date(ms));
+	return day === swedish(new Date())[0] ? time : `${day} ${time}`;
 }
 
 /** Return a time of an application or a moment: in the reader's zone, with UTC on hover. */
@@ -341,12 +338,12 @@ function pages(name, shown, total, next) {
 }
 
 const searchBox = (label) =>
-	h("input", { type: "search", "aria-label": label, placeholder: "Search", "data-input": "search", "data-key": "search", autocomplete: "off" });
+	h("input", { type: "search", "aria-label": label, placeholder: "Search", autocomplete: "off" });
 
 /** How a domain is, in a word, from a row of the overview or an explanation. */
 function condition({ decision, lower, held_for_ms: held, times_out_in_ms: left }) {
 	if (decision == null) return ["no answer", "bad"];
-	if (decision === "quiet") return ["quiet", ""];
+	if (decision === "quiet" || decision === "sealed") return [decision, ""];
 	if (decision === "hold" && held >= HELD_MS) return [`held ${lasting(held)}`, held > 2 * (left ?? Infinity) ? "bad" : "warn"];
 	return lower == null ? ["no mark yet", ""] : ["advancing", "ok"];
 }
@@ -394,7 +391,7 @@ function spark(lag) {
 	if (known.length < 2) return null;
 	const most = Math.max(...known.map(([, value]) => value), 1);
 	const points = known.map(([place, value]) => `${(place / (lag.length - 1)) * 92},${(21 - (value / most) * 19).toFixed(1)}`);
-	return svg("svg", { class: "spark", viewBox: "0 0 92 22", role: "img", "aria-label": `lag in the last hour, at most ${lasting(most)}` },
+	return svg("svg", { class: "spark", viewBox: "0 0 92 22", role: "img", "aria-label": `lag, at most ${lasting(most)}` },
 		svg("polyline.lower", { points: points.join(" ") }));
 }
 
@@ -406,8 +403,7 @@ function firstSteps() {
 		["Note time, from anything that speaks HTTP", `curl ${url}/v1/streams/orders/notes --json '{"notes": [{"writer": "shop-2", "time": 1357038000000, "position": {"1": 80}}]}'`],
 	];
 	return section("First steps", h("span.soft", "There are no streams yet."),
-		steps.map(([label, code]) => [h("p", label), h("div.copy", h("pre", { tabindex: 0 }, h("code", code)), button("Copy", "copy", { text: code }, { "aria-label": `Copy: ${label}` }))]),
-		h("p.soft", "In a clone, ", h("code", "./run python -m noted_time"), " is ", h("code", "noted-time"), "."));
+		steps.map(([label, code]) => [h("p", `${label} `, button("Copy", "copy", { text: code }, { "aria-label": `Copy: ${label}` })), h("pre", { tabindex: 0 }, code)]));
 }
 
 // --- One stream
@@ -420,7 +416,7 @@ function streamView(data) {
 			domains.length > 1 && h("nav.tabs", { "aria-label": "Domains" }, domains.map((name) =>
 				h("a", { href: address(state.name, name), "aria-current": name === domain() && "page" }, name)))),
 		whySection(data), writersSection(data, scale), historySection(data.history),
-		h("div.pair", readersSection(data, scale), segmentsSection(data.segments)),
+		h("div.pair", readersSection(data, scale), segmentsSection(data)),
 		ledgerSection(data), settingsSection(data.stream),
 	];
 }
@@ -439,7 +435,8 @@ function whySection({ explain, writers: { states } }) {
 function whyText(explain, row) {
 	const { lower, now, holders, waiting_for: [first], decision, would } = explain;
 	const lines = [];
-	if (decision === "quiet") lines.push(["No writer is waited for, and all that was noted is marked."]);
+	if (decision === "sealed") lines.push(["The stream is sealed: this is its last mark."]);
+	else if (decision === "quiet") lines.push(["No writer is waited for, and all that was noted is marked."]);
 	else if (!first) lines.push(["The watermark is about to advance."]);
 	else {
 		const name = h("strong", first.writer);
@@ -540,7 +537,8 @@ function readersSection({ groups, group, explain }, scale) {
 				cell("Complete to", when(window.lower)),
 				cell("Behind.n", behind == null ? (explain.lower == null ? "" : "before the first mark") : behind === 0 ? "up to date" : isUnix(explain.lower) ? lasting(behind) : behind),
 				cell("Readers.num.n", row.readers)),
-			isOpen && group && tr(`${row.group}/`, cell("Readers of it.bare", { colspan: 5 }, Object.entries(group.readers).map(([reader, position]) => h("p", h("strong", reader), " ", h("span.n", shownPosition(position)))))),
+			isOpen && group && tr(`${row.group}/`, cell("Readers of it.bare", { colspan: 5 }, group.backlog && h("p", pill(["backlog", "warn"]), ` by ${listed(group.because.map(({ reason, reader }) => reader ?? inWords(reason)))}`),
+				Object.entries(group.readers).map(([reader, position]) => h("p", h("strong", reader), " ", h("span.n", shownPosition(position)), lagText(group.lags[name]?.[reader]))))),
 		];
 	});
 	return section("Readers", [],
@@ -548,7 +546,9 @@ function readersSection({ groups, group, explain }, scale) {
 		groups.next != null && h("div.pages", chooser("More groups", { groupsAfter: groups.next })));
 }
 
-function segmentsSection({ segments, next }) {
+const lagText = (lag) => lag?.behind > 0 && h("span.soft", `, ${lasting(lag.behind)} behind`);
+
+function segmentsSection({ segments: { segments, next }, stream }) {
 	const kinds = { open: "ok", sealed: "", truncated: "warn" };
 	const rows = segments.map((row) =>
 		tr(row.segment, cell("Segment.num.n", row.segment),
@@ -556,7 +556,7 @@ function segmentsSection({ segments, next }) {
 			cell("From.num.n", row.first_offset ?? "–"), cell("To.num.n", row.last_offset ?? "–"),
 			cell("Complete to", when(row.last_lower)),
 			cell("Written by", `${row.writers.slice(0, 3).join(", ")}${row.writers_total > 3 ? ` and ${row.writers_total - 3} more` : ""}`)));
-	return section("Segments", [may() && button("Truncate…", "truncate")],
+	return section("Segments", may() && h("span.counts", button("Truncate…", "truncate"), !stream.seal && button("Seal…", "seal")),
 		table("Segments", rows, "No mark has named a segment yet."),
 		pages("segment", segments.length, null, next));
 }
@@ -565,11 +565,11 @@ function ledgerSection({ ledger, changes }) {
 	const went = ledger.entries.map((entry) => ({ at: entry.at, key: `m${entry.seq}`, what: entryText(entry), from: entry.from, to: entry.to, by: entry.by }));
 	const made = changes.changes.map((change) => ({ at: change.at, key: `c${change.number}`, what: changeText(change), by: change.by, comment: change.comment }));
 	const rows = [...went, ...made].sort((a, b) => b.at - a.at);
-	return section("Ledger", [h("span.soft", "where the watermark went on without a writer, and changes by hand")],
+	return section("Ledger", [h("span.soft", "marks that went on without a writer, and changes by hand")],
 		table("Ledger", rows.map((row) =>
 			tr(row.key, cell("When.bare", when(row.at)), cell("What.bare.name", row.what),
 				cell("From", row.from !== undefined && when(row.from)), cell("To", row.to !== undefined && [when(row.to), ` ${beyond(row.to, row.from)}`]),
-				cell("By", row.by), cell("Why", row.comment))), "Nothing yet."),
+				cell("By.n", row.by), cell("Why", row.comment))), "Nothing yet."),
 		(ledger.next != null || changes.next != null) && chosen.entries < 1000 && h("div.pages", chooser("Older entries", { entries: Math.min(1000, chosen.entries + PAGE) })));
 }
 
@@ -584,7 +584,7 @@ function changeText({ action, writer, was, is }) {
 	if (action === "held") return `${writer} held for ${lasting(is.for_ms)}`;
 	if (action === "truncated") return `truncated at ${shownPosition(is.cut)}`;
 	if (action === "scaled") return `scaled: sealed ${shownPosition(is.sealed)}, created ${Object.keys(is.created).join(", ") || "none"}`;
-	return writer ? `${writer} ${action}` : action;
+	return writer ? `${writer} ${action}` : inWords(action);
 }
 
 // --- How the watermark moved
@@ -596,7 +596,7 @@ function historySection(history) {
 	const rows = points.slice(-200).reverse().map((point) =>
 		h("tr", cell("Marked", when(point.at)), cell("Lower", when(point.lower)),
 			cell("Upper", when(point.upper), !point.upper_is_bound && " (no bound)"),
-			cell("Lag before.n", point.lag_ms == null ? "–" : lasting(point.lag_ms)), cell("Marks.num.n", point.marks),
+			cell("Lag before.n", point.lag_ms == null ? "–" : lasting(point.lag_ms)),
 			cell("Without", point.excluded.join(", "))));
 	const ranges = Object.entries(RANGES).map(([label, range]) => chooser(label, { range }, range === chosen.range));
 	return section("History", h("span.counts", ranges),
@@ -615,8 +615,7 @@ function charts({ from, to, before, points }) {
 	const most = Math.max(1, ...lags.map(([, lag]) => lag));
 	const high = Math.max(...points.map((point) => point.upper), isTime && most < 4 * (to - from) ? to : last);
 	const flags = points.filter((point) => point.excluded_marks);
-	const help = "How the watermark moved: the arrow keys read the marks";
-	return h("div.chart", { tabindex: 0, role: "group", "aria-label": help },
+	return h("div.chart", { tabindex: 0, role: "group", "aria-label": "History: arrow keys read the marks" },
 		h("div.key", h("span.k-lower", "lower"), h("span.k-upper", "upper"), isTime && h("span.k-clock", "clock"),
 			flags.length > 0 && h("span.k-flag", "went on without a writer")),
 		plot("lower and upper over wall time", frame, [low, high], (time) => (isUnix(time) ? localText(time) : time), (x, y, line) => [
@@ -675,11 +674,11 @@ function ticks(low, high, count) {
 }
 
 function tip(frame) {
-	const { at, seq, marks, lower, upper, lag_ms: lag, excluded } = frame.cursor;
+	const { at, seq, lower, upper, lag_ms: lag, excluded } = frame.cursor;
 	const place = across(frame)(at);
 	const isLeft = place > frame.width / 2;
 	return h("div.tip", { "aria-live": "polite", "data-left": ((place + (isLeft ? -12 : 12)) / frame.width) * 100, "data-side": isLeft && "left" },
-		h("div", `mark ${seq}${marks > 1 ? `, the last of ${marks},` : ""} at `, when(at)),
+		h("div", `mark ${seq} at `, when(at)),
 		h("div", "lower ", when(lower)), h("div", "upper ", when(upper)),
 		lag != null && isUnix(lower) && h("div", `lag before it ${lasting(lag)}`),
 		excluded.length > 0 && h("div", `without ${listed(excluded)}`));
@@ -693,7 +692,7 @@ function moveCursor(pick) {
 
 // --- Settings
 
-const NO_SETTING = new Set(["name", "id", "marks", "scale_events"]);
+const NO_SETTING = new Set(["name", "id", "marks", "scale_events", "seal"]);
 const settingsOf = (stream) => Object.keys(stream).filter((name) => !NO_SETTING.has(name));
 
 /** "writer_timeout_ms" → "Writer timeout". */
@@ -748,7 +747,7 @@ function ask({ title, verb, fields = [], isHarmful = true, dryRun, act }) {
 			poll(true);
 		});
 	};
-	const parts = [dry, fields, labelled("Why?", why, "Kept with the change, for whoever looks later."), fault];
+	const parts = [dry, fields, labelled("Why?", why, "Kept with the change."), fault];
 	const dialog = open(title, parts, h(isHarmful ? "button.danger" : "button.main", verb), submitted);
 	const form = dialog.firstChild;
 	form.oninput = ({ target }) => target !== why && look();
@@ -819,7 +818,7 @@ function askToHold(name) {
 }
 
 async function endHold(name) {
-	await change("DELETE", ["writers", name, "hold"], "ended on the dashboard");
+	await change("DELETE", ["writers", name, "hold"], null);
 	say(`The timeout of ${name} counts again.`);
 	poll(true);
 }
@@ -891,6 +890,21 @@ function askToTruncate() {
 	});
 }
 
+function askToSeal() {
+	const { live } = state.data.writers.states;
+	ask({
+		title: `Seal ${state.name}`, verb: "Seal",
+		dryRun: async () => [
+			"Each domain gets its last mark, at the end of what was noted, and no later note counts. This cannot be undone.",
+			live > 0 && `Finished with it: ${many(live, "live writer")}.`,
+		],
+		act: async (_, comment) => {
+			await change("POST", ["seal"], comment, {});
+			say(`${state.name} is sealed.`);
+		},
+	});
+}
+
 /** Ask for a token; resolves once one is there, rejects where the reader would rather not. */
 function askForToken(isRefused) {
 	return new Promise((resolve, reject) => {
@@ -917,12 +931,13 @@ const ACTS = {
 		choose({ picked: picked.includes(writer) ? picked.filter((each) => each !== writer) : [...picked, writer] });
 	},
 	cancel: (_, pressed) => pressed.closest("dialog").close(),
-	copy: ({ text }) => navigator.clipboard.writeText(text).then(() => say("Copied."), () => say("The browser forbids it: select the text.")),
+	copy: ({ text }) => navigator.clipboard.writeText(text).then(() => say("Copied."), () => say("Not copied: select the text.")),
 	remove: ({ writer }) => askToRemove(writer),
 	hold: ({ writer }) => askToHold(writer),
 	release: ({ writer }) => endHold(writer).catch((problem) => say(`Not ended: ${problem.message}`)),
 	settings: () => askForSettings().catch((problem) => say(problem.message)),
 	truncate: askToTruncate,
+	seal: askToSeal,
 	token: () => { sessionStorage.removeItem(TOKEN); state.access = null; poll(true); },
 };
 
@@ -932,7 +947,7 @@ document.addEventListener("click", (event) => {
 	if (pressed) ACTS[pressed.dataset.act](pressed.dataset, pressed);
 });
 document.addEventListener("input", ({ target }) => {
-	if (target.dataset.input !== "search") return;
+	if (target.type !== "search") return;
 	clearTimeout(typing);
 	typing = setTimeout(() => choose({ search: target.value.trim(), start: 0 }), 200);
 });
