@@ -13,6 +13,7 @@
     │   ├── LimitReached    the controller takes on no more of these
     │   ├── NotAllowed      the token is missing, expired or revoked, or lacks the right
     │   ├── SharedName      another process notes under the writer's name
+    │   ├── UnknownAlignment  there is no alignment of that name
     │   ├── UnknownStream   there is no stream of that name
     │   ├── UnknownDomain   the stream does not declare that domain
     │   ├── UnknownWriter   the stream has no member of that name
@@ -154,6 +155,16 @@ class UnknownStream(Rejected):
     def __init__(self, stream: str) -> None:
         super().__init__(f"there is no stream {stream!r}; create it with PUT /v1/streams/{stream}")
         self.stream = stream
+
+
+class UnknownAlignment(Rejected):
+    """There is no alignment of that name."""
+
+    def __init__(self, alignment: str) -> None:
+        super().__init__(
+            f"there is no alignment {alignment!r}; create it with PUT /v1/alignments/{alignment}"
+        )
+        self.alignment = alignment
 
 
 class UnknownDomain(Rejected):

@@ -18,6 +18,7 @@ from noted_time.errors import (
     NotedTimeError,
     Rejected,
     UnexpectedAnswer,
+    UnknownAlignment,
     UnknownDomain,
     UnknownReader,
     UnknownStream,
@@ -85,10 +86,16 @@ def _named(problem: Mapping[str, Any], stream: str) -> NotedTimeError | None:
     kind = kind_of(problem)
     if kind == "unknown_stream":
         return UnknownStream(stream)
+    if kind == "unknown_alignment":
+        return UnknownAlignment(str(problem.get("alignment", "")))
     if kind == "unknown_domain":
         return UnknownDomain(str(problem.get("domain", "")), problem.get("domains", ()))
     if kind == "unknown_reader":
         return UnknownReader(str(problem.get("group", "")), problem.get("reader"))
+    return _conflict(kind, problem)
+
+
+def _conflict(kind: str, problem: Mapping[str, Any]) -> Conflict | None:
     if kind == "noted_meanwhile":
         return NotedMeanwhile(str(problem.get("writer", "")), problem.get("noted_at", 0))
     if kind == "not_complete_yet":

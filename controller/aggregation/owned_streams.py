@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from zlib import crc32
 
+from controller.aggregation.alignments import Alignments
 from controller.aggregation.stream import StreamState
 from noted_time.errors import UnknownStream
 
@@ -39,12 +40,14 @@ class OwnedStreams:
     """The streams of this controller in memory; what is durable of them is in the store.
 
     `clocks` says how far the service clock of each bucket is ahead of this process's own, in ms.
+    `alignments` are those of the same buckets.
     """
 
     def __init__(self, buckets: int = 1) -> None:
         """Begin without any of so many buckets."""
         self.buckets = buckets
         self.clocks: dict[int, int] = {}
+        self.alignments = Alignments()
         self._by_name: dict[str, StreamState] = {}
         self._by_id: dict[str, StreamState] = {}
 
@@ -108,6 +111,7 @@ class OwnedStreams:
         dropped = [each for each in self if self.bucket_of(each.record.name) not in buckets]
         for stream in dropped:
             self.remove(stream)
+        self.alignments.drop_unless(lambda name: self.bucket_of(name) in self.clocks)
         return dropped
 
     def clocks_at(self, moment: Moment) -> dict[int, int]:

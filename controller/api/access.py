@@ -26,9 +26,10 @@ if TYPE_CHECKING:
     from controller.service.tokens import TokenCache
     from noted_time.note import NoteLike
 
-Right = Literal["nothing", "a token", "read", "read all", "write", "administer"]
+Right = Literal["nothing", "a token", "read", "read some", "read all", "write", "administer"]
 
 STREAMS = "/v1/streams/"
+ALIGNMENTS = "/v1/alignments/"
 OVERVIEW = "/v1/overview"
 FORWARDED_NOTES = "/v1/forwarded-notes"
 """Where controllers post the notes that they forward; each request in there shows its token."""
@@ -66,6 +67,8 @@ READING = frozenset(
     )
 )
 """What a reader calls: method, and path below the stream with a star for each name."""
+ALIGNING = frozenset((("GET", ""), ("PUT", "members/*")))
+"""What whoever reads some stream calls: the same, below the alignment."""
 
 SAFE = frozenset(("GET", "HEAD", "OPTIONS"))
 DEFAULT_PORTS = {b"http": b":80", b"https": b":443"}
@@ -73,7 +76,7 @@ ANONYMOUS = Holder("", EVERYTHING)
 
 
 class Need(NamedTuple):
-    """What a call needs, and on which stream where that matters."""
+    """What a call needs, and on which stream or alignment where that matters."""
 
     right: Right
     stream: str = ""
@@ -84,6 +87,8 @@ class Need(NamedTuple):
             return grant.may_write(self.stream)
         if self.right == "read":
             return grant.may_read(self.stream)
+        if self.right == "read some":
+            return grant.may_read_some()
         if self.right == "read all":
             return grant.may_read_all()
         return self.right in {"nothing", "a token"} or grant.may_administer()
@@ -107,6 +112,10 @@ def needed(method: str, path: str) -> Need:
         return Need("read all")
     if (method, path) in ANY_TOKEN:
         return Need("a token")
+    if path.startswith(ALIGNMENTS):
+        alignment, *below = path.removeprefix(ALIGNMENTS).split("/")
+        is_reading = (method, _shape(below)) in ALIGNING
+        return Need("read some" if is_reading else "administer", alignment)
     if not path.startswith(STREAMS) or path == STREAMS:
         return Need("administer")
     stream, *below = path.removeprefix(STREAMS).split("/")
@@ -116,9 +125,12 @@ def needed(method: str, path: str) -> Need:
 def _right(method: str, below: Sequence[str]) -> Right:
     if (method, below) == ("POST", ["notes"]):
         return "write"
-    # names stand at every second place
-    shape = "/".join("*" if place % 2 else part for place, part in enumerate(below))
-    return "read" if (method, shape) in READING else "administer"
+    return "read" if (method, _shape(below)) in READING else "administer"
+
+
+def _shape(below: Sequence[str]) -> str:
+    """Return a path with a star for each name; names stand at every second place."""
+    return "/".join("*" if place % 2 else part for place, part in enumerate(below))
 
 
 class RequestInfo(NamedTuple):
@@ -131,7 +143,10 @@ class RequestInfo(NamedTuple):
 
 
 class Call(NamedTuple):
-    """An admitted request: for which stream (empty where for none), by whom and from where."""
+    """An admitted request: by whom and from where.
+
+    `stream` names the stream or alignment that it is for, whose owner answers; empty for none.
+    """
 
     stream: str
     holder: Holder

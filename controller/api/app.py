@@ -11,6 +11,7 @@ from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from controller.api import (
+    alignments,
     answer_shapes,
     audit,
     pages,
@@ -24,6 +25,7 @@ from controller.api.access import OPEN, Gate
 from controller.api.deps import CallDep, ControllerDep, only_known_parameters
 from controller.api.forwarding import Forwarding
 from controller.api.gathering import Gathering
+from controller.api.group_times import GroupTimes
 from controller.api.middleware import Middleware
 from controller.api.problems import PROBLEMS
 from controller.api.replies import reply
@@ -172,8 +174,10 @@ def create_api(
     api.gate = gate or Gate()
     api.state.controller = controller
     api.state.gathering = Gathering(controller, forwarding.http_client if forwarding else None)
+    api.state.group_times = GroupTimes(controller, forwarding)
     problems.install(api)
-    for router in (own, streams.router, writers.router, readers.router, views.router):
+    of_streams = (streams.router, writers.router, readers.router, views.router)
+    for router in (own, *of_streams, alignments.router):
         api.include_router(router, prefix="/v1", dependencies=[Depends(only_known_parameters)])
     api.include_router(health)
     api.include_router(pages.router)

@@ -33,6 +33,7 @@ from noted_time.errors import (
     NotedTimeError,
     Rejected,
     StreamSealed,
+    UnknownAlignment,
     UnknownDomain,
     UnknownReader,
     UnknownStream,
@@ -72,6 +73,7 @@ Found = tuple[str, str]
 KINDS: tuple[tuple[type[Exception], int, str], ...] = (
     (ForeignWriter, 403, "foreign_writer"),
     (UnknownStream, 404, "unknown_stream"),
+    (UnknownAlignment, 404, "unknown_alignment"),
     (UnknownReader, 404, "unknown_reader"),
     (UnknownWriter, 404, "unknown_writer"),
     (NotCompleteYet, 404, "not_complete_yet"),
@@ -94,6 +96,7 @@ KINDS: tuple[tuple[type[Exception], int, str], ...] = (
 
 FACTS: tuple[tuple[type[Exception], tuple[str, ...]], ...] = (
     (ForeignWriter, ("writer",)),
+    (UnknownAlignment, ("alignment",)),
     (UnknownReader, ("group", "reader")),
     (UnknownWriter, ("writer",)),
     (NotedMeanwhile, ("writer", "noted_at")),

@@ -92,6 +92,10 @@ class Grant:
         """Whether it may see the stream, and report how far readers are."""
         return self.admin or self.read.match(stream)
 
+    def may_read_some(self) -> bool:
+        """Whether there is any stream that it may see."""
+        return self.admin or bool(self.read.patterns)
+
     def may_read_all(self) -> bool:
         """Whether it may see every stream there is or will be."""
         return self.admin or self.read.match_all

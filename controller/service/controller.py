@@ -20,6 +20,7 @@ from controller.aggregation.inspection import (
     writer_row,
     writers,
 )
+from controller.service.alignments import AlignmentService
 from controller.service.backlogs import Backlogs
 from controller.service.clocks import Clocks
 from controller.service.committer import Committer
@@ -73,6 +74,7 @@ class Controller:
         self._notifier = LongPollNotifier()
         self._committer = Committer(store, self._clocks, self._notifier, self.metrics, self.limits)
         self.ownership = self._committer.ownership
+        self.alignments = AlignmentService(self._committer, self._clocks)
         self.polls = LongPolls(self.stream, self._notifier, self.limits, self.metrics)
         self.views = Views(lambda: self._committer.streams, self.stream, self._clocks)
         self.backlogs = Backlogs(self._committer, self._clocks, self.limits)

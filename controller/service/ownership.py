@@ -173,9 +173,11 @@ class Ownership:
         for stream in streams:  # what is stored with it may be later than its clock, which is
             bucket = bucket_of(stream.record.name, owned.buckets)  # stored once a second only
             clocks[bucket] = max(clocks[bucket], stream.latest_ms)
+        alignments = await self._in_thread(self._store.alignments)
         service = self._clocks.read().service
         ahead = {bucket: known.get(bucket, clocks[bucket] - service) for bucket in buckets}
         owned.add_buckets(ahead, streams)
+        owned.alignments.load(a for a in alignments if owned.bucket_of(a.name) in buckets)
         if not self._store.local:
             log.info("buckets_acquired", count=len(buckets), streams=len(streams))
         return streams

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         Seal,
         StreamSettings,
     )
+    from noted_time.alignment import AlignmentSettings
     from noted_time.membership import Absence
 
 
@@ -142,6 +143,14 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
+class AlignmentRecord:
+    """An alignment's name and settings; its members are not stored."""
+
+    name: str
+    settings: AlignmentSettings
+
+
+@dataclass(frozen=True, slots=True)
 class StreamSummary:
     """A stream as lists show it: the last mark of each domain with one, and the scale events."""
 
@@ -164,8 +173,10 @@ class Batch:
     and `forgotten_changes` what (stream id) has from before that moment in Unix ms, but never the
     last change, after which the next one is numbered. `forgotten`
     drops the marks of (stream id, domain) up to and including that seq, but never the last mark,
-    which the next one is compared with. `dropped` removes streams with all they have, also what
-    this batch writes to them, and frees their names for streams that the batch makes.
+    which the next one is compared with. `forgotten_alignments` has names, which the
+    batch may use again, and `alignments` replaces those of that name. `dropped` removes streams
+    with all they have, also what this batch writes to them, and frees their names for streams that
+    the batch makes.
     """
 
     clocks: dict[int, int] = field(default_factory=dict)
@@ -183,6 +194,8 @@ class Batch:
     forgotten_ledger: list[tuple[str, int]] = field(default_factory=list)
     forgotten_changes: list[tuple[str, int]] = field(default_factory=list)
     forgotten: list[tuple[str, str, int]] = field(default_factory=list)
+    forgotten_alignments: list[str] = field(default_factory=list)
+    alignments: list[AlignmentRecord] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)
 
     def without_dropped(self) -> Batch:
@@ -277,6 +290,9 @@ class Reading(Protocol):
         self, stream_id: str, *, before: int | None, limit: int
     ) -> list[tuple[int, Change]]:
         """Return at most `limit` changes below a number, each with its own, the newest first."""
+
+    def alignments(self) -> list[AlignmentRecord]:
+        """Return all alignments in the order of their names."""
 
 
 class Store(Reading, Protocol):

@@ -11,7 +11,17 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
 from controller.store import rows
 from controller.store.port import StoreUnavailable, StreamSummary
-from controller.store.schema import backlog, change, ledger, mark, member, reader, scale, stream
+from controller.store.schema import (
+    alignment,
+    backlog,
+    change,
+    ledger,
+    mark,
+    member,
+    reader,
+    scale,
+    stream,
+)
 from noted_time import Conflict
 
 if TYPE_CHECKING:
@@ -20,6 +30,7 @@ if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection, Engine, Executable, Row, Select, Table
 
     from controller.store.port import (
+        AlignmentRecord,
         AppendedMark,
         BacklogRecord,
         Change,
@@ -105,6 +116,11 @@ class SqlReading:
         page = _of(select(change), change, stream_id).order_by(change.c.number.desc()).limit(limit)
         page = page if before is None else page.where(change.c.number < before)
         return [rows.change_of(row) for row in self._rows(page)]
+
+    def alignments(self) -> list[AlignmentRecord]:
+        """Return all alignments in the order of their names."""
+        found = self._rows(select(alignment).order_by(alignment.c.name))
+        return [rows.alignment_of(row) for row in found]
 
     def close(self) -> None:
         """Close the connections; any call after it raises `StoreUnavailable`."""

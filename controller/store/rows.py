@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from controller.store.port import (
+    AlignmentRecord,
     AppendedMark,
     BacklogRecord,
     Change,
@@ -27,6 +28,7 @@ from noted_time import (
     StreamCut,
     StreamSettings,
 )
+from noted_time.alignment import AlignmentSettings
 from noted_time.membership import NO_TERMS, Absence, LateRows, Terms
 
 if TYPE_CHECKING:
@@ -234,6 +236,17 @@ def change_of(row: Sequence[Any]) -> tuple[int, Change]:
     stream_id, number, at, action, writer, was, became, by, comment = row
     before, after = (_plain(each) if each else None for each in (was, became))
     return number, Change(stream_id, at, action, writer, before, after, by, comment)
+
+
+def alignment_row(record: AlignmentRecord) -> Row:
+    """Return the row of an alignment."""
+    return (record.name, record.settings.max_drift, record.settings.member_timeout_ms)
+
+
+def alignment_of(row: Sequence[Any]) -> AlignmentRecord:
+    """Return the alignment of a row."""
+    name, max_drift, member_timeout_ms = row
+    return AlignmentRecord(name, AlignmentSettings(max_drift, member_timeout_ms))
 
 
 def _stored_terms(member: MemberRecord) -> str | None:

@@ -21,7 +21,7 @@ from sqlalchemy import (
     text,
 )
 
-REVISION = "0011"
+REVISION = "0012"
 """The migration that leads to these tables; revisions are numbered in their order."""
 
 # SQLite alters a table by copying it, which only keeps constraints that have names.
@@ -179,6 +179,16 @@ change = Table(
     Column("became", Text),
     Column("by", Text),
     Column("comment", Text),
+    sqlite_with_rowid=False,
+)
+
+# Of an alignment its settings alone; its members report again.
+alignment = Table(
+    "alignment",
+    metadata,
+    Column("name", Name, primary_key=True),
+    Column("max_drift", BigInteger, nullable=False),
+    Column("member_timeout_ms", BigInteger, nullable=False),
     sqlite_with_rowid=False,
 )
 

@@ -17,6 +17,7 @@ from controller.store.port import StoreUnavailable, check_marks
 from controller.store.reading import SqlReading
 from controller.store.schema import (
     REVISION,
+    alignment,
     backlog,
     bucket,
     change,
@@ -51,6 +52,7 @@ DELETE FROM change WHERE stream_id = ? AND at < ? AND EXISTS (
 )
 """
 _FORGET_BACKLOG = "DELETE FROM backlog WHERE stream_id = ? AND reader_group = ?"
+_FORGET_ALIGNMENT = "DELETE FROM alignment WHERE name = ?"
 _SET_CLOCK = "UPDATE bucket SET service_ms = ? WHERE number = ?"
 _FORGET_MARKS = """
 DELETE FROM mark WHERE stream_id = ? AND domain = ? AND seq <= ? AND EXISTS (
@@ -96,6 +98,9 @@ class SqlStore(SqlReading):
             self._many(cursor, _FORGET_LEDGER, batch.forgotten_ledger)
             self._many(cursor, _FORGET_CHANGES, batch.forgotten_changes)
             self._many(cursor, _FORGET_MARKS, batch.forgotten)
+            forgotten = [(name,) for name in batch.forgotten_alignments]
+            self._many(cursor, _FORGET_ALIGNMENT, forgotten)
+            self._many(cursor, _PUT_ALIGNMENT, list(map(rows.alignment_row, batch.alignments)))
             self._many(cursor, _SET_CLOCK, rows.clock_rows(batch.clocks))
 
     def close(self) -> None:
@@ -163,6 +168,7 @@ def _chains(marks: Sequence[AppendedMark]) -> Chains:
     return {(appended.stream_id, appended.domain) for appended in marks}
 
 
+_PUT_ALIGNMENT = upsert(alignment)
 _PUT_STREAM, _PUT_MEMBER, _PUT_READER = upsert(stream), upsert(member), upsert(reader)
 _PUT_BACKLOG = upsert(backlog)
 _APPEND_SCALE, _APPEND_MARK, _APPEND_LEDGER = insert(scale), insert(mark), insert(ledger)

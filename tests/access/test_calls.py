@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 S = "/v1/streams/s"
+A = "/v1/alignments/a"
 READER = f"{S}/reader-groups/g/readers/r"
 POSITION: dict[str, Any] = {"position": {"0": 1}}
 SCALE: dict[str, Any] = {"sealed": {"0": 5}, "created": {"1": [0]}}
@@ -56,6 +57,8 @@ ADMINISTERS: list[tuple[str, str, Any]] = [
     ("POST", f"{S}/seal", {}),
     ("PUT", S, {}),
     ("DELETE", S, None),
+    ("PUT", A, {"max_drift": 1000}),
+    ("DELETE", A, None),
 ]
 
 
@@ -64,7 +67,12 @@ def calls() -> Iterator[tuple[str, str]]:
     paths = create_api(Controller(MemoryStore())).openapi()["paths"]
     for path, operations in paths.items():
         for method in operations:
-            yield method.upper(), path.format(stream="s", group="g", reader="r", writer="w")
+            yield (
+                method.upper(),
+                path.format(
+                    stream="s", group="g", reader="r", writer="w", alignment="a", member="m"
+                ),
+            )
 
 
 ASKING = [(method, path) for method, path in calls() if path not in OPEN]
@@ -146,7 +154,25 @@ async def test_an_administrator_may_do_everything() -> None:
         noted = await door.note(token, "w")
         others = [await door.call(m, path, token, b) for m, path, b in READS + ADMINISTERS]
 
-    assert (noted, {status for status, _ in others}) == ((200, ""), {200, 204})
+    assert (noted, {status for status, _ in others}) == ((200, ""), {200, 201, 204})
+
+
+async def test_a_member_of_an_alignment_reads_some_stream() -> None:
+    """And the stream of the group whose time it takes; a writer alone is told nothing."""
+    guarded = Guarded()
+    admin, write = guarded.token("admin"), guarded.token("write")
+    read = guarded.token("read", streams=["s"])
+    group = [{"stream": stream, "group": "g"} for stream in ("s", "other")]
+    async with behind(guarded.gate) as door:
+        made = await door.call("PUT", A, admin, {"max_drift": 1})
+        seen = [await door.call("GET", A, token) for token in (read, write)]
+        times = [await door.call("PUT", f"{A}/members/m", t, {"time": 1}) for t in (read, write)]
+        groups = [await door.call("PUT", f"{A}/members/m", read, each) for each in group]
+        members = (await door.answer("GET", A, read)).json()["members"]
+
+    allowed = [(200, ""), (403, "forbidden")]
+    assert (made, seen, times, groups) == ((201, ""), allowed, allowed, allowed)
+    assert members["m"]["time"] is None
 
 
 async def test_one_writer_cannot_note_for_another() -> None:
@@ -279,6 +305,8 @@ def test_every_documented_call_but_changes_by_hand_needs_a_named_right() -> None
         ("DELETE", f"{S}/writers/w"),
         ("POST", f"{S}/writers/w/hold"),
         ("DELETE", f"{S}/writers/w/hold"),
+        ("PUT", A),
+        ("DELETE", A),
     }
 
 

@@ -50,7 +50,7 @@ def of_many_tests(server: Server) -> str:
 def url(server: Server, of_many_tests: str) -> str:
     """A migrated database with nothing in it, and nobody at it."""
     server.cut(of_many_tests)
-    server.execute("TRUNCATE stream, replica, token CASCADE", of_many_tests)
+    server.execute("TRUNCATE stream, alignment, replica, token CASCADE", of_many_tests)
     server.execute("UPDATE bucket SET service_ms = 0", of_many_tests)
     return of_many_tests
 

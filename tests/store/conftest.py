@@ -63,6 +63,7 @@ def make_postgres(server: Server, emptied: str) -> MakeStore:
 
     def make() -> Store:
         server.execute("DELETE FROM stream", emptied)
+        server.execute("DELETE FROM alignment", emptied)
         server.execute("UPDATE bucket SET service_ms = 0", emptied)
         made = PostgresStore(emptied)
         made.acquire(made.heartbeat().free)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from controller.store.port import (
+        AlignmentRecord,
         AppendedMark,
         BacklogRecord,
         Batch,
@@ -40,6 +41,7 @@ class MemoryStore(SingleNodeLeases):
         self._backlogs: dict[str, dict[str, BacklogRecord]] = {}
         self._ledger: dict[tuple[str, str], list[LedgerEntry]] = {}
         self._changes: dict[str, dict[int, Change]] = {}
+        self._alignments: dict[str, AlignmentRecord] = {}
         self._closed = False
 
     def clocks(self) -> dict[int, int]:
@@ -109,6 +111,11 @@ class MemoryStore(SingleNodeLeases):
         kept = reversed(self._changes.get(stream_id, {}).items())
         return [each for each in kept if before is None or each[0] < before][:limit]
 
+    def alignments(self) -> list[AlignmentRecord]:
+        """Return all alignments in the order of their names."""
+        self.ping()
+        return [self._alignments[name] for name in sorted(self._alignments)]
+
     def commit(self, batch: Batch) -> None:
         """Take the batch in, all or nothing; raises `Conflict` and `StoreUnavailable`."""
         self.ping()
@@ -124,6 +131,9 @@ class MemoryStore(SingleNodeLeases):
         self._clocks |= batch.clocks
         self._scales.update(scales)
         self._take(batch)
+        for name in batch.forgotten_alignments:
+            self._alignments.pop(name, None)
+        self._alignments |= {record.name: record for record in batch.alignments}
 
     def ping(self) -> None:
         """Raise `StoreUnavailable` when the store is closed."""

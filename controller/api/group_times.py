@@ -1,0 +1,105 @@
+"""How far a reader group of some stream is in time, whichever controller owns the stream."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from controller.aggregation.owned_streams import NotOwner
+from controller.api.answers import NOT_MINE, Answer
+from controller.api.forwarding import StreamRequest
+from controller.api.problems import problem_of
+from controller.store.port import StoreUnavailable
+from noted_time.errors import NotedTimeError, UnknownDomain, UnknownStream
+from noted_time.problems import kind_of
+from noted_time.wire import window_to_wire
+
+if TYPE_CHECKING:
+    from controller.api.forwarding import Forwarding
+    from controller.service.controller import Controller
+
+ANSWER_S = 2.0
+"""How long the owner may take: less than whoever forwarded the request here waits."""
+
+OK = 200
+
+
+class GroupOfStream(NamedTuple):
+    """A reader group, and in which time domain it is asked about."""
+
+    stream: str
+    group: str
+    domain: str | None
+
+
+class GroupTimes:
+    """Asks the owners of streams for the windows of reader groups; without others, itself."""
+
+    def __init__(self, controller: Controller, forwarding: Forwarding | None) -> None:
+        """Begin."""
+        self._controller = controller
+        self._forwarding = forwarding
+
+    async def lower(self, asked: GroupOfStream, authorization: str | None) -> int | None:
+        """Return the lower of the group's window, `None` before it has one or has reported.
+
+        Another controller is shown the token of who asks. Raises `UnknownStream`, `UnknownDomain`,
+        and `StoreUnavailable` where the owner does not answer in time.
+        """
+        answer = await self._answer(asked, authorization)
+        body = _object(answer.body)
+        if answer.status != OK:
+            _raise_unless_none_yet(asked, body)
+            return None
+        windows = body["windows"]
+        only = next(iter(windows)) if len(windows) == 1 else "default"
+        domain = asked.domain or only
+        if domain not in windows:
+            raise UnknownDomain(domain, windows)
+        lower: int | None = windows[domain]["lower"]
+        return lower
+
+    async def _answer(self, asked: GroupOfStream, authorization: str | None) -> Answer:
+        if self._forwarding is None:
+            return await self._here(asked)
+        path = f"/v1/streams/{asked.stream}/reader-groups/{asked.group}"
+        shown = [] if authorization is None else [(b"authorization", authorization.encode())]
+        scope = {"method": "GET", "raw_path": path.encode(), "query_string": b"", "headers": shown}
+        request = StreamRequest(asked.stream, scope, b"", is_of_notes=False)
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                return await self._forwarding.answer(request, lambda _: self._here(asked))
+        except TimeoutError as error:
+            message = f"the owner of stream {asked.stream!r} gave no answer in time; ask again"
+            raise StoreUnavailable(message) from error
+
+    async def _here(self, asked: GroupOfStream) -> Answer:
+        try:
+            stream, group = self._controller.group(asked.stream, asked.group)
+        except NotOwner:
+            return NOT_MINE
+        except NotedTimeError as error:
+            return problem_of(error)
+        windows = stream.windows(group.position)
+        wire = {domain: window_to_wire(window) for domain, window in windows.items()}
+        return Answer.of(OK, msgspec.json.encode({"windows": wire}))
+
+
+def _raise_unless_none_yet(asked: GroupOfStream, problem: dict[str, Any]) -> None:
+    """Raise what the owner answered, unless it is that the group has not reported yet."""
+    kind = kind_of(problem)
+    if kind == "unknown_reader":
+        return
+    if kind == "unknown_stream":
+        raise UnknownStream(asked.stream)
+    why = problem.get("detail", "its owner did not answer")
+    raise StoreUnavailable(f"the time of a group of stream {asked.stream!r} is not known: {why}")
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(body, type=dict[str, Any])
+    except msgspec.DecodeError:
+        return {}

@@ -1,0 +1,87 @@
+"""Alignments as their callers see them: durable settings, and members that are not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import structlog
+
+from controller.aggregation.owned_streams import NotOwner
+from controller.store.port import AlignmentRecord
+from noted_time.settings import checked_name
+
+if TYPE_CHECKING:
+    from controller.aggregation.draft import Draft
+    from controller.aggregation.owned_streams import OwnedStreams
+    from controller.service.clocks import Clocks
+    from controller.service.committer import Committer
+    from noted_time.alignment import Alignment, AlignmentNow, AlignmentSettings
+    from noted_time.note import State
+
+log = structlog.get_logger()
+
+MOST_ALIGNMENTS = 1000
+"""So many alignments may one controller have."""
+
+
+class AlignmentService:
+    """The alignments of one controller."""
+
+    def __init__(self, committer: Committer, clocks: Clocks) -> None:
+        """Begin; `committer` has the streams, and the alignments of the same buckets."""
+        self._committer = committer
+        self._clocks = clocks
+
+    async def put(self, name: str, settings: AlignmentSettings) -> bool:
+        """Make the alignment or replace its settings; returns whether it is new.
+
+        Raises `InvalidName`, `LimitReached`, `NotOwner` and `StoreUnavailable`.
+        """
+        record = AlignmentRecord(checked_name("alignment", name), settings)
+
+        def put(streams: OwnedStreams, draft: Draft) -> bool:
+            _check_owned(streams, name)
+            is_new = streams.alignments.put(record, MOST_ALIGNMENTS)
+            draft.batch.alignments.append(record)
+            return is_new
+
+        is_new: bool = await self._committer.submit(put)
+        log.info("alignment_created" if is_new else "alignment_updated", alignment=name)
+        return is_new
+
+    async def drop(self, name: str) -> None:
+        """Remove the alignment; raises `UnknownAlignment`, `NotOwner` and `StoreUnavailable`."""
+
+        def drop(streams: OwnedStreams, draft: Draft) -> None:
+            _check_owned(streams, name)
+            streams.alignments.remove(name)
+            batch = draft.batch
+            batch.alignments = [record for record in batch.alignments if record.name != name]
+            batch.forgotten_alignments.append(name)
+
+        await self._committer.submit(drop)
+        log.info("alignment_removed", alignment=name)
+
+    def report(self, name: str, member: str, time: int | None, state: State) -> None:
+        """Take in a member's report, in memory; raises as `now` and `Alignment.report`."""
+        checked_name("member", member)
+        self._find(name).report(member, time, state, now=self._clocks.read().service)
+
+    def now(self, name: str) -> tuple[AlignmentSettings, AlignmentNow]:
+        """Return the settings, and the bound with the members.
+
+        Raises `UnknownAlignment`, `NotOwner` and `StoreUnavailable`.
+        """
+        found = self._find(name)
+        return found.settings, found.at(self._clocks.read().service)
+
+    def _find(self, name: str) -> Alignment:
+        self._committer.check()
+        streams = self._committer.streams
+        _check_owned(streams, name)
+        return streams.alignments[name]
+
+
+def _check_owned(streams: OwnedStreams, name: str) -> None:
+    if name not in streams:
+        raise NotOwner(name)

@@ -1,0 +1,187 @@
+"""Alignments over HTTP: settings, members and the bound."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from controller.service.controller import Controller
+from tests.support.controllers import serve_for
+from tests.support.http import problem
+
+if TYPE_CHECKING:
+    from tests.support.controllers import GivenTime, WatchedMemory
+    from tests.support.http import Caller
+
+pytestmark = pytest.mark.anyio
+
+A = "/v1/alignments/a"
+READER = "/v1/streams/s/reader-groups/g/readers/r"
+
+
+async def made(call: Caller, **settings: int) -> None:
+    """Make the alignment."""
+    answer = await call.put(A, {"max_drift": 1000} | settings)
+    assert answer.status_code in {200, 201}, answer.text
+
+
+async def reported(call: Caller, member: str, **said: Any) -> tuple[Any, Any]:  # noqa: ANN401
+    """Report a member; returns the bound and who holds it."""
+    answer = await call.put(f"{A}/members/{member}", said)
+    assert answer.status_code == 200, answer.text
+    return answer.json()["bound"], answer.json()["held_by"]
+
+
+async def test_an_alignment_is_made_changed_and_removed(call: Caller) -> None:
+    """It answers with its settings; what is not said has its default, also in a change."""
+    new = await call.put(A, {"max_drift": 60_000})
+    changed = await call.put(A, {"max_drift": 1, "member_timeout_ms": 5})
+    shown = await call.get(A)
+    removed = await call.client.delete(A)
+    gone = [await call.get(A), await call.client.delete(A), await call.put(f"{A}/members/m", {})]
+
+    nobody: dict[str, Any] = {"bound": None, "held_by": None, "members": {}}
+    assert (new.status_code, new.json()) == (
+        201,
+        {"name": "a", "max_drift": 60_000, "member_timeout_ms": 30_000} | nobody,
+    )
+    after = {"name": "a", "max_drift": 1, "member_timeout_ms": 5} | nobody
+    assert (changed.status_code, changed.json(), shown.json()) == (200, after, after)
+    assert (removed.status_code, [problem(each)[:2] for each in gone]) == (
+        204,
+        [(404, "unknown_alignment")] * 3,
+    )
+
+
+async def test_nobody_reads_further_ahead_of_the_slowest_than_the_drift(call: Caller) -> None:
+    """Each report answers the bound as it is with it."""
+    await made(call)
+
+    assert [
+        await reported(call, "flights", time=42),
+        await reported(call, "deliveries", time=5000),
+        await reported(call, "flights", time=4999),
+        await reported(call, "flights", time=7),
+    ] == [(1042, "flights"), (1042, "flights"), (5999, "flights"), (1007, "flights")]
+
+
+async def test_who_is_not_counted_is_shown(call: Caller, time: GivenTime) -> None:
+    """Without a time, idle, finished, or silent for the timeout on the service clock."""
+    await made(call, member_timeout_ms=5000)
+    await reported(call, "silent", time=1)
+    serve_for(call.controller, time, 5000)
+    await reported(call, "new")
+    await reported(call, "idle", time=2, state="idle")
+    await reported(call, "done", time=3, state="finished")
+    await reported(call, "live", time=4)
+    answer = (await call.get(A)).json()
+
+    assert (answer["bound"], answer["held_by"], answer["members"]) == (
+        1004,
+        "live",
+        {
+            "done": {"time": 3, "state": "finished", "silent_for_ms": 0, "counted": False},
+            "idle": {"time": 2, "state": "idle", "silent_for_ms": 0, "counted": False},
+            "live": {"time": 4, "state": "live", "silent_for_ms": 0, "counted": True},
+            "new": {"time": None, "state": "live", "silent_for_ms": 0, "counted": False},
+            "silent": {"time": 1, "state": "live", "silent_for_ms": 5000, "counted": False},
+        },
+    )
+
+
+async def test_a_member_may_be_where_a_reader_group_is(call: Caller) -> None:
+    """At the lower of the group's window, which it has from its first mark on."""
+    await made(call)
+    group = {"stream": "s", "group": "g"}
+    before = await reported(call, "readers", **group)
+    await call.note({"writer": "w", "time": 10, "position": {"0": 5}})
+    await call.note({"writer": "w", "time": 20, "position": {"0": 9}})
+    await call.put(READER, {"position": {"0": 5}})
+    first = await reported(call, "readers", **group)
+    await call.put(READER, {"position": {"0": 9}})
+    second = await reported(call, "readers", **group, domain="default")
+
+    assert [before, first, second] == [(None, None), (1010, "readers"), (1020, "readers")]
+
+
+async def test_a_group_of_what_is_not_there_is_refused(call: Caller) -> None:
+    """And the member does not join."""
+    await made(call)
+    await call.put(READER, {"position": {}})
+    named = [{"stream": "x", "group": "g"}, {"stream": "s", "group": "g", "domain": "x"}]
+    answers = [await call.put(f"{A}/members/m", each) for each in named]
+
+    assert [problem(each)[:2] for each in answers] == [
+        (404, "unknown_stream"),
+        (404, "unknown_domain"),
+    ]
+    assert (await call.get(A)).json()["members"] == {}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"time": 1, "stream": "s", "group": "g"},
+        {"stream": "s"},
+        {"group": "g"},
+        {"domain": "default"},
+        {"time": "1"},
+        {"time": 2**63},
+        {"stream": None, "group": None},
+        {"state": "excluded"},
+        {"tiem": 1},
+    ],
+)
+async def test_a_report_says_a_time_or_a_group(call: Caller, body: dict[str, Any]) -> None:
+    """Not both, no half of one, and nothing that is not known."""
+    await made(call)
+
+    answer = await call.put(f"{A}/members/m", body)
+
+    assert problem(answer)[:2] == (422, "invalid_request")
+
+
+@pytest.mark.parametrize("end", [2**63 - 1, -(2**63)])
+async def test_the_ends_of_int64_are_no_times(call: Caller, end: int) -> None:
+    """As in a note."""
+    await made(call)
+
+    assert problem(await call.put(f"{A}/members/m", {"time": end}))[:2] == (422, "rejected")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"max_drift": 0},
+        {"max_drift": -1},
+        {"max_drift": 2**63},
+        {"max_drift": 1, "member_timeout_ms": 0},
+        {"max_drift": 1, "drift": 2},
+    ],
+)
+async def test_a_drift_is_above_zero(call: Caller, body: dict[str, Any]) -> None:
+    """And so is the timeout."""
+    assert problem(await call.put(A, body))[:2] == (422, "invalid_request")
+
+
+async def test_settings_outlive_the_controller_and_members_report_again(
+    call: Caller, memory: WatchedMemory, time: GivenTime
+) -> None:
+    """Until they do, nothing bounds anybody."""
+    await made(call, member_timeout_ms=7)
+    await reported(call, "m", time=1)
+    await call.put("/v1/alignments/b", {"max_drift": 5})
+    await call.client.delete("/v1/alignments/b")
+    again = Controller(memory, time.clocks())
+    await again.start()
+    settings, now = again.alignments.now("a")
+    names = [record.name for record in memory.alignments()]
+
+    assert ((settings.max_drift, settings.member_timeout_ms), now.bound, now.members, names) == (
+        (1000, 7),
+        None,
+        {},
+        ["a"],
+    )
