@@ -43,8 +43,8 @@ class AsyncReaderClient(Reading):
             mark = await reader.wait_for(datetime(2013, 1, 1, 10, tzinfo=UTC), timeout=60)
 
     `advance`, `get_time_window`, `window_at`, `cut_at`, `last_mark`, `position`, `segment_times`,
-    `lag` and `next_segment` ask nobody, so they are not awaited. All calls belong in the loop that
-    the block began in.
+    `lag`, `next_segment` and `may_read` ask nobody, so they are not awaited. All calls belong in
+    the loop that the block began in.
     """
 
     def __init__(  # noqa: PLR0913 - one keyword for each thing there is to choose
@@ -59,6 +59,8 @@ class AsyncReaderClient(Reading):
         keep_last: int = 1_000_000,
         wait_ms: int = 25_000,
         refresh_ms: int = 500,
+        align: str | None = None,
+        align_as: str | None = None,
         backoff: Backoff | None = None,
         chance: Callable[[], float] = own_chance,
         transport: httpx.AsyncBaseTransport | None = None,
@@ -73,6 +75,8 @@ class AsyncReaderClient(Reading):
             keep_last=keep_last,
             wait_ms=wait_ms,
             refresh_ms=refresh_ms,
+            align=align,
+            align_as=align_as,
         )
         self._pace = Pace(backoff or Backoff(), chance)
         self._tasks: list[AsyncRepeating] = []

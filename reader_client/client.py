@@ -73,6 +73,8 @@ class ReaderClient(Reading):
         keep_last: int = 1_000_000,
         wait_ms: int = 25_000,
         refresh_ms: int = 500,
+        align: str | None = None,
+        align_as: str | None = None,
         backoff: Backoff | None = None,
         chance: Callable[[], float] = own_chance,
         transport: httpx.BaseTransport | None = None,
@@ -82,7 +84,9 @@ class ReaderClient(Reading):
         `url` may be several with commas between: one is asked as long as it answers.
         `token` is shown to the controller, by default that of the variable NOTED_TIME_TOKEN.
         `wait_ms` (at most 30000) is how long one poll may wait; `refresh_ms` how often a group's
-        position is asked for when there is nothing to report. Raises `InvalidName`, or `Rejected`
+        position is asked for when there is nothing to report. `align` names the alignment that
+        `may_read` obeys; the reader is its member `align_as`, by default the name of the stream,
+        with its own time or that of its group. Raises `InvalidName`, or `Rejected`
         where a URL is none, or only one of `group` and `reader` is given.
         """
         super().__init__(
@@ -94,6 +98,8 @@ class ReaderClient(Reading):
             keep_last=keep_last,
             wait_ms=wait_ms,
             refresh_ms=refresh_ms,
+            align=align,
+            align_as=align_as,
         )
         self._backoff = backoff or Backoff()
         self._chance = chance

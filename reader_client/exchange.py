@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from reader_client.questions import Json, Question
 
+API = "/v1"
 ANSWER_S = 10.0
 """How long an answer may take beyond the time it was asked to wait."""
 
@@ -30,7 +31,7 @@ class Exchange:
         """Take one URL, or several with commas between; raises `Rejected` where one is none."""
         self.controllers = Controllers(url)
         self._stream = stream
-        self._path = f"/v1/streams/{stream}"
+        self._path = f"{API}/streams/{stream}"
         for each in self.controllers.urls:
             _check(each)
 
@@ -54,7 +55,8 @@ class Exchange:
             options["params"] = question.query
         if question.body is not None:
             options["json"] = question.body
-        return Request(question.method, url + self._path + question.path, options)
+        of = API if question.is_of_all else self._path
+        return Request(question.method, url + of + question.path, options)
 
 
 def reply_of(answer: httpx.Response) -> Reply:

@@ -18,7 +18,7 @@ MARKS_PER_PAGE = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One request; `path` is below that of the stream.
+    """One request; `path` is below that of the stream, or of the API where it `is_of_all`.
 
     `wait_ms` is how long the controller may wait before it answers.
     """
@@ -28,6 +28,7 @@ class Question:
     query: Mapping[str, str | int] = field(default_factory=dict)
     body: Json | None = None
     wait_ms: int = 0
+    is_of_all: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,3 +95,9 @@ def offline(group: str, reader: str, position: Mapping[int, int]) -> Question:
     """Put a reader's segments back, and ask where the group stands."""
     path = f"/reader-groups/{group}/readers/{reader}/offline"
     return Question("POST", path, body={"position": position_to_wire(position)})
+
+
+def align(alignment: str, member: str, where: Json) -> Question:
+    """Report where a member of an alignment is, and ask for the bound."""
+    path = f"/alignments/{alignment}/members/{member}"
+    return Question("PUT", path, body=where, is_of_all=True)

@@ -12,6 +12,7 @@ from noted_time.errors import NotCompleteYet, Rejected
 from noted_time.order import Lag
 from noted_time.settings import checked_name
 from noted_time.times import unix_ms_of
+from reader_client.aligning import Aligning, Member
 from reader_client.follower import NO_WINDOW
 from reader_client.following import Following
 from reader_client.health import Health
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from reader_client.answers import StreamAnswer
     from reader_client.follower import Follower
     from reader_client.following import Begin, Repeated
+    from reader_client.questions import Json
 
 
 class Reading:
@@ -48,6 +50,8 @@ class Reading:
         keep_last: int,
         wait_ms: int,
         refresh_ms: int,
+        align: str | None,
+        align_as: str | None,
     ) -> None:
         """Follow nothing before `_start`; raises `InvalidName` or `Rejected`."""
         _check_names(stream, group, reader, domains)
@@ -71,6 +75,11 @@ class Reading:
             news=self._news,
             on_stream=self._learn,
         )
+        self._domain_aligned = domains[0] if domains is not None and len(domains) == 1 else None
+        self._aligning: Aligning | None = None
+        if align is not None:
+            member = Member(align, align_as or stream)
+            self._aligning = Aligning(member, self._where_aligned, refresh_s=refresh_ms / 1000)
         self._waits = Waits(self._following, self._reporting, where=url, check=self._check_usable)
 
     # Where I am
@@ -199,7 +208,35 @@ class Reading:
         times = self._times(domain)
         return None if times is None else times.next_segment(among)
 
+    def may_read(self, segment: int) -> bool:
+        """Whether to read on in a segment, by the alignment of `align`; asks nobody.
+
+        False iff my position in the segment is above the bound: the lower of the last mark whose
+        cut it reaches. While the controller is away the last bound holds, for the alignment's
+        timeout. Always true without `align`, and where the bound or the marks are not known yet.
+        Raises what the controller refuses, such as `UnknownAlignment`, where it never said a bound,
+        and as `get_time_window`.
+        """
+        if self._aligning is None:
+            return True
+        if not self._aligning.was_answered:
+            _raise_refusal(self._aligning.steps())
+        follower = self._follower(self._domain_aligned)
+        if follower is None:
+            return True
+        return self._aligning.allows(follower.times(self._position).lowers.get(segment))
+
     # For the clients
+
+    def _where_aligned(self) -> Json:
+        """Return the body of a report to the alignment: my group, or my own time."""
+        if self._reporting is not None:
+            named = {"stream": self._stream, "group": self._reporting.reader.group}
+            return (
+                named if self._domain_aligned is None else named | {"domain": self._domain_aligned}
+            )
+        follower = self._following.follower(self._domain_aligned)
+        return {"time": None if follower is None else follower.window(self._position).lower}
 
     def _times(self, domain: str | None) -> SegmentTimes | None:
         follower, position = self._follower(domain), self._position_read()
@@ -216,6 +253,8 @@ class Reading:
 
     def _start(self, begin: Begin) -> None:
         self._following.start(begin)
+        if self._aligning is not None:
+            self._aligning.start(begin)
         if self._reporting is not None:
             self._reporting.start(begin)
 

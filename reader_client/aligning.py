@@ -1,0 +1,75 @@
+"""What is asked to keep a reader within the bound of an alignment, as routines without I/O."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from noted_time.alignment import HeldBound
+from noted_time.settings import checked_name
+from reader_client import questions
+from reader_client.answers import alignment_answer
+from reader_client.questions import Pause
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from reader_client.following import Begin, Repeated
+    from reader_client.questions import Json, Steps
+
+SIGNS_OF_LIFE = 4
+"""So many reports fit into the time after which a silent member is not counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One member of one alignment, by name; raises `InvalidName`."""
+
+    alignment: str
+    name: str
+
+    def __post_init__(self) -> None:
+        checked_name("alignment", self.alignment)
+        checked_name("member", self.name)
+
+
+class Aligning:
+    """Reports each `refresh_s` where the member is, and keeps the bound that is answered.
+
+    `where` returns the body of a report. While no answer comes, the last bound holds for the
+    alignment's timeout; then there is none, as the controller does not count this member either.
+    """
+
+    def __init__(self, member: Member, where: Callable[[], Json], *, refresh_s: float) -> None:
+        """Report nothing before `start`."""
+        self._member = member
+        self._where = where
+        self._refresh_s = refresh_s
+        self._held = HeldBound()
+        self._thread: Repeated | None = None
+        self.was_answered = False
+
+    def start(self, begin: Begin) -> None:
+        """Join."""
+        self._thread = begin("alignment", self._step)
+
+    def steps(self) -> list[Repeated]:
+        """Return what has to succeed for the bound to be known."""
+        return [] if self._thread is None else [self._thread]
+
+    def allows(self, segment_time: int | None) -> bool:
+        """Whether a segment that is read up to this time may be read on."""
+        return self._held.allows(segment_time, now=_now_ms())
+
+    def _step(self) -> Steps:
+        question = questions.align(self._member.alignment, self._member.name, self._where())
+        answer = alignment_answer((yield question))
+        self._held.take(answer.bound, timeout_ms=answer.member_timeout_ms, now=_now_ms())
+        self.was_answered = True
+        yield Pause(min(self._refresh_s, answer.member_timeout_ms / 1000 / SIGNS_OF_LIFE))
+        return True
+
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000

@@ -1,0 +1,27 @@
+"""Calls for the alignments of a controller, in few words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+
+
+def put_alignment(url: str, name: str, max_drift: int, member_timeout_ms: int = 60_000) -> None:
+    """Make an alignment."""
+    _put(url, name, {"max_drift": max_drift, "member_timeout_ms": member_timeout_ms})
+
+
+def report_member(url: str, name: str, member: str, time: int) -> None:
+    """Report a member's time."""
+    _put(url, f"{name}/members/{member}", {"time": time})
+
+
+def times_aligned(url: str, name: str) -> dict[str, int | None]:
+    """Return the time of each member."""
+    answer = httpx.get(f"{url}/v1/alignments/{name}", trust_env=False).raise_for_status().json()
+    return {member: each["time"] for member, each in answer["members"].items()}
+
+
+def _put(url: str, path: str, body: dict[str, Any]) -> None:
+    httpx.put(f"{url}/v1/alignments/{path}", json=body, trust_env=False).raise_for_status()
