@@ -28,6 +28,7 @@ from spark_integration.admission import (
     slices,
     tasks,
 )
+from spark_integration.aligning import Aligner, Reading
 from spark_integration.batch_sizes import BatchSizes
 from spark_integration.ingested import INGESTED, IngestionMarks, with_ingested
 from spark_integration.late_rows import judged, with_late, without_late
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
+    from spark_integration.aligning import Files
     from spark_integration.marks_feed import MarksFeed
     from spark_integration.offsets import Json
     from spark_integration.sealing import OnSeal
@@ -62,7 +64,8 @@ class LogQuery:
     `columns` empty means all; `max_rows` 0 no limit per micro-batch; `cores` how many tasks are
     worth having at once; `order` decides which rows a limit lets in; `lag_ms` is how far the event
     time is behind that of the marks. While there is a `backlog`, the limit is `backlog_rows`.
-    `keeps_late` says that rows tell whether they are late.
+    `keeps_late` says that rows tell whether they are late. `align` names the
+    alignment whose member `align_as` the source is.
     """
 
     root: str
@@ -80,6 +83,8 @@ class LogQuery:
     backlog_rows: int = 0
     keeps_late: bool = False
     on_seal: OnSeal = "close"
+    align: str | None = None
+    align_as: str | None = None
 
     def to_option(self) -> str:
         """Return the text that travels in Spark's options."""
@@ -179,6 +184,16 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._ingestion if self._query.is_ingestion else self._feed(), self._query.on_seal
         )
 
+    @cached_property
+    def _aligner(self) -> Aligner | None:
+        query = self._query
+        if query.align is None:
+            return None
+        from reader_client.connection import Connection  # noqa: PLC0415 - likewise
+
+        connection = Connection(query.controller_url, query.stream, None, self._bearer)
+        return Aligner(connection, query.align, query.align_as or query.stream)
+
     def __getstate__(self) -> dict[str, Any]:
         """Return what the workers need, which is no token."""
         return {**self.__dict__, "_bearer": None}
@@ -233,14 +248,23 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             check_there(files.get(segment, []), offset, 0)
         if self._query.is_ingestion:
             files = self._ingestion.covered(files)
+        if self._aligner is None:
+            return {**begun.segments, **self._ends_in(files, begun, limit)}
+        lower = begun.released(self._query.domain_name).lower
+        return self._aligner.ends(
+            Reading(files, begun.segments, self._releaser.history, lower),
+            lambda below: self._ends_in(below, begun, limit),
+            is_to_end=self._target is not None,
+        )
+
+    def _ends_in(self, files: Files, begun: LogOffset, limit: ReadLimit) -> dict[int, int]:
         rows = available(files, begun.segments)
         domain, last_lower = self._query.domain_name, self._releaser.last_lower
         unread = sum(rows.values())
         limit = self._sizes.limit(limit, begun, domain, last_lower, unread=unread)
         if isinstance(limit, ReadMaxRows):
             rows = self._admitted(files, begun.segments, rows, limit.max_rows)
-        ends = {s: advanced(files[s], begun.segments.get(s, 0), rows[s]) for s in files}
-        return {**begun.segments, **ends}
+        return {s: advanced(files[s], begun.segments.get(s, 0), rows[s]) for s in files}
 
     def _admitted(
         self,
@@ -312,6 +336,8 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Stop following marks."""
         if "_releaser" in self.__dict__:
             self._releaser.close()
+        if self.__dict__.get("_aligner") is not None:
+            self.__dict__["_aligner"].close()
 
     # Reading
 

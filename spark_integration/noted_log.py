@@ -42,6 +42,8 @@ def read_noted_log(  # noqa: PLR0913 - the options of a source; all but three ar
     order: Order = "share",
     backlog: BacklogPolicy | None = None,
     backlog_rows_per_trigger: int | None = None,
+    align: str | None = None,
+    align_as: str | None = None,
     columns: Sequence[str] | None = None,
     schema: StructType | None = None,
     cores: int | None = None,
@@ -71,6 +73,10 @@ def read_noted_log(  # noqa: PLR0913 - the options of a source; all but three ar
     with `share` all segments give rows in proportion to what they have, and so reach their ends
     together; with `time` a batch ends at the cut of a mark, so that rows come nearly in the order
     of their times. The results are the same, see `docs/order.md`.
+
+    `align` names an alignment: the query reads this log no further ahead of the alignment's slowest
+    member than its drift and one mark. The source is its member `align_as`, by default the name of
+    the stream. See `docs/alignment.md`.
 
     `columns` are the columns to read, by default all: Spark does not tell a Python source which
     ones a query needs. `schema` is the schema of the events, by default that of the log's first
@@ -112,6 +118,8 @@ def read_noted_log(  # noqa: PLR0913 - the options of a source; all but three ar
         strict=strict,
         max_rows=max_rows_per_trigger or 0,
         order=checked_order(order),
+        align=None if align is None else checked_name("alignment", align),
+        align_as=None if align_as is None else checked_name("member", align_as),
         cores=cores or os.cpu_count() or 1,
         lag_ms=max_event_time_lag_ms or 0,
         backlog=backlog,

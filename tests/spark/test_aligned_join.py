@@ -1,0 +1,125 @@
+"""An outer join of two logs, one of which is ten hours ahead of the other."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+from pyspark.sql.functions import col, expr
+
+from spark_integration import read_noted_log
+from tests.support.aligned import put_alignment
+from tests.support.noted_stream import NotedStream
+from tests.support.served import Served
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from tests.support.marks_server import MarksServer
+
+pytestmark = pytest.mark.spark
+
+HOUR = 3_600_000
+HOURS = 10
+A_MARK = HOUR // 2
+DRIFT = 2 * HOUR
+ROWS = HOURS * HOUR // A_MARK
+OF_THE_SLOW_SIDE = 2
+"""So many rows it reads in a batch, and the join holds no earlier ones."""
+FIRST = 1_357_034_400_000
+
+
+class _Streams:
+    """Streams of a real controller, as `NotedStream` makes and notes them."""
+
+    def __init__(self, served: Served) -> None:
+        self._served = served
+
+    def stream(self, name: str, *_domains: str) -> _Notes:
+        self._served.create(name, max_time_ahead_ms=None)
+        return _Notes(self._served, name)
+
+
+class _Notes:
+    def __init__(self, served: Served, name: str) -> None:
+        self._served, self._name = served, name
+
+    def note(self, _writer: str, time: int, position: dict[int, int]) -> None:
+        self._served.note(self._name, time, {str(s): offset for s, offset in position.items()})
+
+
+@pytest.fixture
+def served() -> Iterator[Served]:
+    """Return a controller that serves."""
+    with Served() as controller:
+        yield controller
+
+
+@pytest.fixture
+def logs(served: Served, tmp_path: Path) -> Path:
+    """Return logs of ten hours, a row and a mark each half hour; each third row has no pair."""
+    server = cast("MarksServer", _Streams(served))
+    for name in ("fast", "slow"):
+        stream = NotedStream(tmp_path / "log", name, server)
+        for number in range(ROWS):
+            key = f"{name if number % 3 == 0 else ''}{number}"
+            time = FIRST + number * A_MARK
+            stream.append(0, (time, key))
+            stream.note(time + A_MARK)
+    return tmp_path / "log"
+
+
+def joined(spark: SparkSession, served: Served, logs: Path, align: str | None) -> DataFrame:
+    """Return the pairs, and the rows of the fast side without one; the slow side reads by two."""
+
+    def read(name: str, most: int | None) -> DataFrame:
+        rows = read_noted_log(
+            spark, logs, name, controller_url=served.url, event_time="time", align=align,
+            max_rows_per_trigger=most,
+        )  # fmt: skip
+        return rows.select(col("time").alias(f"{name}_time"), col("name").alias(f"{name}_name"))
+
+    near = "slow_time BETWEEN fast_time AND fast_time + INTERVAL 30 MINUTES"
+    same = expr(f"fast_name = slow_name AND {near}")
+    return read("fast", None).join(read("slow", 2), same, "left_outer")
+
+
+def run(spark: SparkSession, query: DataFrame, name: str, at: Path) -> tuple[set[Any], list[Any]]:
+    """Run a query to the end of its logs; returns its rows and how it went, batch by batch."""
+    writer = query.writeStream.format("memory").queryName(name).trigger(availableNow=True)
+    started = writer.option("checkpointLocation", str(at / name)).start()
+    started.awaitTermination()
+    return {tuple(row) for row in spark.table(name).collect()}, list(started.recentProgress)
+
+
+def most_rows_of_state(progress: list[Any]) -> int:
+    """Return the most rows that the join held after a batch."""
+    return max(int(each["stateOperators"][0]["numRowsTotal"]) for each in progress)
+
+
+def offset_of(source: Any) -> int:  # noqa: ANN401 - JSON of Spark's
+    """Return the offset of the one segment at which a source ended a batch."""
+    end = source["endOffset"]
+    wire = json.loads(end) if isinstance(end, str) else end
+    return int(wire["segments"].get("0", 0))
+
+
+def test_the_fast_side_is_ahead_by_the_drift_and_one_mark_and_the_result_is_the_same(
+    spark: SparkSession, served: Served, logs: Path, tmp_path: Path
+) -> None:
+    """Without the alignment the join holds all of its ten hours at once."""
+    put_alignment(served.url, "join", DRIFT)
+    free, freely = run(spark, joined(spark, served, logs, None), "free", tmp_path)
+    held, aligned = run(spark, joined(spark, served, logs, "join"), "held", tmp_path)
+    ahead = [offset_of(each["sources"][0]) - offset_of(each["sources"][1]) for each in aligned]
+
+    most = (DRIFT + A_MARK) // A_MARK
+    assert (held, len(free) > 0) == (free, True)
+    assert max(ahead) <= most
+    assert most_rows_of_state(aligned) <= most + OF_THE_SLOW_SIDE < ROWS
+    assert most_rows_of_state(freely) >= ROWS
+    assert [offset_of(each) for each in aligned[-1]["sources"]] == [ROWS, ROWS]

@@ -1,0 +1,126 @@
+"""How far a source reads ahead of the other members of an alignment: planned without Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from noted_time import Mark, MarkHistory, StreamCut
+from noted_time.alignment import Alignment, AlignmentSettings
+from spark_integration.aligning import clip, clipped, is_at_end, through_gaps
+from spark_integration.log_files import LogFile
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def history(*steps: tuple[int, int]) -> MarkHistory:
+    """Return marks on one segment, each so much later and so many rows further than the last."""
+    marks, lower, offset = [], 0, 0
+    for seq, (later, rows) in enumerate(steps, 1):
+        lower, offset = lower + later, offset + rows
+        marks.append(Mark(seq, lower, lower, StreamCut({0: offset})))
+    return MarkHistory(marks)
+
+
+STEPS = st.lists(st.tuples(st.integers(1, 9), st.integers(0, 4)), min_size=1, max_size=15)
+
+
+class Side:
+    """A source that reads one log, at most so many rows at a time."""
+
+    def __init__(self, steps: list[tuple[int, int]], most: int) -> None:
+        self.marks = history(*steps)
+        self.end = sum(rows for _, rows in steps)
+        self.most = most
+        self.offset = 0
+        self.lower: int | None = None
+
+    @property
+    def is_read(self) -> bool:
+        """Whether all of the log was read."""
+        return self.offset == self.end and self.lower == self.marks.mark(self.marks.last_seq).lower
+
+    def says(self) -> int:
+        """Return the time that is reported."""
+        return self.marks.mark(self.marks.first_seq).lower if self.lower is None else self.lower
+
+    def upto(self, bound: int | None) -> int:
+        """Return how many rows come before the bound's own mark, before a time those of one."""
+        marks = self.marks.after(0, len(self.marks))
+        if self.lower is None:
+            return marks[0].cut.offsets.get(0, 0)
+        beyond = (each for each in marks if bound is not None and each.lower >= bound)
+        return next((each.cut.offsets.get(0, 0) for each in beyond), self.end)
+
+    def read(self, bound: int | None) -> None:
+        """Plan and read one batch."""
+        cut = clip(self.marks, self.lower, bound)
+        end = self.end if cut is None else max(self.offset, cut.get(0, 0))
+        self.offset = min(end, self.offset + self.most)
+        self.lower = self.marks.window({0: self.offset}).lower
+
+
+@given(
+    sides=st.tuples(STEPS, STEPS), limits=st.tuples(st.integers(1, 9), st.integers(1, 9)),
+    drift=st.integers(1, 20),
+)  # fmt: skip
+def test_all_is_read_and_nobody_is_ahead_by_more_than_the_drift_and_one_mark(
+    sides: tuple[list[tuple[int, int]], list[tuple[int, int]]],
+    limits: tuple[int, int],
+    drift: int,
+) -> None:
+    """Whatever the logs and limits: the slowest always comes on, so neither waits for ever."""
+    alignment = Alignment(AlignmentSettings(drift))
+    members = {str(n): Side(sides[n], limits[n]) for n in (0, 1)}
+    batches, too_far = 0, []
+    while not all(each.is_read for each in members.values()) and batches < 500:
+        batches += 1
+        for name, side in members.items():
+            alignment.report(name, side.says(), "finished" if side.is_read else "live", now=0)
+            bound = alignment.at(0).bound
+            may_be = max(side.offset, side.upto(bound))
+            side.read(bound)
+            too_far += [(name, side.offset)] if side.offset > may_be else []
+
+    assert (batches < 500, too_far) == (True, [])
+
+
+def files(*ends: tuple[int, int]) -> dict[int, list[LogFile]]:
+    """Return one segment of files from one offset to another."""
+    return {0: [LogFile(Path(f"{start}"), start, end) for start, end in ends]}
+
+
+def shown(found: Mapping[int, list[LogFile]]) -> list[tuple[int, int]]:
+    """Return where the files of the segment begin and end."""
+    return [(each.start, each.end) for each in found[0]]
+
+
+def test_files_end_at_the_cut_or_where_they_were_read() -> None:
+    """Further segments of the log, which the cut does not name, are not begun."""
+    log = files((0, 10), (10, 20), (20, 30))
+
+    assert [shown(clipped(log, {0: start}, {0: cut})) for start, cut in ((0, 15), (18, 15))] == [
+        [(0, 10), (10, 15)],
+        [(0, 10), (10, 18)],
+    ]
+    assert shown(clipped(log, {}, {1: 5})) == []
+
+
+def test_a_cut_at_offsets_without_rows_is_reached() -> None:
+    """As of a topic that was compacted; not before the rows below it were all taken."""
+    log, cut = files((0, 10), (20, 30)), {0: 15}
+    below = clipped(log, {}, cut)
+
+    assert [through_gaps({0: end}, log, below, cut) for end in (5, 10)] == [{0: 5}, {0: 15}]
+    assert through_gaps({0: 10}, files((0, 10)), files((0, 10)), cut) == {0: 10}
+
+
+def test_a_log_is_at_its_end_when_every_segment_is() -> None:
+    """One without files has been read."""
+    log = {**files((0, 10)), 1: []}
+
+    assert [is_at_end(log, {0: offset}) for offset in (9, 10)] == [False, True]
