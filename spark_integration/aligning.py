@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from noted_time import NotCompleteYet, NotedTimeError, Rejected
 from noted_time.alignment import HeldBound
-from reader_client import questions
-from reader_client.answers import alignment_answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -104,6 +102,26 @@ class Reading(NamedTuple):
     lower: int | None
 
 
+class Aligned(Protocol):
+    """What a query says of its alignment."""
+
+    @property
+    def controller_url(self) -> str:
+        """Where the controller is."""
+
+    @property
+    def stream(self) -> str:
+        """The stream that is read."""
+
+    @property
+    def align(self) -> str | None:
+        """The alignment, if there is one."""
+
+    @property
+    def align_as(self) -> str | None:
+        """The name of the member, by default that of the stream."""
+
+
 class Aligner:
     """One member of an alignment: reports where the source is, and knows how far it may read."""
 
@@ -116,6 +134,16 @@ class Aligner:
         self._said: Json = {}
         self._ask_at = 0
         self._has_asked = False
+
+    @classmethod
+    def of(cls, query: Aligned, token: str | None) -> Aligner | None:
+        """Return the member that a query's source is, `None` where it is none."""
+        from reader_client.connection import Connection  # noqa: PLC0415 - likewise
+
+        if query.align is None:
+            return None
+        connection = Connection(query.controller_url, query.stream, None, token)
+        return cls(connection, query.align, query.align_as or query.stream)
 
     def bound(self, lower: int | None, state: State = "live", *, anew: bool = False) -> int | None:
         """Report and return the bound now, `None` where there is none.
@@ -157,6 +185,10 @@ class Aligner:
         self._connection.close()
 
     def _ask(self, said: Json, now: int) -> None:
+        # Only the planning process talks HTTP; workers are spared the import.
+        from reader_client import questions  # noqa: PLC0415
+        from reader_client.answers import alignment_answer  # noqa: PLC0415
+
         try:
             question = questions.align(self._alignment, self._member, dict(said))
             answer = alignment_answer(self._connection.ask(question))

@@ -186,13 +186,7 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @cached_property
     def _aligner(self) -> Aligner | None:
-        query = self._query
-        if query.align is None:
-            return None
-        from reader_client.connection import Connection  # noqa: PLC0415 - likewise
-
-        connection = Connection(query.controller_url, query.stream, None, self._bearer)
-        return Aligner(connection, query.align, query.align_as or query.stream)
+        return Aligner.of(self._query, self._bearer)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what the workers need, which is no token."""

@@ -42,6 +42,12 @@ def test_the_page_on_order_runs_as_printed(tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
+def test_the_page_on_alignment_runs_as_printed(tmp_path: Path) -> None:
+    """A reader that waits for another, and a join in Spark."""
+    assert outputs("docs/alignment.md", tmp_path)
+
+
+@pytest.mark.spark
 def test_the_readme_runs_as_printed(tmp_path: Path) -> None:
     """The reader has all before 10:00, and Spark closes the hour that ends exactly then."""
     *_, reader, spark = outputs("README.md", tmp_path)
