@@ -38,10 +38,12 @@ class Commands:
         self.url = url
 
     def __call__(self, *arguments: str, typed: str = "") -> Said:
-        """Run one to its end; `typed` is what its standard input has."""
-        done = CliRunner().invoke(
-            app, list(arguments), input=typed, env={"NOTED_TIME_URL": self.url}
-        )
+        """Run one to its end; `typed` is what its standard input has.
+
+        No width of a terminal is told, which the processes of a parallel run have.
+        """
+        variables = {"NOTED_TIME_URL": self.url, "COLUMNS": None}
+        done = CliRunner().invoke(app, list(arguments), input=typed, env=variables)
         return Said(done.exit_code, done.stdout, done.stderr)
 
 
