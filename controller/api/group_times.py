@@ -77,7 +77,7 @@ class GroupTimes:
 
     async def _here(self, asked: GroupOfStream) -> Answer:
         try:
-            stream, group = self._controller.group(asked.stream, asked.group)
+            stream, group = self._controller.reads.group(asked.stream, asked.group)
         except NotOwner:
             return NOT_MINE
         except NotedTimeError as error:

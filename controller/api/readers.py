@@ -168,7 +168,7 @@ async def list_groups(
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Response:
     """List the reader groups by name, a page at a time."""
-    state, rows = controller.groups(stream, after=after, limit=limit + 1)
+    state, rows = controller.reads.groups(stream, after=after, limit=limit + 1)
     page = [(row, state.groups[row.group]) for row in rows[:limit]]
     body = {
         "now": controller.now_ms,
@@ -204,7 +204,7 @@ async def change_group(
 
 async def _group_now(controller: Controller, stream: str, group: str) -> Response:
     backlog = await controller.backlogs.of(stream, group)
-    state, found = controller.group(stream, group)
+    state, found = controller.reads.group(stream, group)
     lags = {
         domain: {reader: lag._asdict() for reader, lag in reader_lags(state, found, domain).items()}
         async for domain in in_slices([*state.histories])

@@ -149,7 +149,7 @@ async def list_changes(
     limit: Limit = 100,
 ) -> Response:
     """List what was changed by hand, by whom and why, the newest first."""
-    found = await controller.changes(stream, before=before, limit=limit + 1)
+    found = await controller.reads.changes(stream, before=before, limit=limit + 1)
     body = {
         "changes": [change_to_wire(*each) for each in found[:limit]],
         "next": found[limit - 1][0] if len(found) > limit else None,

@@ -34,7 +34,7 @@ async def list_writers(  # noqa: PLR0913 - one parameter for each of the query's
 
     `states` counts all members of the stream, whatever is searched for.
     """
-    page = controller.writers(stream, WriterQuery(start, limit, domain, search))
+    page = controller.reads.writers(stream, WriterQuery(start, limit, domain, search))
     body = {
         "now": controller.now_ms,
         "total": page.total,
@@ -48,7 +48,7 @@ async def list_writers(  # noqa: PLR0913 - one parameter for each of the query's
 @router.get(WRITER, response_model=answer_shapes.WriterShape, operation_id="getWriter")
 async def get_writer(controller: ControllerDep, stream: StreamName, writer: WriterName) -> Response:
     """Return one member."""
-    return reply(writer_to_wire(controller.writer(stream, writer)))
+    return reply(writer_to_wire(controller.reads.writer(stream, writer)))
 
 
 @router.delete(WRITER, response_model=answer_shapes.WriterShape, operation_id="removeWriter")
@@ -106,7 +106,7 @@ async def explain(  # noqa: PLR0913 - one parameter for each of the query's
     removed, or the timeout changed; nothing changes.
     """
     dry_run = DryRun(exclude, writer_timeout_ms)
-    return reply(explanation_to_wire(controller.explain(stream, domain, dry_run, limit)))
+    return reply(explanation_to_wire(controller.reads.explain(stream, domain, dry_run, limit)))
 
 
 @router.get("/ledger", response_model=answer_shapes.LedgerPage, operation_id="listLedger")
@@ -120,7 +120,7 @@ async def list_ledger(  # noqa: PLR0913 - one parameter for each of the query's
     order: Annotated[Literal["oldest", "newest"], Query(description="which come first")] = "oldest",
 ) -> Response:
     """List the marks that went on without a writer, or learned of late rows, by their seq."""
-    entries = await controller.ledger(
+    entries = await controller.reads.ledger(
         stream, domain, after=after, limit=limit + 1, newest_first=order == "newest"
     )
     body = {

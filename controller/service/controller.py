@@ -1,4 +1,4 @@
-"""The controller as its callers see it: changes that are durable when answered, and reads."""
+"""The controller as its callers see it: changes that are durable when answered."""
 
 from __future__ import annotations
 
@@ -10,16 +10,6 @@ import structlog
 
 from controller.aggregation import by_hand
 from controller.aggregation.by_hand import NOBODYS
-from controller.aggregation.inspection import (
-    DryRun,
-    Explanation,
-    WriterQuery,
-    WriterRow,
-    WritersPage,
-    explain,
-    writer_row,
-    writers,
-)
 from controller.service.alignments import AlignmentService
 from controller.service.backlogs import Backlogs
 from controller.service.clocks import Clocks
@@ -29,10 +19,10 @@ from controller.service.maintenance import maintain
 from controller.service.metrics import Exposition, Metrics
 from controller.service.notifier import LongPollNotifier
 from controller.service.polls import LongPolls
+from controller.service.reads import Reads
 from controller.service.views import Views
 from controller.store.port import StoreUnavailable
 from noted_time import Accepted
-from noted_time.domain import HOLDERS_NAMED
 from noted_time.settings import checked_name
 
 if TYPE_CHECKING:
@@ -40,10 +30,11 @@ if TYPE_CHECKING:
 
     from controller.aggregation.by_hand import Order, Truncation
     from controller.aggregation.draft import Draft
-    from controller.aggregation.groups import GroupRow, OwnBacklog
+    from controller.aggregation.groups import OwnBacklog
+    from controller.aggregation.inspection import WriterRow
     from controller.aggregation.owned_streams import OwnedStreams
     from controller.aggregation.stream import StreamState
-    from controller.store.port import Change, LedgerEntry, Store, StreamSummary
+    from controller.store.port import Store, StreamSummary
     from noted_time import ReaderGroup, Refused, ScaleEvent, Seal, SealRequest
     from noted_time.note import NoteLike
 
@@ -53,8 +44,6 @@ log = structlog.get_logger()
 
 Told = ParamSpec("Told")
 Outcome = TypeVar("Outcome")
-
-NOTHING_SUPPOSED = DryRun()
 
 SEGMENTS_OF_A_NOTE = 32
 """So many segments of a reader's report take about as long as a note."""
@@ -75,6 +64,7 @@ class Controller:
         self._committer = Committer(store, self._clocks, self._notifier, self.metrics, self.limits)
         self.ownership = self._committer.ownership
         self.alignments = AlignmentService(self._committer, self._clocks)
+        self.reads = Reads(self.stream, self._clocks, store.reading)
         self.polls = LongPolls(self.stream, self._notifier, self.limits, self.metrics)
         self.views = Views(lambda: self._committer.streams, self.stream, self._clocks)
         self.backlogs = Backlogs(self._committer, self._clocks, self.limits)
@@ -231,7 +221,7 @@ class Controller:
         """
         await self._change(name, by_hand.remove, order, writer, unless_since)
         log.warning("writer_removed", stream=name, writer=writer, by=order.by)
-        return self.writer(name, writer)
+        return self.reads.writer(name, writer)
 
     async def hold_writer(
         self, name: str, writer: str, for_ms: int | None, order: Order = NOBODYS
@@ -239,7 +229,7 @@ class Controller:
         """Let no timeout exclude a writer for so long, `None`: as usual; raises `UnknownWriter`."""
         await self._change(name, by_hand.hold, order, writer, for_ms)
         log.info("writer_held", stream=name, writer=writer, for_ms=for_ms)
-        return self.writer(name, writer)
+        return self.reads.writer(name, writer)
 
     async def report(
         self,
@@ -300,57 +290,7 @@ class Controller:
         changed: tuple[StreamState, Outcome] = await self._committer.submit(work)
         return changed
 
-    # Reads
-
-    def explain(
-        self,
-        name: str,
-        domain: str | None,
-        dry_run: DryRun = NOTHING_SUPPOSED,
-        limit: int = HOLDERS_NAMED,
-    ) -> Explanation:
-        """Return the decision of a domain now, what it would be without each holder, a dry run."""
-        return explain(self.stream(name), domain, self._clocks.read(), dry_run, limit)
-
-    async def ledger(
-        self, name: str, domain: str | None, *, after: int, limit: int, newest_first: bool
-    ) -> list[LedgerEntry]:
-        """Return the marks after a seq that went on without a writer; raises `UnknownDomain`."""
-        stream, ledger = self.stream(name), self._store.reading.ledger
-        stream.history(domain)
-        chain = stream.id, stream.settings.domain_or_default(domain)
-        return await asyncio.to_thread(
-            ledger, *chain, after=after, limit=limit, newest_first=newest_first
-        )
-
-    async def changes(
-        self, name: str, *, before: int | None, limit: int
-    ) -> list[tuple[int, Change]]:
-        """Return the changes made by hand below a number, each with its own, newest first."""
-        stream, reading = self.stream(name), self._store.reading
-        return await asyncio.to_thread(reading.changes, stream.id, before=before, limit=limit)
-
-    def writer(self, name: str, writer: str) -> WriterRow:
-        """Return one member; raises `UnknownWriter`."""
-        return writer_row(self.stream(name), writer, None, self._clocks.read())
-
-    def writers(self, name: str, query: WriterQuery) -> WritersPage:
-        """Return a page of the stream's members, the longest holder first."""
-        return writers(self.stream(name), query, self._clocks.read())
-
-    def group(self, name: str, group: str) -> tuple[StreamState, ReaderGroup]:
-        """Return a reader group; raises `UnknownReader` where nobody has reported."""
-        stream = self.stream(name)
-        return stream, stream.groups[group]
-
-    def groups(
-        self, name: str, *, after: str | None, limit: int
-    ) -> tuple[StreamState, list[GroupRow]]:
-        """Return a stream with a page of its reader groups by name, reported at in Unix ms."""
-        now, stream = self._clocks.read(), self.stream(name)
-        shift = stream.unix_shift(now)
-        rows = stream.groups.page(after, limit)
-        return stream, [row.dated(shift) for row in rows]
+    # How it is
 
     def check_alive(self) -> None:
         """Raise `StoreUnavailable` where nothing but a new start of the process helps."""

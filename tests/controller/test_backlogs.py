@@ -177,7 +177,7 @@ async def test_a_group_without_reports_is_listed_without_a_moment(memory: Watche
     """There was none to be heard of."""
     async with serving(memory) as controller:
         await controller.backlogs.set_policy("s", "g", BEHIND)
-        _, rows = controller.groups("s", after=None, limit=9)
+        _, rows = controller.reads.groups("s", after=None, limit=9)
 
         assert [(row.group, row.readers, row.reported_at) for row in rows] == [("g", 0, None)]
 
@@ -199,7 +199,7 @@ async def test_a_policy_is_recorded_with_who_set_it_and_why(store: Watched) -> N
     async with serving(store) as controller:
         for policy in (BEHIND, BEHIND, None):
             await controller.backlogs.set_policy("s", "g", policy, order)
-        changes = await controller.changes("s", before=None, limit=2)
+        changes = await controller.reads.changes("s", before=None, limit=2)
 
     plain = {"watermark_lag_ms": None, "behind_ms": 1000, "rule": "two_way"}
     without, given = ({"group": "g", "backlog": each} for each in (None, plain))

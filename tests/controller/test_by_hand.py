@@ -27,7 +27,7 @@ WALL = 1_700_000_000_000
 
 async def changes(controller: Controller) -> list[tuple[int, Change]]:
     """Return all changes of the stream `s`, the newest first."""
-    return await controller.changes("s", before=None, limit=1000)
+    return await controller.reads.changes("s", before=None, limit=1000)
 
 
 async def last(controller: Controller) -> tuple[Any, ...]:
@@ -131,7 +131,7 @@ async def test_a_change_that_was_not_written_is_not_recorded(store: Watched) -> 
             await controller.remove_writer("s", "a")
         await until(lambda: controller._committer.ready)
 
-        found = controller.writer("s", "a").state, len(await changes(controller))
+        found = controller.reads.writer("s", "a").state, len(await changes(controller))
     assert found == ("live", 1)
 
 
@@ -172,12 +172,12 @@ async def test_a_writer_that_noted_meanwhile_is_not_removed(
     """Whoever asked for it saw it silent; at that very moment it counts as silent still."""
     async with serving(memory, time) as controller:
         await tell(controller, Note("a", 1))
-        seen = controller.writer("s", "a").noted_at
+        seen = controller.reads.writer("s", "a").noted_at
         serve_for(controller, time, 50)
         await tell(controller, Note("a", 2))
         with pytest.raises(NotedMeanwhile) as refused:
             await controller.remove_writer("s", "a", OPS, seen)
-        kept = controller.writer("s", "a").state, len(await changes(controller))
+        kept = controller.reads.writer("s", "a").state, len(await changes(controller))
         removed = await controller.remove_writer("s", "a", OPS, refused.value.noted_at)
 
     assert (kept, refused.value.writer, refused.value.noted_at) == (("live", 1), "a", seen + 50)
@@ -190,7 +190,7 @@ async def test_a_note_that_came_first_is_seen_by_the_removal(
     """It is looked for where the removal is done, not where it is asked for."""
     async with serving(store, time) as controller:
         await tell(controller, Note("a", 1))
-        seen = controller.writer("s", "a").noted_at
+        seen = controller.reads.writer("s", "a").noted_at
         store.watch.open.clear()
         under_way = asyncio.ensure_future(tell(controller, Note("b", 1)))
         await until(lambda: store.watch.attempts == 3)

@@ -73,7 +73,7 @@ async def test_a_sealed_stream_is_sealed_after_a_restart(store: Watched) -> None
         stream = controller.stream("s")
         assert (marks_of(controller), stream.window({0: 9}, None), stream.record) == was
         assert was[1].sealed
-        assert controller.explain("s", None).decision == Sealed()
+        assert controller.reads.explain("s", None).decision == Sealed()
         assert await tell(controller, Note("a", 9)) == [Refused("sealed")]
         assert (await controller.seal("s", NOTHING))[1] == was[2].seal
         with pytest.raises(AlreadySealed):
@@ -88,8 +88,8 @@ async def test_a_seal_is_recorded_once(store: Watched, time: GivenTime) -> None:
         await tell(controller, Note("a", 5, {0: 9}, max_time=6), Note("b"))
         for _ in range(2):
             await controller.seal("s", NOTHING, OPS)
-        changes = await controller.changes("s", before=None, limit=9)
-        ledger = await controller.ledger("s", None, after=0, limit=9, newest_first=False)
+        changes = await controller.reads.changes("s", before=None, limit=9)
+        ledger = await controller.reads.ledger("s", None, after=0, limit=9, newest_first=False)
 
     _, change = changes[0]
     became = {"cut": {"0": 9}, "final_times": {"default": 7}}
@@ -108,7 +108,7 @@ async def test_a_refused_seal_changes_nothing(store: Watched) -> None:
             await controller.seal("s", SealRequest({0: 8}), OPS)
 
         assert await tell(controller, Note("a", 6, {0: 10})) == [Accepted(6)]
-        assert len(await controller.changes("s", before=None, limit=9)) == 1
+        assert len(await controller.reads.changes("s", before=None, limit=9)) == 1
 
 
 async def test_a_seal_that_is_not_durable_is_not_shown(memory: WatchedMemory) -> None:

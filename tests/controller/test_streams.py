@@ -202,7 +202,7 @@ async def test_a_reader_group_outlives_a_restart(store: Watched) -> None:
         await controller.report("s", "g", "b", {2: 6})
         await controller.offline("s", "g", "a", {0: 8, 2: 1})
     async with running(store.reopened()) as controller:
-        _, group = controller.group("s", "g")
+        _, group = controller.reads.group("s", "g")
 
         segments = {reader: group.segments_of(reader) for reader in group.readers}
         assert (group.position, segments) == ({0: 8, 1: 7, 2: 6}, {"b": {1: 7, 2: 6}, "c": {}})
@@ -215,4 +215,4 @@ async def test_a_reader_that_never_reported_cannot_go_offline(memory: Watched) -
         with pytest.raises(UnknownReader, match="reader 'b' of 'g'"):
             await controller.offline("s", "g", "b", {0: 0})
 
-        assert controller.group("s", "g")[1].position == {0: 1}
+        assert controller.reads.group("s", "g")[1].position == {0: 1}

@@ -23,7 +23,7 @@ SOON = 5 * maintenance.TICK_S
 
 def excluded(controller: Controller) -> list[str]:
     """Return the writers that are excluded."""
-    rows = controller.writers("s", WriterQuery(0, 100)).rows
+    rows = controller.reads.writers("s", WriterQuery(0, 100)).rows
     return [row.writer for row in rows if row.state == "excluded"]
 
 
@@ -100,7 +100,7 @@ async def test_downtime_times_nobody_out(store: Watched, time: GivenTime) -> Non
     async with running(store.reopened(), time) as controller:
         await asyncio.sleep(SOON)
 
-        decision = controller.explain("s", None).decision
+        decision = controller.reads.explain("s", None).decision
         assert isinstance(decision, Hold)
         assert [(w.writer, w.times_out_in_ms) for w in decision.waiting_for] == [("silent", 1000)]
 
@@ -221,7 +221,7 @@ async def test_a_new_domain_waits_out_the_timeout_after_a_restart(
         serve_for(controller, time, 4200)
         await asyncio.sleep(SOON)
 
-        waiting = controller.explain("s", "b").decision
+        waiting = controller.reads.explain("s", "b").decision
         assert isinstance(waiting, Hold)
         assert {each.writer for each in waiting.waiting_for} == {"old", "new"}
 
@@ -235,7 +235,7 @@ async def test_a_writer_taken_back_by_a_setting_holds_from_then_on(
         serve_for(before, time, 4000)
         await before.put_stream("s", {"returning_writer": "hold"})
     async with running(store.reopened(), time) as controller:
-        decision = controller.explain("s", None).decision
+        decision = controller.reads.explain("s", None).decision
 
         assert isinstance(decision, Hold)
         assert {w.writer: w.held_for_ms < 4000 for w in decision.waiting_for}["late"]

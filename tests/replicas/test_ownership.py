@@ -61,7 +61,7 @@ def in_store(controller: Controller, name: str) -> dict[str, Any]:
 
 def times_out_in_ms(controller: Controller, name: str) -> int:
     """Return in how many ms of the service clock the first holder is left out."""
-    decision = controller.explain(name, None).decision
+    decision = controller.reads.explain(name, None).decision
     assert isinstance(decision, Hold)
     return decision.waiting_for[0].times_out_in_ms
 

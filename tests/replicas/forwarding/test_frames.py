@@ -204,7 +204,7 @@ async def test_nothing_of_a_request_with_a_foreign_writer_is_taken(
     body = noting({"writer": "w"}, {"writer": "x"})
     await answered(this, item(body=body, token=token), token=token)
 
-    assert this.controller.writers(HERE, WriterQuery(0, 9)).rows == []
+    assert this.controller.reads.writers(HERE, WriterQuery(0, 9)).rows == []
 
 
 # What is no frame
@@ -234,7 +234,7 @@ async def test_what_is_no_frame_is_told(this: Played, frame: bytes) -> None:
     """As a problem, with nothing of it taken."""
     status, told, _ = problem(await send(this, frame))
 
-    assert (status, told, this.controller.writers(HERE, WriterQuery(0, 9)).rows) == (
+    assert (status, told, this.controller.reads.writers(HERE, WriterQuery(0, 9)).rows) == (
         400,
         "malformed_frame",
         [],
