@@ -206,12 +206,17 @@ class MarkHistory:
         Of a sealed stream the mark with the final cut is complete to any time.
         """
         index = bisect_left(self._lowers, time, 0, self._count)
-        if index == self._count:
-            last, final = self.last, self._final_cut
-            if last is not None and final is not None and reaches(last.cut.offsets, final):
-                return last
-            raise NotCompleteYet(time, self._lowers[index - 1] if index else None)
-        return self._mark(index)
+        if index < self._count:
+            return self._mark(index)
+        if self.is_whole:
+            return self._mark(index - 1)
+        raise NotCompleteYet(time, self._lowers[index - 1] if index else None)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the stream is sealed, and all of it lies below the cut of the last mark."""
+        last, final = self.last, self._final_cut
+        return last is not None and final is not None and reaches(last.cut.offsets, final)
 
     def bounded_below(self, time: int, seq: int) -> Mark | None:
         """Return the last mark up to `seq` whose upper is a bound and below `time`.

@@ -74,7 +74,8 @@ def complete_windows(
     """Return at most `limit` complete windows in order, from the one on that `after` lies in.
 
     So the end of the last one leads on to the next. Without `after` they begin with the last that
-    was complete at the first mark kept.
+    was complete at the first mark kept. The last one of a sealed stream ends with its last lower,
+    or that lies in it.
 
     >>> from noted_time import Mark, MarkHistory
     >>> history = MarkHistory([
@@ -92,7 +93,8 @@ def complete_windows(
     start = tiling.start_of(max(start, LEAST_TIME))
     if start < LEAST_TIME:
         start += tiling.size_ms
-    count = min(limit, max(0, (last.lower - start) // tiling.size_ms))
+    reached = last.lower - start + (tiling.size_ms - 1 if history.is_whole else 0)
+    count = min(limit, max(0, reached // tiling.size_ms))
     starts = [start + n * tiling.size_ms for n in range(count)]
     return list(_between(history, starts, tiling.size_ms))
 

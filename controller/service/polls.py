@@ -96,12 +96,16 @@ class LongPolls:
         limit: int,
         wait_ms: int,
     ) -> CompleteWindows:
-        """Return the complete windows from `after` on, waiting up to `wait_ms` for the first."""
+        """Return the complete windows from `after` on, waiting up to `wait_ms` for the first.
+
+        Of a sealed stream nothing is waited for.
+        """
         deadline = _now() + wait_ms / 1000
         while True:
             stream = self._stream(name)
             found = complete_windows(stream.history(domain), tiling, after=after, limit=limit)
-            if found or not await self._notified(stream, deadline - _now()):
+            is_over = stream.final_cut is not None
+            if found or is_over or not await self._notified(stream, deadline - _now()):
                 return CompleteWindows(stream, found)
 
     async def _notified(self, stream: StreamState, seconds: float) -> bool:

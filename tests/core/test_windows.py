@@ -182,6 +182,32 @@ def test_a_mark_that_skips_windows_completes_them_all() -> None:
     ]
 
 
+@pytest.mark.parametrize(("lower", "ends"), [(30, [20, 30]), (31, [20, 30, 40])])
+def test_a_sealed_stream_completes_the_window_that_its_last_lower_lies_in(
+    lower: int, ends: list[int]
+) -> None:
+    """No row of it follows; of the windows after it there are none."""
+    history = MarkHistory(
+        [
+            Mark(1, lower=20, upper=20, cut=StreamCut({0: 5})),
+            Mark(2, lower, lower, StreamCut({0: 8})),
+        ]
+    )
+    history.seal({0: 8})
+    windows = complete_windows(history, Tiling(10), after=10, limit=9)
+
+    assert [window.end for window in windows] == ends
+    assert windows[-1].to_cut == StreamCut({0: 8})
+
+
+def test_a_stream_that_is_sealed_beyond_its_last_mark_completes_no_further_window() -> None:
+    """Rows beyond that mark may have any time."""
+    history = MarkHistory([Mark(1, lower=21, upper=21, cut=StreamCut({0: 5}))])
+    history.seal({0: 8})
+
+    assert [each.end for each in complete_windows(history, Tiling(10), after=10, limit=9)] == [20]
+
+
 def test_a_window_without_rows_begins_where_it_ends() -> None:
     """Time went on with nothing written: a later mark with the same upper is not needed."""
     marks = [Mark(n, n * 10, 3, StreamCut({0: n}), upper_is_bound=True) for n in (1, 2, 3)]
