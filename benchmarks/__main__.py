@@ -25,6 +25,7 @@ BENCHMARKS = {
     "spark": "spark_read",
 }
 AT_REQUEST = {
+    "seeds": "seeds",
     "replicas": "replicas",
     "growth": "growth",
     "soak": "soak",

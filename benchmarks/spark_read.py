@@ -104,7 +104,7 @@ def measure(run: Run) -> list[Figure]:
     """Measure reading under noted time beside Spark's own watermark."""
     rows = 400_000 if run.quick else 4_000_000
     run.say(f"Spark: {rows} rows in {SEGMENTS} segments")
-    with controller(sqlite_url(run.directory / "spark.db")) as server, _session() as spark:
+    with controller(sqlite_url(run.directory / "spark.db")) as server, spark_session() as spark:
         counted = Counted(spark, run.directory / "spark", rows, f"http://127.0.0.1:{server.port}")
         _write(counted)
         return _figures(counted, run)
@@ -162,7 +162,8 @@ def _rows(chance: np.random.Generator, count: int) -> pa.Table:
 
 
 @contextmanager
-def _session() -> Iterator[SparkSession]:
+def spark_session() -> Iterator[SparkSession]:
+    """Yield a local session on all cores, which finds the packages of this clone."""
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     paths = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
