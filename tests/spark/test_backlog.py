@@ -100,7 +100,7 @@ def test_limits_that_contradict_each_other_are_refused(
 def test_two_modes_give_the_windows_of_one_live_query_through_a_kill_at_the_switch(
     read: Reads, flights: NotedStream, output: QueryOutput, controller: MarksServer, tmp_path: Path
 ) -> None:
-    """SIGKILL when the backlog is read and the live query is about to start, and once live."""
+    """SIGKILL when the backlog is read and the live query is about to start."""
     steps = disorder(7, events=25)
     told = {
         "root": str(flights.root),
