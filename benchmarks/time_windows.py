@@ -79,7 +79,8 @@ def following(history: MarkHistory) -> Iterator[ReaderClient]:
         if not found:
             time.sleep(int(asked["wait_ms"]) / 1000)
         marks = [mark_to_wire(mark) for mark in found]
-        return httpx.Response(200, json={"stream_id": "a", "scale_events": 0, "marks": marks})
+        about = {"stream_id": "a", "scale_events": 0, "sealed": False, "final_cut": None}
+        return httpx.Response(200, json={**about, "marks": marks})
 
     transport = httpx.MockTransport(answer)
     reader = ReaderClient("http://controller", "s", transport=transport, wait_ms=1000)

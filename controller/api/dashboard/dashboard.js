@@ -403,7 +403,7 @@ function firstSteps() {
 		["Note time, from anything that speaks HTTP", `curl ${url}/v1/streams/orders/notes --json '{"notes": [{"writer": "shop-2", "time": 1357038000000, "position": {"1": 80}}]}'`],
 	];
 	return section("First steps", h("span.soft", "There are no streams yet."),
-		steps.map(([label, code]) => [h("p", `${label} `, button("Copy", "copy", { text: code }, { "aria-label": `Copy: ${label}` })), h("pre", { tabindex: 0 }, code)]));
+		steps.map(([label, code]) => [h("p", `${label} `, button("Copy", "copy", { text: code }, { "aria-label": `Copy: ${label}` })), h("pre", { tabindex: 0 }, h("code", code))]));
 }
 
 // --- One stream
