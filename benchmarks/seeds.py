@@ -19,6 +19,7 @@ from noted_time import BacklogPolicy
 from noted_time.file_log import file_name, segment_directory
 from spark_integration import read_noted_log
 from writer_client import LogEnds
+from writer_client.log_ends import SETTLED_S
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -84,6 +85,8 @@ def _looks(run: Run) -> Figure:
         directory.mkdir(parents=True)
         pq.write_table(rows, directory / file_name("observed", partition, 0))
     ends, taken = LogEnds(root, "observed"), []
+    ends()  # the first look reads the footer of every file, and is not that of each second
+    time.sleep(SETTLED_S)
     for repeat in range(run.repeats(full=9, quick=3)):
         run.say(f"looks of an observer, repeat {repeat + 1}")
         time.sleep(1)
