@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from enum import StrEnum
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 from rich.console import Console
 
 from examples.flights import picture, report
+from examples.flights.bars import Bars
 from examples.flights.data import HOUR_MS, Flights, read_flights
-from examples.flights.demo import DATABASE, Findings, Plan, find, least_full_hours
+from examples.flights.demo import DATABASE, Plan, find, least_full_hours
 from examples.flights.simulation import least_delay_without_loss, own_watermark
-from examples.flights.story import Story
-from examples.flights.surroundings import SurroundingsError, controller, keep_database
+from examples.flights.stories import order
+from examples.flights.stories.stage import Stage, Told
+from examples.flights.surroundings import (
+    SurroundingsError,
+    controller,
+    keep_database,
+    spark_session,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,13 +39,47 @@ TERMINATED = 128 + signal.SIGTERM
 OUT = Path("flights-demo")
 KEPT_DATABASE = "flights.db"
 CURVE_STEP_MS = HOUR_MS // 4
+OF_THE_COMPARISON = {
+    "delay": "--delay",
+    "speed": "--speed",
+    "rows_per_batch": "--rows-per-batch",
+    "run_own": "--simulate-own",
+}
+
+
+class Playable(Protocol):
+    """A story's module."""
+
+    def opening(self, flights: Flights) -> list[str]:
+        """Say what is going to happen."""
+
+    def play(self, stage: Stage) -> Told:
+        """Play it and say what came of it."""
+
+
+class Story(StrEnum):
+    """What can be told beside the comparison."""
+
+    ORDER = "order"
+
+
+STORIES: dict[Story, Playable] = {Story.ORDER: order}
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 
 @app.command()
 def flights(  # noqa: PLR0913 - the options of a command
+    context: typer.Context,
     *,
+    story: Annotated[
+        Story | None,
+        typer.Option(
+            help="Play this instead: how a reader catches up (backlog), a join of two streams one "
+            "of which is ahead (alignment), a log whose segments differ in time (order), or a log "
+            "whose writers do not note (observers)."
+        ),
+    ] = None,
     months: Annotated[int, typer.Option(min=1, max=12, help="How much of 2013 to replay.")] = 1,
     days: Annotated[
         int | None, typer.Option(min=1, help="Only the first days of that: a quick look.")
@@ -62,7 +106,9 @@ def flights(  # noqa: PLR0913 - the options of a command
             "departure (many minutes for a year), or take that from the simulation.",
         ),
     ] = True,
-    out: Annotated[Path, typer.Option(help="Where to put flights.png, .json and .db.")] = OUT,
+    out: Annotated[
+        Path, typer.Option(help="Where to put the picture, the figures (.json) and flights.db.")
+    ] = OUT,
     keep: Annotated[
         bool, typer.Option("--keep", help="Keep log and checkpoints as well, in OUT/run.")
     ] = False,
@@ -75,36 +121,76 @@ def flights(  # noqa: PLR0913 - the options of a command
 ) -> None:
     """Replay real flights: rows lost and latency, noted time against guessed delays.
 
-    Ends with status 1 where noted time lost a row. The controller's database stays in OUT, so that
-    the flights can be looked at.
+    With --story, another side of noted time is played on the same flights, each in under two
+    minutes. Ends with status 1 where noted time lost a row, or a story did not keep its promise.
+    The controller's database stays in OUT, so that the flights can be looked at.
     """
     console = Console()
     with _ending_in_order(console):
+        _refuse_options_of_the_comparison(context, story)
         data = read_flights(months, days)
-        _say(console, report.opening(data))
         delays = tuple(sorted({*delay, least_full_hours(data)}))
-        out.mkdir(parents=True, exist_ok=True)
         plan = Plan(delays, rows_per_batch, speed, run_own)
-        _say(console, *report.plot(data, plan))
-        with _directory(out if keep else None) as directory, Story(console) as story:
-            findings = find(data, plan, directory, story)
+        opening = STORIES[story].opening(data) if story else report.plot(data, plan)
+        _say(console, report.opening(data), *opening)
+        out.mkdir(parents=True, exist_ok=True)
+        with _directory(out if keep else None) as directory, Bars(console) as bars:
+            told = (
+                _play(STORIES[story], data, directory, bars)
+                if story
+                else _compare(data, plan, directory, bars)
+            )
             keep_database(directory / DATABASE, out / KEPT_DATABASE)
-        _tell(console, data, findings, out)
+        _tell(console, told, out / (story or "flights"))
         if stay:
-            _stay_up(console, out / KEPT_DATABASE)
+            _stay_up(console, out / KEPT_DATABASE, told.stream)
         else:
-            _say_unbroken(console, report.where(out / KEPT_DATABASE))
-    raise typer.Exit(1 if findings.measured[0].lost else 0)
+            _say_unbroken(console, report.where(out / KEPT_DATABASE, told.stream))
+    raise typer.Exit(1 if told.broken else 0)
 
 
-def _tell(console: Console, data: Flights, findings: Findings, out: Path) -> None:
-    console.print(report.results(findings))
-    _say(console, *report.closing(findings, least_delay_without_loss(data)))
+def _refuse_options_of_the_comparison(context: typer.Context, story: Story | None) -> None:
+    """Raise `BadParameter` where a story is asked for with an option that it has no use for."""
+    for name, option in OF_THE_COMPARISON.items():
+        source = context.get_parameter_source(name)
+        if story and source and source.name == "COMMANDLINE":
+            raise typer.BadParameter(f"{option} belongs to the comparison, not to --story {story}")
+
+
+def _compare(data: Flights, plan: Plan, directory: Path, bars: Bars) -> Told:
+    """Play noted time against guessed delays."""
+    findings = find(data, plan, directory, bars)
     longest = max(outcome.delay_ms or 0 for outcome in findings.shown)
-    delays = range(HOUR_MS, longest + 1, CURVE_STEP_MS)
-    picture.draw(findings, [own_watermark(data, each) for each in delays], out / "flights.png")
-    (out / "flights.json").write_text(report.figures(findings))
-    _say(console, f"The picture is {out / 'flights.png'}, the figures {out / 'flights.json'}.")
+    curve = [own_watermark(data, each) for each in range(HOUR_MS, longest + 1, CURVE_STEP_MS)]
+    lost = findings.measured[0].lost
+    return Told(
+        table=report.results(findings),
+        meaning=tuple(report.closing(findings, least_delay_without_loss(data))),
+        figures=report.figures(findings),
+        picture=picture.draw(findings, curve),
+        broken=(f"Noted time lost {lost:,} rows.",) if lost else (),
+    )
+
+
+def _play(story: Playable, data: Flights, directory: Path, bars: Bars) -> Told:
+    """Play a story with a controller and a Spark of its own."""
+    with (
+        controller(directory / DATABASE, directory) as url,
+        ThreadPoolExecutor(2) as beside,
+        spark_session(directory) as spark,
+    ):
+        return story.play(Stage(data, url, spark, beside, directory, bars))
+
+
+def _tell(console: Console, told: Told, out: Path) -> None:
+    """Show what came of it; `out` is where its files go, without their suffixes."""
+    console.print(told.table)
+    _say(console, *told.meaning)
+    for sentence in told.broken:
+        console.print(sentence, style="red", highlight=False, markup=False)
+    told.picture.savefig(out.with_suffix(".png"))
+    out.with_suffix(".json").write_text(json.dumps(told.figures, indent=2) + "\n")
+    _say(console, f"The picture is {out}.png, the figures {out}.json.")
 
 
 def _say(console: Console, *sentences: str) -> None:
@@ -117,10 +203,10 @@ def _say_unbroken(console: Console, lines: str) -> None:
     console.print(lines, highlight=False, markup=False, soft_wrap=True)
 
 
-def _stay_up(console: Console, database: Path) -> None:
+def _stay_up(console: Console, database: Path, stream: str) -> None:
     """Serve the database until Ctrl-C."""
     with TemporaryDirectory(prefix="noted-time-") as logs, controller(database, Path(logs)) as url:
-        _say_unbroken(console, f"Until Ctrl-C the flights are at {report.page(url)}")
+        _say_unbroken(console, f"Until Ctrl-C the flights are at {report.page(url, stream)}")
         with suppress(KeyboardInterrupt):
             while True:
                 time.sleep(1)

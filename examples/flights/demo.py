@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from examples.flights.bars import Bars
     from examples.flights.data import Flights
     from examples.flights.measurement import Cuts, Truth
     from examples.flights.outcome import Outcome
     from examples.flights.replay import Replayed
     from examples.flights.run import Run
-    from examples.flights.story import Story
 
 MOST_BATCHES = 1000
 DATABASE = "noted-time.db"
@@ -92,12 +92,12 @@ def predict(flights: Flights, plan: Plan) -> tuple[Outcome, ...]:
     return (noted_time(flights), *own)
 
 
-def find(flights: Flights, plan: Plan, directory: Path, story: Story) -> Findings:
+def find(flights: Flights, plan: Plan, directory: Path, bars: Bars) -> Findings:
     """Do all of it in `directory`; whatever was started has ended on return, come what may.
 
     The controller's SQLite file is `DATABASE` there.
     """
-    work = Work(flights, plan, directory, story)
+    work = Work(flights, plan, directory, bars)
     with (
         controller(directory / DATABASE, directory) as url,
         ThreadPoolExecutor(2) as beside,
@@ -117,7 +117,7 @@ class Work:
     flights: Flights
     plan: Plan
     directory: Path
-    story: Story
+    bars: Bars
 
     @property
     def log(self) -> Path:
@@ -127,14 +127,14 @@ class Work:
     def replay(self, url: str) -> Replayed:
         """Let the carriers write and note."""
         stops = len(closing_clocks(self.flights))
-        done = self.story.bar("The carriers write as flights land, and note", stops)
+        done = self.bars.bar("The carriers write as flights land, and note", stops)
         pace = self.plan.hours_per_second
         return replay(self.flights, self.log, url, hours_per_second=pace, on_step=done)
 
     def count_under_own_watermark(self, spark: SparkSession) -> Run:
         """Run the query under Spark's own watermark, at all delays."""
         batches = list(hourly_batches(self.flights))
-        done = self.story.bar("Spark counts under its own watermark", len(batches) + 1)
+        done = self.bars.bar("Spark counts under its own watermark", len(batches) + 1)
         archive = self.directory / "archive"
         write_archive(archive, batches)
         flights = with_own_watermark(spark, archive, self.plan.delay_hours)
@@ -144,7 +144,7 @@ class Work:
         """Run the query under noted time."""
         rows = len(self.flights.landed)
         max_rows = max(self.plan.rows_per_batch, rows // MOST_BATCHES)
-        done = self.story.bar("Spark counts under noted time", -(-rows // max_rows) + 1)
+        done = self.bars.bar("Spark counts under noted time", -(-rows // max_rows) + 1)
         flights = with_noted_time(spark, self.log, url, max_rows=max_rows)
         return run_to_the_end(hourly(flights), self.directory / "noted", done)
 

@@ -8,44 +8,38 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
+from examples.flights.canvas import GREY, NOTED, OWN, headed, plain
 from examples.flights.data import HOUR_MS
 from examples.flights.report import least_without_loss
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
     from examples.flights.demo import Findings
     from examples.flights.outcome import Outcome
 
-INK, GREY, RULE = "#1f2933", "#616e7c", "#e4e7eb"
-OWN, NOTED = "#c2410c", "#0f766e"
 OWN_HEADING: dict[str, Any] = {"color": OWN, "fontsize": 14, "weight": "bold"}
 LINEAR_TO = 0.1
 LOSSES = (0, 0.1, 1, 10, 100)
 
 
-def draw(findings: Findings, curve: Sequence[Outcome], path: Path) -> None:
-    """Write the picture as a PNG; `curve` is Spark's own watermark at rising delays, simulated."""
-    figure = Figure(figsize=(10, 5.4), dpi=160, facecolor="white")
-    FigureCanvasAgg(figure)
-    axes = figure.add_axes((0.085, 0.125, 0.885, 0.67))
+def draw(findings: Findings, curve: Sequence[Outcome]) -> Figure:
+    """Return the picture; `curve` is Spark's own watermark at rising delays, simulated."""
     noted, *own = findings.shown
+    figure = headed(title(findings.shown), subtitle(noted))
+    axes = figure.add_axes((0.085, 0.125, 0.885, 0.67))
     _draw_axes(axes, findings.shown)
     _draw_curve(axes, curve, dots="measured" if findings.own_was_run else "simulated, too")
     for outcome in own:
         _draw_own(axes, outcome)
     _draw_saving(axes, noted, least_without_loss(own))
     _draw_noted(axes, noted)
-    figure.text(0.03, 0.925, title(findings.shown), fontsize=19, weight="bold", color=INK)
-    figure.text(0.03, 0.865, subtitle(noted), fontsize=11, color=GREY)
-    figure.savefig(path)
+    return figure
 
 
 def title(outcomes: Sequence[Outcome]) -> str:
@@ -78,10 +72,7 @@ def _draw_axes(axes: Axes, outcomes: Sequence[Outcome]) -> None:
         "median time from the end of a window to its result, in replay time", color=GREY
     )
     axes.set_ylabel("flights lost", color=GREY)
-    axes.grid(visible=True, color=RULE, linewidth=0.8)
-    axes.set_axisbelow(True)
-    axes.tick_params(length=0, colors=GREY, labelsize=10.5)
-    axes.spines[:].set_visible(False)
+    plain(axes)
     axes.axhline(0, color=GREY, linewidth=1, zorder=1)
 
 

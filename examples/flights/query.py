@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
@@ -31,7 +31,12 @@ JUDGED_BY_THE_BATCH_BEFORE_LAST = "spark.sql.streaming.statefulOperator.allowMul
 
 
 def with_noted_time(
-    spark: SparkSession, root: Path, controller_url: str, *, max_rows: int
+    spark: SparkSession,
+    root: Path,
+    controller_url: str,
+    *,
+    max_rows: int,
+    **options: Any,  # noqa: ANN401 - those of `read_noted_log`
 ) -> DataFrame:
     """Return the flights of the log under the watermark that the carriers vouch for."""
     return read_noted_log(
@@ -43,6 +48,7 @@ def with_noted_time(
         strict=False,
         max_rows_per_trigger=max_rows,
         columns=(EVENT_TIME, "origin"),
+        **options,
     ).withColumn("delay_hours", F.lit(0))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -17,7 +18,7 @@ from noted_time.cut import reaches
 from writer_client import SegmentLogWriter, WriterClient
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from examples.flights.data import Flight, Flights
@@ -40,6 +41,9 @@ SCHEMA = pa.schema(
     }
 )
 
+Placement = Callable[[str, int, Mapping[int, int]], int]
+"""(carrier, clock in Unix ms, where each segment ends) → the segment that it appends to."""
+
 
 @dataclass(slots=True)
 class Replayed:
@@ -59,7 +63,7 @@ class Replayed:
 
 
 class Carrier:
-    """One writer. Which segment it appends to is whichever is shortest, so all grow alike."""
+    """One writer."""
 
     def __init__(self, root: Path, controller_url: str, name: str) -> None:
         self.client = WriterClient(controller_url, STREAM, name)
@@ -72,15 +76,18 @@ class Carrier:
             schema=SCHEMA,
         )
 
-    def write(self, flights: Sequence[Flight], ends: dict[int, int]) -> None:
-        """Append the flights, and keep `ends`, where each segment ends, up to date."""
-        if flights:
-            segment = min(ends, key=lambda each: (ends[each], each))
-            ends[segment] = self._log.append(table(flights), segment=segment)
+    def write(self, flights: Sequence[Flight], segment: int) -> int:
+        """Append the flights to a segment and return where that ends now."""
+        return self._log.append(table(flights), segment=segment)
 
     def note(self, departure: int) -> None:
         """Note that all flights that departed before `departure` (Unix ms) are written."""
         self._log.note_time(departure)
+
+
+def shortest(_carrier: str, _clock: int, ends: Mapping[int, int]) -> int:
+    """Return the segment with the fewest rows, so that all grow alike."""
+    return min(ends, key=lambda segment: (ends[segment], segment))
 
 
 def table(flights: Sequence[Flight]) -> pa.Table:
@@ -101,18 +108,20 @@ def create_stream(controller_url: str) -> None:
     httpx.put(url, json=settings, trust_env=False).raise_for_status()
 
 
-def replay(
+def replay(  # noqa: PLR0913 - most are keywords
     flights: Flights,
     root: Path,
     controller_url: str,
     *,
+    place: Placement = shortest,
     hours_per_second: float = 0,
     on_step: Callable[[int], None] = lambda _: None,
 ) -> Replayed:
     """Write all flights in the order of their landing, each carrier noting at every stop.
 
-    All carriers join before the first row, and finish after the last. `hours_per_second` holds the
-    replay to a pace, 0 to none. `on_step` is told how many stops are done.
+    All carriers join before the first row, and finish after the last. `place` chooses the segments.
+    `hours_per_second` holds the replay to a pace, 0 to none. `on_step` is told how many stops are
+    done.
     """
     create_stream(controller_url)
     replayed = Replayed()
@@ -125,7 +134,7 @@ def replay(
         _join(carriers)
         for step in steps(flights):
             pace.wait(step.clock)
-            take(step, carriers, ends)
+            take(step, carriers, ends, place)
             replayed.clocks.append(step.clock)
             replayed.cuts.append(dict(ends))
             on_step(len(replayed.clocks))
@@ -134,10 +143,17 @@ def replay(
     return replayed
 
 
-def take(step: Step, carriers: Mapping[str, Carrier], ends: dict[int, int]) -> None:
-    """Let every carrier write what landed, then note, and wait until the notes are durable."""
+def take(
+    step: Step, carriers: Mapping[str, Carrier], ends: dict[int, int], place: Placement
+) -> None:
+    """Let every carrier write what landed, then note, and wait until the notes are durable.
+
+    `ends`, where each segment ends, is kept up to date.
+    """
     for name, carrier in carriers.items():
-        carrier.write(step.landed.get(name, ()), ends)
+        if landed := step.landed.get(name):
+            segment = place(name, step.clock, ends)
+            ends[segment] = carrier.write(landed, segment)
         carrier.note(step.notes[name])
     _flush(carriers)
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 from itertools import zip_longest
 from shlex import quote
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
 from examples.flights.data import HOUR_MS
-from examples.flights.replay import SEGMENTS, STREAM
+from examples.flights.replay import SEGMENTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -140,19 +139,19 @@ def _untimely(findings: Findings) -> Iterator[str]:
         yield f"{findings.untimely:,} windows came later than their marks allowed."
 
 
-def page(url: str) -> str:
-    """Return the address of the stream's page on the controller at `url`."""
-    return f"{url}/#/streams/{STREAM}"
+def page(url: str, stream: str) -> str:
+    """Return the address of a stream's page on the controller at `url`."""
+    return f"{url}/#/streams/{stream}"
 
 
-def where(database: Path) -> str:
+def where(database: Path, stream: str) -> str:
     """Say how the flights can still be looked at."""
     serve = f"./run serve --database {quote(f'sqlite:///{database.as_posix()}')}"
-    return f"Look at the flights at {page(URL)} while this runs:\n  {serve}"
+    return f"Look at the flights at {page(URL, stream)} while this runs:\n  {serve}"
 
 
-def figures(findings: Findings) -> str:
-    """Return the findings as JSON: latencies in hours, per method."""
+def figures(findings: Findings) -> dict[str, Any]:
+    """Return the findings as JSON can hold them: latencies in hours, per method."""
     rows = [
         {
             "method": each.name,
@@ -164,10 +163,9 @@ def figures(findings: Findings) -> str:
         }
         for each in findings.shown
     ]
-    told = {
+    return {
         "methods": rows,
         "own_watermark": "measured" if findings.own_was_run else "simulated",
         "as_simulated": findings.agree,
         "untimely": findings.untimely,
     }
-    return json.dumps(told, indent=2) + "\n"

@@ -33,12 +33,14 @@ class Run:
     """The micro-batches of one query by their number.
 
     `given_out` is the result; `read` counts the rows read by each batch's end; `positions` says the
-    same of the file log, for a query that reads it; `watermark` is the last one used, in ms.
+    same of the file log, for a query that reads it; `state_rows` are those that the first stateful
+    operator keeps at a batch's end; `watermark` is the last one used, in ms.
     """
 
     given_out: dict[int, list[Count]] = field(default_factory=dict)
     read: dict[int, int] = field(default_factory=dict)
     positions: dict[int, Mapping[int, int]] = field(default_factory=dict)
+    state_rows: dict[int, int] = field(default_factory=dict)
     watermark: int = 0
 
     def take_progress(self, told: Iterable[dict[str, Any]]) -> None:
@@ -48,6 +50,8 @@ class Run:
             number, source = progress["batchId"], progress["sources"][0]
             read += source["numInputRows"]
             self.read[number] = read
+            for operator in progress["stateOperators"][:1]:
+                self.state_rows[number] = operator["numRowsTotal"]
             self.watermark = max(self.watermark, unix_ms(progress["eventTime"]["watermark"]))
             if "segments" in source["endOffset"]:
                 self.positions[number] = position_from_wire(source["endOffset"]["segments"])

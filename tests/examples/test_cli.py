@@ -32,7 +32,7 @@ def run(
 ) -> Result:
     """Run the command on one day, with findings in which noted time lost so many rows."""
 
-    def find(_data: Any, _plan: Any, directory: Path, _story: Any) -> Findings:  # noqa: ANN401
+    def find(_data: Any, _plan: Any, directory: Path, _bars: Any) -> Findings:  # noqa: ANN401
         make_database(directory / DATABASE)
         noted = Outcome(None, rows=831, lost=lost, latencies_ms=(HOUR_MS,))
         outcomes = (noted, Outcome(10 * HOUR_MS, rows=831, lost=0, latencies_ms=(11 * HOUR_MS,)))
@@ -85,7 +85,7 @@ def test_a_demo_can_stay_open(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
         answers.append(httpx.get(f"{urls[0]}/v1/streams", trust_env=False).json())
         raise KeyboardInterrupt
 
-    def shown(url: str) -> str:
+    def shown(url: str, _stream: str) -> str:
         urls.append(url)
         return "its page"
 
@@ -98,6 +98,15 @@ def test_a_demo_can_stay_open(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     told = "Until Ctrl-C the flights are at its page"
     assert (result.exit_code, result.output.splitlines()[-1], made) == (0, told, MADE)
     assert answers == [{"streams": [], "next": None}]
+
+
+def test_an_option_of_the_comparison_is_refused_beside_a_story(tmp_path: Path) -> None:
+    """It would change nothing there."""
+    arguments = ["--story", "order", "--delay", "3", "--out", str(tmp_path)]
+    result = CliRunner().invoke(cli.app, arguments, env={"COLUMNS": "120"})
+
+    told = "--delay belongs to the comparison, not to --story order" in result.output
+    assert (result.exit_code, told) == (2, True), result.output
 
 
 def test_what_was_kept_before_is_not_overwritten(

@@ -73,7 +73,7 @@ def test_under_sparks_own_watermark_a_window_needs_all_batches_before_its_own() 
 
 
 def test_progress_tells_where_each_batch_ends() -> None:
-    """Rows add up over the batches; the file log's position is taken as it is."""
+    """Rows add up over the batches; position and state rows are taken as they are."""
     run = Run()
 
     run.take_progress(
@@ -81,8 +81,14 @@ def test_progress_tells_where_each_batch_ends() -> None:
             "batchId": number,
             "sources": [{"numInputRows": rows, "endOffset": {"segments": {"0": rows}}}],
             "eventTime": {"watermark": f"1970-01-01T00:0{number}:00.000Z"},
+            "stateOperators": [{"numRowsTotal": 3 + number}, {"numRowsTotal": 99}],
         }
         for number, rows in enumerate((5, 7))
     )
 
-    assert run == Run(read={0: 5, 1: 12}, positions={0: {0: 5}, 1: {0: 7}}, watermark=60_000)
+    assert run == Run(
+        read={0: 5, 1: 12},
+        positions={0: {0: 5}, 1: {0: 7}},
+        state_rows={0: 3, 1: 4},
+        watermark=60_000,
+    )

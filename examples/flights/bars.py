@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-class Story:
-    """Bars on a console, live while the story is entered."""
+class Bars:
+    """Bars on a console, live while it is entered."""
 
     def __init__(self, console: Console) -> None:
         self._progress = Progress(

@@ -1,0 +1,1 @@
+"""What noted time does beside the watermark, each told on the same flights."""

@@ -1,0 +1,74 @@
+"""What a story is played with, and what comes of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from examples.flights.replay import STREAM, Placement, replay, shortest
+from examples.flights.run import run_to_the_end
+from examples.flights.schedule import closing_clocks
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from concurrent.futures import Executor
+    from pathlib import Path
+
+    from matplotlib.figure import Figure
+    from pyspark.sql import DataFrame, SparkSession
+    from rich.table import Table
+
+    from examples.flights.bars import Bars
+    from examples.flights.data import Flights
+    from examples.flights.replay import Replayed
+    from examples.flights.run import Run
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """The flights, a controller at `url`, a Spark, a directory, and bars for what takes long.
+
+    `beside` runs what talks to Spark: the main thread is the one to be interrupted, and Spark's
+    client does not bear that.
+    """
+
+    flights: Flights
+    url: str
+    spark: SparkSession
+    beside: Executor
+    directory: Path
+    bars: Bars
+
+    @property
+    def log(self) -> Path:
+        """The root of the file log."""
+        return self.directory / "log"
+
+    def replay(self, place: Placement = shortest) -> Replayed:
+        """Let the carriers write all flights as they land, and note."""
+        stops = len(closing_clocks(self.flights))
+        done = self.bars.bar("The carriers write as flights land, and note", stops)
+        return replay(self.flights, self.log, self.url, place=place, on_step=done)
+
+    def count(self, counts: DataFrame, name: str, batches: int) -> Run:
+        """Run a query with the columns of `Count` over all that is there; `name` is for the bar."""
+        done = self.bars.bar(f"Spark counts, {name}", batches)
+        checkpoint = self.directory / name.replace(" ", "-")
+        run = self.beside.submit(run_to_the_end, counts, checkpoint, done).result()
+        done(batches)
+        return run
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What came of a story: `meaning` in sentences, and `figures` that JSON can hold.
+
+    `broken` says what the story promises and did not hold. `stream` is the one to look at.
+    """
+
+    table: Table
+    meaning: tuple[str, ...]
+    figures: Mapping[str, Any]
+    picture: Figure
+    broken: tuple[str, ...] = ()
+    stream: str = field(default=STREAM)
