@@ -14,6 +14,7 @@ from noted_time.times import unix_ms_of
 from noted_time.wire import position_to_wire
 from reader_client.connection import Connection
 from spark_integration.complete_source import OPTION, CompleteSource, WindowQuery
+from spark_integration.registration import registered
 from spark_integration.watermark import is_watermark
 
 if TYPE_CHECKING:
@@ -92,8 +93,7 @@ def read_complete(  # noqa: PLR0913 - the options of a source; all but five are 
         columns=tuple(dict.fromkeys((*columns, event_time))) if columns else (),
         cores=cores or os.cpu_count() or 1,
     )
-    spark.dataSource.register(CompleteSource)
-    reader = spark.read.format(CompleteSource.name()).option(OPTION, query.to_option())
+    reader = spark.read.format(registered(spark, CompleteSource)).option(OPTION, query.to_option())
     return (reader if schema is None else reader.schema(schema)).load()
 
 

@@ -12,6 +12,7 @@ from spark_integration.late_rows import keeps_late, with_late
 from spark_integration.log_rows import with_mark_time
 from spark_integration.log_source import OPTION, LogQuery, LogSource
 from spark_integration.options import TOKEN
+from spark_integration.registration import registered
 from spark_integration.sealing import checked_on_seal
 from spark_integration.time_order import checked_order
 from spark_integration.watermark import events_of_scan
@@ -127,8 +128,7 @@ def read_noted_log(  # noqa: PLR0913 - the options of a source; all but three ar
         keeps_late=keeps_late(late),
         on_seal=checked_on_seal(on_seal),
     )
-    spark.dataSource.register(LogSource)
-    reader = spark.readStream.format(LogSource.name()).option(OPTION, query.to_option())
+    reader = spark.readStream.format(registered(spark, LogSource)).option(OPTION, query.to_option())
     if token is not None:
         reader = reader.option(TOKEN, token)
     if schema is not None:

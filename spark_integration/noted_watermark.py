@@ -12,6 +12,7 @@ from noted_time.settings import checked_name
 from spark_integration.marks_source import OPTION, MarksQuery, MarksSource
 from spark_integration.options import TOKEN
 from spark_integration.positions import KafkaTopic
+from spark_integration.registration import registered
 from spark_integration.sealing import checked_on_seal
 from spark_integration.watermark import DELAY, IS_MARK, events_of_union
 
@@ -72,8 +73,9 @@ def with_noted_watermark(  # noqa: PLR0913 - the options of a source; all but tw
 def _marks(events: DataFrame, event_time: str, query: MarksQuery, token: str | None) -> DataFrame:
     """Return the marks in the shape of the events; first in a union, whose watermark is theirs."""
     spark = events.sparkSession
-    spark.dataSource.register(MarksSource)
-    source = spark.readStream.format(MarksSource.name()).option(OPTION, query.to_option())
+    source = spark.readStream.format(registered(spark, MarksSource)).option(
+        OPTION, query.to_option()
+    )
     if token is not None:
         source = source.option(TOKEN, token)
     timed = (

@@ -1,0 +1,55 @@
+"""Every session of a Spark can read our sources."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+from spark_integration.registration import registered
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+pytestmark = pytest.mark.spark
+
+
+class One(DataSource):
+    """A source with one row."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return a name that no other test uses."""
+        return "one_row"
+
+    def schema(self) -> str:
+        """Return the schema of the row."""
+        return "number int"
+
+    def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 - Spark passes it
+        """Return what reads it."""
+        return ReaderOfOne()
+
+
+class ReaderOfOne(DataSourceReader):
+    """Reads the row."""
+
+    def read(self, partition: InputPartition) -> Iterator[tuple[int]]:  # noqa: ARG002
+        """Yield it."""
+        yield (1,)
+
+
+def test_a_session_made_later_reads_what_its_parent_had_registered(spark: SparkSession) -> None:
+    """Each again and again; Spark itself lets the later one neither register nor find it."""
+    sessions = [spark, spark.newSession()]
+
+    rows = [
+        session.read.format(registered(session, One)).load().first()
+        for session in [*sessions, *sessions]
+    ]
+
+    assert rows == [(1,)] * 4
