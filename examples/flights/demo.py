@@ -23,6 +23,7 @@ from examples.flights.surroundings import controller, spark_session
 from reader_client import ReaderClient
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from concurrent.futures import Future
     from pathlib import Path
 
@@ -158,7 +159,7 @@ class Work:
         own: Future[Run] | None,
     ) -> Findings:
         """Hold what the queries gave out against a batch count of the same rows."""
-        counted, cuts = truth(spark, self.log), cuts_of(url, self.flights)
+        counted, cuts = truth(spark, self.log), cuts_of(url, self.flights.window_ends)
         own_outcomes = self._own_outcomes(own.result(), counted) if own else ()
         return Findings(
             measured=(noted_outcome(noted, counted, cuts, replayed), *own_outcomes),
@@ -171,8 +172,8 @@ class Work:
         return tuple(own_outcome(own, hours, counted, landed) for hours in delays)
 
 
-def cuts_of(url: str, flights: Flights) -> Cuts:
+def cuts_of(url: str, window_ends: Iterable[int], domain: str = "default") -> Cuts:
     """Return for each hourly window the cut that closes it, from the controller's marks."""
-    with ReaderClient(url, STREAM) as reader:
+    with ReaderClient(url, STREAM, domains=[domain]) as reader:
         reader.catch_up()
-        return {end: dict(reader.cut_at(end).cut.offsets) for end in flights.window_ends}
+        return {end: dict(reader.cut_at(end, domain).cut.offsets) for end in window_ends}

@@ -59,9 +59,7 @@ def with_own_watermark(spark: SparkSession, archive: Path, delay_hours: Sequence
     delay is the longest of all. So the watermark is just the newest departure, and a copy's window
     closes when that has passed the window's end by d: what `withWatermark("departure", d)` does.
     """
-    session = spark.newSession()
-    session.conf.set(JUDGED_BY_THE_BATCH_BEFORE_LAST, "false")
-    flights = session.readStream.schema(f"{EVENT_TIME} timestamp, origin string")
+    flights = judging_at_once(spark).readStream.schema(f"{EVENT_TIME} timestamp, origin string")
     delays = F.explode(F.array(*(F.lit(hours) for hours in delay_hours)))
     dated = F.col(EVENT_TIME) + F.make_dt_interval(hours=F.col("delay_hours"))
     return (
@@ -71,6 +69,13 @@ def with_own_watermark(spark: SparkSession, archive: Path, delay_hours: Sequence
         .withColumn(EVENT_TIME, dated)
         .withWatermark(EVENT_TIME, f"{max(delay_hours)} hours")
     )
+
+
+def judging_at_once(spark: SparkSession) -> SparkSession:
+    """Return a session in which late rows are judged by the watermark of the batch before."""
+    session = spark.newSession()
+    session.conf.set(JUDGED_BY_THE_BATCH_BEFORE_LAST, "false")
+    return session
 
 
 def hourly(flights: DataFrame) -> DataFrame:

@@ -96,9 +96,10 @@ def table(flights: Sequence[Flight]) -> pa.Table:
     return pa.table([departures, landings, carriers, origins], schema=SCHEMA)
 
 
-def create_stream(controller_url: str) -> None:
+def create_stream(controller_url: str, domains: Sequence[str] = ("default",)) -> None:
     """Make the stream, with a mark at every advance, all of which can be looked at for a year."""
     settings = {
+        "domains": domains,
         "mark_interval_ms": 0,
         "writer_timeout_ms": WRITER_TIMEOUT_MS,
         "mark_retention_ms": YEAR_MS,

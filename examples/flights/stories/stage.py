@@ -11,7 +11,7 @@ from examples.flights.schedule import closing_clocks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from concurrent.futures import Executor
+    from concurrent.futures import Executor, Future
     from pathlib import Path
 
     from matplotlib.figure import Figure
@@ -50,13 +50,20 @@ class Stage:
         done = self.bars.bar("The carriers write as flights land, and note", stops)
         return replay(self.flights, self.log, self.url, place=place, on_step=done)
 
-    def count(self, counts: DataFrame, name: str, batches: int) -> Run:
-        """Run a query with the columns of `Count` over all that is there; `name` is for the bar."""
+    def start_count(self, counts: DataFrame, name: str, batches: int) -> Future[Run]:
+        """Start a query with the columns of `Count` over all that is there.
+
+        `name` is for its bar, which `batches` fill.
+        """
         done = self.bars.bar(f"Spark counts, {name}", batches)
         checkpoint = self.directory / name.replace(" ", "-")
-        run = self.beside.submit(run_to_the_end, counts, checkpoint, done).result()
-        done(batches)
-        return run
+        future = self.beside.submit(run_to_the_end, counts, checkpoint, done)
+        future.add_done_callback(lambda _: done(batches))
+        return future
+
+    def count(self, counts: DataFrame, name: str, batches: int) -> Run:
+        """Run such a query to its end."""
+        return self.start_count(counts, name, batches).result()
 
 
 @dataclass(frozen=True, slots=True)
