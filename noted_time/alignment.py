@@ -41,26 +41,43 @@ class AlignmentSettings:
                 raise Rejected(f"{name} is {value}; it is an int64 above 0")
 
 
+class GroupOfStream(NamedTuple):
+    """A reader group, and in which time domain it is asked about; `None` is its only one."""
+
+    stream: str
+    group: str
+    domain: str | None
+
+
 class MemberNow(NamedTuple):
-    """A member as it stands: what it reported last, how long ago in ms, whether it is counted."""
+    """A member as it stands: what it reported last, how long ago in ms, whether it is counted.
+
+    `group` is the reader group that it is, where it reported to be one.
+    """
 
     time: int | None
     state: State
     silent_for_ms: int
     counted: bool
+    group: GroupOfStream | None
 
 
 class AlignmentNow(NamedTuple):
-    """The bound, which member holds it there (`None` without a bound), and every member."""
+    """The bound, which member holds it there (`None` without a bound), and every member.
+
+    `drift` is how far the fastest member is ahead of the slowest, of those that are counted.
+    """
 
     bound: int | None
     held_by: str | None
+    drift: int | None
     members: Mapping[str, MemberNow]
 
 
 class _Report(NamedTuple):
     time: int | None
     state: State
+    group: GroupOfStream | None
     at: int
 
 
@@ -85,8 +102,16 @@ class Alignment:
     settings: AlignmentSettings
     _reports: dict[str, _Report] = field(default_factory=dict)
 
-    def report(self, member: str, time: int | None, state: State = "live", *, now: int) -> None:
-        """Take in a member's time; `None` before it has one.
+    def report(
+        self,
+        member: str,
+        time: int | None,
+        state: State = "live",
+        *,
+        now: int,
+        group: GroupOfStream | None = None,
+    ) -> None:
+        """Take in a member's time, `None` before it has one; `group` is what it is the time of.
 
         Raises `Rejected` for a time outside int64 or at an end of it, and `LimitReached` where
         there are too many members that are not silent.
@@ -95,7 +120,7 @@ class Alignment:
             raise Rejected(f"time {time} is not an int64 between its ends")
         if member not in self._reports and len(self._reports) >= MOST_MEMBERS:
             self._make_room(now)
-        self._reports[member] = _Report(time, state, now)
+        self._reports[member] = _Report(time, state, group, now)
 
     def at(self, now: int) -> AlignmentNow:
         """Return the bound at that moment, and the members in the order of their names.
@@ -110,15 +135,20 @@ class Alignment:
             if each.counted and each.time is not None
         }
         if not counted:
-            return AlignmentNow(None, None, members)
+            return AlignmentNow(None, None, None, members)
         held_by = min(counted, key=counted.__getitem__)
-        bound = min(counted[held_by] + self.settings.max_drift, MAX_INT64)
-        return AlignmentNow(bound, held_by, members)
+        slowest = counted[held_by]
+        bound = min(slowest + self.settings.max_drift, MAX_INT64)
+        return AlignmentNow(bound, held_by, max(counted.values()) - slowest, members)
+
+    def copy(self) -> Alignment:
+        """Return an alignment like this one that no further report changes."""
+        return Alignment(self.settings, dict(self._reports))
 
     def _member(self, name: str, now: int) -> MemberNow:
-        time, state, at = self._reports[name]
+        time, state, group, at = self._reports[name]
         counted = time is not None and state == "live" and not self._is_silent(at, now)
-        return MemberNow(time, state, now - at, counted)
+        return MemberNow(time, state, now - at, counted, group)
 
     def _is_silent(self, reported_at: int, now: int) -> bool:
         return now - reported_at >= self.settings.member_timeout_ms

@@ -12,7 +12,7 @@ from noted_time.alignment import Alignment
 from noted_time.errors import LimitReached, UnknownAlignment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from controller.store.port import AlignmentRecord
 
@@ -30,6 +30,10 @@ class Alignments:
             return self._by_name[name]
         except KeyError:
             raise UnknownAlignment(name) from None
+
+    def __iter__(self) -> Iterator[tuple[str, Alignment]]:
+        """Iterate over names and alignments, in the order in which they were read or made."""
+        return iter(self._by_name.items())
 
     def put(self, record: AlignmentRecord, most: int) -> bool:
         """Make an alignment, or change its settings; returns whether it is new.

@@ -40,6 +40,7 @@ ANY_TOKEN = frozenset(
     (
         ("GET", "/v1/streams"),
         ("GET", OVERVIEW),
+        ("GET", "/v1/alignments"),
         ("GET", "/v1/access"),
         ("POST", FORWARDED_NOTES),
     )

@@ -54,21 +54,55 @@ class MemberReport(Request):
         return self
 
 
+class GroupShape(BaseModel):
+    """A reader group of a stream; `domain` is null where it was not said."""
+
+    stream: str
+    group: str
+    domain: str | None
+
+
 class MemberShape(BaseModel):
-    """A member: what it reported last, how long ago, and whether it is counted."""
+    """A member: what it reported last, how long ago, and whether it is counted.
+
+    `group` is the reader group that it is, null for another and where you may not read its stream.
+    """
 
     time: int | None
     state: Literal["live", "idle", "finished"]
     silent_for_ms: int
     counted: bool
+    group: GroupShape | None
 
 
 class AlignmentShape(BaseModel):
-    """An alignment: nobody reads above `bound`, where `held_by` holds it; null is unbounded."""
+    """An alignment: nobody reads above `bound`, where `held_by` holds it; null is unbounded.
+
+    `drift` is how far the fastest member is ahead of the slowest, of those that are counted.
+    """
 
     name: str
     max_drift: int
     member_timeout_ms: int
     bound: int | None
     held_by: str | None
+    drift: int | None
     members: dict[str, MemberShape]
+
+
+class AlignmentRowShape(AlignmentShape):
+    """An alignment in a list, with at most 100 members: the slowest that count come first.
+
+    Where the controller that has it does not `answer`, only the settings are known.
+    """
+
+    answered: bool
+    members_counted: int | None
+    members_total: int | None
+
+
+class AlignmentsPage(BaseModel):
+    """A page of alignments by name; `next` is the `after` of the next page."""
+
+    alignments: list[AlignmentRowShape]
+    next: str | None

@@ -1,70 +1,93 @@
-"""Routes of alignments: settings, and the reports of members."""
+"""Routes of alignments: the list, settings, and the reports of members."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from fastapi import APIRouter, Depends, Path, Request, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 
 from controller.api import audit
-from controller.api.alignment_shapes import AlignmentRequest, AlignmentShape, MemberReport
+from controller.api.alignment_rows import Question
+from controller.api.alignment_shapes import (
+    AlignmentRequest,
+    AlignmentShape,
+    AlignmentsPage,
+    MemberReport,
+)
 from controller.api.audit import Attempt
-from controller.api.deps import CallDep, ControllerDep
-from controller.api.group_times import GroupOfStream, GroupTimes
+from controller.api.deps import AlignmentRowsDep, CallDep, ControllerDep, GroupTimesDep, Limit
+from controller.api.forwarding import FORWARDED
 from controller.api.problems import PROBLEMS, problem
-from controller.api.replies import reply
+from controller.api.replies import alignment_to_wire, reply
 from controller.api.shapes import Name
-from noted_time.alignment import AlignmentSettings
+from noted_time.alignment import AlignmentSettings, GroupOfStream
 
 if TYPE_CHECKING:
     from controller.api.access import Call
     from controller.service.controller import Controller
 
-router = APIRouter(prefix="/alignments/{alignment}", tags=["alignments"], responses=PROBLEMS)
+router = APIRouter(prefix="/alignments", tags=["alignments"], responses=PROBLEMS)
 AlignmentName = Annotated[Name, Path(description="name of an alignment")]
 
 
-async def the_group_times(request: Request) -> GroupTimes:
-    """Return what asks the owners of streams."""
-    times: GroupTimes = request.app.state.group_times
-    return times
+@router.get("", response_model=AlignmentsPage, operation_id="listAlignments")
+async def list_alignments(
+    request: Request,
+    call: CallDep,
+    rows: AlignmentRowsDep,
+    after: Annotated[str | None, Query(description="`next` of the page before")] = None,
+    limit: Limit = 100,
+) -> Response:
+    """List the alignments by name with their bounds, for whoever may read some stream."""
+    question, grant = Question(after, limit), call.holder.grant
+    if not grant.may_read_some():
+        return reply({"alignments": [], "next": None})
+    if FORWARDED.decode() in request.headers:
+        part = await rows.own(question, grant.may_read)
+        return reply({"buckets": part.buckets, "alignments": part.alignments})
+    authorization = request.headers.get("authorization")
+    return reply(await rows.page(question, grant.may_read, authorization))
 
 
 @router.put(
-    "",
+    "/{alignment}",
     response_model=AlignmentShape,
     responses={201: {"model": AlignmentShape, "description": "Created"}},
     operation_id="createOrUpdateAlignment",
 )
 async def put_alignment(
-    controller: ControllerDep, alignment: AlignmentName, body: AlignmentRequest
+    controller: ControllerDep, call: CallDep, alignment: AlignmentName, body: AlignmentRequest
 ) -> Response:
     """Create the alignment, or replace its settings; its members stay."""
     settings = AlignmentSettings(body.max_drift, body.member_timeout_ms)
     is_new = await controller.alignments.put(alignment, settings)
-    return _shown(controller, alignment, 201 if is_new else 200)
+    return _shown(controller, call, alignment, 201 if is_new else 200)
 
 
-@router.get("", response_model=AlignmentShape, operation_id="getAlignment")
-async def get_alignment(controller: ControllerDep, alignment: AlignmentName) -> Response:
+@router.get("/{alignment}", response_model=AlignmentShape, operation_id="getAlignment")
+async def get_alignment(
+    controller: ControllerDep, call: CallDep, alignment: AlignmentName
+) -> Response:
     """Return the settings, the bound, who holds it and every member."""
-    return _shown(controller, alignment)
+    return _shown(controller, call, alignment)
 
 
-@router.delete("", status_code=204, operation_id="deleteAlignment")
+@router.delete("/{alignment}", status_code=204, operation_id="deleteAlignment")
 async def delete_alignment(controller: ControllerDep, alignment: AlignmentName) -> Response:
     """Remove the alignment with its members."""
     await controller.alignments.drop(alignment)
     return Response(status_code=204)
 
 
-@router.put("/members/{member}", response_model=AlignmentShape, operation_id="reportMember")
+@router.put(
+    "/{alignment}/members/{member}", response_model=AlignmentShape, operation_id="reportMember"
+)
 async def report(  # noqa: PLR0913 - who asks whom, and the two names of the path
     *,
     request: Request,
     controller: ControllerDep,
     call: CallDep,
-    times: Annotated[GroupTimes, Depends(the_group_times)],
+    times: GroupTimesDep,
     alignment: AlignmentName,
     member: Annotated[Name, Path(description="name of a member; a new one joins")],
     body: MemberReport,
@@ -73,15 +96,15 @@ async def report(  # noqa: PLR0913 - who asks whom, and the two names of the pat
 
     A member reports again and again, so that it is not taken for silent.
     """
-    time = body.time
+    time, asked = body.time, None
     if body.stream:
         asked = GroupOfStream(body.stream, body.group, body.domain or None)
         if not call.holder.grant.may_read(asked.stream):
             return _refused(call, asked.stream)
         controller.alignments.now(alignment)  # nobody is asked for one that is not there
         time = await times.lower(asked, request.headers.get("authorization"))
-    controller.alignments.report(alignment, member, time, body.state)
-    return _shown(controller, alignment)
+    controller.alignments.report(alignment, member, time, body.state, asked)
+    return _shown(controller, call, alignment)
 
 
 def _refused(call: Call, stream: str) -> Response:
@@ -92,14 +115,6 @@ def _refused(call: Call, stream: str) -> Response:
     return problem(403, "forbidden", sentence, right="read").to_response()
 
 
-def _shown(controller: Controller, alignment: str, status: int = 200) -> Response:
-    settings, now = controller.alignments.now(alignment)
-    body = {
-        "name": alignment,
-        "max_drift": settings.max_drift,
-        "member_timeout_ms": settings.member_timeout_ms,
-        "bound": now.bound,
-        "held_by": now.held_by,
-        "members": {name: member._asdict() for name, member in now.members.items()},
-    }
-    return reply(body, status)
+def _shown(controller: Controller, call: Call, alignment: str, status: int = 200) -> Response:
+    found = controller.alignments.now(alignment)
+    return reply(alignment_to_wire(alignment, *found, call.holder.grant.may_read), status)

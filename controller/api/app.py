@@ -22,11 +22,13 @@ from controller.api import (
     writers,
 )
 from controller.api.access import OPEN, Gate
+from controller.api.alignment_rows import AlignmentRows
 from controller.api.deps import CallDep, ControllerDep, only_known_parameters
 from controller.api.forwarding import Forwarding
 from controller.api.gathering import Gathering
 from controller.api.group_times import GroupTimes
 from controller.api.middleware import Middleware
+from controller.api.peers import Peers
 from controller.api.problems import PROBLEMS
 from controller.api.replies import reply
 from controller.service import traces
@@ -173,7 +175,9 @@ def create_api(
     )
     api.gate = gate or Gate()
     api.state.controller = controller
-    api.state.gathering = Gathering(controller, forwarding.http_client if forwarding else None)
+    peers = Peers(controller.ownership, forwarding.http_client if forwarding else None)
+    api.state.gathering = Gathering(controller, peers)
+    api.state.alignment_rows = AlignmentRows(controller, peers)
     api.state.group_times = GroupTimes(controller, forwarding)
     problems.install(api)
     of_streams = (streams.router, writers.router, readers.router, views.router)

@@ -9,8 +9,10 @@ from fastapi.exceptions import RequestValidationError
 
 from controller.aggregation.by_hand import Order
 from controller.api.access import Call
+from controller.api.alignment_rows import AlignmentRows
 from controller.api.fields import parameters_of_request
 from controller.api.gathering import Gathering
+from controller.api.group_times import GroupTimes
 from controller.api.problems import EXTRA
 from controller.api.shapes import Line, Name
 from controller.service.controller import Controller
@@ -29,13 +31,27 @@ async def the_call(request: Request) -> Call:
 
 
 async def the_gathering(request: Request) -> Gathering:
-    """Return what asks the other controllers."""
+    """Return what puts the overview together."""
     gathering: Gathering = request.app.state.gathering
     return gathering
 
 
+async def the_alignment_rows(request: Request) -> AlignmentRows:
+    """Return what puts the list of alignments together."""
+    rows: AlignmentRows = request.app.state.alignment_rows
+    return rows
+
+
+async def the_group_times(request: Request) -> GroupTimes:
+    """Return what asks the owners of streams."""
+    times: GroupTimes = request.app.state.group_times
+    return times
+
+
 CallDep = Annotated[Call, Depends(the_call)]
 GatheringDep = Annotated[Gathering, Depends(the_gathering)]
+AlignmentRowsDep = Annotated[AlignmentRows, Depends(the_alignment_rows)]
+GroupTimesDep = Annotated[GroupTimes, Depends(the_group_times)]
 ControllerDep = Annotated[Controller, Depends(the_controller)]
 Comment = Annotated[
     Line | None,

@@ -2,7 +2,7 @@
 
 The other controllers are asked once each, at the same time, by a marked request, which they answer
 with their own streams alone, up to the end of the page. Streams of those that do not answer in
-`ANSWER_S`, and those that nobody has at the moment, are shown as the database knows them.
+time, and those that nobody has at the moment, are shown as the database knows them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from heapq import nsmallest
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -25,19 +25,14 @@ from controller.aggregation.overview import (
 from controller.aggregation.owned_streams import bucket_of
 from controller.aggregation.stream import StreamState
 from controller.api.access import OVERVIEW
-from controller.api.forwarding import MARKED
 from controller.service.views import in_slices
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    import httpx
-
+    from controller.api.peers import Peers
     from controller.service.controller import Controller
     from controller.service.views import Owned
-
-ANSWER_S = 0.8
-"""For how long an overview waits for other controllers."""
 
 Place = tuple[Rank, StreamState | StreamRow | str]
 """The place of a stream, and what its row is made of: itself, or its name where nobody tells."""
@@ -77,12 +72,12 @@ _parts = msgspec.json.Decoder(Part)
 
 
 class Gathering:
-    """Asks the other controllers of the database; without a client there are none."""
+    """Puts the overview together."""
 
-    def __init__(self, controller: Controller, http_client: httpx.AsyncClient | None) -> None:
+    def __init__(self, controller: Controller, peers: Peers) -> None:
         """Begin."""
         self._controller, self._ownership = controller, controller.ownership
-        self._http_client = http_client
+        self._peers = peers
 
     async def own(self, question: Question, may_read: Callable[[str], bool]) -> Part:
         """Return the streams of this controller, up to the end of the page."""
@@ -95,7 +90,9 @@ class Gathering:
         self, question: Question, may_read: Callable[[str], bool], authorization: str | None
     ) -> Overview:
         """Return the page of all streams; raises `StoreUnavailable`."""
-        asked = asyncio.create_task(self._others(question, authorization))
+        query = question._asdict()
+        others = self._peers.ask(OVERVIEW, query, authorization, _parts.decode)
+        asked = asyncio.create_task(others)
         try:
             owned = await self._ranked(question, may_read)
             parts = await asked
@@ -158,28 +155,6 @@ class Gathering:
             rows |= {each.record.name: row_of_summary(each, now) for each in summaries}
         rows |= {each.name: each for each in sources if isinstance(each, StreamRow)}
         return [row for each in sources if (row := rows.get(_name(each))) is not None]
-
-    async def _others(self, question: Question, authorization: str | None) -> list[Part]:
-        """Return what those tell that answer in time."""
-        client, urls = self._http_client, {*self._ownership.leases.others.values()} - {""}
-        if client is None:
-            return []
-        shown = [] if authorization is None else [(b"authorization", authorization.encode())]
-        query: dict[str, Any] = question._asdict()
-
-        async def ask(url: str) -> Part | None:
-            try:
-                async with asyncio.timeout(ANSWER_S):
-                    reply = await client.get(
-                        f"{url}{OVERVIEW}", params=query, headers=[*shown, MARKED]
-                    )
-                return _parts.decode(reply.raise_for_status().content)
-            except Exception:  # noqa: BLE001 - an advertised URL may be anything
-                self._ownership.refresh_soon()
-                return None
-
-        found = await asyncio.gather(*map(ask, urls))
-        return [part for part in found if part is not None]
 
 
 def _name(source: StreamState | StreamRow | str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -19,19 +19,12 @@ from noted_time.wire import window_to_wire
 if TYPE_CHECKING:
     from controller.api.forwarding import Forwarding
     from controller.service.controller import Controller
+    from noted_time.alignment import GroupOfStream
 
 ANSWER_S = 2.0
 """How long the owner may take: less than whoever forwarded the request here waits."""
 
 OK = 200
-
-
-class GroupOfStream(NamedTuple):
-    """A reader group, and in which time domain it is asked about."""
-
-    stream: str
-    group: str
-    domain: str | None
 
 
 class GroupTimes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from heapq import nsmallest
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -18,6 +19,8 @@ from noted_time.wire import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from controller.aggregation.group_backlog import GroupBacklog
     from controller.aggregation.groups import GroupRow
     from controller.aggregation.inspection import Explanation, WriterRow
@@ -25,10 +28,14 @@ if TYPE_CHECKING:
     from controller.service.polls import CompleteWindows, NewMarks
     from controller.store.port import Change, LedgerEntry, StreamSummary
     from noted_time import ReaderGroup, ScaleEvent, Seal, SegmentTimes, TimeWindow
+    from noted_time.alignment import AlignmentNow, AlignmentSettings, MemberNow
     from noted_time.dry_run import Would
     from noted_time.membership import Absence
 
 Json = dict[str, Any]
+
+MEMBERS_LISTED = 100
+"""So many members has an alignment in a list; by itself it is shown with all."""
 
 
 def reply(body: Json, status: int = 200) -> Response:
@@ -121,6 +128,46 @@ def group_row_to_wire(stream: StreamState, row: GroupRow, group: ReaderGroup) ->
     windows = stream.windows(group.position)
     shown = {domain: window_to_wire(window) for domain, window in windows.items()}
     return {**row._asdict(), "windows": shown, "behind": behind(stream, windows)}
+
+
+def alignment_to_wire(
+    name: str, settings: AlignmentSettings, now: AlignmentNow, may_read: Callable[[str], bool]
+) -> Json:
+    """Return the JSON of an alignment; of streams that may not be read, no group is named."""
+    members = {member: _member_to_wire(each, may_read) for member, each in now.members.items()}
+    return {"name": name, **asdict(settings), **now._asdict(), "members": members}
+
+
+def alignment_row_to_wire(
+    name: str,
+    settings: AlignmentSettings,
+    now: AlignmentNow | None,
+    may_read: Callable[[str], bool],
+) -> Json:
+    """Return the JSON of an alignment in a list: the slowest members that count come first.
+
+    Without `now`, nobody tells of its members.
+    """
+    if now is None:
+        unknown = dict.fromkeys(("bound", "held_by", "drift", "members_counted", "members_total"))
+        return {"name": name, **asdict(settings), "answered": False, **unknown, "members": {}}
+
+    def place(member: tuple[str, MemberNow]) -> tuple[bool, int, str]:
+        return not member[1].counted, member[1].time or 0, member[0]
+
+    listed = now._replace(members=dict(nsmallest(MEMBERS_LISTED, now.members.items(), key=place)))
+    return {
+        **alignment_to_wire(name, settings, listed, may_read),
+        "answered": True,
+        "members_counted": sum(each.counted for each in now.members.values()),
+        "members_total": len(now.members),
+    }
+
+
+def _member_to_wire(member: MemberNow, may_read: Callable[[str], bool]) -> Json:
+    group = member.group
+    may_name = group is not None and may_read(group.stream)
+    return {**member._asdict(), "group": group._asdict() if group and may_name else None}
 
 
 def segment_times_to_wire(times: SegmentTimes) -> Json:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+from typing import TYPE_CHECKING, NamedTuple
 
 import structlog
 
 from controller.aggregation.owned_streams import NotOwner
+from controller.service.views import in_slices
 from controller.store.port import AlignmentRecord
 from noted_time.settings import checked_name
 
@@ -15,7 +17,8 @@ if TYPE_CHECKING:
     from controller.aggregation.owned_streams import OwnedStreams
     from controller.service.clocks import Clocks
     from controller.service.committer import Committer
-    from noted_time.alignment import Alignment, AlignmentNow, AlignmentSettings
+    from controller.store.port import Reading
+    from noted_time.alignment import Alignment, AlignmentNow, AlignmentSettings, GroupOfStream
     from noted_time.note import State
 
 log = structlog.get_logger()
@@ -24,13 +27,21 @@ MOST_ALIGNMENTS = 1000
 """So many alignments may one controller have."""
 
 
+class OwnAlignments(NamedTuple):
+    """Alignments of this controller by name, as they are now, and the buckets that it has."""
+
+    buckets: frozenset[int]
+    now: dict[str, tuple[AlignmentSettings, AlignmentNow]]
+
+
 class AlignmentService:
     """The alignments of one controller."""
 
-    def __init__(self, committer: Committer, clocks: Clocks) -> None:
+    def __init__(self, committer: Committer, clocks: Clocks, reading: Reading) -> None:
         """Begin; `committer` has the streams, and the alignments of the same buckets."""
         self._committer = committer
         self._clocks = clocks
+        self._reading = reading
 
     async def put(self, name: str, settings: AlignmentSettings) -> bool:
         """Make the alignment or replace its settings; returns whether it is new.
@@ -62,10 +73,18 @@ class AlignmentService:
         await self._committer.submit(drop)
         log.info("alignment_removed", alignment=name)
 
-    def report(self, name: str, member: str, time: int | None, state: State) -> None:
+    def report(
+        self,
+        name: str,
+        member: str,
+        time: int | None,
+        state: State,
+        group: GroupOfStream | None = None,
+    ) -> None:
         """Take in a member's report, in memory; raises as `now` and `Alignment.report`."""
         checked_name("member", member)
-        self._find(name).report(member, time, state, now=self._clocks.read().service)
+        now = self._clocks.read().service
+        self._find(name).report(member, time, state, now=now, group=group)
 
     def now(self, name: str) -> tuple[AlignmentSettings, AlignmentNow]:
         """Return the settings, and the bound with the members.
@@ -74,6 +93,21 @@ class AlignmentService:
         """
         found = self._find(name)
         return found.settings, found.at(self._clocks.read().service)
+
+    async def stored(self) -> list[AlignmentRecord]:
+        """Return all alignments, whoever has them, by name; raises `StoreUnavailable`."""
+        self._committer.check()
+        return await asyncio.to_thread(self._reading.alignments)
+
+    async def own(self, after: str | None, limit: int) -> OwnAlignments:
+        """Return the first `limit` of this controller by name; raises `StoreUnavailable`."""
+        self._committer.check()
+        streams, now = self._committer.streams, self._clocks.read().service
+        found = sorted(each for each in streams.alignments if after is None or each[0] > after)
+        buckets, shown = frozenset(streams.clocks), {}
+        async for name, alignment in in_slices(found[:limit]):
+            shown[name] = (alignment.settings, alignment.at(now))
+        return OwnAlignments(buckets, shown)
 
     def _find(self, name: str) -> Alignment:
         self._committer.check()

@@ -63,7 +63,7 @@ class Controller:
         self._notifier = LongPollNotifier()
         self._committer = Committer(store, self._clocks, self._notifier, self.metrics, self.limits)
         self.ownership = self._committer.ownership
-        self.alignments = AlignmentService(self._committer, self._clocks)
+        self.alignments = AlignmentService(self._committer, self._clocks, store.reading)
         self.reads = Reads(self.stream, self._clocks, store.reading)
         self.polls = LongPolls(self.stream, self._notifier, self.limits, self.metrics)
         self.views = Views(lambda: self._committer.streams, self.stream, self._clocks)

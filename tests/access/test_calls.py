@@ -158,21 +158,32 @@ async def test_an_administrator_may_do_everything() -> None:
 
 
 async def test_a_member_of_an_alignment_reads_some_stream() -> None:
-    """And the stream of the group whose time it takes; a writer alone is told nothing."""
+    """And the stream of the group whose time it takes; a writer alone is told nothing.
+
+    That a member is a group of another stream is told to nobody who may not read that.
+    """
     guarded = Guarded()
     admin, write = guarded.token("admin"), guarded.token("write")
     read = guarded.token("read", streams=["s"])
-    group = [{"stream": stream, "group": "g"} for stream in ("s", "other")]
+    group = [{"stream": stream, "group": "g"} for stream in ("s", "t")]
     async with behind(guarded.gate) as door:
         made = await door.call("PUT", A, admin, {"max_drift": 1})
         seen = [await door.call("GET", A, token) for token in (read, write)]
         times = [await door.call("PUT", f"{A}/members/m", t, {"time": 1}) for t in (read, write)]
         groups = [await door.call("PUT", f"{A}/members/m", read, each) for each in group]
         members = (await door.answer("GET", A, read)).json()["members"]
+        await door.call("PUT", f"{A}/members/n", admin, group[1])
+        lists = [await door.answer("GET", "/v1/alignments", t) for t in (admin, read, write)]
 
     allowed = [(200, ""), (403, "forbidden")]
     assert (made, seen, times, groups) == ((201, ""), allowed, allowed, allowed)
     assert members["m"]["time"] is None
+    named = [
+        {name: each["group"] and each["group"]["stream"] for name, each in row["members"].items()}
+        for found in lists
+        for row in found.json()["alignments"]
+    ]
+    assert named == [{"m": "s", "n": "t"}, {"m": "s", "n": None}]
 
 
 async def test_one_writer_cannot_note_for_another() -> None:

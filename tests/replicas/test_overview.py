@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from controller.api import gathering
+from controller.api import peers
 from controller.api.gathering import Gathering, Question
+from controller.api.peers import Peers
 from controller.store.port import Batch, StreamRecord
 from noted_time import Note
 from tests.replicas.played import (
@@ -182,14 +183,14 @@ async def test_one_that_hangs_is_not_waited_for(
 ) -> None:
     """Its streams are shown as the database has them."""
     kept_there(this)
-    monkeypatch.setattr(gathering, "ANSWER_S", 0.05)
+    monkeypatch.setattr(peers, "ANSWER_S", 0.05)
 
     async def hang(_: httpx.Request) -> httpx.Response:
         await asyncio.Event().wait()
         raise AssertionError
 
     async with httpx.AsyncClient(transport=httpx.MockTransport(hang)) as client:
-        asked = Gathering(this.controller, client)
+        asked = Gathering(this.controller, Peers(this.controller.ownership, client))
         question = Question("", "trouble", 0, 9)
         async with asyncio.timeout(10):
             found = await asked.overview(question, lambda _: True, None)

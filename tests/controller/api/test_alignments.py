@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from controller.api import replies
 from controller.service.controller import Controller
 from tests.support.controllers import serve_for
 from tests.support.http import problem
@@ -33,6 +34,17 @@ async def reported(call: Caller, member: str, **said: Any) -> tuple[Any, Any]:  
     return answer.json()["bound"], answer.json()["held_by"]
 
 
+def member(time: int | None, state: str = "live", **said: Any) -> dict[str, Any]:  # noqa: ANN401
+    """Return a member as an answer shows it: by default counted, and no reader group."""
+    return {
+        "time": time,
+        "state": state,
+        "silent_for_ms": 0,
+        "counted": True,
+        "group": None,
+    } | said
+
+
 async def test_an_alignment_is_made_changed_and_removed(call: Caller) -> None:
     """It answers with its settings; what is not said has its default, also in a change."""
     new = await call.put(A, {"max_drift": 60_000})
@@ -41,7 +53,7 @@ async def test_an_alignment_is_made_changed_and_removed(call: Caller) -> None:
     removed = await call.client.delete(A)
     gone = [await call.get(A), await call.client.delete(A), await call.put(f"{A}/members/m", {})]
 
-    nobody: dict[str, Any] = {"bound": None, "held_by": None, "members": {}}
+    nobody: dict[str, Any] = {"bound": None, "held_by": None, "drift": None, "members": {}}
     assert (new.status_code, new.json()) == (
         201,
         {"name": "a", "max_drift": 60_000, "member_timeout_ms": 30_000} | nobody,
@@ -81,11 +93,11 @@ async def test_who_is_not_counted_is_shown(call: Caller, time: GivenTime) -> Non
         1004,
         "live",
         {
-            "done": {"time": 3, "state": "finished", "silent_for_ms": 0, "counted": False},
-            "idle": {"time": 2, "state": "idle", "silent_for_ms": 0, "counted": False},
-            "live": {"time": 4, "state": "live", "silent_for_ms": 0, "counted": True},
-            "new": {"time": None, "state": "live", "silent_for_ms": 0, "counted": False},
-            "silent": {"time": 1, "state": "live", "silent_for_ms": 5000, "counted": False},
+            "done": member(3, "finished", counted=False),
+            "idle": member(2, "idle", counted=False),
+            "live": member(4),
+            "new": member(None, counted=False),
+            "silent": member(1, silent_for_ms=5000, counted=False),
         },
     )
 
@@ -103,6 +115,8 @@ async def test_a_member_may_be_where_a_reader_group_is(call: Caller) -> None:
     second = await reported(call, "readers", **group, domain="default")
 
     assert [before, first, second] == [(None, None), (1010, "readers"), (1020, "readers")]
+    shown = (await call.get(A)).json()["members"]["readers"]["group"]
+    assert shown == {"stream": "s", "group": "g", "domain": "default"}
 
 
 async def test_a_group_of_what_is_not_there_is_refused(call: Caller) -> None:
@@ -164,6 +178,54 @@ async def test_the_ends_of_int64_are_no_times(call: Caller, end: int) -> None:
 async def test_a_drift_is_above_zero(call: Caller, body: dict[str, Any]) -> None:
     """And so is the timeout."""
     assert problem(await call.put(A, body))[:2] == (422, "invalid_request")
+
+
+async def test_alignments_are_listed_by_name_a_page_at_a_time(call: Caller) -> None:
+    """With bound, holder, and by how much the fastest that counts is ahead."""
+    for name in ("b", "a", "c"):
+        await call.put(f"/v1/alignments/{name}", {"max_drift": 10})
+    await reported(call, "slow", time=5)
+    await reported(call, "fast", time=12)
+    await reported(call, "idle", time=1, state="idle")
+    first = (await call.get("/v1/alignments", limit=2)).json()
+    second = (await call.get("/v1/alignments", limit=2, after=first["next"])).json()
+
+    (a, b), (c,) = first["alignments"], second["alignments"]
+    assert (first["next"], second["next"], b["name"], c["name"]) == ("b", None, "b", "c")
+    assert a == {
+        "name": "a",
+        "max_drift": 10,
+        "member_timeout_ms": 30_000,
+        "bound": 15,
+        "held_by": "slow",
+        "drift": 7,
+        "members": {
+            "slow": member(5),
+            "fast": member(12),
+            "idle": member(1, "idle", counted=False),
+        },
+        "answered": True,
+        "members_counted": 2,
+        "members_total": 3,
+    }
+
+
+async def test_a_list_names_the_slowest_members_of_many(
+    call: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And counts them all."""
+    monkeypatch.setattr(replies, "MEMBERS_LISTED", 2)
+    await made(call)
+    for name, time in (("a", 9), ("b", 7), ("c", 8)):
+        await reported(call, name, time=time)
+    await reported(call, "silent", time=1, state="idle")
+    (row,) = (await call.get("/v1/alignments")).json()["alignments"]
+
+    assert (list(row["members"]), row["members_counted"], row["members_total"]) == (
+        ["b", "c"],
+        3,
+        4,
+    )
 
 
 async def test_settings_outlive_the_controller_and_members_report_again(

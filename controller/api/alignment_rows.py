@@ -1,0 +1,80 @@
+"""The list of alignments, whoever has them.
+
+Names and settings are those of the database. Each controller tells of the members of its own
+alignments; where none tells of an alignment, its row says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from controller.aggregation.owned_streams import bucket_of
+from controller.api.access import ALIGNMENTS
+from controller.api.replies import alignment_row_to_wire
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from controller.api.peers import Peers
+    from controller.service.controller import Controller
+
+Json = dict[str, Any]
+PATH = ALIGNMENTS.removesuffix("/")
+
+
+class Question(NamedTuple):
+    """Which alignments to show: the first `limit` in the order of their names, after a name."""
+
+    after: str | None
+    limit: int
+
+
+class Part(msgspec.Struct, frozen=True):
+    """What one controller tells: the buckets that it has, and rows of its alignments."""
+
+    buckets: frozenset[int]
+    alignments: list[Json]
+
+
+_parts = msgspec.json.Decoder(Part)
+
+
+class AlignmentRows:
+    """Puts the list together."""
+
+    def __init__(self, controller: Controller, peers: Peers) -> None:
+        """Begin."""
+        self._controller = controller
+        self._peers = peers
+
+    async def own(self, question: Question, may_read: Callable[[str], bool]) -> Part:
+        """Return the rows of this controller's alignments."""
+        found = await self._controller.alignments.own(question.after, question.limit)
+        rows = [alignment_row_to_wire(name, *each, may_read) for name, each in found.now.items()]
+        return Part(found.buckets, rows)
+
+    async def page(
+        self, question: Question, may_read: Callable[[str], bool], authorization: str | None
+    ) -> Json:
+        """Return the rows of the alignments, and the name to go on after."""
+        after, limit = question
+        stored = await self._controller.alignments.stored()
+        records = [each for each in stored if after is None or each.name > after]
+        query = {"limit": limit} if after is None else {"after": after, "limit": limit}
+        own, others = await asyncio.gather(
+            self.own(question, may_read),
+            self._peers.ask(PATH, query, authorization, _parts.decode),
+        )
+        told = {row["name"]: row for part in (*others, own) for row in part.alignments}
+        answered = own.buckets.union(*(part.buckets for part in others))
+        buckets = self._controller.ownership.leases.buckets
+        rows = [
+            told.get(each.name) or alignment_row_to_wire(each.name, each.settings, None, may_read)
+            for each in records[:limit]
+            # one that its own controller does not know was removed meanwhile
+            if each.name in told or bucket_of(each.name, buckets) not in answered
+        ]
+        return {"alignments": rows, "next": records[limit - 1].name if records[limit:] else None}

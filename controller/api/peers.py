@@ -1,0 +1,59 @@
+"""Asks all other controllers of the database the same, once each and at the same time."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from controller.api.forwarding import MARKED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    import httpx
+
+    from controller.service.ownership import Ownership
+
+ANSWER_S = 0.8
+"""For how long the others are waited for."""
+
+T = TypeVar("T")
+
+
+class Peers:
+    """The other controllers of the database; without a client there are none."""
+
+    def __init__(self, ownership: Ownership, http_client: httpx.AsyncClient | None) -> None:
+        """Begin."""
+        self._ownership = ownership
+        self._http_client = http_client
+
+    async def ask(
+        self,
+        path: str,
+        query: Mapping[str, Any],
+        authorization: str | None,
+        decode: Callable[[bytes], T],
+    ) -> list[T]:
+        """Return what those answer that do in time, to a marked GET: each tells of its own.
+
+        They are shown the token of who asks.
+        """
+        client, urls = self._http_client, {*self._ownership.leases.others.values()} - {""}
+        if client is None:
+            return []
+        shown = [] if authorization is None else [(b"authorization", authorization.encode())]
+
+        async def ask(url: str) -> T | None:
+            try:
+                async with asyncio.timeout(ANSWER_S):
+                    reply = await client.get(
+                        f"{url}{path}", params=dict(query), headers=[*shown, MARKED]
+                    )
+                return decode(reply.raise_for_status().content)
+            except Exception:  # noqa: BLE001 - an advertised URL may be anything
+                self._ownership.refresh_soon()
+                return None
+
+        found = await asyncio.gather(*map(ask, urls))
+        return [part for part in found if part is not None]
