@@ -7,7 +7,7 @@ Nobody is counted that has no time yet, is idle or finished, or was silent for t
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from noted_time.cut import MAX_INT64
 from noted_time.errors import LimitReached, Rejected
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 MOST_MEMBERS = 1000
 """So many members may one alignment have."""
+
+
+Standing = Literal["counted", "idle", "finished", "no_time", "silent"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,15 @@ class MemberNow(NamedTuple):
     silent_for_ms: int
     counted: bool
     group: GroupOfStream | None
+
+    @property
+    def standing(self) -> Standing:
+        """That it is counted, or why it is not."""
+        if self.counted:
+            return "counted"
+        if self.state != "live":
+            return self.state
+        return "no_time" if self.time is None else "silent"
 
 
 class AlignmentNow(NamedTuple):

@@ -23,6 +23,7 @@ from prometheus_client.registry import Collector
 from controller.aggregation.group_backlog import flags
 from controller.aggregation.inspection import read_stream
 from controller.aggregation.order import read_groups
+from controller.service.alignment_metrics import AlignmentReading
 from controller.service.limits import Overloaded
 from noted_time.trend import UNIX_MS
 
@@ -158,6 +159,7 @@ class Exposition(Collector):
         ]
         self._not_shown = len(streams) - len(self._streams)
         self._groups = read_groups(islice(streams, STREAMS_SHOWN))
+        self._alignments = AlignmentReading(streams.alignments, now.service)
 
     def collect(self) -> Iterator[Metric]:
         """Yield the families of the process and of the streams."""
@@ -169,6 +171,7 @@ class Exposition(Collector):
         yield from self._of_groups()
         sentence = "1 where a reader group has a backlog, else 0"
         yield _family("group_backlog", sentence, self._backlogs, ["stream", "group"])
+        yield from self._alignments.families()
 
     def _of_streams(self) -> Iterator[Metric]:
         members = (
