@@ -44,6 +44,11 @@ def writer_path(stream: str, writer: str, *below: str) -> str:
     return stream_path(stream, "writers", checked_name("writer", writer), *below)
 
 
+def alignment_path(alignment: str) -> str:
+    """Return the path of an alignment, likewise."""
+    return f"/v1/alignments/{checked_name('alignment', alignment)}"
+
+
 class ApiClient:
     """Calls the controllers of one database, as long as one answers.
 

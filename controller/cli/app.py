@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from controller.cli import (
+    alignments,
     changes,
     demo_stream,
     demos,
@@ -45,6 +46,7 @@ for call in (
     waiting.wait,
 ):
     app.command(rich_help_panel="Call a controller")(call)
+app.add_typer(alignments.app, rich_help_panel="Call a controller")
 app.command(rich_help_panel="Look at examples")(demo_stream.demo_stream)
 app.add_typer(demos.app, rich_help_panel="Look at examples")
 

@@ -12,8 +12,8 @@ def put_alignment(url: str, name: str, max_drift: int, member_timeout_ms: int = 
     _put(url, name, {"max_drift": max_drift, "member_timeout_ms": member_timeout_ms})
 
 
-def report_member(url: str, name: str, member: str, time: int) -> None:
-    """Report a member's time."""
+def report_member(url: str, name: str, member: str, time: int | None) -> None:
+    """Report a member's time, `None` before it has one."""
     _put(url, f"{name}/members/{member}", {"time": time})
 
 
