@@ -85,6 +85,12 @@ class AlignmentNow(NamedTuple):
     drift: int | None
     members: Mapping[str, MemberNow]
 
+    def is_at_bound(self, member: str) -> bool:
+        """Whether a member that is counted is at the bound or above it: another one holds it."""
+        time, bound = self.members[member].time, self.bound
+        is_there = bound is not None and time is not None and time >= bound
+        return is_there and self.members[member].counted
+
 
 class _Report(NamedTuple):
     time: int | None

@@ -65,6 +65,8 @@ class GroupShape(BaseModel):
 class MemberShape(BaseModel):
     """A member: what it reported last, how long ago, and whether it is counted.
 
+    `at_bound` says that it is at the bound, which another one holds, or above it.
+
     `group` is the reader group that it is, null for another and where you may not read its stream.
     """
 
@@ -72,6 +74,7 @@ class MemberShape(BaseModel):
     state: Literal["live", "idle", "finished"]
     silent_for_ms: int
     counted: bool
+    at_bound: bool
     group: GroupShape | None
 
 

@@ -134,7 +134,10 @@ def alignment_to_wire(
     name: str, settings: AlignmentSettings, now: AlignmentNow, may_read: Callable[[str], bool]
 ) -> Json:
     """Return the JSON of an alignment; of streams that may not be read, no group is named."""
-    members = {member: _member_to_wire(each, may_read) for member, each in now.members.items()}
+    members = {
+        member: _member_to_wire(each, may_read) | {"at_bound": now.is_at_bound(member)}
+        for member, each in now.members.items()
+    }
     return {"name": name, **asdict(settings), **now._asdict(), "members": members}
 
 

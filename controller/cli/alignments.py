@@ -40,7 +40,7 @@ def list_alignments(
     if as_json:
         print_json(found)
         return
-    columns = ("alignment", "bound", "held by", "drift", "max drift", "members counted")
+    columns = ("alignment", "bound", "held by", "drift", "members")
     print_table(columns, map(_row, found["alignments"]))
     if found["next"] is not None:
         say(f"There are more than these {limit}: see --limit.")
@@ -52,7 +52,7 @@ def show(
 ) -> None:
     """Show the settings of an alignment, its bound, and where each member is.
 
-    The slowest member that counts holds the bound; others at the bound wait for it.
+    The slowest member that counts holds the bound; others wait at the bound.
 
     Try it:  noted-time alignment show shop
     """
@@ -157,13 +157,12 @@ def _shown_drift(drift: int | None, bound: int | None) -> str:
 
 def _row(row: Json) -> tuple[str, ...]:
     bound = row["bound"]
-    counted = f"{row['members_counted']} of {row['members_total']}"
+    counted = f"{row['members_counted']} of {row['members_total']} counted"
     return (
         row["name"],
         shown_time(bound),
         row["held_by"] or "-",
-        _shown_drift(row["drift"], bound),
-        _shown_drift(row["max_drift"], bound),
+        f"{_shown_drift(row['drift'], bound)} of {_shown_drift(row['max_drift'], bound)}",
         counted if row["answered"] else "its controller does not answer",
     )
 
@@ -204,4 +203,4 @@ def _state(found: Json, name: str, member: Json) -> str:
         return f"{silent if member['state'] == 'live' else member['state']}, not counted"
     if name == found["held_by"]:
         return "holds the bound"
-    return "at the bound" if member["time"] >= found["bound"] else "within the bound"
+    return "at the bound" if member["at_bound"] else "within the bound"

@@ -6,14 +6,18 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
+from tests.support.aligned import put_alignment, report_group, report_member
 from tests.support.browser import LAPTOP, NO_BROWSER, Visit, chromium, find_chromium
 from tests.support.dashboards import (
+    HOUR_MS,
+    MINUTE_MS,
     PLAYED_MS,
     PassingTime,
     Seeder,
     Stalled,
     Story,
     stall,
+    wall_ms,
 )
 from tests.support.gates import Guarded
 from tests.support.served import Served
@@ -70,6 +74,20 @@ def seed(served: Served) -> Iterator[Seeder]:
 def stalled(seed: Seeder) -> Stalled:
     """A stream of the test's own, which `lima` holds."""
     return stall(seed, f"stalled-{next(NUMBERS)}")
+
+
+@pytest.fixture
+def aligned(served: Served) -> str:
+    """An alignment of the test's own: `ledger` holds `billing` of `orders`.
+
+    The member `returns` has no time yet, and does not count.
+    """
+    name = f"month-end-{next(NUMBERS)}"
+    put_alignment(served.url, name, MINUTE_MS)
+    report_group(served.url, name, "billing-job", "orders", "billing")
+    report_member(served.url, name, "ledger", wall_ms() - 10 * HOUR_MS)
+    report_member(served.url, name, "returns", None)
+    return name
 
 
 @pytest.fixture

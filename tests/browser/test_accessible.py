@@ -49,8 +49,9 @@ def test_an_empty_controller_has_no_barriers(visiting: Visiting, empty: Served) 
 
 
 @pytest.mark.parametrize("view", ["/", "/streams/orders"])
+@pytest.mark.usefixtures("aligned")
 def test_a_view_has_no_barriers(visit: Visit, view: str) -> None:
-    """The list of streams, and a stream that is held."""
+    """The list of streams with an alignment, and a stream that is held."""
     visit.open(view)
     expect(visit.page.locator("main table").first).to_be_visible()
     visit.page.wait_for_load_state("networkidle")
@@ -68,6 +69,7 @@ def test_a_dialog_has_no_barriers(visit: Visit) -> None:
 
 
 @pytest.mark.parametrize("view", ["/", "/streams/orders"])
+@pytest.mark.usefixtures("aligned")
 def test_a_phone_scrolls_in_one_direction_only(visiting: Visiting, view: str) -> None:
     """Wide tables scroll in a place of their own."""
     visit = visiting(size=PHONE)

@@ -17,6 +17,11 @@ def report_member(url: str, name: str, member: str, time: int | None) -> None:
     _put(url, f"{name}/members/{member}", {"time": time})
 
 
+def report_group(url: str, name: str, member: str, stream: str, group: str) -> None:
+    """Report that a member is a reader group."""
+    _put(url, f"{name}/members/{member}", {"stream": stream, "group": group})
+
+
 def times_aligned(url: str, name: str) -> dict[str, int | None]:
     """Return the time of each member."""
     answer = httpx.get(f"{url}/v1/alignments/{name}", trust_env=False).raise_for_status().json()

@@ -12,12 +12,10 @@ const RANGES = { "15 min": HOUR / 4, "1 h": HOUR, "6 h": 6 * HOUR, "24 h": 24 * 
 
 // --- Elements
 
-/** Make an element of "tag#id.class.class" with attributes, children, lists of both; null adds nothing. */
+/** Make an element of "tag.class.class" with attributes, children, lists of both; null adds nothing. */
 function make(space, kind, ...parts) {
-	const [named, ...classes] = kind.split(".");
-	const [tag, id] = named.split("#");
+	const [tag, ...classes] = kind.split(".");
 	const element = document.createElementNS(space, tag);
-	if (id) element.id = id;
 	if (classes.length) element.setAttribute("class", classes.join(" "));
 	for (const part of parts.flat(Infinity)) {
 		if (part == null || part === false) continue;
@@ -31,9 +29,10 @@ function make(space, kind, ...parts) {
 const h = make.bind(null, "http://www.w3.org/1999/xhtml");
 const svg = make.bind(null, "http://www.w3.org/2000/svg");
 const $ = (selector, within = document) => within.querySelector(selector);
+const soft = (...parts) => h("span.soft", parts);
 /** A button that does one of ACTS, with what its data says. */
-const button = (label, act, data, given) =>
-	h("button", { type: "button", "data-act": act, ...given }, Object.entries(data ?? {}).map(([name, value]) => ({ [`data-${name}`]: value })), label);
+const button = (label, act, data = {}, given) =>
+	h("button", { type: "button", "data-act": act, ...given }, Object.entries(data).map(([name, value]) => ({ [`data-${name}`]: value })), label);
 /** A cell of "Column.class.class"; a narrow page shows the column's name before it, unless it is bare. */
 const cell = (kind, ...children) => {
 	const [label, ...classes] = kind.split(".");
@@ -65,11 +64,8 @@ function patch(old, fresh) {
 			patch(known, wanted);
 		}
 	}
-	while (next) {
-		const gone = next;
-		next = next.nextSibling;
-		gone.remove();
-	}
+	while (next?.nextSibling) next.nextSibling.remove();
+	next?.remove();
 }
 
 function patchAttributes(old, fresh) {
@@ -104,17 +100,16 @@ function localText(ms) {
 }
 
 /** Return a time of an application or a moment: in the reader's zone, with UTC on hover. */
-function when(time, given) {
-	if (time == null) return h("span.soft", "–");
-	if (!isUnix(time)) return h("span.n", { ...given }, String(time));
+function when(time) {
+	if (time == null) return soft("–");
+	if (!isUnix(time)) return h("span.n", String(time));
 	const iso = new Date(time).toISOString();
-	const title = `${iso.replace("T", " ").replace("Z", "")} UTC`;
-	return h("time", { datetime: iso, title, ...given }, localText(time));
+	return h("time", { datetime: iso, title: `${iso.replace(/[TZ]/g, " ")}UTC` }, localText(time));
 }
 
 const UNITS = { d: 86_400_000, h: HOUR, m: 60_000, s: 1000, ms: 1 };
 
-/** Return a duration by its `parts` largest units, as the command line writes it: "1h 5m". */
+/** Return a duration by its `parts` largest units, as the command line writes it: "1h 5m"; below 0 it is "0s". */
 function lasting(ms, parts = 2) {
 	const units = Object.entries(UNITS).slice(0, parts === 2 && ms >= 1000 ? 4 : 5);
 	const first = units.findIndex(([, size]) => ms >= size);
@@ -127,11 +122,13 @@ function lasting(ms, parts = 2) {
 	return counts.slice(first, first + parts).filter(Boolean).join(" ") || "0s";
 }
 
-/** Return how far one time is beyond another: "+65 min". */
-function beyond(time, from) {
-	if (time == null || from == null || time === from) return "";
-	const apart = isUnix(time) ? lasting(Math.abs(time - from)) : Math.abs(time - from);
-	return `(${time > from ? "+" : "−"}${apart})`;
+/** Return how far apart two times are that are like `time`. */
+const apart = (ms, time) => (isUnix(time) ? lasting(ms) : ms);
+
+/** Return a time, and how far it is beyond another: "10:30 (+65m)". */
+function whenBeyond(time, from) {
+	if (time == null || from == null || time === from) return when(time);
+	return [when(time), ` (${time > from ? "+" : "−"}${apart(Math.abs(time - from), time)})`];
 }
 
 /** Read "1h 30m"; returns ms, NaN where it is no duration. */
@@ -153,7 +150,7 @@ const shownPosition = (position) =>
 class Problem extends Error {
 	constructor(status, body) {
 		super(body.detail ?? `status ${status}`);
-		Object.assign(this, { status, code: body.code, body });
+		Object.assign(this, { status, code: body.code });
 	}
 }
 
@@ -170,8 +167,7 @@ async function call(method, path, { query = {}, body } = {}) {
 	const token = sessionStorage.getItem(TOKEN);
 	const headers = { Accept: "application/json", ...(token && { Authorization: `Bearer ${token}` }) };
 	if (body) headers["Content-Type"] = "application/json";
-	const signal = AbortSignal.timeout(ANSWER_MS);
-	const answer = await fetch(url, { method, headers, signal, body: body && JSON.stringify(body) });
+	const answer = await fetch(url, { method, headers, signal: AbortSignal.timeout(ANSWER_MS), body: body && JSON.stringify(body) });
 	const told = await answer.json().catch(() => null);
 	if (answer.ok && told) return told;
 	if (answer.status !== 401) throw new Problem(told ? answer.status : 502, told ?? { detail: "what answers there is none" });
@@ -188,35 +184,37 @@ const may = () => state.access?.administer;
 // --- What is shown: the place in the address, the last answers, and what the reader chose
 
 let chosen = {};
-const state = { view: "", name: "", domain: null, data: {}, access: null, at: null, fault: null };
+const state = { view: "", name: "", domain: null, data: {}, access: null, at: null, fault: null, skew: 0 };
 let epoch = 0;
 let round = 0;
 let timer = 0;
 
 function goTo() {
-	const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
-	const parts = path.split("/").map((part) => { try { return decodeURIComponent(part); } catch { return part; } });
-	const name = parts[0] === "streams" && parts[1] ? parts.slice(1).join("/") : "";
+	let [, name = "", query] = /^#\/streams\/([^?]+)\??(.*)/.exec(location.hash) ?? [];
+	try { name = decodeURIComponent(name); } catch { /* is shown as it was typed */ }
 	const isSame = state.view && name === state.name;
 	Object.assign(state, { view: name ? "stream" : "streams", name, domain: new URLSearchParams(query).get("domain") });
 	chosen = { picked: [], entries: PAGE };
 	if (!isSame) state.at = null;
 	state.data = isSame ? { stream: state.data.stream } : {};
 	document.title = `${name || "Streams"} · noted-time`;
-	const main = $("#main");
-	main.replaceChildren(h("p.empty", "Loading…"));
+	$("#main").replaceChildren(h("p.empty", "Loading…"));
 	poll(true);
 }
+
+const loadAlignments = async () => (await call("GET", "v1/alignments", { query: { limit: PAGE } })).alignments;
 
 /** What a view asks for: in every how many-th round, and how. */
 const FEEDS = {
 	streams: {
 		overview: [1, () => call("GET", "v1/overview", { query: { search: chosen.search, start: chosen.start, limit: PAGE } })],
+		alignments: [2, loadAlignments],
 	},
 	stream: {
 		explain: [1, () => get(["explain"], { domain: domain(), limit: 3, exclude: chosen.picked })],
 		writers: [1, () => get(["writers"], { domain: domain(), search: chosen.search, start: chosen.start, limit: PAGE })],
 		history: [2, loadHistory],
+		alignments: [2, loadAlignments],
 		groups: [2, () => get(["reader-groups"], { limit: PAGE, after: chosen.groupsAfter })],
 		group: [2, () => chosen.group && get(["reader-groups", chosen.group])],
 		segments: [4, () => get(["segments"], { domain: domain(), limit: PAGE, start: chosen.segment })],
@@ -239,7 +237,7 @@ async function loadHistory() {
 		Object.assign(chosen, { first, range: points.length && now - points[0].at > HOUR ? null : HOUR });
 	}
 	// a young stream fills the width
-	const from = Math.max(chosen.first, chosen.range && Math.round(Date.now() + (state.skew ?? 0) - chosen.range));
+	const from = Math.max(chosen.first, chosen.range && Math.round(Date.now() + state.skew - chosen.range));
 	return ask(from || null, 600);
 }
 
@@ -255,7 +253,7 @@ async function poll(all = false) {
 		const found = await Promise.all(due.map(async ([name, [, load]]) => [name, await load()]));
 		if (mine !== epoch) return;
 		Object.assign(state.data, Object.fromEntries(found));
-		const now = (state.data.overview ?? state.data.explain).now;
+		const { now } = state.data.overview ?? state.data.explain;
 		Object.assign(state, { at: Date.now(), fault: null, skew: now - Date.now() });
 	} catch (fault) {
 		if (mine !== epoch) return;
@@ -277,7 +275,7 @@ function render() {
 	const { fault, data } = state;
 	if (fault?.code === "unknown_writer") chosen.picked = []; // one of them was forgotten meanwhile
 	if (isMissing(fault)) $("#main").replaceChildren();
-	else if (data.overview) show($("#main"), h("main", streamsView(data.overview)));
+	else if (data.overview) show($("#main"), h("main", streamsView(data)));
 	else if (data.explain) show($("#main"), h("main", streamView(data)));
 	$("#token").hidden = !(state.access?.tokens || fault?.status === 401);
 }
@@ -292,7 +290,7 @@ function renderFault() {
 	pulse.textContent = fault ? "not live" : "live";
 	const alert = $("#alert");
 	if (!fault) return alert.replaceChildren();
-	const age = at && h("span#age", { "aria-live": "off" }, lasting(Date.now() - at));
+	const age = at && h("span", { "aria-live": "off" }, lasting(Date.now() - at));
 	const asOf = at && !isMissing(fault) && [" What is shown is ", age, " old, as of ", when(at), "; trying again."];
 	show(alert, h("div", ...faultText(fault), asOf ?? ""));
 }
@@ -310,10 +308,7 @@ function faultText(fault) {
 	return [`The controller refused: ${fault.message}.`];
 }
 
-setInterval(() => {
-	const age = $("#age");
-	if (age && state.at) age.textContent = lasting(Date.now() - state.at);
-}, 1000);
+setInterval(() => state.fault && renderFault(), 1000);
 
 /** A part of the page, with its name and `beside` on top, unless that is null. */
 const section = (label, beside, ...children) =>
@@ -340,18 +335,23 @@ function pages(name, shown, total, next) {
 const searchBox = (label) =>
 	h("input", { type: "search", "aria-label": label, placeholder: "Search", autocomplete: "off" });
 
+const isHeld = ({ decision, held_for_ms: held }) => decision === "hold" && held >= HELD_MS;
+const andOthers = (holders, what) => (holders > 1 ? ` and ${many(holders - 1, what)}` : "");
+
 /** How a domain is, in a word, from a row of the overview or an explanation. */
-function condition({ decision, lower, held_for_ms: held, times_out_in_ms: left }) {
+function condition(row) {
+	const { decision, lower, held_for_ms: held, times_out_in_ms: left } = row;
 	if (decision == null) return ["no answer", "bad"];
-	if (decision === "quiet" || decision === "sealed") return [decision, ""];
-	if (decision === "hold" && held >= HELD_MS) return [`held ${lasting(held)}`, held > 2 * (left ?? Infinity) ? "bad" : "warn"];
-	return lower == null ? ["no mark yet", ""] : ["advancing", "ok"];
+	if (decision === "quiet" || decision === "sealed") return [decision];
+	if (isHeld(row)) return [`held ${lasting(held)}`, held > 2 * (left ?? Infinity) ? "bad" : "warn"];
+	return lower == null ? ["no mark yet"] : ["advancing", "ok"];
 }
-const pill = ([text, kind]) => h("span", { class: `pill ${kind}` }, text);
+const KINDS = { live: "ok", open: "ok", truncated: "warn", excluded: "bad" };
+const pill = ([text, kind = KINDS[text] ?? ""]) => h("span", { class: `pill ${kind}` }, text);
 
 // --- The list of streams
 
-function streamsView({ now, streams, total, unanswered, next }) {
+function streamsView({ overview: { now, streams, total, unanswered, next }, alignments }) {
 	const { search } = chosen;
 	const isEmpty = total === 0 && !search;
 	return [
@@ -362,28 +362,26 @@ function streamsView({ now, streams, total, unanswered, next }) {
 		isEmpty ? firstSteps() : section("Streams", null,
 			table("Streams", streams.flatMap((stream) => stream.domains.map((row) => streamRow(stream, row, now))), `No stream has “${search}” in its name.`),
 			pages("start", streams.length, total, next)),
+		alignments.length > 0 && alignmentsSection(alignments),
 	];
 }
 
 function streamRow(stream, row, now) {
 	const isOne = stream.domains.length === 1;
-	const isHeld = row.decision === "hold" && row.held_for_ms >= HELD_MS;
-	const others = row.holders > 1 ? ` and ${many(row.holders - 1, "other")}` : "";
-	const lag = row.lower != null && isUnix(row.lower) ? lasting(Math.max(0, now - row.lower)) : "–";
+	const lag = isUnix(row.lower) ? lasting(now - row.lower) : "–";
 	return tr(`${stream.name}/${row.domain}`,
-		cell("Stream.bare.name", h("a", { href: address(stream.name, isOne ? "" : row.domain) }, stream.name), !isOne && h("span.soft", ` ${row.domain}`)),
+		cell("Stream.bare.name", h("a", { href: address(stream.name, isOne ? "" : row.domain) }, stream.name), !isOne && soft(` ${row.domain}`)),
 		cell("Watermark", when(row.lower)),
 		cell("Lag.num.n", lag),
 		cell("Last hour.bare", spark(row.lag)),
 		cell("State.bare", pill(condition(row))),
-		cell("Held by", isHeld && [h("strong", row.held_by), others, row.times_out_in_ms != null && h("span.soft", `, out in ${lasting(row.times_out_in_ms)}`)]),
+		cell("Held by", isHeld(row) && [h("strong", row.held_by), andOthers(row.holders, "other"), row.times_out_in_ms != null && soft(`, out in ${lasting(row.times_out_in_ms)}`)]),
 		cell("Writers.bare", stream.writers && writerCounts(stream.writers)));
 }
 
 function writerCounts(counts) {
-	const kinds = { live: "ok", idle: "", finished: "", excluded: "bad" };
-	const shown = Object.entries(kinds).filter(([name]) => counts[name]);
-	return h("span.counts", shown.map(([name, kind]) => pill([`${counted(counts[name])} ${name}`, kind])));
+	const shown = Object.entries(counts).filter(([, count]) => count);
+	return h("span.counts", shown.map(([name, count]) => pill([`${counted(count)} ${name}`, KINDS[name]])));
 }
 
 function spark(lag) {
@@ -402,8 +400,28 @@ function firstSteps() {
 		["Make a stream of your own", `noted-time stream create orders --url ${url}`],
 		["Note time, from anything that speaks HTTP", `curl ${url}/v1/streams/orders/notes --json '{"notes": [{"writer": "shop-2", "time": 1357038000000, "position": {"1": 80}}]}'`],
 	];
-	return section("First steps", h("span.soft", "There are no streams yet."),
+	return section("First steps", soft("There are no streams yet."),
 		steps.map(([label, code]) => [h("p", `${label} `, button("Copy", "copy", { text: code }, { "aria-label": `Copy: ${label}` })), h("pre", { tabindex: 0 }, h("code", code))]));
+}
+
+// --- Alignments
+
+const alignmentsSection = (alignments) => section("Alignments", [alignments.length === PAGE && soft(`the first ${PAGE}`)], table("Alignments", alignments.map((row) => {
+	const { name, answered, bound, drift, max_drift: most, held_by: holder, members, members_total: total } = row;
+	return tr(name, cell("Alignment.bare.name", name),
+		cell("Bound", answered ? when(bound) : pill(["no answer", "bad"])),
+		cell("Drift.n", drift != null && `${apart(drift, bound)} of ${apart(most, bound)}`),
+		cell("Held by", holder && memberLink([holder, members[holder]])),
+		cell("Members", Object.entries(members).slice(0, 9).map(memberText), total > 9 && `and ${total - 9} more`));
+})));
+
+/** A member's name, which leads to its stream where it is a reader group. */
+const memberLink = ([name, { group }]) => (group ? h("a", { href: address(group.stream, group.domain) }, name) : name);
+
+function memberText(named) {
+	const { time, state: is, counted: counts, at_bound: isFar, silent_for_ms: silent } = named[1];
+	const why = is !== "live" ? is : time == null ? "no time yet" : `silent for ${lasting(silent)}`;
+	return h(counts ? "p" : "p.soft", memberLink(named), " ", when(time), " ", counts ? isFar && pill(["at the bound", "warn"]) : why);
 }
 
 // --- One stream
@@ -412,7 +430,7 @@ function streamView(data) {
 	const scale = scaleOf(data);
 	const domains = data.stream.domains;
 	return [
-		h("div.head", h("a", { href: "#/" }, "Streams"), h("span.soft", "/"), h("h1", state.name),
+		h("div.head", h("a", { href: "#/" }, "Streams"), soft("/"), h("h1", state.name),
 			domains.length > 1 && h("nav.tabs", { "aria-label": "Domains" }, domains.map((name) =>
 				h("a", { href: address(state.name, name), "aria-current": name === domain() && "page" }, name)))),
 		whySection(data), writersSection(data, scale), historySection(data.history),
@@ -423,52 +441,51 @@ function streamView(data) {
 
 function whySection({ explain, writers: { states } }) {
 	const { lower, now } = explain;
-	const [first] = explain.waiting_for;
-	const row = { ...explain, held_for_ms: first?.held_for_ms, times_out_in_ms: first?.times_out_in_ms };
+	const row = { ...explain, ...explain.waiting_for[0] };
 	return section("Why", null, h("div.why",
 		h("div", h("div.soft", "Watermark"), h("div.big", when(lower)),
-			h("div.soft.n", lower != null && isUnix(lower) ? `${lasting(Math.max(0, now - lower))} behind the clock` : "")),
-		h("div.said", whyText(explain, row).map((line) => h("p", line)),
+			h("div.soft.n", isUnix(lower) ? `${lasting(now - lower)} behind the clock` : "")),
+		h("div.said", whyText(row).map((line) => h("p", line)),
 			h("p.counts", pill(condition(row)), writerCounts(states)))));
 }
 
-function whyText(explain, row) {
-	const { lower, now, holders, waiting_for: [first], decision, would } = explain;
+function whyText(row) {
+	const { lower, now, holders, waiting_for: [first], decision, would } = row;
 	const lines = [];
 	if (decision === "sealed") lines.push(["The stream is sealed: this is its last mark."]);
 	else if (decision === "quiet") lines.push(["No writer is waited for, and all that was noted is marked."]);
 	else if (!first) lines.push(["The watermark is about to advance."]);
 	else {
 		const name = h("strong", first.writer);
-		const others = holders > 1 ? ` and ${many(holders - 1, "other writer")}` : "";
-		if (row.held_for_ms < HELD_MS && lower != null) lines.push(["The watermark is advancing. ", name, others, holders > 1 ? " are the slowest." : " is the slowest."]);
+		const others = andOthers(holders, "other writer");
+		if (!isHeld(row) && lower != null) lines.push(["The watermark is advancing. ", name, others, holders > 1 ? " are the slowest." : " is the slowest."]);
 		else {
 			const held = first.time == null ? ", which joined and has not noted a time yet," : "";
 			const verb = holders > 1 ? "hold" : "holds";
 			lines.push([name, others, `${held} ${verb} the watermark back, for ${lasting(first.held_for_ms)}, since `, when(now - first.held_for_ms), "."]);
 			lines.push(["If it stays silent, it is excluded in ", h("strong", lasting(first.times_out_in_ms)), "."]);
 		}
-		lines.push(withoutText([first.writer], explain.lower_without[first.writer], lower, holders));
+		lines.push(withoutText([first.writer], row.lower_without[first.writer], lower, holders));
 	}
 	if (would) lines.push(withoutText(chosen.picked, would.lower, lower, 0));
 	return lines;
 }
 
 function withoutText(names, without, lower, holders) {
-	const who = [names.length > 1 ? "Without " : "Without it", names.length > 1 ? h("strong", listed(names)) : "", ": "];
-	if (without != null && without !== lower) return [...who, h("strong", when(without)), ` ${beyond(without, lower)}`];
-	return [...who, "no change", holders > 1 ? `, ${many(holders - 1, "other writer")} held as well.` : "."];
+	const who = names.length > 1 ? ["Without ", h("strong", listed(names)), ": "] : "Without it: ";
+	if (without != null && without !== lower) return [who, h("strong", whenBeyond(without, lower))];
+	return [who, "no change", holders > 1 ? `, ${many(holders - 1, "other writer")} held as well.` : "."];
 }
 
 /** The axis of the strip: from the watermark to the latest time, and a little below for who is late. */
 function scaleOf({ explain: { lower }, writers, groups }) {
 	const name = domain();
-	const times = writers.writers.map((row) => row.times[name]).filter((time) => time != null);
-	const reads = groups.groups.map((row) => row.windows[name]?.lower).filter((time) => time != null);
-	const known = [...times, ...(lower == null ? [] : [lower])];
-	if (!known.length) return null;
-	const high = Math.max(...known);
-	const mark = lower ?? Math.min(...known);
+	const known = (times) => times.filter((time) => time != null);
+	const times = known([...writers.writers.map((row) => row.times[name]), lower]);
+	const reads = known(groups.groups.map((row) => row.windows[name]?.lower));
+	if (!times.length) return null;
+	const high = Math.max(...times);
+	const mark = lower ?? Math.min(...times);
 	const low = Math.max(Math.min(mark, ...times, ...reads), mark - (high > mark ? (high - mark) / 4 : Infinity));
 	const at = (time) => Math.min(100, Math.max(0, ((time - low) / (high - low || 1)) * 100));
 	return { low, high, lower, at };
@@ -503,16 +520,16 @@ function writerRow(row, { explain: { lower } }, scale, now) {
 		cell("State.bare", pill(writerState(row, holds, now))),
 		cell("Noted time.bare.strip", scale && h("div.track", bar, watermarkLine(scale))),
 		cell("Noted", when(time)),
-		cell("Last heard.n", isUnix(row.noted_at) ? h("span", { title: when(row.noted_at).title }, `${lasting(Math.max(0, now - row.noted_at))} ago`) : ""),
+		cell("Last heard.n", isUnix(row.noted_at) ? h("span", { title: when(row.noted_at).title }, `${lasting(now - row.noted_at)} ago`) : ""),
 		cell("Times out in.n", out),
-		cell("Without it.n", row.lower_without != null && (row.lower_without === lower ? h("span.soft", "no change") : [when(row.lower_without), ` ${beyond(row.lower_without, lower)}`])),
+		cell("Without it.n", row.lower_without != null && (row.lower_without === lower ? soft("no change") : whenBeyond(row.lower_without, lower))),
 		cell("Actions.bare.act", may() && writerButtons(row, now)));
 }
 
 function writerState(row, holds, now) {
 	if (row.excluded) return [`excluded: ${inWords(row.excluded.reason)}`, "bad"];
-	if (row.state === "live" && holds) return [row.holding_since == null ? "holds" : `holds ${lasting(Math.max(0, now - row.holding_since))}`, now - row.holding_since >= HELD_MS ? "warn" : "ok"];
-	return [row.state, row.state === "live" ? "ok" : ""];
+	if (holds) return [row.holding_since == null ? "holds" : `holds ${lasting(now - row.holding_since)}`, now - row.holding_since >= HELD_MS ? "warn" : "ok"];
+	return [row.state];
 }
 
 function writerButtons({ writer, state: is, held_until: until, excluded }, now) {
@@ -523,7 +540,7 @@ function writerButtons({ writer, state: is, held_until: until, excluded }, now) 
 	];
 }
 
-function readersSection({ groups, group, explain }, scale) {
+function readersSection({ groups, group, explain, alignments }, scale) {
 	const name = domain();
 	const rows = groups.groups.flatMap((row) => {
 		const window = row.windows[name] ?? {};
@@ -532,13 +549,15 @@ function readersSection({ groups, group, explain }, scale) {
 		const behind = row.behind[name];
 		return [
 			tr(row.group,
-				cell("Group.bare.name", chooser(row.group, { group: isOpen ? null : row.group }, null, { class: "quiet", "aria-expanded": String(isOpen) })),
+				cell("Group.bare.name", chooser(row.group, { group: isOpen ? null : row.group }, null, { class: "quiet", "aria-expanded": String(isOpen) }),
+					alignments.filter(({ members }) => Object.values(members).some(({ at_bound: isFar, group: is }) => isFar && is?.stream === state.name && is.group === row.group))
+						.map((each) => pill([`at the bound of ${each.name}, held by ${each.held_by}`, "warn"]))),
 				cell("Lower to upper.bare.strip", scale && h("div.track", range, watermarkLine(scale))),
 				cell("Complete to", when(window.lower)),
-				cell("Behind.n", behind == null ? (explain.lower == null ? "" : "before the first mark") : behind === 0 ? "up to date" : isUnix(explain.lower) ? lasting(behind) : behind),
+				cell("Behind.n", behind == null ? (explain.lower == null ? "" : "before the first mark") : behind === 0 ? "up to date" : apart(behind, explain.lower)),
 				cell("Readers.num.n", row.readers)),
 			isOpen && group && tr(`${row.group}/`, cell("Readers of it.bare", { colspan: 5 }, group.backlog && h("p", pill(["backlog", "warn"]), ` by ${listed(group.because.map(({ reason, reader }) => reader ?? inWords(reason)))}`),
-				Object.entries(group.readers).map(([reader, position]) => h("p", h("strong", reader), " ", h("span.n", shownPosition(position)), lagText(group.lags[name]?.[reader]))))),
+				Object.entries(group.readers).map(([reader, position]) => h("p", h("strong", reader), " ", h("span.n", shownPosition(position)), group.lags[name]?.[reader]?.behind > 0 && soft(`, ${apart(group.lags[name][reader].behind, explain.lower)} behind`))))),
 		];
 	});
 	return section("Readers", [],
@@ -546,13 +565,10 @@ function readersSection({ groups, group, explain }, scale) {
 		groups.next != null && h("div.pages", chooser("More groups", { groupsAfter: groups.next })));
 }
 
-const lagText = (lag) => lag?.behind > 0 && h("span.soft", `, ${lasting(lag.behind)} behind`);
-
 function segmentsSection({ segments: { segments, next }, stream }) {
-	const kinds = { open: "ok", sealed: "", truncated: "warn" };
 	const rows = segments.map((row) =>
 		tr(row.segment, cell("Segment.num.n", row.segment),
-			cell("State.bare", pill([row.state, kinds[row.state]]), row.successors.length > 0 && h("span.soft", ` → ${row.successors.join(", ")}`)),
+			cell("State.bare", pill([row.state]), row.successors.length > 0 && soft(` → ${row.successors.join(", ")}`)),
 			cell("From.num.n", row.first_offset ?? "–"), cell("To.num.n", row.last_offset ?? "–"),
 			cell("Complete to", when(row.last_lower)),
 			cell("Written by", `${row.writers.slice(0, 3).join(", ")}${row.writers_total > 3 ? ` and ${row.writers_total - 3} more` : ""}`)));
@@ -562,13 +578,13 @@ function segmentsSection({ segments: { segments, next }, stream }) {
 }
 
 function ledgerSection({ ledger, changes }) {
-	const went = ledger.entries.map((entry) => ({ at: entry.at, key: `m${entry.seq}`, what: entryText(entry), from: entry.from, to: entry.to, by: entry.by }));
-	const made = changes.changes.map((change) => ({ at: change.at, key: `c${change.number}`, what: changeText(change), by: change.by, comment: change.comment }));
+	const went = ledger.entries.map((entry) => ({ ...entry, key: `m${entry.seq}`, what: entryText(entry) }));
+	const made = changes.changes.map((change) => ({ ...change, key: `c${change.number}`, what: changeText(change) }));
 	const rows = [...went, ...made].sort((a, b) => b.at - a.at);
-	return section("Ledger", [h("span.soft", "marks that went on without a writer, and changes by hand")],
+	return section("Ledger", [soft("marks that went on without a writer, and changes by hand")],
 		table("Ledger", rows.map((row) =>
 			tr(row.key, cell("When.bare", when(row.at)), cell("What.bare.name", row.what),
-				cell("From", row.from !== undefined && when(row.from)), cell("To", row.to !== undefined && [when(row.to), ` ${beyond(row.to, row.from)}`]),
+				cell("From", row.from !== undefined && when(row.from)), cell("To", row.to !== undefined && whenBeyond(row.to, row.from)),
 				cell("By.n", row.by), cell("Why", row.comment))), "Nothing yet."),
 		(ledger.next != null || changes.next != null) && chosen.entries < 1000 && h("div.pages", chooser("Older entries", { entries: Math.min(1000, chosen.entries + PAGE) })));
 }
@@ -598,8 +614,7 @@ function historySection(history) {
 			cell("Upper", when(point.upper), !point.upper_is_bound && " (no bound)"),
 			cell("Lag before.n", point.lag_ms == null ? "–" : lasting(point.lag_ms)),
 			cell("Without", point.excluded.join(", "))));
-	const ranges = Object.entries(RANGES).map(([label, range]) => chooser(label, { range }, range === chosen.range));
-	return section("History", h("span.counts", ranges),
+	return section("History", h("span.counts", Object.entries(RANGES).map(([label, range]) => chooser(label, { range }, range === chosen.range))),
 		points.length || before != null
 			? [charts(history), rows.length > 0 && h("details", { "data-key": "table" }, h("summary", "As a table"), table("History", rows))]
 			: h("p.empty", "There is no mark in this time."));
@@ -747,8 +762,7 @@ function ask({ title, verb, fields = [], isHarmful = true, dryRun, act }) {
 			poll(true);
 		});
 	};
-	const parts = [dry, fields, labelled("Why?", why, "Kept with the change."), fault];
-	const dialog = open(title, parts, h(isHarmful ? "button.danger" : "button.main", verb), submitted);
+	const dialog = open(title, [dry, fields, labelled("Why?", why, "Kept with the change."), fault], h(isHarmful ? "button.danger" : "button.main", verb), submitted);
 	const form = dialog.firstChild;
 	form.oninput = ({ target }) => target !== why && look();
 	look();
@@ -769,15 +783,14 @@ async function wouldText(query, consequence) {
 	const found = await Promise.all(names.map((name) => get(["explain"], { ...query, domain: name, limit: 1 })));
 	return found.map(({ lower, would }, place) => {
 		const which = names.length > 1 ? `${names[place]}: ` : "";
-		if (would.decision === "advance") return [which, "The watermark goes from ", when(lower), " to ", when(would.lower), ` ${beyond(would.lower, lower)}. `, consequence(would)];
-		const stays = [which, "The watermark stays at ", when(lower)];
-		return [...stays, would.decision === "hold" ? ": another writer holds it as well." : ": nobody is waited for any more."];
+		if (would.decision === "advance") return [which, "The watermark goes from ", when(lower), " to ", whenBeyond(would.lower, lower), ". ", consequence(would)];
+		return [which, "The watermark stays at ", when(lower), would.decision === "hold" ? ": another writer holds it as well." : ": nobody is waited for any more."];
 	});
 }
 
 const lateBelow = (who) => (would) => [`What ${who} below `, when(would.lower), " is then late."];
 
-function askToRemove(name) {
+function askToRemove({ writer: name }) {
 	let seen = null;
 	ask({
 		title: `Remove ${name} from ${state.name}`, verb: "Remove",
@@ -798,8 +811,7 @@ function askToRemove(name) {
 	});
 }
 
-function askToHold(name) {
-	const release = () => change("DELETE", ["writers", name, "hold"], "undone");
+function askToHold({ writer: name }) {
 	const field = input("for", { value: "1h" });
 	ask({
 		title: `Hold ${name} in ${state.name}`, verb: "Hold", isHarmful: false,
@@ -807,18 +819,19 @@ function askToHold(name) {
 		dryRun: async () => {
 			const forMs = durationMs(field.value);
 			if (!(forMs > 0)) return ["Say a duration."];
-			const until = Date.now() + (state.skew ?? 0) + forMs;
+			const until = Date.now() + state.skew + forMs;
 			return [[`${name} is not excluded before `, when(until), ", however long it is silent. Where it holds the watermark, the watermark waits for it until then."]];
 		},
 		act: async (_, comment) => {
 			await change("POST", ["writers", name, "hold"], comment, { for_ms: durationMs(field.value) || 0 });
-			say(`${name} is held.`, release);
+			say(`${name} is held.`, () => release(name, "undone"));
 		},
 	});
 }
 
+const release = (name, comment) => change("DELETE", ["writers", name, "hold"], comment);
 async function endHold(name) {
-	await change("DELETE", ["writers", name, "hold"], null);
+	await release(name);
 	say(`The timeout of ${name} counts again.`);
 	poll(true);
 }
@@ -860,9 +873,8 @@ async function askForSettings() {
 		act: async (form, comment) => {
 			const changed = changedSettings(form, was);
 			const before = Object.fromEntries(Object.keys(changed).map((name) => [name, was[name]]));
-			const canUndo = !("domains" in changed);
 			await change("PUT", [], comment, changed);
-			say("The settings are saved.", canUndo && (() => change("PUT", [], "undone", before)));
+			say("The settings are saved.", !("domains" in changed) && (() => change("PUT", [], "undone", before)));
 		},
 	});
 }
@@ -932,8 +944,8 @@ const ACTS = {
 	},
 	cancel: (_, pressed) => pressed.closest("dialog").close(),
 	copy: ({ text }) => navigator.clipboard.writeText(text).then(() => say("Copied."), () => say("Not copied: select the text.")),
-	remove: ({ writer }) => askToRemove(writer),
-	hold: ({ writer }) => askToHold(writer),
+	remove: askToRemove,
+	hold: askToHold,
 	release: ({ writer }) => endHold(writer).catch((problem) => say(`Not ended: ${problem.message}`)),
 	settings: () => askForSettings().catch((problem) => say(problem.message)),
 	truncate: askToTruncate,

@@ -41,6 +41,7 @@ def member(time: int | None, state: str = "live", **said: Any) -> dict[str, Any]
         "state": state,
         "silent_for_ms": 0,
         "counted": True,
+        "at_bound": False,
         "group": None,
     } | said
 
@@ -186,6 +187,7 @@ async def test_alignments_are_listed_by_name_a_page_at_a_time(call: Caller) -> N
         await call.put(f"/v1/alignments/{name}", {"max_drift": 10})
     await reported(call, "slow", time=5)
     await reported(call, "fast", time=12)
+    await reported(call, "first", time=15)
     await reported(call, "idle", time=1, state="idle")
     first = (await call.get("/v1/alignments", limit=2)).json()
     second = (await call.get("/v1/alignments", limit=2, after=first["next"])).json()
@@ -198,15 +200,16 @@ async def test_alignments_are_listed_by_name_a_page_at_a_time(call: Caller) -> N
         "member_timeout_ms": 30_000,
         "bound": 15,
         "held_by": "slow",
-        "drift": 7,
+        "drift": 10,
         "members": {
             "slow": member(5),
             "fast": member(12),
+            "first": member(15, at_bound=True),
             "idle": member(1, "idle", counted=False),
         },
         "answered": True,
-        "members_counted": 2,
-        "members_total": 3,
+        "members_counted": 3,
+        "members_total": 4,
     }
 
 
