@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 ROWS_PER_BATCH = 400
 DAY_MS = 24 * HOUR_MS
 COLOURS = {"share": OWN, "time": NOTED}
+BESIDE = {"share": (4, 12), "time": (6, -14)}
 
 Times = dict[int, list[int]]
 """Segment → the departures of its rows in Unix ms, by offset."""
@@ -223,6 +224,6 @@ def _draw(axes: Axes, reading: Reading) -> None:
         ]
         axes.plot(*zip(*read, strict=True), color=colour, linewidth=1.8)
     style: dict[str, Any] = {"color": colour, "fontsize": 10.5, "textcoords": "offset points"}
-    axes.annotate("the segment added", read[0], xytext=(6, -14), **style)
+    axes.annotate("the segment added", read[0], xytext=BESIDE[reading.order], **style)
     axes.set_title(f'order="{reading.order}"', loc="left", color=colour, weight="bold")
     axes.set_xlabel("micro-batch", color=GREY)
