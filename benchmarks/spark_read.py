@@ -29,7 +29,8 @@ from benchmarks.processes import controller
 from benchmarks.stored import sqlite_url
 from noted_time.file_log import file_name, segment_directory
 from spark_integration import read_noted_log
-from spark_integration.log_source import OPTION, LogQuery, LogSource
+from spark_integration.log_query import OPTION, LogQuery
+from spark_integration.log_source import LogSource
 from spark_integration.watermark import MARK_TIME
 
 if TYPE_CHECKING:

@@ -5,17 +5,15 @@ from __future__ import annotations
 import json
 import os
 import time as clocks
-from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from noted_time import Rejected
 from noted_time.settings import checked_name
-from noted_time.times import unix_ms_of
 from noted_time.wire import position_to_wire
 from reader_client.connection import Connection
 from spark_integration.complete_source import OPTION, CompleteSource, WindowQuery
 from spark_integration.registration import registered
-from spark_integration.watermark import is_watermark
+from spark_integration.time_range import time_ms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,7 +73,7 @@ def read_complete(  # noqa: PLR0913 - the options of a source; all but five are 
     express. The read itself fails with `Rejected` where rows of the window were deleted, and with
     `UnreadableFile`.
     """
-    first, last = _ms(start), _ms(end)
+    first, last = time_ms(start), time_ms(end)
     if first >= last:
         raise Rejected(f"no window: its start {first} is not below its end {last}")
     checked_name("stream", stream)
@@ -138,13 +136,3 @@ def _complete_window(
                 clocks.sleep(AT_ONCE_S)  # a controller about to stop does not wait
     finally:
         connection.close()
-
-
-def _ms(time: Time) -> int:
-    """Return a bound of a window in Unix ms; raises `Rejected` where it falls between two."""
-    ms = unix_ms_of(time)
-    if isinstance(time, datetime) and ms != unix_ms_of(time, up=True):
-        raise Rejected(f"{time!r} is finer than a millisecond, as no window's bound is")
-    if not is_watermark(ms):
-        raise Rejected(f"time {ms} is not one that Spark can express: it takes the years 1 to 9999")
-    return ms

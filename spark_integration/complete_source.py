@@ -8,8 +8,6 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
@@ -17,10 +15,12 @@ from noted_time.wire import position_from_wire
 from spark_integration.admission import Slice, check_there, tasks
 from spark_integration.log_files import Between, LogFiles
 from spark_integration.log_rows import RowShape, file_schema, log_schema, with_mark_time
-from spark_integration.watermark import instant
+from spark_integration.time_range import TimeRange
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, MutableMapping, Sequence
+
+    import pyarrow as pa
 
     from spark_integration.log_files import LogFile, RowGroup
 
@@ -111,12 +111,10 @@ class WindowReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one task that lie in the window; raises `UnreadableFile`."""
         task: Any = partition
-        times = self._shape.columns.index(self._query.event_time)
-        first, last = (instant(time)[0] for time in (self._query.start, self._query.end))
-        for batch in self._shape.events(task.work):
-            at = batch.column(times)
-            inside = pc.and_(pc.greater_equal(at, first), pc.less(at, last))
-            yield batch.select(self._shape.columns).filter(inside)
+        query = self._query
+        asked = TimeRange(query.start, query.end)
+        for batch in asked.rows(self._shape.events(task.work), query.event_time):
+            yield batch.select(self._shape.columns)
 
     def _work(self) -> Iterator[Slice]:
         query, known = self._query, self._query.between

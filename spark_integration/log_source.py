@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,8 +15,6 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from noted_time import BacklogPolicy
-from noted_time.ingestion import INGESTION
 from noted_time.wire import position_to_wire
 from spark_integration.admission import (
     Slice,
@@ -30,15 +27,17 @@ from spark_integration.admission import (
 )
 from spark_integration.aligning import Aligner, Reading
 from spark_integration.batch_sizes import BatchSizes
-from spark_integration.ingested import INGESTED, IngestionMarks, with_ingested
+from spark_integration.ingested import INGESTED, IngestionMarks, below, with_ingested
 from spark_integration.late_rows import judged, with_late, without_late
 from spark_integration.log_files import LogFile, LogFiles
+from spark_integration.log_query import OPTION, LogQuery
 from spark_integration.log_rows import RowShape, log_schema
 from spark_integration.offsets import LogOffset
 from spark_integration.options import TOKEN
 from spark_integration.release import Releaser
 from spark_integration.sealing import watermark_ms
 from spark_integration.time_order import Unread, rows_by_time
+from spark_integration.time_range import first_offsets
 from spark_integration.watermark import is_watermark
 
 if TYPE_CHECKING:
@@ -50,74 +49,21 @@ if TYPE_CHECKING:
     from spark_integration.aligning import Files
     from spark_integration.marks_feed import MarksFeed
     from spark_integration.offsets import Json
-    from spark_integration.sealing import OnSeal
-    from spark_integration.time_order import Order
-
-OPTION = "query"
-"""The one option: a `LogQuery` in JSON, since Spark's options know only strings."""
-
-
-@dataclass(frozen=True, slots=True)
-class LogQuery:
-    """What a query asks of the log.
-
-    `columns` empty means all; `max_rows` 0 no limit per micro-batch; `cores` how many tasks are
-    worth having at once; `order` decides which rows a limit lets in; `lag_ms` is how far the event
-    time is behind that of the marks. While there is a `backlog`, the limit is `backlog_rows`.
-    `keeps_late` says that rows tell whether they are late. `align` names the
-    alignment whose member `align_as` the source is.
-    """
-
-    root: str
-    stream: str
-    controller_url: str
-    event_time: str
-    domain: str | None = None
-    columns: tuple[str, ...] = ()
-    strict: bool = True
-    max_rows: int = 0
-    cores: int = 2
-    order: Order = "share"
-    lag_ms: int = 0
-    backlog: BacklogPolicy | None = None
-    backlog_rows: int = 0
-    keeps_late: bool = False
-    on_seal: OnSeal = "close"
-    align: str | None = None
-    align_as: str | None = None
-
-    def to_option(self) -> str:
-        """Return the text that travels in Spark's options."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_option(cls, text: str) -> LogQuery:
-        """Return the query from the text."""
-        fields = json.loads(text)
-        policy = fields["backlog"] and BacklogPolicy(**fields["backlog"])
-        return cls(**{**fields, "columns": tuple(fields["columns"]), "backlog": policy})
-
-    @property
-    def is_ingestion(self) -> bool:
-        """Whether the marks are those of ingestion, by which rows are stamped."""
-        return self.domain == INGESTION
-
-    @property
-    def domain_name(self) -> str:
-        """Under which name the offset log keeps the marks of this query's domain."""
-        return self.domain or "default"
+    from spark_integration.time_range import TimeRange
 
 
 @dataclass(frozen=True, slots=True)
 class LogTask(InputPartition):
     """What one task yields: the rows of its slices, then the mark, where it carries one.
 
-    Rows with a time below `late_below` are late: the lower that the query had sent before.
+    Of the rows those within `times`. The ones with a time below `late_below` are late: the lower
+    that the query had sent before.
     """
 
     work: tuple[Slice, ...]
     mark_ms: int | None
     late_below: int | None
+    times: TimeRange
 
 
 class LogSource(DataSource):
@@ -160,6 +106,7 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._shape = shape
         self._stated = False
         self._target: dict[int, list[LogFile]] | None = None
+        self._upto: Mapping[int, int] | None = None
         self._sizes = BatchSizes(query.backlog, query.backlog_rows)
 
     @cached_property
@@ -216,30 +163,73 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         released = begun.released(self._query.domain_name)
         if self._target is None or not self._stated:
             self._releaser.follow(released)
-        ended = replace(begun, segments=self._ends(begun, limit))
-        if self._query.is_ingestion:
-            ended = self._ingestion.stamping(begun, ended)
-        ended = ended.letting_in(
-            self._query.domain_name, self._releaser.release(released, ended.segments)
-        )
+        begun = self._within_times(begun)
+        ended = begun if begun.times.are_read(released.lower) else self._ended(begun, limit)
         return self._sizes.noted(begun, self._stating(begun, ended)).to_json()
 
     def reportLatestOffset(self) -> Json | None:  # noqa: N802 - Spark's name
         """Return how far log and marks go, which shows how far behind the query is."""
         if "_releaser" not in self.__dict__:
             return None
-        ends = {segment: files[-1].end for segment, files in self._files.refresh().items() if files}
+        files = self._clipped(self._files.refresh())
+        ends = {segment: run[-1].end for segment, run in files.items() if run}
         return {
             "noted_log": self._query.stream,
             "segments": position_to_wire(ends),
             "domain": self._query.domain_name,
-            "last_lower": self._releaser.last_lower,
+            "last_lower": self._query.times.capped(self._releaser.last_lower),
         }
 
+    def _within_times(self, begun: LogOffset) -> LogOffset:
+        """Return where a batch begins, with the range of times that the query has.
+
+        The offset of the first batch keeps where it began, as that is found but once.
+        """
+        released = begun.released(self._query.domain_name)
+        if begun == LogOffset(self._query.stream):
+            begun = replace(begun, times=self._query.times, begin=self._first_offsets())
+            begun = replace(begun, segments=begun.begin)
+        begun = replace(begun, times=begun.times.going_on(self._query.times))
+        end_at = begun.times.end_at
+        if begun.times.are_read(released.lower):
+            self._upto = begun.segments
+            if self._aligner is not None:
+                self._aligner.bound(released.lower, "finished")
+        elif end_at is not None:
+            self._upto = self._releaser.cut_towards(end_at, released)
+        return begun
+
+    def _first_offsets(self) -> dict[int, int]:
+        start_at = self._query.times.start_at
+        if start_at is None:
+            return {}
+        marks = self._releaser.history
+        known = marks.bounded_below(start_at, marks.last_seq)
+        from_cut = {} if known is None else known.cut.offsets
+        return first_offsets(self._there(), self._query.event_time, start_at, from_cut)
+
+    def _there(self) -> Files:
+        return self._files.refresh() if self._target is None else self._target
+
+    def _clipped(self, files: Files) -> Files:
+        upto = self._upto
+        if upto is None:
+            return files
+        return {segment: below(run, upto.get(segment, 0)) for segment, run in files.items()}
+
+    def _ended(self, begun: LogOffset, limit: ReadLimit) -> LogOffset:
+        domain = self._query.domain_name
+        ended = replace(begun, segments=self._ends(begun, limit))
+        if self._query.is_ingestion:
+            ended = self._ingestion.stamping(begun, ended)
+        released = self._releaser.release(begun.released(domain), ended.segments)
+        return ended.letting_in(domain, released)
+
     def _ends(self, begun: LogOffset, limit: ReadLimit) -> dict[int, int]:
-        files = self._files.refresh() if self._target is None else self._target
+        files = self._there()
         for segment, offset in begun.segments.items():
             check_there(files.get(segment, []), offset, 0)
+        files = self._clipped(files)
         if self._query.is_ingestion:
             files = self._ingestion.covered(files)
         if self._aligner is None:
@@ -253,8 +243,8 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _ends_in(self, files: Files, begun: LogOffset, limit: ReadLimit) -> dict[int, int]:
         rows = available(files, begun.segments)
-        domain, last_lower = self._query.domain_name, self._releaser.last_lower
-        unread = sum(rows.values())
+        last_lower, unread = begun.times.capped(self._releaser.last_lower), sum(rows.values())
+        domain = self._query.domain_name
         limit = self._sizes.limit(limit, begun, domain, last_lower, unread=unread)
         if isinstance(limit, ReadMaxRows):
             rows = self._admitted(files, begun.segments, rows, limit.max_rows)
@@ -288,24 +278,26 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begun, ended = LogOffset.from_json(start), LogOffset.from_json(end)
         if begun == ended:
             return []
+        begun = replace(begun, segments={**ended.begin, **begun.segments})
         dealt = tasks(list(self._work(begun, ended)), self._query.cores) or [[]]
         first, *others = dealt
         late_below = self._lower_ms(begun)
-        marking = LogTask(tuple(first), self._mark_ms(ended), late_below)
-        return [marking, *(LogTask(tuple(task), None, late_below) for task in others)]
+        marking = LogTask(tuple(first), self._mark_ms(ended), late_below, ended.times)
+        return [marking, *(replace(marking, work=tuple(t), mark_ms=None) for t in others)]
 
     def _lower_ms(self, offset: LogOffset) -> int | None:
         """Return the lower of an offset in terms of the event time, where Spark can express it."""
         released = offset.released(self._query.domain_name)
         if released.sealed or released.lower is None:
-            return released.lower
+            return offset.times.capped(released.lower)
         lower = released.lower - self._query.lag_ms
-        return lower if is_watermark(lower) else None
+        return offset.times.capped(lower) if is_watermark(lower) else None
 
     def _mark_ms(self, ended: LogOffset) -> int | None:
         released = ended.released(self._query.domain_name)
+        are_read = ended.times.are_read(released.lower)
         released = replace(released, lower=self._lower_ms(ended))
-        return watermark_ms(released, strict=self._query.strict)
+        return watermark_ms(released, strict=self._query.strict and not are_read)
 
     def _work(self, begun: LogOffset, ended: LogOffset) -> Iterator[Slice]:
         work = self._runs(begun, ended)
@@ -343,6 +335,6 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         yield from judged(rows, self._query.event_time, task.late_below) if keeps_late else rows
 
     def _rows(self, task: LogTask) -> Iterator[pa.RecordBatch]:
-        yield from self._shape.events(task.work)
+        yield from task.times.rows(self._shape.events(task.work), self._query.event_time)
         if task.mark_ms is not None:
             yield self._shape.mark(task.mark_ms)

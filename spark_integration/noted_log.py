@@ -9,12 +9,14 @@ from noted_time import Rejected
 from noted_time.settings import checked_name
 from spark_integration.ingested import event_time_of, with_ingested
 from spark_integration.late_rows import keeps_late, with_late
+from spark_integration.log_query import OPTION, LogQuery
 from spark_integration.log_rows import with_mark_time
-from spark_integration.log_source import OPTION, LogQuery, LogSource
+from spark_integration.log_source import LogSource
 from spark_integration.options import TOKEN
 from spark_integration.registration import registered
 from spark_integration.sealing import checked_on_seal
 from spark_integration.time_order import checked_order
+from spark_integration.time_range import TimeRange
 from spark_integration.watermark import events_of_scan
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from noted_time import BacklogPolicy
+    from noted_time.times import Time
     from spark_integration.sealing import OnSeal
     from spark_integration.time_order import Order
 
@@ -38,6 +41,8 @@ def read_noted_log(  # noqa: PLR0913 - the options of a source; all but three ar
     event_time: str | None = None,
     token: str | None = None,
     domain: str | None = None,
+    start_at: Time | None = None,
+    end_at: Time | None = None,
     strict: bool = True,
     max_rows_per_trigger: int | None = None,
     order: Order = "share",
@@ -65,6 +70,12 @@ def read_noted_log(  # noqa: PLR0913 - the options of a source; all but three ar
     default the watermark is 1 ms below the lower (`strict`): joins and deduplication lose nothing,
     and a window that ends at the lower itself stays open until the next mark. `strict=False` makes
     the watermark the lower, which is exact for windowed aggregations, and only for them.
+
+    `start_at` and `end_at`, Unix ms or aware `datetime`s, ask for the events from the one to below
+    the other, once each: those that `read_complete` returns. Either may be left out. With `end_at`
+    nothing is read beyond the last mark's cut, nor beyond that of the first mark with a lower at or
+    above `end_at`; there the watermark becomes `end_at`, and nothing follows. The checkpoint keeps
+    where a query began: `start_at` counts for a new one, and `end_at` is not to change.
 
     `token` needs the scope `read`; by default it is the variable NOTED_TIME_TOKEN of the
     environment in which the driver was started. It stays in the driver's memory and enters no plan,
@@ -101,13 +112,16 @@ def read_noted_log(  # noqa: PLR0913 - the options of a source; all but three ar
     Once the query has read all of a sealed stream, `on_seal="close"` moves the watermark to the end
     of Spark's time, so that every window closes; `"hold"` leaves it at the lower of the last mark.
 
-    Raises `InvalidName` for the stream, and `Rejected` for another order and for options that do
-    not go together. The query fails with `Rejected` if the controller does not know the stream or
-    the domain when it starts, or if the stream was made again after it was sealed and read to its
-    end, and with `UnreadableFile` for a file that is truncated or foreign. While the controller is
-    away, the query goes on reading and its watermark does not advance.
+    Raises `InvalidName` for the stream, and `Rejected` for another order, a range that is empty or
+    that Spark cannot express, and options that do not go together. The query fails with `Rejected`
+    if the controller does not know the stream or the domain when it starts, or no longer keeps the
+    marks at `end_at`; if the checkpoint has another `end_at`; or if the stream was made again after
+    it was sealed and read to its end. It fails with `UnreadableFile` for a file that is truncated
+    or foreign. While the controller is away, the query goes on reading, with `end_at` up to the
+    last cut that it knows, and its watermark does not advance.
     """
     event_time = event_time_of(domain, event_time, max_event_time_lag_ms)
+    times = TimeRange.asked(start_at, end_at, domain)
     _check_limits(max_rows_per_trigger, backlog, backlog_rows_per_trigger)
     query = LogQuery(
         root=str(root),
@@ -115,6 +129,7 @@ def read_noted_log(  # noqa: PLR0913 - the options of a source; all but three ar
         controller_url=controller_url,
         event_time=event_time,
         domain=domain,
+        times=times,
         columns=tuple(columns or ()),
         strict=strict,
         max_rows=max_rows_per_trigger or 0,

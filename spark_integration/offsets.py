@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from noted_time.wire import position_from_wire, position_to_wire
+from spark_integration.time_range import ALL_TIMES, TimeRange
 from spark_integration.watermark import is_watermark
 
 if TYPE_CHECKING:
@@ -34,7 +35,8 @@ class LogOffset:
     """How far a query has read the file log, and which mark it has let in per domain.
 
     `run` counts the starts of the query after which its lower was stated again. `backlog` is what
-    was found when the batch was planned, `None` where nothing was known or asked.
+    was found when the batch was planned, `None` where nothing was known or asked. `times` is the
+    range of event times that the query has, and `begin` where its first batch began for that.
 
     >>> offset = LogOffset("flights", segments={0: 12}, marks={"default": Released("a", 3, 99)})
     >>> offset.to_json()["segments"]
@@ -48,6 +50,8 @@ class LogOffset:
     segments: Mapping[int, int] = field(default_factory=dict)
     marks: Mapping[str, Released] = field(default_factory=dict)
     backlog: bool | None = None
+    times: TimeRange = ALL_TIMES
+    begin: Mapping[int, int] = field(default_factory=dict)
 
     def released(self, domain: str) -> Released:
         """Return the last mark of `domain` that was let in."""
@@ -66,17 +70,23 @@ class LogOffset:
             "marks": {domain: _to_json(mark) for domain, mark in sorted(self.marks.items())},
         }
         # those who never asked keep the shape that earlier versions read
+        if self.times != ALL_TIMES:
+            json["times"] = {**asdict(self.times), "begin": position_to_wire(self.begin)}
         return json if self.backlog is None else {**json, "backlog": self.backlog}
 
     @classmethod
     def from_json(cls, json: Json) -> LogOffset:
         """Return the offset from what Spark kept."""
+        times = dict(json.get("times", {}))
+        begin = position_from_wire(times.pop("begin", {}))
         return cls(
             stream=json["noted_log"],
             run=json["run"],
             segments=position_from_wire(json["segments"]),
             marks={domain: _from_json(mark) for domain, mark in json["marks"].items()},
             backlog=json.get("backlog"),
+            times=TimeRange(**times),
+            begin=begin,
         )
 
 

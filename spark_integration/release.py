@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from noted_time import MarkHistory, Succession
+from noted_time import MarkHistory, NotCompleteYet, Rejected, Succession
 from spark_integration.offsets import Released
 from spark_integration.sealing import closed_by_seal
 from spark_integration.watermark import is_watermark
@@ -98,6 +98,28 @@ class Releaser:
             return released
         self._history.forget_through(window.lower_seq)
         return Released(self._stream_id, window.lower_seq, window.lower)
+
+    def cut_towards(self, time: int, released: Released) -> Mapping[int, int]:
+        """Return the cut below which to read all events with a time below `time`.
+
+        It is that of the first mark with lower >= `time`. Until there is one it is that of the last
+        mark, as what lies beyond may lie beyond the first one too; of a stream that is sealed below
+        that time, its end. `released` is the last mark let in. Raises `Rejected` where the first
+        such mark may be one that the controller no longer keeps.
+        """
+        marks = self._history
+        try:
+            mark = marks.complete_to(time)
+        except NotCompleteYet:
+            return self._final_cut or (marks.last.cut.offsets if marks.last else {})
+        before = released.seq if released.stream_id == self._stream_id else 0
+        if mark.seq == before + 1 or mark.seq > marks.first_seq:
+            return mark.cut.offsets
+        raise Rejected(
+            f"{self._feed.subject}: marks {before + 1} to {mark.seq - 1} are no longer kept, so it "
+            f"is not known how much of the log is complete to {time}; the first mark that is kept "
+            f"has the lower {mark.lower}"
+        )
 
     def close(self) -> None:
         """Stop following."""

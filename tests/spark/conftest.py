@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spark_integration import read_noted_log
+from tests.support.hourly_log import HourlyLog
 from tests.support.marks_server import MarksServer
 from tests.support.noted_stream import NotedStream
 from tests.support.queries import per_second
 from tests.support.query_output import QueryOutput
+from tests.support.served import Served
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,6 +39,20 @@ def flights(tmp_path: Path, controller: MarksServer) -> NotedStream:
 def landings(tmp_path: Path, controller: MarksServer) -> NotedStream:
     """Return a second stream without any event."""
     return NotedStream(tmp_path / "log", "landings", controller)
+
+
+@pytest.fixture
+def served() -> Iterator[Served]:
+    """Return a whole controller with the stream `flights`."""
+    with Served() as served:
+        served.create("flights", max_time_ahead_ms=None)
+        yield served
+
+
+@pytest.fixture
+def log(flights: NotedStream, served: Served) -> HourlyLog:
+    """Return a log without a row, whose writers note to the whole controller."""
+    return HourlyLog(flights, served)
 
 
 class Reads:

@@ -15,7 +15,7 @@ from noted_time import BacklogPolicy, Rejected
 from spark_integration import run_adaptively
 from spark_integration.adaptive import Lags
 from spark_integration.batch_sizes import BatchSizes
-from spark_integration.log_source import LogQuery
+from spark_integration.log_query import LogQuery
 from spark_integration.offsets import LogOffset, Released
 
 if TYPE_CHECKING:

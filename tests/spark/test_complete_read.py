@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import random
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,91 +15,17 @@ from spark_integration import read_complete
 from spark_integration.complete_source import CompleteSource, WindowQuery, WindowReader
 from spark_integration.log_files import Between, LogFiles
 from spark_integration.log_rows import RowShape, with_mark_time
-from tests.support.noted_stream import NotedStream
-from tests.support.served import Served
+from tests.support.hourly_log import HOUR, written
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
-    from tests.support.noted_stream import NotedStream
-
-HOUR = 3_600_000
+    from tests.support.hourly_log import HourlyLog
 
 
-@pytest.fixture
-def served() -> Iterator[Served]:
-    """Return a controller with the stream `flights`."""
-    with Served() as served:
-        served.create("flights", max_time_ahead_ms=None)
-        yield served
-
-
-def note_of(writer: str, time: int, position: dict[int, int], max_time: int) -> dict[str, Any]:
-    """Return a note in JSON."""
-    wire = {str(segment): offset for segment, offset in position.items()}
-    return {"writer": writer, "time": time, "position": wire, "max_time": max_time}
-
-
-class Log(NamedTuple):
-    """A file log, and the controller that its writers note to."""
-
-    files: NotedStream
-    served: Served
-
-    def note(self, writer: str, time: int, position: dict[int, int], max_time: int) -> None:
-        """Note that the writer's events below `time` lie below the position."""
-        self.notes([note_of(writer, time, position, max_time)])
-
-    def notes(self, notes: list[dict[str, Any]]) -> None:
-        """Have notes taken in their order; each makes a mark where it can."""
-        for first in range(0, len(notes), 1000):
-            self.served.call("POST", "/flights/notes", {"notes": notes[first : first + 1000]})
-
-    def read(
-        self,
-        spark: SparkSession,
-        start: Any,  # noqa: ANN401 - any time
-        end: Any,  # noqa: ANN401
-        **options: Any,  # noqa: ANN401
-    ) -> DataFrame:
-        """Read a window."""
-        chosen = {"controller_url": self.served.url, "event_time": "time", **options}
-        return read_complete(spark, self.files.root, "flights", start, end, **chosen)
-
-
-@pytest.fixture
-def log(flights: NotedStream, served: Served) -> Log:
-    """Return a log without a row."""
-    return Log(flights, served)
-
-
-def written(log: Log, hours: int, *, per_hour: int = 20, shared: bool = False) -> None:
-    """Write hours of rows out of order, by two writers with a file for each half of an hour.
-
-    Rows are up to half an hour early or late; each writer notes what it keeps.
-    """
-    chance = random.Random(4)
-    largest, notes = 0, [note_of(writer, 0, {}, 0) for writer in "ab"]
-    for half in range(2 * hours):
-        begin = half * HOUR // 2
-        for number, writer in enumerate(("a", "b")):
-            times = [begin + chance.randrange(HOUR) for _ in range(per_hour // 4)]
-            largest = max(largest, *times)
-            segment = 0 if shared else number
-            rows = [(time, f"{writer}{half}.{n}") for n, time in enumerate(sorted(times))]
-            chance.shuffle(rows)
-            log.files.append(segment, *rows, writer=writer)
-        for number, writer in enumerate(("a", "b")):
-            segment = 0 if shared else number
-            position = {segment: log.files.position[segment]}
-            notes.append(note_of(writer, begin + HOUR // 2, position, largest))
-    log.notes(notes)
-
-
-def planned(log: Log, query: dict[str, Any]) -> int:
+def planned(log: HourlyLog, query: dict[str, Any]) -> int:
     """Return how many rows the tasks of a window would read."""
     asked = log.served.call(
         "GET",
@@ -115,7 +40,7 @@ def planned(log: Log, query: dict[str, Any]) -> int:
     return sum(each.rows for task in reader.partitions() for each in task.work)  # type: ignore[attr-defined]
 
 
-def test_an_hour_out_of_a_month_reads_little_more_than_the_hour(log: Log) -> None:
+def test_an_hour_out_of_a_month_reads_little_more_than_the_hour(log: HourlyLog) -> None:
     """At most 1.2 times its rows, and what lies between two marks on either side."""
     written(log, 24 * 30)
     start, between_marks = 24 * 15 * HOUR, 10
@@ -125,7 +50,9 @@ def test_an_hour_out_of_a_month_reads_little_more_than_the_hour(log: Log) -> Non
     assert [20 <= rows <= 1.2 * 20 + 2 * between_marks for rows in read] == [True, True], read
 
 
-def test_files_below_the_start_cut_are_not_opened_where_writers_have_their_own(log: Log) -> None:
+def test_files_below_the_start_cut_are_not_opened_where_writers_have_their_own(
+    log: HourlyLog,
+) -> None:
     """So they may be of another shape by now; else all are looked at, for their statistics."""
     written(log, 6)
     first = min(log.files.root.glob("flights/partition=0/*"))
@@ -139,7 +66,7 @@ def test_files_below_the_start_cut_are_not_opened_where_writers_have_their_own(l
 @pytest.mark.spark
 @pytest.mark.parametrize("shared", [False, True])
 def test_consecutive_hours_give_each_row_once(
-    spark: SparkSession, log: Log, *, shared: bool
+    spark: SparkSession, log: HourlyLog, *, shared: bool
 ) -> None:
     """Together they are one batch read, also where the writers share a segment."""
     written(log, 6, shared=shared)
@@ -156,7 +83,7 @@ def test_consecutive_hours_give_each_row_once(
 
 
 @pytest.mark.spark
-def test_rows_beyond_the_cut_belong_to_no_window(spark: SparkSession, log: Log) -> None:
+def test_rows_beyond_the_cut_belong_to_no_window(spark: SparkSession, log: HourlyLog) -> None:
     """A late row is not in a window that was complete before it came: both reads agree."""
     log.files.append(0, (1, "a"), (5, "at the end"), (3, "b"), writer="w")
     log.note("w", 5, {0: 3}, 5)
@@ -174,7 +101,7 @@ def test_rows_beyond_the_cut_belong_to_no_window(spark: SparkSession, log: Log) 
 
 
 @pytest.mark.spark
-def test_columns_and_schema_are_those_asked_for(spark: SparkSession, log: Log) -> None:
+def test_columns_and_schema_are_those_asked_for(spark: SparkSession, log: HourlyLog) -> None:
     """The event time is always there; integers are read as Unix ms."""
     rows = pa.table({"time": [1, 7], "name": ["a", "b"], "other": [True, False]})
     log.files.append_table(0, rows)
@@ -189,7 +116,7 @@ def test_columns_and_schema_are_those_asked_for(spark: SparkSession, log: Log) -
 
 
 @pytest.mark.spark
-def test_a_window_without_rows_is_empty(spark: SparkSession, log: Log) -> None:
+def test_a_window_without_rows_is_empty(spark: SparkSession, log: HourlyLog) -> None:
     """With the schema of the log."""
     log.files.append(0, (1, "a"), writer="w")
     log.note("w", 50, {0: 1}, 1)
@@ -199,7 +126,7 @@ def test_a_window_without_rows_is_empty(spark: SparkSession, log: Log) -> None:
 
 
 @pytest.mark.spark
-def test_rows_that_were_deleted_fail_the_read(spark: SparkSession, log: Log) -> None:
+def test_rows_that_were_deleted_fail_the_read(spark: SparkSession, log: HourlyLog) -> None:
     """With the missing offsets."""
     written(log, 4)
     for path in sorted(log.files.root.glob("flights/partition=0/*"))[:7]:
@@ -209,7 +136,7 @@ def test_rows_that_were_deleted_fail_the_read(spark: SparkSession, log: Log) -> 
         log.read(spark, 3 * HOUR, 4 * HOUR).collect()
 
 
-def test_what_is_not_complete_is_refused(log: Log) -> None:
+def test_what_is_not_complete_is_refused(log: HourlyLog) -> None:
     """With the lower there is, before Spark plans anything; so is what is no window."""
     log.files.append(0, (1, "a"), writer="w")
     log.note("w", 5, {0: 1}, 1)
@@ -231,7 +158,7 @@ def test_what_is_not_complete_is_refused(log: Log) -> None:
 
 
 @pytest.mark.spark
-def test_a_window_is_waited_for(spark: SparkSession, log: Log) -> None:
+def test_a_window_is_waited_for(spark: SparkSession, log: HourlyLog) -> None:
     """As long as asked for."""
     log.files.append(0, (1, "a"), writer="w")
     log.note("w", 2, {0: 1}, 1)

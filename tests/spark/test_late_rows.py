@@ -16,8 +16,9 @@ from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 from noted_time import Rejected
 from spark_integration import split_late
 from spark_integration.late_rows import with_late
+from spark_integration.log_query import LogQuery
 from spark_integration.log_rows import RowShape, with_mark_time
-from spark_integration.log_source import LogQuery, LogReader
+from spark_integration.log_source import LogReader
 from spark_integration.offsets import LogOffset
 from tests.support.disorder import disorder, replay
 from tests.support.page import Session

@@ -9,7 +9,8 @@ import pytest
 from pyspark.sql.types import StructField, StructType, TimestampType
 
 from spark_integration import PositionListener, with_noted_watermark
-from spark_integration.log_source import OPTION, LogQuery, LogSource
+from spark_integration.log_query import OPTION, LogQuery
+from spark_integration.log_source import LogSource
 from spark_integration.marks_source import MarksQuery, MarksSource
 from spark_integration.options import TOKEN
 from tests.support.waiting import eventually

@@ -24,8 +24,17 @@ def report_group(url: str, name: str, member: str, stream: str, group: str) -> N
 
 def times_aligned(url: str, name: str) -> dict[str, int | None]:
     """Return the time of each member."""
-    answer = httpx.get(f"{url}/v1/alignments/{name}", trust_env=False).raise_for_status().json()
-    return {member: each["time"] for member, each in answer["members"].items()}
+    return {member: each["time"] for member, each in _members(url, name).items()}
+
+
+def states_aligned(url: str, name: str) -> dict[str, str]:
+    """Return the state of each member."""
+    return {member: each["state"] for member, each in _members(url, name).items()}
+
+
+def _members(url: str, name: str) -> dict[str, Any]:
+    answer = httpx.get(f"{url}/v1/alignments/{name}", trust_env=False).raise_for_status()
+    return dict(answer.json()["members"])
 
 
 def _put(url: str, path: str, body: dict[str, Any]) -> None:

@@ -1,0 +1,138 @@
+"""A range of event times as a part of a log: where its rows begin, and which of them it has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from noted_time import Rejected
+from noted_time.ingestion import INGESTION
+from noted_time.times import unix_ms_of
+from spark_integration.admission import check_there
+from spark_integration.log_files import row_groups
+from spark_integration.watermark import instant, is_watermark
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    import pyarrow as pa
+
+    from noted_time.times import Time
+    from spark_integration.log_files import LogFile
+
+
+@dataclass(frozen=True, slots=True)
+class TimeRange:
+    """Event times from `start_at` to `end_at`, exclusive, in Unix ms; `None` bounds nothing.
+
+    A query has read all of a range once it has let in a mark with a lower at or above its end. Its
+    watermark ends there, wherever that mark lies:
+
+    >>> hour = TimeRange(end_at=60)
+    >>> [(hour.are_read(lower), hour.capped(lower)) for lower in (50, 60, 75)]
+    [(False, 50), (True, 60), (True, 60)]
+    """
+
+    start_at: int | None = None
+    end_at: int | None = None
+
+    @classmethod
+    def asked(cls, start_at: Time | None, end_at: Time | None, domain: str | None) -> TimeRange:
+        """Return the range that a query asks for; raises `Rejected` where there is none."""
+        first, last = (None if time is None else time_ms(time) for time in (start_at, end_at))
+        if first is not None and last is not None and first >= last:
+            raise Rejected(f"no range of time: start_at {first} is not below end_at {last}")
+        asked = cls(first, last)
+        if domain == INGESTION and asked != ALL_TIMES:
+            raise Rejected(
+                f"start_at and end_at do not go with domain={INGESTION!r}: its marks say when rows "
+                "came in, and nothing of their event times; filter by a column of the rows instead"
+            )
+        return asked
+
+    def are_read(self, lower: int | None) -> bool:
+        """Whether a query that has let in a mark with this lower has read all of the range."""
+        return lower is not None and self.end_at is not None and lower >= self.end_at
+
+    def capped(self, time: int | None) -> int | None:
+        """Return a time, the end of the range where it lies beyond."""
+        return time if time is None or self.end_at is None else min(time, self.end_at)
+
+    def going_on(self, asked: TimeRange) -> TimeRange:
+        """Return the range of a checkpoint, this one, when a query goes on from it.
+
+        It has begun already, whatever `start_at` is asked for now. Rows beyond its end were left
+        out, so another end is refused (`Rejected`); one that had none gets it.
+
+        >>> TimeRange(0).going_on(TimeRange(5, 60))
+        TimeRange(start_at=0, end_at=60)
+        """
+        if self.end_at not in {None, asked.end_at}:
+            raise Rejected(
+                f"the query was started with end_at={self.end_at}, and left out what lies beyond: "
+                f"for end_at={asked.end_at}, start one with a new checkpoint"
+            )
+        return replace(self, end_at=asked.end_at)
+
+    def rows(self, batches: Iterator[pa.RecordBatch], event_time: str) -> Iterator[pa.RecordBatch]:
+        """Yield of each batch the rows within the range; one without a time is in none."""
+        if self == ALL_TIMES:
+            yield from batches
+            return
+        for batch in batches:
+            inside = pc.is_valid(batch.column(event_time))
+            if self.start_at is not None:
+                first = instant(self.start_at)[0]
+                inside = pc.and_(inside, pc.greater_equal(batch.column(event_time), first))
+            if self.end_at is not None:
+                inside = pc.and_(inside, pc.less(batch.column(event_time), instant(self.end_at)[0]))
+            yield batch.filter(inside)
+
+
+ALL_TIMES = TimeRange()
+"""No bound on either side: rows without a time belong to it, too."""
+
+
+def time_ms(time: Time) -> int:
+    """Return a bound in Unix ms; raises `Rejected` where it falls between two, or Spark has none.
+
+    >>> time_ms(1_357_034_220_000)
+    1357034220000
+    """
+    ms = unix_ms_of(time)
+    if isinstance(time, datetime) and ms != unix_ms_of(time, up=True):
+        raise Rejected(f"{time!r} is finer than a millisecond, as no bound of a range is")
+    if not is_watermark(ms):
+        raise Rejected(f"time {ms} is not one that Spark can express: it takes the years 1 to 9999")
+    return ms
+
+
+def first_offsets(
+    files: Mapping[int, Sequence[LogFile]],
+    event_time: str,
+    start_at: int,
+    from_cut: Mapping[int, int],
+) -> dict[int, int]:
+    """Return where each segment's rows at or above `start_at` begin at the earliest.
+
+    That is its first row group whose statistics allow for such a time, whichever writers share the
+    segment. Marks say that such rows begin at `from_cut` at the earliest: raises `Rejected` where
+    files above it were deleted.
+    """
+    begun = {segment: run for segment, run in files.items() if run}
+    for segment, run in begun.items():
+        if (known := from_cut.get(segment, 0)) < run[0].start:
+            check_there(run, known, 0)
+    return {segment: _first_offset(run, event_time, start_at) for segment, run in begun.items()}
+
+
+def _first_offset(run: Sequence[LogFile], event_time: str, start_at: int) -> int:
+    for file in run:
+        for group in row_groups(pq.read_metadata(file.path), event_time):
+            if group.most is None or group.most >= start_at:
+                return file.start + group.first
+    return run[-1].end

@@ -1,0 +1,266 @@
+"""Streams over a range of time have its rows, each once, and end where it ends."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from noted_time import Rejected
+from spark_integration.log_files import LogFile
+from spark_integration.log_query import LogQuery
+from spark_integration.offsets import LogOffset
+from spark_integration.time_range import TimeRange, first_offsets
+from tests.support.aligned import put_alignment, report_member, states_aligned
+from tests.support.disorder import disorder, replay
+from tests.support.hourly_log import HOUR, written
+from tests.support.log_reading import batches, log_query, reader_of, replayed
+from tests.support.noted_stream import NotedStream, table
+from tests.support.query_output import QueryOutput
+from tests.support.waiting import eventually
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from tests.spark.conftest import Reads
+    from tests.support.hourly_log import HourlyLog
+    from tests.support.marks_server import MarksServer
+
+SECOND = 1000
+
+
+def names(found: DataFrame) -> list[str]:
+    """Return the names of the rows of a frame at rest."""
+    return sorted(row.name for row in found.select("name").collect())
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("options", [{}, {"max_rows": 7}, {"max_rows": 20, "order": "time"}])
+def test_streams_over_consecutive_ranges_give_each_row_once(
+    flights: NotedStream, seed: int, options: dict[str, Any]
+) -> None:
+    """Three writers, two of which share a segment, up to 8 s late; a restart after each batch."""
+    steps = disorder(seed, events=25)
+    replay(flights, steps)
+    bounds = [None, 3 * SECOND, 8 * SECOND, 8 * SECOND + 1, None]
+    found = []
+    for start, end in pairwise(bounds):
+        query = log_query(flights, times=TimeRange(start, end), **options)
+        rows = [row for batch in batches(query) for row in batch.rows]
+        assert all((start or 0) <= time < (end or time + 1) for time, _ in rows)
+        found += rows
+
+    assert sorted(found) == sorted(row for step in steps for row in step.rows)
+
+
+def test_a_batch_that_is_run_again_is_identical_and_needs_no_controller(
+    flights: NotedStream, controller: MarksServer
+) -> None:
+    """Also the first one, whose start is that of the log: its own offset says where it began."""
+    steps = disorder(5)
+    replay(flights, steps[:40])
+    query = log_query(flights, times=TimeRange(4 * SECOND, 12 * SECOND), max_rows=15)
+    planned = batches(query)
+    replay(flights, steps[40:])
+    controller.stop()
+    starts = [LogOffset("flights"), *(batch.end for batch in planned)]
+    again = [replayed(query, start, each.end) for start, each in zip(starts, planned, strict=False)]
+    controller.start()
+
+    assert (again, len(planned) > 3) == (planned, True)
+
+
+def test_the_beginning_of_the_log_is_not_read(flights: NotedStream) -> None:
+    """The first batch begins at the first file whose statistics allow for such a time."""
+    for second in range(10):
+        flights.append(0, (second * SECOND, "a"), (second * SECOND + 400, "b"))
+        flights.note((second + 1) * SECOND)
+    (batch,) = batches(log_query(flights, times=TimeRange(7 * SECOND + 100)))
+
+    assert batch.end.begin == {0: 14}
+    assert [time for time, _ in batch.rows] == [7400, 8000, 8400, 9000, 9400]
+
+
+def test_nothing_is_read_beyond_the_cut_of_the_first_mark_at_the_end(flights: NotedStream) -> None:
+    """Nor beyond the last mark before there is one: a late row is in no range, as in no window."""
+    query = log_query(flights, times=TimeRange(end_at=2 * SECOND))
+    flights.append(0, (100, "a"))
+    flights.note(SECOND)
+    flights.append(0, (1500, "b"), (2500, "beyond the end"))
+    begun = batches(query)
+    flights.note(3 * SECOND)
+    flights.append(0, (1600, "late"))
+    flights.note(4 * SECOND)
+    ended = batches(query, begun[-1].end)
+
+    assert [batch.rows for batch in (*begun, *ended)] == [[(100, "a")], [(1500, "b")]]
+    assert [batch.watermark for batch in (*begun, *ended)] == [SECOND - 1, 2 * SECOND]
+
+
+def test_a_range_that_is_read_stays_as_it_is(flights: NotedStream) -> None:
+    """Whatever is written and noted afterwards; it says that it is not behind."""
+    flights.append(0, (100, "a"), (2500, "b"))
+    flights.note(2 * SECOND)
+    query = log_query(flights, times=TimeRange(end_at=2 * SECOND))
+    (batch,) = batches(query)
+    flights.note(7 * SECOND)
+    flights.append(0, (7100, "c"))
+    flights.note(9 * SECOND)
+    reader = reader_of(query)
+    reader.latestOffset(batch.end.to_json(), reader.getDefaultReadLimit())
+    latest = reader.reportLatestOffset()
+    reader.stop()
+
+    assert batches(query, batch.end) == []
+    assert latest is not None
+    assert (latest["segments"], latest["last_lower"]) == ({"0": 2}, 2 * SECOND)
+
+
+def test_a_checkpoint_has_begun_and_ends_where_it_was_to_end(flights: NotedStream) -> None:
+    """Another start counts no more, and another end is refused: its rows were left out."""
+    flights.append(0, *((second * SECOND, str(second)) for second in range(6)))
+    flights.note(6 * SECOND)
+    first = batches(log_query(flights, times=TimeRange(2 * SECOND), max_rows=3))[0]
+    later = batches(log_query(flights, times=TimeRange(5 * SECOND, 5 * SECOND + 1)), first.end)
+
+    assert [row[1] for batch in (first, *later) for row in batch.rows] == ["2", "3", "4", "5"]
+    for end_at in (None, 6 * SECOND):
+        with pytest.raises(Rejected, match="start one with a new checkpoint"):
+            batches(log_query(flights, times=TimeRange(0, end_at)), later[-1].end)
+
+
+def test_an_end_whose_marks_are_gone_is_refused(flights: NotedStream) -> None:
+    """The first mark that is kept may lie far beyond the first one at the end."""
+    for second in range(1, 6):
+        flights.append(0, (second * SECOND - 1, str(second)))
+        flights.note(second * SECOND)
+    begun = batches(log_query(flights, times=TimeRange(None, 3 * SECOND), max_rows=1))[0]
+    del flights.marks._marks["default"][:3]
+
+    assert len(batches(log_query(flights, times=TimeRange(None, 4 * SECOND + 1)))) == 1
+    for start in (None, begun.end):
+        with pytest.raises(Rejected, match=r"marks \d to 3 are no longer kept.*the lower 4000"):
+            batches(log_query(flights, times=TimeRange(None, 3 * SECOND)), start)
+
+
+def test_the_end_of_a_sealed_stream_is_read(flights: NotedStream) -> None:
+    """Where it is sealed before the range ends, and its last rows are in no mark's cut."""
+    flights.append(0, (100, "a"))
+    flights.note(SECOND)
+    flights.append(0, (1500, "b"))
+    flights.marks.seal(cut={0: 2})
+    query = log_query(flights, times=TimeRange(0, 5 * SECOND))
+    found = batches(query)
+
+    assert [row[1] for batch in found for row in batch.rows] == ["a", "b"]
+    assert found[-1].watermark == 5 * SECOND
+
+
+def test_an_aligned_range_that_is_read_holds_nobody_back(log: HourlyLog) -> None:
+    """It says that it is finished, and the others go on without it."""
+    written(log, 3)
+    put_alignment(log.served.url, "both", HOUR)
+    report_member(log.served.url, "both", "other", 3 * HOUR)
+    times, aligned = TimeRange(0, HOUR), {"align": "both", "align_as": "one"}
+    batches(log_query(log.files, controller_url=log.served.url, times=times, **aligned))
+
+    assert states_aligned(log.served.url, "both") == {"one": "finished", "other": "live"}
+
+
+@pytest.mark.parametrize(
+    ("start_at", "end_at", "domain", "why"),
+    [
+        (5, 5, None, "start_at 5 is not below end_at 5"),
+        (0, 10**18, None, "not one that Spark can express"),
+        (datetime(2013, 1, 1, tzinfo=UTC) + timedelta(microseconds=1), None, None, "finer than"),
+        (datetime(2013, 1, 1), None, None, "has no time zone"),  # noqa: DTZ001 - what is refused
+        (0, None, "ingestion", "its marks say when rows came in"),
+    ],
+)
+def test_what_is_no_range_is_refused(start_at: Any, end_at: Any, domain: Any, why: str) -> None:  # noqa: ANN401
+    """Before a query starts."""
+    with pytest.raises(Rejected, match=why):
+        TimeRange.asked(start_at, end_at, domain)
+
+
+def test_where_nothing_is_known_of_its_times_a_segment_is_read_from_its_beginning(
+    flights: NotedStream,
+) -> None:
+    """Files without statistics; an archive may also be behind the start cut, or not begun."""
+    path = flights.append_table(0, table((1, "a"), (9, "b")), write_statistics=False)
+    files = {0: [LogFile(path, 0, 2)], 1: []}
+
+    assert first_offsets(files, "time", 5, {0: 7, 1: 40}) == {0: 0}
+
+
+def test_rows_of_the_range_that_were_deleted_fail_the_query() -> None:
+    """Those above the start cut: they may have been of the range."""
+    files = {0: [LogFile(Path("late"), 50, 60)]}
+
+    with pytest.raises(Rejected, match="offsets 40 to 50 are gone"):
+        first_offsets(files, "time", 5, {0: 40})
+
+
+def test_rows_without_a_time_are_in_no_range() -> None:
+    """Without bounds they are there."""
+    instant = pa.timestamp("us", "UTC")
+    rows = pa.record_batch({"at": pa.array([1000, 2000, None, 3000], instant)})
+
+    def kept(times: TimeRange) -> list[int]:
+        return [batch.num_rows for batch in times.rows(iter([rows]), "at")]
+
+    asked = [TimeRange(), TimeRange(2), TimeRange(None, 2), TimeRange(2, 3)]
+    assert [kept(times) for times in asked] == [[4], [2], [1], [1]]
+
+
+def test_offset_and_options_keep_the_range() -> None:
+    """Queries without one go on writing what earlier versions read."""
+    offset = LogOffset("flights", segments={0: 9}, times=TimeRange(5, None), begin={0: 7})
+    query = LogQuery("log", "flights", "http://a", "time", times=TimeRange(5, 7))
+
+    assert LogOffset.from_json(offset.to_json()) == offset
+    assert "times" not in LogOffset("flights", segments={0: 9}).to_json()
+    assert LogQuery.from_option(query.to_option()) == query
+
+
+@pytest.mark.spark
+def test_streams_over_consecutive_hours_are_one_batch_read(
+    spark: SparkSession, read: Reads, log: HourlyLog, tmp_path: Path
+) -> None:
+    """Each in a query with a checkpoint of its own; the writers share a segment."""
+    written(log, 4, shared=True)
+    found: list[tuple[Any, ...]] = []
+    for start, end in ((0, 3), (3, 4)):
+        output = QueryOutput(tmp_path / f"from {start}")
+        options: dict[str, Any] = {"start_at": start * HOUR, "end_at": end * HOUR}
+        events = read(log.files, controller_url=log.served.url, **options)
+        output.catch_up(events.select("name"))
+        found += output.rows
+
+    assert sorted(name for (name,) in found) == names(log.read(spark, 0, 4 * HOUR))
+
+
+@pytest.mark.spark
+def test_all_windows_of_the_range_come_out_and_then_nothing(
+    read: Reads, flights: NotedStream, output: QueryOutput
+) -> None:
+    """Under `strict`, too. A live query stays up and is quiet, whatever comes beyond the range."""
+    flights.append(0, *((ms, "a") for ms in range(500, 6000, 500)))
+    flights.note(1500)
+    counts = read.counts(flights, start_at=SECOND, end_at=4 * SECOND, strict=True)
+    query = output.start(counts)
+    query.processAllAvailable()
+    flights.note(20 * SECOND)
+    closed = eventually(lambda: output.rows, [(1, 2), (2, 2), (3, 2)])
+    query.processAllAvailable()
+    ran = max(output.batches)
+    flights.append(0, (20 * SECOND, "b"))
+    flights.note(30 * SECOND)
+    query.processAllAvailable()
+
+    assert (closed, query.isActive, max(output.batches)) == (True, True, ran)
+    query.stop()

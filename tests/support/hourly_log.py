@@ -1,0 +1,72 @@
+"""Hours of a file log, written out of order by two writers that declare their largest times."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from spark_integration import read_complete
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from tests.support.noted_stream import NotedStream
+    from tests.support.served import Served
+
+HOUR = 3_600_000
+
+
+def note_of(writer: str, time: int, position: dict[int, int], max_time: int) -> dict[str, Any]:
+    """Return a note in JSON."""
+    wire = {str(segment): offset for segment, offset in position.items()}
+    return {"writer": writer, "time": time, "position": wire, "max_time": max_time}
+
+
+class HourlyLog(NamedTuple):
+    """A file log, and the controller that its writers note to."""
+
+    files: NotedStream
+    served: Served
+
+    def note(self, writer: str, time: int, position: dict[int, int], max_time: int) -> None:
+        """Note that the writer's events below `time` lie below the position."""
+        self.notes([note_of(writer, time, position, max_time)])
+
+    def notes(self, notes: list[dict[str, Any]]) -> None:
+        """Have notes taken in their order; each makes a mark where it can."""
+        for first in range(0, len(notes), 1000):
+            self.served.call("POST", "/flights/notes", {"notes": notes[first : first + 1000]})
+
+    def read(
+        self,
+        spark: SparkSession,
+        start: Any,  # noqa: ANN401 - any time
+        end: Any,  # noqa: ANN401
+        **options: Any,  # noqa: ANN401
+    ) -> DataFrame:
+        """Read a window."""
+        chosen = {"controller_url": self.served.url, "event_time": "time", **options}
+        return read_complete(spark, self.files.root, "flights", start, end, **chosen)
+
+
+def written(log: HourlyLog, hours: int, *, per_hour: int = 20, shared: bool = False) -> None:
+    """Write hours of rows out of order, by two writers with a file for each half of an hour.
+
+    Rows are up to half an hour early or late; each writer notes what it keeps.
+    """
+    chance = random.Random(4)
+    largest, notes = 0, [note_of(writer, 0, {}, 0) for writer in "ab"]
+    for half in range(2 * hours):
+        begin = half * HOUR // 2
+        for number, writer in enumerate(("a", "b")):
+            times = [begin + chance.randrange(HOUR) for _ in range(per_hour // 4)]
+            largest = max(largest, *times)
+            segment = 0 if shared else number
+            rows = [(time, f"{writer}{half}.{n}") for n, time in enumerate(sorted(times))]
+            chance.shuffle(rows)
+            log.files.append(segment, *rows, writer=writer)
+        for number, writer in enumerate(("a", "b")):
+            segment = 0 if shared else number
+            position = {segment: log.files.position[segment]}
+            notes.append(note_of(writer, begin + HOUR // 2, position, largest))
+    log.notes(notes)
