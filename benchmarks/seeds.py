@@ -1,4 +1,4 @@
-"""What the other clocks cost: segment times, an observer's look, order by time, backlog batches."""
+"""What the other clocks and ways to read cost, each beside what it is compared with."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import httpx
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from benchmarks import one_hour
 from benchmarks.figures import Figure, Run, Samples, Target, WrongResult
 from benchmarks.processes import controller
 from benchmarks.spark_read import BEGUN_MS, Counted, spark_session
@@ -123,7 +124,7 @@ def _spark(run: Run) -> list[Figure]:
         url = f"http://127.0.0.1:{server.port}"
         log = CaughtUp(spark, run.directory / "seeds", rows, url)
         _write(log)
-        return [_by_time(run, log), _catching_up(run, log)]
+        return [_by_time(run, log), _catching_up(run, log), one_hour.measure(run, spark, url)]
 
 
 def _by_time(run: Run, log: CaughtUp) -> Figure:
@@ -153,11 +154,15 @@ def _catching_up(run: Run, log: CaughtUp) -> Figure:
 def _in_turn(
     run: Run, log: CaughtUp, ours: dict[str, Any], floor: dict[str, Any]
 ) -> tuple[Samples, Samples]:
-    """Return rows/s of both ways, after one run of each that is not counted."""
+    """Return rows/s of both ways, after one run of each that is not counted.
+
+    They take turns in who is first: a run leaves the machine in another state than it found it.
+    """
     taken: tuple[list[float], list[float]] = ([], [])
-    for number in range(run.repeats(full=5, quick=1) + 1):
+    ways = list(zip(taken, (ours, floor), strict=True))
+    for number in range(run.repeats(full=9, quick=1) + 1):
         run.say(f"Spark: {', '.join(ours)}, round {number}")
-        for samples, options in zip(taken, (ours, floor), strict=True):
+        for samples, options in ways if number % 2 else reversed(ways):
             rate = log.rows_per_second(log.read(**options))
             if number:
                 samples.append(rate)
