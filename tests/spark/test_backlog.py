@@ -16,6 +16,8 @@ from tests.support.waiting import eventually
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pyspark.sql import SparkSession
+
     from tests.spark.conftest import Reads
     from tests.support.marks_server import MarksServer
     from tests.support.noted_stream import NotedStream
@@ -97,42 +99,73 @@ def test_limits_that_contradict_each_other_are_refused(
         read(flights.begun(), **options)
 
 
-def test_two_modes_give_the_windows_of_one_live_query_through_a_kill_at_the_switch(
-    read: Reads, flights: NotedStream, output: QueryOutput, controller: MarksServer, tmp_path: Path
-) -> None:
-    """SIGKILL when the backlog is read and the live query is about to start."""
-    steps = disorder(7, events=25)
-    told = {
-        "root": str(flights.root),
-        "stream": flights.name,
-        "url": controller.url,
-        "checkpoint": str(tmp_path / "adaptive"),
-        "output": str(tmp_path / "output"),
-        "modes": str(tmp_path / "modes"),
-        "stop": str(tmp_path / "stop"),
-    }
-    modes, output_of = tmp_path / "modes", tmp_path / "output"
+class Adaptive:
+    """Runs of `count_adaptively` on one checkpoint, one after the other."""
 
-    def begun() -> list[str]:
-        return modes.read_text().split() if modes.exists() else []
+    def __init__(self, stream: NotedStream, directory: Path) -> None:
+        self._directory = directory
+        self._runs = 0
+        names = ("checkpoint", "output", "modes", "waiting", "stop")
+        self._paths = {name: directory / "adaptive" / name for name in names}
+        self._paths["modes"].parent.mkdir()
+        where = {"root": str(stream.root), "stream": stream.name, "url": stream.server.url}
+        self._told = {**where, **{name: str(path) for name, path in self._paths.items()}}
 
-    def written() -> list[tuple[object, ...]]:
-        schema = "second LONG, count LONG"
-        counts = read.spark.read.schema(schema).json(str(output_of))
+    def start(self, **told: str) -> SparkProgram:
+        """Start the next run."""
+        self._runs += 1
+        self._paths["modes"].write_text("")
+        log = self._directory / f"{self._runs}.log"
+        return SparkProgram("count_adaptively", {**self._told, **told}, log)
+
+    def modes(self) -> list[str]:
+        """Return the modes that the last run has begun so far."""
+        return self._paths["modes"].read_text().split()
+
+    def written(self, spark: SparkSession) -> list[tuple[object, ...]]:
+        """Return (second, count) of the windows in the output."""
+        counts = spark.read.schema("second LONG, count LONG").json(str(self._paths["output"]))
         return rows_of(counts.select("second", "count"))
 
-    replay(flights, steps[:8])
-    killed = SparkProgram("count_adaptively", {**told, "wait_before": "live"}, tmp_path / "1.log")
-    eventually(lambda: (begun()[-1:], killed.running()), (["live"], True), timeout_s=120)
-    killed.kill()
-    replay(flights, steps[8:])
-    again = SparkProgram("count_adaptively", dict(told), tmp_path / "2.log")
+    def kill_before(self, mode: str, run: SparkProgram) -> None:
+        """SIGKILL the run when it is about to begin a mode."""
+        eventually(lambda: (self.modes()[-1:], run.running()), ([mode], True), timeout_s=120)
+        run.kill()
+
+    def kill_within(self, mode: str, run: SparkProgram) -> None:
+        """SIGKILL the run in the middle of a batch of a mode, one that was planned."""
+        waiting = self._paths["waiting"]
+        eventually(lambda: (waiting.exists(), run.running()), (True, True), timeout_s=120)
+        run.kill()
+        waiting.unlink()
+        assert self.modes()[-1] == mode
+
+    def finish(self, run: SparkProgram) -> None:
+        """Let a run end that has come to be live."""
+        eventually(lambda: (self.modes()[-1:], run.running()), (["live"], True), timeout_s=60)
+        self._paths["stop"].touch()
+        run.finish()
+
+
+def test_two_modes_give_the_windows_of_one_live_query_through_kills_within_and_between_them(
+    read: Reads, flights: NotedStream, output: QueryOutput, tmp_path: Path
+) -> None:
+    """SIGKILL in a batch of the backlog, at the switch, and in a batch of the live query."""
+    steps, adaptive = disorder(7, events=25), Adaptive(flights, tmp_path)
+    replay(flights, steps[:10])
+    adaptive.kill_within("backlog", adaptive.start(wait_at=steps[9].rows[-1][1]))
+    adaptive.kill_before("live", adaptive.start(wait_before="live"))
+    run = adaptive.start(behind_ms="1000000", wait_at=steps[12].rows[-1][1])
+    eventually(lambda: (adaptive.modes()[-1:], run.running()), (["live"], True), timeout_s=120)
+    replay(flights, steps[10:13])
+    adaptive.kill_within("live", run)
+    replay(flights, steps[13:])
+    run = adaptive.start()
     query = output.start(read.counts(flights, max_rows_per_trigger=20))
     query.processAllAvailable()
     query.stop()
-    eventually(lambda: (written(), again.running()), (output.rows, True), timeout_s=120)
-    eventually(lambda: begun()[-1:], ["live"], timeout_s=60)
-    (tmp_path / "stop").touch()
-    again.finish()
+    found = (output.rows, True)
+    eventually(lambda: (adaptive.written(read.spark), run.running()), found, timeout_s=120)
+    adaptive.finish(run)
 
-    assert (written(), begun()[0], begun()[-1]) == (output.rows, "backlog", "live")
+    assert adaptive.written(read.spark) == output.rows

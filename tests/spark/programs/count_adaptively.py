@@ -1,7 +1,8 @@
 """Counts the events of a file log per second into JSON files, in the mode that suits its backlog.
 
-It writes down each mode that it begins. Told to `wait_before` one, it waits there to be killed; it
-ends once the file `stop` is there.
+It writes down each mode that it begins. To be killed it waits where it is told: before a mode
+(`wait_before`), or within one, when a batch has come to the event of that name (`wait_at`); then
+the file `waiting` is there. It ends once the file `stop` is.
 """
 
 from __future__ import annotations
@@ -14,12 +15,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from noted_time import BacklogPolicy
 from spark_integration import Mode, read_noted_log, run_adaptively
 from tests.support.queries import per_second
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql.streaming.query import StreamingQuery
 
 
@@ -28,6 +32,19 @@ def stop_when_told(stop: Path, stopping: threading.Event) -> None:
     while not stop.exists():
         time.sleep(0.1)
     stopping.set()
+
+
+def waiting_at(event: str, waiting: str) -> Callable[[str], bool]:
+    """Return a filter that lets all events pass, but that one not while the file is there."""
+
+    def passes(name: str) -> bool:
+        if name == event:
+            Path(waiting).touch()
+            while Path(waiting).exists():
+                time.sleep(0.1)
+        return True
+
+    return passes
 
 
 def main(told: dict[str, str]) -> None:
@@ -41,7 +58,8 @@ def main(told: dict[str, str]) -> None:
         .config("spark.sql.session.timeZone", "UTC")
         .getOrCreate()
     )
-    policy = BacklogPolicy(behind_ms=1)
+    policy = BacklogPolicy(behind_ms=int(told.get("behind_ms", 1)))
+    passes = F.udf(waiting_at(told.get("wait_at", ""), told["waiting"]), "boolean")
 
     def start(mode: Mode) -> StreamingQuery:
         with Path(told["modes"]).open("a") as modes:
@@ -59,6 +77,7 @@ def main(told: dict[str, str]) -> None:
             backlog=policy,
             backlog_rows_per_trigger=40,
         )
+        events = events.where(passes("name"))
         files = per_second(events).writeStream.format("json").outputMode("append")
         files = files.option("checkpointLocation", told["checkpoint"])
         live = {"processingTime": "100 milliseconds"}
@@ -66,10 +85,9 @@ def main(told: dict[str, str]) -> None:
         return files.start(told["output"])
 
     stopping = threading.Event()
-    waiting = threading.Thread(
+    threading.Thread(
         target=stop_when_told, args=(Path(told["stop"]), stopping), daemon=True
-    )
-    waiting.start()
+    ).start()
     run_adaptively(start, policy=policy, dwell_ms=0, stopping=stopping)
     spark.stop()
 
