@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from noted_time import Rejected
+from noted_time import BacklogPolicy, Rejected
 from spark_integration.log_files import LogFile
 from spark_integration.log_query import LogQuery
 from spark_integration.offsets import LogOffset
@@ -31,6 +31,13 @@ if TYPE_CHECKING:
     from tests.support.marks_server import MarksServer
 
 SECOND = 1000
+EVERY_OPTION: dict[str, Any] = {
+    "order": "time",
+    "keeps_late": True,
+    "backlog": BacklogPolicy(behind_ms=SECOND),
+    "backlog_rows": 30,
+    "on_seal": "hold",
+}
 
 
 def names(found: DataFrame) -> list[str]:
@@ -39,7 +46,7 @@ def names(found: DataFrame) -> list[str]:
 
 
 @pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("options", [{}, {"max_rows": 7}, {"max_rows": 20, "order": "time"}])
+@pytest.mark.parametrize("options", [{}, {"max_rows": 7}, {"max_rows": 20, **EVERY_OPTION}])
 def test_streams_over_consecutive_ranges_give_each_row_once(
     flights: NotedStream, seed: int, options: dict[str, Any]
 ) -> None:
