@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     from spark_integration.aligning import Files
     from spark_integration.marks_feed import MarksFeed
-    from spark_integration.offsets import Json
+    from spark_integration.offsets import Json, Released
     from spark_integration.time_range import TimeRange
 
 
@@ -164,6 +164,7 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._target is None or not self._stated:
             self._releaser.follow(released)
         begun = self._within_times(begun)
+        self._look_up_end(begun, released)
         ended = begun if begun.times.are_read(released.lower) else self._ended(begun, limit)
         return self._sizes.noted(begun, self._stating(begun, ended)).to_json()
 
@@ -185,11 +186,13 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         The offset of the first batch keeps where it began, as that is found but once.
         """
-        released = begun.released(self._query.domain_name)
         if begun == LogOffset(self._query.stream):
             begun = replace(begun, times=self._query.times, begin=self._first_offsets())
             begun = replace(begun, segments=begun.begin)
-        begun = replace(begun, times=begun.times.going_on(self._query.times))
+        return replace(begun, times=begun.times.going_on(self._query.times))
+
+    def _look_up_end(self, begun: LogOffset, released: Released) -> None:
+        """Learn how far to read where the range has an end; once it is read, hold nobody back."""
         end_at = begun.times.end_at
         if begun.times.are_read(released.lower):
             self._upto = begun.segments
@@ -197,7 +200,6 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 self._aligner.bound(released.lower, "finished")
         elif end_at is not None:
             self._upto = self._releaser.cut_towards(end_at, released)
-        return begun
 
     def _first_offsets(self) -> dict[int, int]:
         start_at = self._query.times.start_at
