@@ -32,6 +32,7 @@ from spark_integration.late_rows import judged, with_late, without_late
 from spark_integration.log_files import LogFile, LogFiles
 from spark_integration.log_query import OPTION, LogQuery
 from spark_integration.log_rows import RowShape, log_schema
+from spark_integration.missing_rows import MissingRows
 from spark_integration.offsets import LogOffset
 from spark_integration.options import TOKEN
 from spark_integration.release import Releaser
@@ -132,6 +133,10 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         )
 
     @cached_property
+    def _missing(self) -> MissingRows:
+        return MissingRows(self._query.stream, self._query.root)
+
+    @cached_property
     def _aligner(self) -> Aligner | None:
         return Aligner.of(self._query, self._bearer)
 
@@ -221,16 +226,17 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _ended(self, begun: LogOffset, limit: ReadLimit) -> LogOffset:
         domain = self._query.domain_name
-        ended = replace(begun, segments=self._ends(begun, limit))
+        files, known = self._there(), self._releaser
+        gone = self._missing.gone(files, begun.segments, known)
+        if self._target is None:
+            self._missing.tell(files, gone, known)
+        ended = replace(begun, segments=self._ends(files, begun, limit))
         if self._query.is_ingestion:
             ended = self._ingestion.stamping(begun, ended)
-        released = self._releaser.release(begun.released(domain), ended.segments)
+        released = known.release(begun.released(domain), {**gone, **ended.segments})
         return ended.letting_in(domain, released)
 
-    def _ends(self, begun: LogOffset, limit: ReadLimit) -> dict[int, int]:
-        files = self._there()
-        for segment, offset in begun.segments.items():
-            check_there(files.get(segment, []), offset, 0)
+    def _ends(self, files: Files, begun: LogOffset, limit: ReadLimit) -> dict[int, int]:
         files = self._clipped(files)
         if self._query.is_ingestion:
             files = self._ingestion.covered(files)

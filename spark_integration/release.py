@@ -55,6 +55,11 @@ class Releaser:
         """The scale events that are known."""
         return self._succession
 
+    @property
+    def final(self) -> Mapping[int, int]:
+        """The final offsets of the segments that are sealed, alone or with the stream."""
+        return {**self._succession.final, **(self._final_cut or {})}
+
     def follow(self, released: Released) -> None:
         """Take in what the feed has after the mark last let in; raises `Rejected` at first only.
 

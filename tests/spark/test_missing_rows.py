@@ -1,0 +1,82 @@
+"""What a query makes of rows that marks name and its log does not have; no Spark runs here."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from noted_time import Rejected, ScaleEvent
+from noted_time.file_log import segment_directory
+from tests.support.log_reading import batches, log_query, reader_of
+
+if TYPE_CHECKING:
+    from tests.support.noted_stream import NotedStream
+
+SECOND = 1000
+
+
+def scaled(flights: NotedStream) -> NotedStream:
+    """Return the stream with segment 0 sealed at two rows, and its successor with one."""
+    flights.append(0, (100, "a"), (200, "b"))
+    flights.note(SECOND)
+    flights.marks.scale(ScaleEvent({0: 2}, {1: (0,)}))
+    flights.append(1, (1500, "c"))
+    flights.note(2 * SECOND)
+    return flights
+
+
+def without_files(flights: NotedStream, segment: int) -> NotedStream:
+    """Delete all files of a segment, as retention does."""
+    shutil.rmtree(segment_directory(flights.root, flights.name, segment))
+    return flights
+
+
+@pytest.mark.parametrize(("ending", "lower"), [("scaled", 2 * SECOND), ("sealed", 2 * SECOND + 1)])
+def test_a_sealed_segment_without_files_is_not_waited_for(
+    flights: NotedStream, ending: str, lower: int
+) -> None:
+    """A new query begins with what there is, whether the segment was sealed or the stream."""
+    if ending == "scaled":
+        scaled(flights)
+    else:
+        flights.append(0, (100, "a"))
+        flights.append(1, (1500, "c"))
+        flights.note(2 * SECOND)
+        flights.marks.seal()
+    without_files(flights, 0)
+
+    (batch,) = batches(log_query(flights, strict=False, on_seal="hold"))
+    assert (batch.rows, batch.watermark) == ([(1500, "c")], lower)
+
+
+def test_unread_rows_of_a_sealed_segment_without_files_are_named(flights: NotedStream) -> None:
+    """The query had read the first of two rows."""
+    query = log_query(scaled(flights), max_rows=1, order="time")
+    first = batches(query)[0]
+    without_files(flights, 0)
+
+    with pytest.raises(Rejected, match="offsets 1 to 2 are gone"):
+        batches(query, first.end)
+
+
+def test_a_log_that_lacks_what_marks_name_is_told_once(
+    flights: NotedStream, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The segment is open: its rows may be on another disk, or deleted; time does not advance."""
+    flights.append(0, (100, "a"), (200, "b"))
+    flights.append(1, (300, "c"))
+    flights.note(SECOND)
+    reader = reader_of(log_query(without_files(flights, 0)))
+    start = reader.initialOffset()
+    for _ in range(2):
+        start = reader.latestOffset(start, reader.getDefaultReadLimit())
+    reader.stop()
+
+    (told,) = [record.getMessage() for record in caplog.records]
+    assert told == (
+        "flights: the last mark names segment 0 up to offset 2, and the log under "
+        f"{flights.root} has it up to 0: the watermark does not advance past the marks before"
+    )
+    assert start["marks"]["default"]["lower"] is None
