@@ -36,13 +36,14 @@ def with_noted_time(
     controller_url: str,
     *,
     max_rows: int,
+    stream: str = STREAM,
     **options: Any,  # noqa: ANN401 - those of `read_noted_log`
 ) -> DataFrame:
     """Return the flights of the log under the watermark that the carriers vouch for."""
     return read_noted_log(
         spark,
         root,
-        STREAM,
+        stream,
         controller_url=controller_url,
         event_time=EVENT_TIME,
         strict=False,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from noted_time.cut import reaches
 from writer_client import SegmentLogWriter, WriterClient
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from examples.flights.data import Flight, Flights
@@ -65,11 +65,11 @@ class Replayed:
 class Carrier:
     """One writer."""
 
-    def __init__(self, root: Path, controller_url: str, name: str) -> None:
-        self.client = WriterClient(controller_url, STREAM, name)
+    def __init__(self, root: Path, controller_url: str, stream: str, name: str) -> None:
+        self.client = WriterClient(controller_url, stream, name)
         self._log = SegmentLogWriter(
             root,
-            STREAM,
+            stream,
             segments=range(SEGMENTS),
             client=self.client,
             event_time=EVENT_TIME,
@@ -96,8 +96,10 @@ def table(flights: Sequence[Flight]) -> pa.Table:
     return pa.table([departures, landings, carriers, origins], schema=SCHEMA)
 
 
-def create_stream(controller_url: str, domains: Sequence[str] = ("default",)) -> None:
-    """Make the stream, with a mark at every advance, all of which can be looked at for a year."""
+def create_stream(
+    controller_url: str, stream: str = STREAM, domains: Sequence[str] = ("default",)
+) -> None:
+    """Make a stream, with a mark at every advance, all of which can be looked at for a year."""
     settings = {
         "domains": domains,
         "mark_interval_ms": 0,
@@ -105,7 +107,7 @@ def create_stream(controller_url: str, domains: Sequence[str] = ("default",)) ->
         "mark_retention_ms": YEAR_MS,
         "writer_retention_ms": YEAR_MS,
     }
-    url = f"{controller_url}/v1/streams/{STREAM}"
+    url = f"{controller_url}/v1/streams/{stream}"
     httpx.put(url, json=settings, trust_env=False).raise_for_status()
 
 
@@ -124,28 +126,40 @@ def replay(  # noqa: PLR0913 - most are keywords
     `hours_per_second` holds the replay to a pace, 0 to none. `on_step` is told how many stops are
     done.
     """
-    create_stream(controller_url)
     replayed = Replayed()
     ends = dict.fromkeys(range(SEGMENTS), 0)
     pace = Pace(hours_per_second)
-    with ExitStack() as stack:
-        carriers = {name: Carrier(root, controller_url, name) for name in flights.carriers}
-        for carrier in carriers.values():
-            stack.enter_context(carrier.client)
-        _join(carriers)
+    with at_work(flights.carriers, root, controller_url) as carriers:
         for step in steps(flights):
             pace.wait(step.clock)
             take(step, carriers, ends, place)
             replayed.clocks.append(step.clock)
             replayed.cuts.append(dict(ends))
             on_step(len(replayed.clocks))
-        for carrier in carriers.values():
-            carrier.client.finish(timeout=PATIENCE_S)
     return replayed
 
 
+@contextmanager
+def at_work(
+    names: Iterable[str], root: Path, controller_url: str, stream: str = STREAM
+) -> Iterator[Mapping[str, Carrier]]:
+    """Make the stream and yield its carriers, all of which have joined; at the end they finish."""
+    create_stream(controller_url, stream)
+    with ExitStack() as stack:
+        carriers = {name: Carrier(root, controller_url, stream, name) for name in names}
+        for carrier in carriers.values():
+            stack.enter_context(carrier.client)
+        _join(carriers)
+        yield carriers
+        for carrier in carriers.values():
+            carrier.client.finish(timeout=PATIENCE_S)
+
+
 def take(
-    step: Step, carriers: Mapping[str, Carrier], ends: dict[int, int], place: Placement
+    step: Step,
+    carriers: Mapping[str, Carrier],
+    ends: dict[int, int],
+    place: Placement = shortest,
 ) -> None:
     """Let every carrier write what landed, then note, and wait until the notes are durable.
 

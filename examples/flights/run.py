@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import json
+import time
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from noted_time.wire import position_from_wire
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
+
+LOOK_S = 0.05
 
 
 class Count(NamedTuple):
@@ -34,7 +40,8 @@ class Run:
 
     `given_out` is the result; `read` counts the rows read by each batch's end; `positions` says the
     same of the file log, for a query that reads it; `state_rows` are those that the first stateful
-    operator keeps at a batch's end; `watermark` is the last one used, in ms.
+    operator keeps at a batch's end; `watermark` is the last one used, in ms; `told` is what Spark
+    said of them.
     """
 
     given_out: dict[int, list[Count]] = field(default_factory=dict)
@@ -42,11 +49,12 @@ class Run:
     positions: dict[int, Mapping[int, int]] = field(default_factory=dict)
     state_rows: dict[int, int] = field(default_factory=dict)
     watermark: int = 0
+    told: list[dict[str, Any]] = field(default_factory=list, compare=False, repr=False)
 
     def take_progress(self, told: Iterable[dict[str, Any]]) -> None:
         """Take in what Spark tells of each batch, in the order of the batches."""
-        read = 0
-        for progress in told:
+        self.told, read = list(told), 0
+        for progress in self.told:
             number, source = progress["batchId"], progress["sources"][0]
             read += source["numInputRows"]
             self.read[number] = read
@@ -75,17 +83,49 @@ def run_to_the_end(
     failure is raised, and it is stopped whatever happens.
     """
     run = Run()
-
-    def keep(batch: DataFrame, number: int) -> None:
-        run.given_out[number] = [Count(*row) for row in batch.collect()]
-        on_batch(number + 1)
-
-    writer = counts.writeStream.outputMode("append").foreachBatch(keep)
-    writer = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
-    query = writer.start()
-    try:
+    keep = partial(_keep, run, on_batch)
+    with running(counts, checkpoint, keep, availableNow=True) as query:
         query.awaitTermination()
-        run.take_progress(json.loads(progress.json) for progress in query.recentProgress)
+        run.take_progress(progress_of(query))
+    return run
+
+
+def run_until(watermark: int, counts: DataFrame, checkpoint: Path) -> Run:
+    """Run the query live until a batch ran under this watermark in ms, else as `run_to_the_end`."""
+    run = Run()
+    with running(counts, checkpoint, partial(_keep, run, lambda _: None)) as query:
+        while run.watermark < watermark and query.isActive:
+            time.sleep(LOOK_S)
+            if last := query.lastProgress:
+                run.watermark = unix_ms(last.eventTime["watermark"])
+        if not query.isActive:
+            query.awaitTermination()  # which raises what it failed with
+        run.take_progress(progress_of(query))
+    return run
+
+
+@contextmanager
+def running(
+    rows: DataFrame,
+    checkpoint: Path,
+    keep: Callable[[DataFrame, int], None],
+    **trigger: Any,  # noqa: ANN401 - as Spark takes it
+) -> Iterator[StreamingQuery]:
+    """Run the query while the block lasts; `keep` gets each batch's rows and its number."""
+    writer = rows.writeStream.outputMode("append").foreachBatch(keep)
+    writer = writer.option("checkpointLocation", str(checkpoint))
+    query = (writer.trigger(**trigger) if trigger else writer).start()
+    try:
+        yield query
     finally:
         query.stop()
-    return run
+
+
+def progress_of(query: StreamingQuery) -> list[dict[str, Any]]:
+    """Return what Spark tells of each batch, in the order of the batches."""
+    return [json.loads(progress.json) for progress in query.recentProgress]
+
+
+def _keep(run: Run, on_batch: Callable[[int], None], batch: DataFrame, number: int) -> None:
+    run.given_out[number] = [Count(*row) for row in batch.collect()]
+    on_batch(number + 1)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from examples.flights.data import HOUR_MS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from examples.flights.data import Flight, Flights
 
@@ -49,13 +49,16 @@ def closing_clocks(flights: Flights) -> list[int]:
     return sorted(clocks)
 
 
-def steps(flights: Flights) -> Iterator[Step]:
-    """Yield the steps of the replay; after the last, every flight has landed."""
+def steps(flights: Flights, clocks: Iterable[int] | None = None) -> Iterator[Step]:
+    """Yield the steps of the replay, at other `clocks` (Unix ms, rising) than the closing ones.
+
+    After the last, every flight has landed, if it is no earlier than the last landing.
+    """
     airspaces = {carrier: Airspace() for carrier in flights.carriers}
     for flight in sorted(flights.landed, key=lambda flight: flight.departure):
         airspaces[flight.carrier].scheduled.append(flight)
     passed = 0
-    for clock in closing_clocks(flights):
+    for clock in closing_clocks(flights) if clocks is None else clocks:
         landed: dict[str, list[Flight]] = {}
         while passed < len(flights.landed) and flights.landed[passed].landing <= clock:
             flight = flights.landed[passed]

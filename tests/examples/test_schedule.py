@@ -91,3 +91,20 @@ def test_only_the_last_flight_of_a_micro_batch_takes_the_newest_departure_past_a
 def test_micro_batches_hold_all_flights_in_order(flights: Flights) -> None:
     """Cutting changes nothing else."""
     assert tuple(chain.from_iterable(hourly_batches(flights))) == flights.landed
+
+
+@given(days_of_flights)
+def test_steps_at_other_clocks_are_as_true(flights: Flights) -> None:
+    """Each flight lands in one step, and what departed below a note has landed by it."""
+    last = flights.landed[-1].landing
+
+    each_hour = list(steps(flights, range(0, last + HOUR_MS, HOUR_MS)))
+
+    landed = [flight for step in each_hour for flight in chain(*step.landed.values())]
+    broken = [
+        (step.clock, flight)
+        for step in each_hour
+        for flight in flights.landed
+        if flight.departure < step.notes[flight.carrier] and flight.landing > step.clock
+    ]
+    assert (sorted(landed), broken) == (list(flights.landed), [])
