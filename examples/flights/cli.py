@@ -22,7 +22,7 @@ from examples.flights.bars import Bars
 from examples.flights.data import HOUR_MS, Flights, read_flights
 from examples.flights.demo import DATABASE, Plan, find, least_full_hours
 from examples.flights.simulation import least_delay_without_loss, own_watermark
-from examples.flights.stories import observers, order
+from examples.flights.stories import backlog, observers, order
 from examples.flights.stories.stage import Stage, Told
 from examples.flights.surroundings import (
     SurroundingsError,
@@ -60,11 +60,16 @@ class Playable(Protocol):
 class Story(StrEnum):
     """What can be told beside the comparison."""
 
+    BACKLOG = "backlog"
     ORDER = "order"
     OBSERVERS = "observers"
 
 
-STORIES: dict[Story, Playable] = {Story.ORDER: order, Story.OBSERVERS: observers}
+STORIES: dict[Story, Playable] = {
+    Story.BACKLOG: backlog,
+    Story.ORDER: order,
+    Story.OBSERVERS: observers,
+}
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 

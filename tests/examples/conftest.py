@@ -1,0 +1,30 @@
+"""A stage for the stories of the demo."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pytest
+from rich.console import Console
+
+from examples.flights.bars import Bars
+from examples.flights.data import Flights, read_flights
+from examples.flights.stories.stage import Stage
+from tests.support.served import Served
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+FLIGHTS = 200
+
+
+@pytest.fixture
+def morning(spark: SparkSession, tmp_path: Path) -> Iterator[Stage]:
+    """Return a stage with the first flights of the year, a real controller, and Spark."""
+    flights = Flights(read_flights(months=1, days=1).landed[:FLIGHTS])
+    with Served() as served, ThreadPoolExecutor(1) as beside:
+        yield Stage(flights, served.url, spark, beside, tmp_path, Bars(Console(quiet=True)))
