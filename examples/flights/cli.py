@@ -22,7 +22,7 @@ from examples.flights.bars import Bars
 from examples.flights.data import HOUR_MS, Flights, read_flights
 from examples.flights.demo import DATABASE, Plan, find, least_full_hours
 from examples.flights.simulation import least_delay_without_loss, own_watermark
-from examples.flights.stories import backlog, observers, order
+from examples.flights.stories import alignment, backlog, observers, order
 from examples.flights.stories.stage import Stage, Told
 from examples.flights.surroundings import (
     SurroundingsError,
@@ -60,6 +60,7 @@ class Playable(Protocol):
 class Story(StrEnum):
     """What can be told beside the comparison."""
 
+    ALIGNMENT = "alignment"
     BACKLOG = "backlog"
     ORDER = "order"
     OBSERVERS = "observers"
@@ -67,6 +68,7 @@ class Story(StrEnum):
 
 STORIES: dict[Story, Playable] = {
     Story.BACKLOG: backlog,
+    Story.ALIGNMENT: alignment,
     Story.ORDER: order,
     Story.OBSERVERS: observers,
 }
