@@ -296,5 +296,5 @@ def _draw(axes: Axes, each: Joined, begin: int) -> None:
     rows = [batch.state_rows for batch in each.batches]
     axes.plot(days, rows, color=COLOURS[each.name], linewidth=2.2)
     style: dict[str, Any] = {"color": COLOURS[each.name], "fontsize": 13, "weight": "bold"}
-    at = (days[len(days) // 3], rows[len(rows) // 3])
-    axes.annotate(each.name, at, xytext=(8, 8), textcoords="offset points", **style)
+    height = 0.84 if each.name == WITH else 0.92
+    axes.text(0.98, height, each.name, transform=axes.transAxes, ha="right", **style)
