@@ -60,8 +60,8 @@ class Playable(Protocol):
 class Story(StrEnum):
     """What can be told beside the comparison."""
 
-    ALIGNMENT = "alignment"
     BACKLOG = "backlog"
+    ALIGNMENT = "alignment"
     ORDER = "order"
     OBSERVERS = "observers"
 

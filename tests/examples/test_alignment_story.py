@@ -18,6 +18,7 @@ from examples.flights.stories.alignment import (
     wrongly_joined,
 )
 from tests.support.flown import flight, flown, minutes
+from tests.support.stories import played
 
 if TYPE_CHECKING:
     from examples.flights.stories.stage import Stage
@@ -84,7 +85,7 @@ def test_the_most_of_a_join_is_that_of_any_batch() -> None:
 @pytest.mark.timeout(300)
 def test_a_join_of_real_flights_keeps_less_when_aligned(morning: Stage) -> None:
     """A real controller and Spark: each flight is joined once, whether or not it is aligned."""
-    told = alignment.play(morning)
+    told = played(alignment, morning)
 
     free, aligned = told.figures[WITHOUT], told.figures[WITH]
     flights = len(morning.flights.landed)

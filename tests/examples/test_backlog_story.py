@@ -11,6 +11,7 @@ from examples.flights.data import HOUR_MS, Flights
 from examples.flights.stories import backlog
 from examples.flights.stories.backlog import WITH, WITHOUT, clocks
 from tests.support.flown import days_of_flights
+from tests.support.stories import played
 
 if TYPE_CHECKING:
     from examples.flights.stories.stage import Stage
@@ -69,7 +70,7 @@ def test_all_flights_have_landed_at_the_last_clock(flights: Flights) -> None:
 @pytest.mark.timeout(300)
 def test_a_query_that_catches_up_counts_the_same_in_large_batches(morning: Stage) -> None:
     """A real controller, carriers that go on, and Spark; one of the two has a flag."""
-    told = backlog.play(morning)
+    told = played(backlog, morning)
 
     ours, other = told.figures[WITH], told.figures[WITHOUT]
     flights = len(morning.flights.landed)

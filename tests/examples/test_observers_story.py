@@ -1,51 +1,18 @@
 from __future__ import annotations
 
-import json
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
-from rich.console import Console
 
-from examples.flights.bars import Bars
-from examples.flights.cli import STORIES, Story
-from examples.flights.data import HOUR_MS, read_flights
+from examples.flights.data import HOUR_MS
 from examples.flights.simulation import own_watermark
+from examples.flights.stories import observers
 from examples.flights.stories.observers import looks, observed_watermark, outage_of, with_outage
-from examples.flights.stories.order import keyed
-from examples.flights.stories.stage import Stage
 from tests.support.flown import flight, flown
-from tests.support.served import Served
+from tests.support.stories import played
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
-
-
-@pytest.mark.spark
-@pytest.mark.parametrize("name", Story)
-def test_a_story_keeps_what_it_promises(spark: SparkSession, tmp_path: Path, name: Story) -> None:
-    """On the first day of flights, with a real Spark; and it leaves a picture and figures."""
-    story, flights, bars = STORIES[name], read_flights(days=1), Bars(Console(quiet=True))
-    with Served() as served, ThreadPoolExecutor(2) as beside:
-        told = story.play(Stage(flights, served.url, spark, beside, tmp_path, bars))
-
-    told.picture.savefig(tmp_path / "picture.png")
-    assert told.broken == ()
-    assert (tmp_path / "picture.png").stat().st_size > 10_000
-    assert json.loads(json.dumps(told.figures)) == told.figures
-    assert all([*story.opening(flights), *told.meaning])
-
-
-def test_a_log_by_key_gets_a_segment_in_the_middle() -> None:
-    """The fourth carrier goes to the first segment before, and to the added one after."""
-    flights = flown(*(flight(0, 10 * n, carrier) for n, carrier in enumerate("ABCD")))
-    place = keyed(flights)
-
-    first, last = flights.landed[0].landing, flights.landed[-1].landing
-    assert [place("D", clock, {}) for clock in (first, last)] == [0, 3]
-
+    from examples.flights.stories.stage import Stage
 
 CUT_OFF = flown(
     flight(0, 30, origin="EWR"),
@@ -88,3 +55,17 @@ def test_looks_miss_no_row_and_take_none_twice(monkeypatch: pytest.MonkeyPatch) 
     seen = [row for _, rows in looks(CUT_OFF) for known in rows.values() for row in known]
 
     assert sorted(seen) == list(CUT_OFF.landed)
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(300)
+def test_spark_loses_what_the_simulation_says(
+    monkeypatch: pytest.MonkeyPatch, morning: Stage
+) -> None:
+    """A real controller, observers of a real log, and Spark: at each delay, by both methods."""
+    monkeypatch.setattr(observers, "DELAY_HOURS", (1, 2))
+    monkeypatch.setattr(observers, "ROWS_PER_LOOK", 20)
+    told = played(observers, morning)
+
+    assert told.broken == ()
+    assert all(each["own_lost"] > each["observed_lost"] for each in told.figures["delays"])
