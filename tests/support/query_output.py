@@ -47,7 +47,7 @@ class QueryOutput:
     def forget_commit(self) -> None:
         """Make the last batch one that was planned and not committed, as after a crash."""
         last = _newest(self.checkpoint / "commits")
-        last.with_name(f".{last.name}.crc").unlink()
+        last.with_name(f".{last.name}.crc").unlink(missing_ok=True)
         last.unlink()
 
     def log_lower(self, lower: int) -> None:

@@ -14,12 +14,12 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from noted_time import BacklogPolicy
 from spark_integration import Mode, read_noted_log, run_adaptively
 from tests.support.queries import per_second
+from tests.support.spark_sessions import start_spark
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,15 +49,7 @@ def waiting_at(event: str, waiting: str) -> Callable[[str], bool]:
 
 def main(told: dict[str, str]) -> None:
     """Count until told to stop."""
-    spark = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "1")
-        .config("spark.sql.session.timeZone", "UTC")
-        .getOrCreate()
-    )
+    spark = start_spark()
     policy = BacklogPolicy(behind_ms=int(told.get("behind_ms", 1)))
     passes = F.udf(waiting_at(told.get("wait_at", ""), told["waiting"]), "boolean")
 

@@ -5,23 +5,14 @@ from __future__ import annotations
 import json
 import sys
 
-from pyspark.sql import SparkSession
-
 from spark_integration import read_noted_log
 from tests.support.queries import per_second
+from tests.support.spark_sessions import start_spark
 
 
 def main(told: dict[str, str]) -> None:
     """Read all that is there, and stop."""
-    spark = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "1")
-        .config("spark.sql.session.timeZone", "UTC")
-        .getOrCreate()
-    )
+    spark = start_spark()
     events = read_noted_log(
         spark,
         told["root"],

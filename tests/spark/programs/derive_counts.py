@@ -12,10 +12,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from spark_integration import NotedLogSink, read_noted_log
+from tests.support.spark_sessions import start_spark
 from writer_client import WriterClient
 
 if TYPE_CHECKING:
@@ -40,15 +40,7 @@ class Dying(WriterClient):
 
 def main(told: dict[str, Any]) -> None:
     """Read all that is there, and stop."""
-    spark = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "1")
-        .config("spark.sql.session.timeZone", "Europe/Berlin")
-        .getOrCreate()
-    )
+    spark = start_spark({"spark.sql.session.timeZone": "Europe/Berlin"})
     root, url, checkpoint = told["root"], told["url"], told["checkpoint"]
     events = read_noted_log(
         spark,

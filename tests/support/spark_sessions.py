@@ -1,0 +1,42 @@
+"""Spark sessions as tests start them: on loopback, for micro-batches of a few rows."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark.sql import SparkSession
+
+from examples.flights.surroundings import SMALL_BATCHES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+ROOT = Path(__file__).resolve().parents[2]
+
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.sql.session.timeZone": "UTC",
+    **SMALL_BATCHES,
+    "spark.sql.streaming.minBatchesToRetain": "100",  # tests look at batches long after
+}
+
+
+def start_spark(settings: Mapping[str, str] | None = None) -> SparkSession:
+    """Return a session of two cores; its workers find the packages of this clone.
+
+    A process has but one, whose settings are those of the first to ask.
+    """
+    os.environ["PYTHONPATH"] = str(ROOT)
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    builder = SparkSession.builder.master("local[2]")
+    for name, value in {**SETTINGS, **(settings or {})}.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
