@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import certifi
 import pytest
 
 if TYPE_CHECKING:
@@ -19,6 +22,18 @@ SHORT_LIVED = (
 """Each Java here ends before it would gain from what it optimizes: a third less CPU time."""
 
 os.environ.setdefault("JAVA_TOOL_OPTIONS", SHORT_LIVED)
+
+# An httpx client loads the 130 authorities of the public web, 25 ms of CPU time, and tests make
+# thousands of clients that talk to nobody but this machine. Here they load one or none.
+TESTS = Path(__file__).parent
+os.environ.pop("SSL_CERT_FILE", None)
+os.environ["SSL_CERT_DIR"] = str(TESTS)
+certifi.where = lambda: str(TESTS / "access" / "certificate" / "certificate.pem")
+
+# A shell that starts a build in the background has it ignore Ctrl-C, which every program that a
+# test starts and interrupts would inherit.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -64,9 +64,14 @@ class LiveTerminal:
         """Send the signal, if there is one; returns the status and what was shown since."""
         if signal is not None:
             self.process.send_signal(signal)
+        deadline = time.monotonic() + PATIENCE_S
         with suppress(OSError):  # as Linux tells the end of a terminal
-            while more := os.read(self._ours, 4096):
-                self.shown += more
+            more = b" "
+            while more:
+                assert time.monotonic() < deadline, f"no end after {self.shown.decode()}"
+                if select.select([self._ours], [], [], 0.1)[0]:
+                    more = os.read(self._ours, 4096)
+                    self.shown += more
         return self.process.wait(PATIENCE_S), self.shown.decode(errors="replace")
 
     def __enter__(self) -> Self:
