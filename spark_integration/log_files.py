@@ -153,15 +153,16 @@ class LogFiles:
         known.changed_ns, known.listed_ns = changed_ns, listed_ns
 
     def _named(self, directory: Path, segment: int, known: set[str]) -> Iterator[tuple[Path, int]]:
-        for entry in os.scandir(directory):
-            name = entry.name
-            if name in known or not name.endswith(SUFFIX) or name.startswith((".", "_")):
-                continue
-            start = start_of(name, self.stream, segment)
-            if start is None:
-                reason = f"not a name of stream {self.stream!r}, segment {segment}"
-                raise UnreadableFile(directory / name, reason)
-            yield directory / name, start
+        with os.scandir(directory) as entries:
+            for entry in entries:
+                name = entry.name
+                if name in known or not name.endswith(SUFFIX) or name.startswith((".", "_")):
+                    continue
+                start = start_of(name, self.stream, segment)
+                if start is None:
+                    reason = f"not a name of stream {self.stream!r}, segment {segment}"
+                    raise UnreadableFile(directory / name, reason)
+                yield directory / name, start
 
     def _read_footer(self, path: Path, start: int) -> LogFile:
         try:

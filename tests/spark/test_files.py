@@ -38,6 +38,17 @@ def test_hidden_files_and_those_of_other_kinds_are_passed_over(flights: NotedStr
     assert ends(LogFiles(flights.root, "flights")) == {0: 1}
 
 
+@pytest.mark.parametrize("foreign", ["part-00000.parquet", "other+0+0000000009.parquet"])
+def test_a_file_that_is_no_append_of_the_segment_is_refused(
+    flights: NotedStream, foreign: str
+) -> None:
+    """It is not passed over in silence."""
+    flights.append(0, (1, "a")).with_name(foreign).write_bytes(b"")
+
+    with pytest.raises(UnreadableFile, match="not a name of stream 'flights', segment 0"):
+        LogFiles(flights.root, "flights").refresh()
+
+
 def test_files_that_overlap_are_refused(flights: NotedStream) -> None:
     """Reading both would give the same offsets twice."""
     path = flights.append(0, (1, "a"), (2, "b"))
