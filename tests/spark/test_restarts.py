@@ -80,16 +80,15 @@ def test_a_mark_that_spark_cannot_express_never_enters_a_query(
     assert (lowers, output.rows) == ([1500, 2000], [(1, 2)])
 
 
-@pytest.mark.parametrize("lower", [-(2**63), 2**63 - 1])
 def test_a_query_whose_offset_log_holds_such_a_mark_starts_again(
-    read: Reads, flights: NotedStream, output: QueryOutput, lower: int
+    read: Reads, flights: NotedStream, output: QueryOutput
 ) -> None:
     """An earlier version let it in, and failed at each restart."""
     flights.append(0, (1000, "a"))
     flights.note(1500)
     counts = read.counts(flights)
     output.catch_up(counts)
-    output.log_lower(lower)
+    output.log_lower(2**63 - 1)
     flights.append(0, (1600, "b"))
     flights.note(2000)
     output.catch_up(counts)
