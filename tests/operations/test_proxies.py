@@ -19,7 +19,6 @@ from tests.support.proxies import CERTIFICATE, Proxy, free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.acceptance
 
@@ -54,6 +53,23 @@ def client() -> Iterator[httpx.Client]:
         yield opened
 
 
+@pytest.fixture(scope="module", autouse=True)
+def long_polls(
+    client: httpx.Client, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Iterator[httpx.Response]]:
+    """The answers through each proxy of polls that begin before all tests of this module."""
+    with ExitStack() as stack:
+        served = stack.enter_context(ServeProcess(tmp_path_factory.mktemp("polled"))).ready()
+        httpx.put(f"{served.url}/v1/streams/s", trust_env=False)
+        urls = []
+        for each in filter(shutil.which, PACKAGES):
+            directory = tmp_path_factory.mktemp(each)
+            proxy = stack.enter_context(Proxy(each, directory, served.port, free_port()))
+            urls.append(f"{proxy.ready().url}/v1/streams/s/marks?wait_ms=30000")
+        with ThreadPoolExecutor() as threads:
+            yield threads.map(client.get, urls)
+
+
 def test_notes_are_taken_and_marks_are_read(client: httpx.Client, stream: str) -> None:
     """Every time, although one of the two addresses is not served."""
     statuses = []
@@ -83,26 +99,6 @@ def test_too_large_a_head_is_refused(client: httpx.Client, stream: str) -> None:
     answer = client.get(stream, headers={f"x-{number}": "x" * 4000 for number in range(25)})
 
     assert answer.status_code in {400, 431, 494}
-
-
-def test_a_long_poll_waits_its_whole_time(client: httpx.Client, tmp_path: Path) -> None:
-    """Thirty seconds, the most that a controller waits; then the answer is empty."""
-    installed = [each for each in PACKAGES if shutil.which(each)]
-    if not installed:
-        pytest.skip(f"no proxy: apt install {' '.join(PACKAGES.values())}")
-    with ExitStack() as stack:
-        served = stack.enter_context(ServeProcess(tmp_path)).ready()
-        httpx.put(f"{served.url}/v1/streams/s", trust_env=False)
-        urls = []
-        for each in installed:
-            (directory := tmp_path / each).mkdir()
-            proxy = stack.enter_context(Proxy(each, directory, served.port, free_port()))
-            urls.append(f"{proxy.ready().url}/v1/streams/s/marks?wait_ms=30000")
-        with ThreadPoolExecutor() as threads:
-            answers = list(threads.map(client.get, urls))
-
-    seen = [(each.status_code, each.elapsed.seconds, each.json()["marks"]) for each in answers]
-    assert seen == [(200, 30, [])] * len(installed)
 
 
 class Elsewhere(BaseHTTPRequestHandler):
@@ -137,3 +133,12 @@ def test_headers_pass_in_both_directions(
 
     seen = answer.headers[OWNER], answer.headers["x-authorization"], answer.headers["x-host"]
     assert seen == ("http://controller-2.example:7464", "Bearer nt_1", called)
+
+
+def test_a_long_poll_waits_its_whole_time(long_polls: Iterator[httpx.Response]) -> None:
+    """Thirty seconds, the most that a controller waits; then the answer is empty."""
+    seen = [(each.status_code, each.elapsed.seconds, each.json()["marks"]) for each in long_polls]
+    if not seen:
+        pytest.skip(f"no proxy: apt install {' '.join(PACKAGES.values())}")
+
+    assert seen == [(200, 30, [])] * len(seen)
