@@ -20,6 +20,12 @@ if TYPE_CHECKING:
 
 __all__ = ["emptied", "make_postgres"]
 
+EMPTIES = """
+    DELETE FROM stream; DELETE FROM alignment; DELETE FROM replica; DELETE FROM token;
+    UPDATE bucket SET service_ms = 0
+"""
+"""Of few rows this takes a third of the time that TRUNCATE does, which makes new files."""
+
 
 @pytest.fixture
 def anyio_backend() -> str:
@@ -50,8 +56,7 @@ def of_many_tests(server: Server) -> str:
 def url(server: Server, of_many_tests: str) -> str:
     """A migrated database with nothing in it, and nobody at it."""
     server.cut(of_many_tests)
-    server.execute("TRUNCATE stream, alignment, replica, token CASCADE", of_many_tests)
-    server.execute("UPDATE bucket SET service_ms = 0", of_many_tests)
+    server.execute(EMPTIES, of_many_tests)
     return of_many_tests
 
 
