@@ -55,13 +55,13 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return install(build(directory), directory / "own")
 
 
-@pytest.fixture(params=["controller", "migrations"])
-def foreign(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """Make a directory with a package of that name, which cannot be imported."""
-    package = tmp_path / str(request.param)
-    package.mkdir()
-    for name in ("__init__", "env"):
-        (package / f"{name}.py").write_text("raise RuntimeError('a package of somebody else')\n")
+@pytest.fixture
+def foreign(tmp_path: Path) -> Path:
+    """Make a directory with packages of these names, which cannot be imported."""
+    for package in (tmp_path / "controller", tmp_path / "migrations"):
+        package.mkdir()
+        for name in ("__init__", "env"):
+            (package / f"{name}.py").write_text("raise RuntimeError('a package of others')\n")
     return tmp_path
 
 
