@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,6 +31,11 @@ TESTS = Path(__file__).parent
 os.environ.pop("SSL_CERT_FILE", None)
 os.environ["SSL_CERT_DIR"] = str(TESTS)
 certifi.where = lambda: str(TESTS / "access" / "certificate" / "certificate.pem")
+
+# An asynchronous httpx client asks for this package some eight times a request. Where it is not
+# there, each time is a search of the whole path, 0.2 ms.
+if find_spec("sniffio") is None:
+    sys.modules["sniffio"] = None  # type: ignore[assignment]
 
 # A shell that starts a build in the background has it ignore Ctrl-C, which every program that a
 # test starts and interrupts would inherit.
