@@ -160,7 +160,7 @@ class Load:
             stream = self.streams[number % len(self.streams)]
             chance = random.Random(self.seed * 1000 + number)
             count = 1 if number < singles else 8
-            self._tasks.append(asyncio.create_task(self._write(client, stream, count, chance)))
+            self._tasks.append(asyncio.create_task(self._write(stream, count, chance)))
         for stream in self.streams:
             for domain in stream.domains:
                 self._tasks.append(asyncio.create_task(self._follow(client, stream.name, domain)))
@@ -170,19 +170,19 @@ class Load:
         self.stopping = True
         await asyncio.gather(*self._tasks)
 
-    async def _write(
-        self, client: httpx.AsyncClient, stream: LoadedStream, count: int, chance: random.Random
-    ) -> None:
+    async def _write(self, stream: LoadedStream, count: int, chance: random.Random) -> None:
+        """Be some writers with a client of their own: the time of a shared one goes by its size."""
         writers = [stream.writer(chance) for _ in range(count)]
-        while not self.stopping:
-            for index, writer in enumerate(writers):
-                if writer.state == "finished":
-                    writers[index] = stream.writer(chance)
-            asked = [(writer, note) for writer in writers for note in writer.next_notes()]
-            results = await self._post(client, stream.name, [note for _, note in asked])
-            for (writer, note), result in zip(asked, results, strict=True):
-                writer.answered(note, result)
-            await asyncio.sleep(chance.random() * 0.02)
+        async with httpx.AsyncClient(timeout=20) as client:
+            while not self.stopping:
+                for index, writer in enumerate(writers):
+                    if writer.state == "finished":
+                        writers[index] = stream.writer(chance)
+                asked = [(writer, note) for writer in writers for note in writer.next_notes()]
+                results = await self._post(client, stream.name, [note for _, note in asked])
+                for (writer, note), result in zip(asked, results, strict=True):
+                    writer.answered(note, result)
+                await asyncio.sleep(chance.random() * 0.1)
 
     async def _post(self, client: httpx.AsyncClient, stream: str, notes: list[Json]) -> list[Json]:
         """Post the same notes until they are answered, as a writer does that does not know."""
