@@ -42,6 +42,7 @@ class Arena:
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=200),
             trust_env=False,
         )
+        self._clients = [self.http]
         database = server.make_database().rpartition("/")[2]
         self.replicas = [
             Replica(f"replica-{number}", directory, server, database)
@@ -60,9 +61,15 @@ class Arena:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self.http.aclose()
+        for client in self._clients:
+            await client.aclose()
         for replica in self.replicas:
             await replica.close()
+
+    def client(self) -> httpx.AsyncClient:
+        """Return a client for one caller: the time that a shared one takes goes by its size."""
+        self._clients.append(httpx.AsyncClient(trust_env=False))
+        return self._clients[-1]
 
     @property
     def urls(self) -> list[str]:

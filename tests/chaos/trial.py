@@ -91,7 +91,7 @@ class Trial:
     def _caller(self) -> Caller:
         """Return one more client."""
         chance = random.Random(self.chance.random())
-        return Caller(self.arena.http, self.arena.urls, self.history, chance)
+        return Caller(self.arena.client(), self.arena.urls, self.history, chance)
 
     def _writers(self) -> list[Coroutine[Any, Any, None]]:
         """Return the work of all writers: most note alone, some four together, some come and go."""
