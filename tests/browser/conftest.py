@@ -82,7 +82,7 @@ def aligned(served: Served) -> str:
 
     The member `returns` has no time yet, and does not count.
     """
-    name = f"month-end-{next(NUMBERS)}"
+    name = f"month-end-{next(NUMBERS):03}"
     put_alignment(served.url, name, MINUTE_MS)
     report_group(served.url, name, "billing-job", "orders", "billing")
     report_member(served.url, name, "ledger", wall_ms() - 10 * HOUR_MS)

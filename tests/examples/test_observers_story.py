@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from examples.flights.data import HOUR_MS
-from examples.flights.simulation import own_watermark
 from examples.flights.stories import observers
-from examples.flights.stories.observers import looks, observed_watermark, outage_of, with_outage
+from examples.flights.stories.observers import looks, outage_of, simulated, with_outage
 from tests.support.flown import flight, flown
 from tests.support.stories import played
 
@@ -45,8 +44,8 @@ def test_the_maximum_loses_the_rows_of_an_outage_and_the_minimum_none(
     monkeypatch.setattr("examples.flights.stories.observers.ROWS_PER_LOOK", 1)
     flights = with_outage(CUT_OFF)
 
-    lost = [method(flights, HOUR_MS // 2).lost for method in (own_watermark, observed_watermark)]
-    assert (lost, own_watermark(CUT_OFF, HOUR_MS // 2).lost) == ([1, 0], 0)
+    lost = [simulated(flights, HOUR_MS // 2, choose).lost for choose in (max, min)]
+    assert (lost, simulated(CUT_OFF, HOUR_MS // 2, max).lost) == ([1, 0], 0)
 
 
 def test_looks_miss_no_row_and_take_none_twice(monkeypatch: pytest.MonkeyPatch) -> None:

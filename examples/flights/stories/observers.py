@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from matplotlib.ticker import NullLocator
@@ -36,13 +37,12 @@ from examples.flights.replay import (
     create_stream,
     table,
 )
-from examples.flights.schedule import hourly_batches
-from examples.flights.simulation import BEFORE_ALL_TIME, Windows, own_watermark
+from examples.flights.simulation import BEFORE_ALL_TIME, Windows
 from examples.flights.stories.stage import Told
 from writer_client import EventTimeNoter, LogTimes, SegmentLogWriter, WriterClient
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from concurrent.futures import Future
 
     from matplotlib.axes import Axes
@@ -62,8 +62,8 @@ MOST_CUT_OFF_MS = 48 * HOUR_MS
 DELAY_HOURS = (4, 11)
 CURVE_MS = range(HOUR_MS // 4, 14 * HOUR_MS + 1, HOUR_MS // 4)
 
-ROWS_PER_LOOK = 100
-"""The observers look after so many rows, and a micro-batch ends where they looked.
+ROWS_PER_LOOK = 150
+"""The observers look after so many rows, and the micro-batches of all queries end where they do.
 
 So all rows are judged by the last look before them, and the simulation can say which are lost.
 """
@@ -125,12 +125,14 @@ def play(stage: Stage) -> Told:
     flights = with_outage(stage.flights)
     own = _count_under_own_watermark(stage, flights)
     replayed = _write_and_observe(stage, flights)
+    runs = {hours: _count_observed(stage, hours) for hours in DELAY_HOURS}
     counted = stage.beside.submit(truth, stage.spark, stage.log).result()
-    observed = [_observed(stage, hours, counted, replayed) for hours in DELAY_HOURS]
-    under_own = own.result()
     pairs = [
-        Pair(own_outcome(under_own, hours, counted, flights.landed), outcome)
-        for hours, outcome in zip(DELAY_HOURS, observed, strict=True)
+        Pair(
+            own_outcome(own.result(), hours, counted, flights.landed),
+            _observed(stage.url, hours, run.result(), counted, replayed),
+        )
+        for hours, run in runs.items()
     ]
     return Told(
         table=_table(pairs),
@@ -151,8 +153,8 @@ def looks(flights: Flights) -> Iterator[tuple[int, dict[int, list[Flight]]]]:
         yield known[-1].landing, rows
 
 
-def observed_watermark(flights: Flights, delay_ms: int) -> Outcome:
-    """Return what the clocks of the segments give, without Spark or files."""
+def simulated(flights: Flights, delay_ms: int, choose: Callable[[Iterable[int]], int]) -> Outcome:
+    """Return what `max` or `min` over the segments' newest departures gives, without Spark."""
     windows, newest = Windows(), dict.fromkeys(range(len(AIRPORTS)), BEFORE_ALL_TIME)
     watermark = BEFORE_ALL_TIME
     for clock, rows in looks(flights):
@@ -160,13 +162,13 @@ def observed_watermark(flights: Flights, delay_ms: int) -> Outcome:
             for flight in known:
                 windows.land(flight, watermark)
             newest[segment] = max(newest[segment], *(flight.departure for flight in known))
-        watermark = min(newest.values()) - delay_ms
+        watermark = choose(newest.values()) - delay_ms
         windows.close(watermark, clock)
     return windows.outcome(flights, delay_ms)
 
 
 def _simulated(flights: Flights, delay_ms: int) -> Pair:
-    return Pair(own_watermark(flights, delay_ms), observed_watermark(flights, delay_ms))
+    return Pair(simulated(flights, delay_ms, max), simulated(flights, delay_ms, min))
 
 
 def _disagreements(flights: Flights, pairs: Sequence[Pair]) -> Iterator[str]:
@@ -214,26 +216,28 @@ def _observer(stage: Stage, stack: ExitStack, delay_hours: int) -> EventTimeNote
 
 
 def _count_under_own_watermark(stage: Stage, flights: Flights) -> Future[Run]:
-    batches = list(hourly_batches(flights))
+    batches = [list(chain.from_iterable(rows.values())) for _, rows in looks(flights)]
     archive = stage.directory / "archive"
     write_archive(archive, batches)
     rows = with_own_watermark(stage.spark, archive, DELAY_HOURS)
     return stage.start_count(hourly(rows), "under its own watermark", len(batches) + 1)
 
 
-def _observed(stage: Stage, delay_hours: int, counted: Truth, replayed: Replayed) -> Outcome:
-    domain = _domain(delay_hours)
+def _count_observed(stage: Stage, delay_hours: int) -> Future[Run]:
     rows = with_noted_time(
         judging_at_once(stage.spark),
         stage.log,
         stage.url,
         max_rows=ROWS_PER_LOOK,
         order="time",
-        domain=domain,
+        domain=_domain(delay_hours),
     )
     batches = -(-len(stage.flights.landed) // ROWS_PER_LOOK)
-    run = stage.count(hourly(rows), f"observed, {delay_hours} h", batches)
-    cuts = cuts_of(stage.url, came_in(run, 0), domain)
+    return stage.start_count(hourly(rows), f"observed, {delay_hours} h", batches)
+
+
+def _observed(url: str, delay_hours: int, run: Run, counted: Truth, replayed: Replayed) -> Outcome:
+    cuts = cuts_of(url, came_in(run, 0), _domain(delay_hours))
     outcome = noted_outcome(run, counted, cuts, replayed)
     return replace(outcome, delay_ms=delay_hours * HOUR_MS)
 
@@ -282,7 +286,7 @@ def _meaning(pair: Pair) -> tuple[str, ...]:
     price = (
         f"The price is the wait: {observed.longest_hours:.0f} h at most in place of "
         f"{own.longest_hours:.0f} h, and {observed.median_hours:.1f} h in place of "
-        f"{own.median_hours:.1f} h as a median, as the observers look only now and then."
+        f"{own.median_hours:.1f} h as a median."
     )
     guess = (
         "The delay is still a guess, for what is out of order within a segment. Writers that note "
