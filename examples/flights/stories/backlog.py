@@ -235,7 +235,7 @@ def _picture(ours: CatchUp, other: CatchUp) -> Figure:
     axes.text(0, 1.02, "backlog: true", transform=axes.transAxes, color=NOTED, fontsize=10.5)
     for each, height in (ours, 0.94), (other, 0.8):
         _draw(axes, each, height)
-    axes.set_xlim(0, max(each.batches[-1].ended_s for each in (ours, other)))
+    axes.set_xlim(0, 2 * max(each.caught_up_s for each in (ours, other)))
     axes.set_ylim(bottom=-0.02 * ours.behind_ms / HOUR_MS)
     axes.set_xlabel("seconds since the query began", color=GREY)
     axes.set_ylabel("hours behind", color=GREY)
