@@ -148,7 +148,11 @@ def remove(
     """
     record = stream.aggregator.record(writer)
     noted_at = record.noted_at + stream.unix_shift(draft.moment)
-    if unless_since is not None and noted_at > unless_since:
+    if (
+        unless_since is not None
+        and noted_at > unless_since
+        and not stream.was_told_as(record.noted_at, unless_since)
+    ):
         raise NotedMeanwhile(writer, noted_at)
     stream.remove(writer, order.by, draft)
     if record.excluded != "removed":

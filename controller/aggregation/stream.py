@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from noted_time.note import NoteLike
 
 CLOCKS_APART_MS = 100
+SHIFTS_KEPT = 8
 
 FORGOTTEN_AT_ONCE = 5000
 """So many writers of a stream go at a time, which takes a commit some 50 ms."""
@@ -53,7 +55,7 @@ class StreamState:
         self.excluded = 0
         self.clock_ahead = 0
         self.latest_ms = 0
-        self._unix_shift = 0
+        self._unix_shifts = deque([0], maxlen=SHIFTS_KEPT)
         self._next_mark_at: dict[str, int] = {}
 
     @classmethod
@@ -114,9 +116,16 @@ class StreamState:
         the same moment is always told alike.
         """
         shift = moment.wall - self.service_ms(moment)
-        if abs(shift - self._unix_shift) > CLOCKS_APART_MS:
-            self._unix_shift = shift
-        return self._unix_shift
+        if abs(shift - self._unix_shifts[-1]) > CLOCKS_APART_MS:
+            self._unix_shifts.append(shift)
+        return self._unix_shifts[-1]
+
+    def was_told_as(self, service_ms: int, unix_ms: int) -> bool:
+        """Whether a moment of the service clock was told as this one, if some time ago.
+
+        A pause of the process, which the service clock does not count, moves what is told of it.
+        """
+        return any(service_ms + shift == unix_ms for shift in self._unix_shifts)
 
     def is_silence_over(self, moment: Moment) -> bool:
         """Whether a holder is to be excluded."""
