@@ -27,6 +27,7 @@ COLUMNS = [
 ]
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
+DAY_MS = 24 * HOUR_MS
 
 
 class Flight(NamedTuple):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import httpx
 import pyarrow as pa
 
-from examples.flights.data import HOUR_MS
+from examples.flights.data import DAY_MS, HOUR_MS
 from examples.flights.schedule import steps
 from noted_time.cut import reaches
 from writer_client import SegmentLogWriter, WriterClient
@@ -28,7 +28,7 @@ STREAM = "flights"
 EVENT_TIME = "departure"
 SEGMENTS = 4
 WRITER_TIMEOUT_MS = 10 * 60_000
-YEAR_MS = 365 * 24 * HOUR_MS
+YEAR_MS = 365 * DAY_MS
 PATIENCE_S = 60.0
 
 INSTANT = pa.timestamp("ms", tz="UTC")

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
-from rich.table import Table
 
 from examples.flights.canvas import GREY, NOTED, OWN, headed, plain
-from examples.flights.data import HOUR_MS
+from examples.flights.data import DAY_MS, HOUR_MS
 from examples.flights.replay import INSTANT, PATIENCE_S, create_stream
 from examples.flights.run import progress_of, running
-from examples.flights.stories.stage import Told
+from examples.flights.stories.stage import Told, results
 from spark_integration import read_noted_log
 from writer_client import SegmentLogWriter, WriterClient
 
@@ -37,7 +36,6 @@ DEPARTURES, LANDINGS = "departures", "landings"
 WRITER = "tower"
 ALIGNMENT = "flights"
 STOP_MS = 2 * HOUR_MS
-DAY_MS = 24 * HOUR_MS
 LONGEST_FLIGHT = "12 hours"
 SAME_FLIGHT = f"""departures_number = landings_number AND landings_time
     BETWEEN departures_time AND departures_time + INTERVAL {LONGEST_FLIGHT}"""
@@ -46,6 +44,8 @@ LEAST_ROWS = 100
 ROUND = 50
 
 WITH, WITHOUT = "aligned", "not aligned"
+TITLE = "Departures joined with landings, which are read slowly"
+HEADINGS = ("join", "batches", "took", "ahead by", "most state rows", "joined")
 COLOURS = {WITH: NOTED, WITHOUT: OWN}
 
 Events = list[tuple[int, int]]
@@ -108,7 +108,7 @@ def play(stage: Stage) -> Told:
     httpx.put(url, json={"max_drift": drift}, trust_env=False).raise_for_status()
     free, aligned = (_join(stage, name) for name in (WITHOUT, WITH))
     return Told(
-        table=_table((free, aligned)),
+        table=results(TITLE, HEADINGS, map(_cells, (free, aligned)), ours=WITH),
         meaning=(_meaning(free, aligned, drift),),
         figures={each.name: _figures(each) for each in (free, aligned)},
         picture=_picture(free, aligned),
@@ -235,22 +235,15 @@ def _pairs(stage: Stage, landings: int, align: str | None) -> DataFrame:
     return pairs.select("landings_number", in_the_air)
 
 
-def _table(runs: Sequence[Joined]) -> Table:
-    table = Table(title="Departures joined with landings, which are read slowly")
-    table.add_column("join")
-    for heading in ("batches", "took", "ahead by", "most state rows", "joined"):
-        table.add_column(heading, justify="right")
-    for each in runs:
-        table.add_row(
-            each.name,
-            str(len(each.batches)),
-            f"{each.took_s:.0f} s",
-            f"{each.most_ahead_ms / HOUR_MS:.0f} h",
-            f"{each.most_state_rows:,}",
-            f"{each.found.total():,}",
-            style="bold green" if each.name == WITH else None,
-        )
-    return table
+def _cells(each: Joined) -> tuple[str, ...]:
+    return (
+        each.name,
+        str(len(each.batches)),
+        f"{each.took_s:.0f} s",
+        f"{each.most_ahead_ms / HOUR_MS:.0f} h",
+        f"{each.most_state_rows:,}",
+        f"{each.found.total():,}",
+    )
 
 
 def _figures(each: Joined) -> dict[str, Any]:

@@ -11,17 +11,15 @@ from contextlib import ExitStack
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from rich.table import Table
-
 from examples.flights.canvas import GREY, NOTED, OWN, headed, plain
 from examples.flights.catch_up import CatchUp, batches_of
-from examples.flights.data import HOUR_MS, hour_after
+from examples.flights.data import DAY_MS, HOUR_MS, hour_after
 from examples.flights.measurement import given_out, lost_rows
 from examples.flights.query import hourly, truth, with_noted_time
 from examples.flights.replay import SEGMENTS, STREAM, Pace, at_work, take
 from examples.flights.run import run_to_the_end, run_until
 from examples.flights.schedule import steps
-from examples.flights.stories.stage import Told
+from examples.flights.stories.stage import Told, results
 from noted_time import BacklogPolicy
 
 if TYPE_CHECKING:
@@ -37,7 +35,7 @@ if TYPE_CHECKING:
     from examples.flights.run import Run
     from examples.flights.stories.stage import Stage
 
-BEHIND_MS = 24 * HOUR_MS
+BEHIND_MS = DAY_MS
 LIVE_HOURS = 60
 LIVE_SHARE = 3
 HOURS_PER_SECOND = 2
@@ -48,6 +46,8 @@ LARGER = 10
 
 WITH, WITHOUT = "backlog policy", "one limit"
 STREAMS = {WITH: STREAM, WITHOUT: f"{STREAM}-again"}
+TITLE = "A query that comes late, while the carriers go on"
+HEADINGS = ("limit", "batches", "caught up in", "rows/s", "live batch", "rows lost")
 COLOURS = {WITH: NOTED, WITHOUT: OWN}
 LEGENDS = {WITH: "with a backlog policy", WITHOUT: "with one limit all along"}
 
@@ -170,7 +170,7 @@ def _told(catch_ups: Sequence[CatchUp]) -> Told:
     if ours.counted != other.counted:
         broken.append("The two queries counted differently.")
     return Told(
-        table=_table(catch_ups),
+        table=results(TITLE, HEADINGS, map(_cells, catch_ups), ours=WITH),
         meaning=(_meaning(ours, other),),
         figures={each.name: _figures(each) for each in catch_ups},
         picture=_picture(ours, other),
@@ -178,22 +178,15 @@ def _told(catch_ups: Sequence[CatchUp]) -> Told:
     )
 
 
-def _table(catch_ups: Sequence[CatchUp]) -> Table:
-    table = Table(title="A query that comes late, while the carriers go on")
-    table.add_column("limit")
-    for heading in ("batches", "caught up in", "rows/s", "live batch", "rows lost"):
-        table.add_column(heading, justify="right")
-    for each in catch_ups:
-        table.add_row(
-            each.name,
-            str(len(each.catching_up)),
-            f"{each.caught_up_s:.1f} s",
-            f"{each.rows_per_second:,.0f}",
-            "-" if each.live_ms is None else f"{each.live_ms:.0f} ms",
-            f"{each.lost:,}",
-            style="bold green" if each.name == WITH else None,
-        )
-    return table
+def _cells(each: CatchUp) -> tuple[str, ...]:
+    return (
+        each.name,
+        str(len(each.catching_up)),
+        f"{each.caught_up_s:.1f} s",
+        f"{each.rows_per_second:,.0f}",
+        "-" if each.live_ms is None else f"{each.live_ms:.0f} ms",
+        f"{each.lost:,}",
+    )
 
 
 def _figures(each: CatchUp) -> dict[str, Any]:

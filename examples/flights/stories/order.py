@@ -11,14 +11,13 @@ from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
-from rich.table import Table
 
 from examples.flights.canvas import GREY, NOTED, OWN, headed, plain
-from examples.flights.data import HOUR_MS
+from examples.flights.data import DAY_MS, HOUR_MS
 from examples.flights.measurement import given_out, lost_rows
 from examples.flights.query import hourly, truth, with_noted_time
 from examples.flights.replay import EVENT_TIME, SEGMENTS, STREAM
-from examples.flights.stories.stage import Told
+from examples.flights.stories.stage import Told, results
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,7 +34,11 @@ if TYPE_CHECKING:
     from spark_integration.time_order import Order
 
 ROWS_PER_BATCH = 400
-DAY_MS = 24 * HOUR_MS
+TITLE = "A log whose last segment begins in the middle of its time"
+HEADINGS = (
+    *("order", "batches", "rows out of order by", "most hours in one batch"),
+    *("most state rows", "rows lost"),
+)
 COLOURS = {"share": OWN, "time": NOTED}
 BESIDE = {"share": (4, 12), "time": (6, -14)}
 
@@ -107,7 +110,7 @@ def play(stage: Stage) -> Told:
     counted = stage.beside.submit(truth, stage.spark, stage.log).result()
     readings = [_read(stage, order, times, counted) for order in ("share", "time")]
     return Told(
-        table=_table(readings),
+        table=results(TITLE, HEADINGS, map(_cells, readings), ours="time"),
         meaning=(_meaning(*readings),),
         figures={reading.order: _figures(reading) for reading in readings},
         picture=_picture(readings),
@@ -151,23 +154,15 @@ def _positions(run: Run) -> list[Mapping[int, int]]:
     return [{}, *(run.positions[number] for number in sorted(run.positions))]
 
 
-def _table(readings: Sequence[Reading]) -> Table:
-    table = Table(title="A log whose last segment begins in the middle of its time")
-    table.add_column("order")
-    headings = ("batches", "rows out of order by", "most hours in one batch", "most state rows")
-    for heading in (*headings, "rows lost"):
-        table.add_column(heading, justify="right")
-    for reading in readings:
-        table.add_row(
-            reading.order,
-            str(len(reading.spans())),
-            f"{reading.disorder_ms / HOUR_MS:.1f} h",
-            f"{_widest_ms(reading) / HOUR_MS:.0f} h",
-            f"{reading.most_state_rows:,}",
-            f"{reading.lost:,}",
-            style="bold green" if reading.order == "time" else None,
-        )
-    return table
+def _cells(reading: Reading) -> tuple[str, ...]:
+    return (
+        reading.order,
+        str(len(reading.spans())),
+        f"{reading.disorder_ms / HOUR_MS:.1f} h",
+        f"{_widest_ms(reading) / HOUR_MS:.0f} h",
+        f"{reading.most_state_rows:,}",
+        f"{reading.lost:,}",
+    )
 
 
 def _widest_ms(reading: Reading) -> int:

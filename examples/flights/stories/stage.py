@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
 
 from examples.flights.replay import STREAM, Placement, replay, shortest
 from examples.flights.run import run_to_the_end
 from examples.flights.schedule import closing_clocks
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from concurrent.futures import Executor, Future
     from pathlib import Path
 
     from matplotlib.figure import Figure
     from pyspark.sql import DataFrame, SparkSession
-    from rich.table import Table
 
     from examples.flights.bars import Bars
     from examples.flights.data import Flights
@@ -78,4 +79,18 @@ class Told:
     figures: Mapping[str, Any]
     picture: Figure
     broken: tuple[str, ...] = ()
-    stream: str = field(default=STREAM)
+    stream: str = STREAM
+
+
+def results(
+    title: str, headings: Sequence[str], rows: Iterable[Sequence[str]], *, ours: str
+) -> Table:
+    """Return a table of what came of each method; that whose first cell is `ours` stands out."""
+    table = Table(title=title)
+    method, *others = headings
+    table.add_column(method, no_wrap=True)
+    for heading in others:
+        table.add_column(heading, justify="right")
+    for row in rows:
+        table.add_row(*row, style="bold green" if row[0] == ours else None)
+    return table
