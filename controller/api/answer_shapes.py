@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field
 from controller.api.backlog_shapes import BacklogPolicyShape, CauseShape
 from controller.api.order_shapes import ReaderLagShape
 from controller.api.shapes import Position
+from controller.store.port import Action
 
 
 class MarkShape(BaseModel):
@@ -268,17 +269,7 @@ class ChangeShape(BaseModel):
 
     number: int
     at: int
-    action: Literal[
-        "created",
-        "settings",
-        "scaled",
-        "truncated",
-        "removed",
-        "held",
-        "released",
-        "backlog_policy",
-        "sealed",
-    ]
+    action: Action
     writer: str | None
     was: dict[str, Any] | None
     is_: Annotated[dict[str, Any] | None, Field(alias="is")]
