@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import Annotated, Any
 
 import typer
@@ -116,7 +117,7 @@ def set_alignment(  # noqa: PLR0913 - one parameter for each flag
     if as_json:
         print_json(made)
         return
-    is_new = status == 201  # noqa: PLR2004 - HTTP's Created
+    is_new = status == HTTPStatus.CREATED
     say(f"{alignment} is {'made' if is_new else 'changed'}.")
     _print_alignment(made)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import Annotated, Any, Literal
 
 import typer
@@ -159,7 +160,7 @@ def create(  # noqa: PLR0913 - one parameter for each flag
     if as_json:
         print_json(made)
         return
-    is_new = status == 201  # noqa: PLR2004 - HTTP's Created
+    is_new = status == HTTPStatus.CREATED
     say(f"{stream} is made." if is_new else f"{stream} was there; its settings are as follows.")
     _print_settings(made)
 
