@@ -5,7 +5,7 @@ import os
 from hypothesis import HealthCheck, settings
 
 QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large]
-settings.register_profile("ci", max_examples=100, deadline=None, suppress_health_check=QUIET)
+settings.register_profile("ci", max_examples=150, deadline=None, suppress_health_check=QUIET)
 settings.register_profile(
     "thorough", max_examples=20_000, deadline=None, suppress_health_check=QUIET
 )
