@@ -21,7 +21,7 @@ from sqlalchemy import (
     text,
 )
 
-REVISION = "0012"
+REVISION = "0013"
 """The migration that leads to these tables; revisions are numbered in their order."""
 
 # SQLite alters a table by copying it, which only keeps constraints that have names.
