@@ -29,12 +29,12 @@ class Notices:
     """Logs under `noted_time.writer`, about one writer of one stream."""
 
     def __init__(
-        self, stream: str, writer: str, url: str, on_late: Callable[[Exclusion], object] | None
+        self, stream: str, writer: str, url: str, on_excluded: Callable[[Exclusion], object] | None
     ) -> None:
         """Begin with nothing to tell."""
         self._who = f"writer {writer!r} of stream {stream!r}"
         self._url = url
-        self._on_late = on_late
+        self._on_excluded = on_excluded
         self._queue: deque[Callable[[], object]] = deque()
         self._outage = Outage(self._who)
         self._refusals: set[object] = set()
@@ -86,8 +86,8 @@ class Notices:
             return
         self._exclusion = (exclusion.reason, exclusion.since)
         self._warn("%s is excluded: %s", exclusion.sentence)
-        if self._on_late is not None:
-            self._queue.append(partial(self._call_back, self._on_late, exclusion))
+        if self._on_excluded is not None:
+            self._queue.append(partial(self._call_back, self._on_excluded, exclusion))
 
     def late(self, total: int, now: float) -> None:
         """Tell how many rows came too late, at first and then once in a while."""
@@ -123,8 +123,8 @@ class Notices:
     def _say(self, message: str, *facts: object) -> None:
         self._queue.append(partial(_log.warning, message, *facts))
 
-    def _call_back(self, on_late: Callable[[Exclusion], object], exclusion: Exclusion) -> None:
+    def _call_back(self, on_excluded: Callable[[Exclusion], object], exclusion: Exclusion) -> None:
         try:
-            on_late(exclusion)
+            on_excluded(exclusion)
         except Exception:  # noqa: BLE001 - the sender outlives whatever a callback does
-            _log.exception("%s: on_late failed", self._who)
+            _log.exception("%s: on_excluded failed", self._who)

@@ -1,4 +1,4 @@
-"""What became of a writer's notes: the values that `flush` and `on_late` give."""
+"""What became of a writer's notes: the values that `flush` and `on_excluded` give."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ class Sender:
     def check_thread(self) -> None:
         """Raise `Rejected` in the thread itself, which would wait for itself."""
         if threading.current_thread() is self._thread:
-            raise Rejected("on_late runs where notes are sent: it cannot wait for the client")
+            raise Rejected("on_excluded runs where notes are sent: it cannot wait for the client")
 
     # The thread
 

@@ -48,7 +48,7 @@ class Writer(ABC, Generic[Transport]):
         timeout_ms: int | None = None,
         domains: Sequence[str] | None = None,
         idle_after_ms: int | None = None,
-        on_late: Callable[[Exclusion], object] | None = None,
+        on_excluded: Callable[[Exclusion], object] | None = None,
         automatically_note_time: bool = False,
         note_period_ms: int = 1000,
         linger_ms: int = 0,
@@ -69,7 +69,7 @@ class Writer(ABC, Generic[Transport]):
         as before, and all of the stream at first. After `idle_after_ms` without a call that notes,
         joins or tells of what was written, it goes idle by itself.
 
-        `on_late` is called once with each `Exclusion`, when an answer says that the
+        `on_excluded` is called once with each `Exclusion`, when an answer says that the
         watermark advances without the writer. It runs where notes are sent, outside of all locks,
         so it must not wait for the client; an exception of it is logged.
 
@@ -86,7 +86,7 @@ class Writer(ABC, Generic[Transport]):
         self.timeout_ms = timeout_ms
         self._domains = checked_domains(domains)
         self._outbox = Outbox(writer, self._domains, timeout_ms)
-        self._notices = Notices(stream, writer, url, on_late)
+        self._notices = Notices(stream, writer, url, on_excluded)
         self._clock = HeldClock(lambda: unix_ms_of(clock()))
         self._notes_clock = automatically_note_time
         self._pid = os.getpid()

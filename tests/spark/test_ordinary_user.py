@@ -124,7 +124,7 @@ def test_a_job_that_runs_now_and_then_loses_rows_and_is_told(
     before = user.counts()
     late: list[Exclusion] = []
     with caplog.at_level(logging.WARNING, "noted_time.writer"):
-        told = run(user, "nightly", 0, 2500, 3500, note=9500, on_late=late.append)
+        told = run(user, "nightly", 0, 2500, 3500, note=9500, on_excluded=late.append)
 
     entries = user.api.get("orders/ledger").json()["entries"]
     row = user.api.get("orders/writers/nightly").json()

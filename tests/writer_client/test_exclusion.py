@@ -50,11 +50,11 @@ def told_of(exclusion: Exclusion | None, reason: str) -> bool:
 def test_a_writer_that_is_excluded_is_told_in_every_way(
     served: Served, stream: str, caplog: pytest.LogCaptureFixture, *, by_hand: bool
 ) -> None:
-    """By what flush returns, the state, `on_late` and the log; each exclusion once."""
+    """By what flush returns, the state, `on_excluded` and the log; each exclusion once."""
     told: list[Exclusion] = []
     timeout_ms = 60_000 if by_hand else 1
     reason = "removed" if by_hand else "timed_out"
-    with client_of(served, stream, timeout_ms=timeout_ms, on_late=told.append) as client:
+    with client_of(served, stream, timeout_ms=timeout_ms, on_excluded=told.append) as client:
         client.note_time(5, {0: 10})
         first = client.flush()
         eventually(lambda: len(served.call("GET", f"/{stream}/marks")["marks"]), 1)
@@ -92,7 +92,7 @@ async def test_a_client_of_asyncio_is_told_too(served: Served, stream: str) -> N
     told: list[Exclusion] = []
     served.create(stream, returning_writer="exclude")
     served.note(stream, 90, {"1": 9})
-    async with AsyncWriterClient(served.url, stream, "slow", on_late=told.append) as client:
+    async with AsyncWriterClient(served.url, stream, "slow", on_excluded=told.append) as client:
         client.note_time(5, {0: 10})
         flushed = await client.flush()
         state = client.state
@@ -148,10 +148,12 @@ def test_an_exclusion_is_logged_with_the_remedy(caplog: pytest.LogCaptureFixture
     assert [record.getMessage() for record in caplog.records] == [told]
 
 
-def note_each(network: Scripted, times: int, on_late: Callable[[Exclusion], object]) -> list[str]:
+def note_each(
+    network: Scripted, times: int, on_excluded: Callable[[Exclusion], object]
+) -> list[str]:
     """Note so many times, one post each; returns the state after each."""
     states: list[str] = []
-    with WriterClient(URL, "s", "UA", on_late=on_late, transport=network) as client:
+    with WriterClient(URL, "s", "UA", on_excluded=on_excluded, transport=network) as client:
         for noted in range(times):
             client.note_time(noted, {0: 10})
             client.flush()
@@ -170,7 +172,7 @@ def test_a_callback_that_fails_is_logged_and_stops_nothing(
     states = note_each(Scripted(EXCLUDED), 2, fail)
 
     logged = [record.getMessage() for record in caplog.records if record.exc_info]
-    assert (states[-1], logged) == ("live", ["writer 'UA' of stream 's': on_late failed"])
+    assert (states[-1], logged) == ("live", ["writer 'UA' of stream 's': on_excluded failed"])
 
 
 def test_a_callback_may_note_and_cannot_wait() -> None:
@@ -178,7 +180,7 @@ def test_a_callback_may_note_and_cannot_wait() -> None:
     refused: list[str] = []
     done = threading.Event()
 
-    def on_late(exclusion: Exclusion) -> None:
+    def on_excluded(exclusion: Exclusion) -> None:
         client.note_time((exclusion.lower or 0) + 1, {0: 10})
         for wait in (client.flush, client.close):
             with pytest.raises(Rejected) as raised:
@@ -187,11 +189,11 @@ def test_a_callback_may_note_and_cannot_wait() -> None:
         done.set()
 
     network = Scripted(EXCLUDED)
-    client = WriterClient(URL, "s", "UA", on_late=on_late, transport=network)
+    client = WriterClient(URL, "s", "UA", on_excluded=on_excluded, transport=network)
     client.note_time(5, {0: 10})
     assert done.wait(10)
     client.flush()
     client.close()
 
-    sentence = "on_late runs where notes are sent: it cannot wait for the client"
+    sentence = "on_excluded runs where notes are sent: it cannot wait for the client"
     assert ([note["time"] for note in network.notes], refused) == ([5, 91], [sentence] * 2)
