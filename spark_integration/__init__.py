@@ -1,13 +1,18 @@
 """An exact watermark for Spark Structured Streaming, from the marks that writers vouch for."""
 
-from spark_integration.adaptive import Mode, run_adaptively
-from spark_integration.complete_read import KafkaOffsets, kafka_offsets, read_complete
-from spark_integration.late_rows import split_late
-from spark_integration.noted_log import read_noted_log
-from spark_integration.noted_log_sink import NotedLogSink
-from spark_integration.noted_watermark import with_noted_watermark
-from spark_integration.position_listener import PositionListener
-from spark_integration.positions import KafkaTopic, NotedLog
+from noted_time.extras import needs_extra
+
+try:
+    from spark_integration.adaptive import Mode, run_adaptively
+    from spark_integration.complete_read import KafkaOffsets, kafka_offsets, read_complete
+    from spark_integration.late_rows import split_late
+    from spark_integration.noted_log import read_noted_log
+    from spark_integration.noted_log_sink import NotedLogSink
+    from spark_integration.noted_watermark import with_noted_watermark
+    from spark_integration.position_listener import PositionListener
+    from spark_integration.positions import KafkaTopic, NotedLog
+except ModuleNotFoundError as error:
+    raise needs_extra(__name__, "spark", error) from error
 
 __all__ = [
     "KafkaOffsets",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from noted_time.extras import needs_extra
 from writer_client.async_client import AsyncWriterClient
 from writer_client.batches import Batch
 from writer_client.client import WriterClient
@@ -43,6 +44,9 @@ WITH_PARQUET = {
 
 def __getattr__(name: str) -> object:
     if name in WITH_PARQUET:
-        return getattr(import_module(WITH_PARQUET[name]), name)
+        try:
+            return getattr(import_module(WITH_PARQUET[name]), name)
+        except ModuleNotFoundError as error:
+            raise needs_extra(f"{__name__}.{name}", "files", error) from error
     message = f"module {__name__!r} has no attribute {name!r}"
     raise AttributeError(message)

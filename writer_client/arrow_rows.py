@@ -165,9 +165,12 @@ def _is_naive(row: object, column: str) -> bool:
 
 
 def _is_pandas(rows: Rows) -> bool:
-    """Whether the rows are a DataFrame; who has one has imported pandas."""
-    pandas = sys.modules.get("pandas")
-    return pandas is not None and isinstance(rows, pandas.DataFrame)
+    """Whether the rows are a DataFrame: a caller that has one has imported all of pandas.
+
+    pyarrow imports it too, on first use: another thread may be half way through that.
+    """
+    frame = getattr(sys.modules.get("pandas"), "DataFrame", None)
+    return frame is not None and isinstance(rows, frame)
 
 
 def _table(rows: Rows, schema: pa.Schema | None) -> pa.Table:

@@ -76,6 +76,27 @@ print([name for name in {HEAVY} if importlib.util.find_spec(name)])
     assert (done.stdout, done.stderr) == ("[]\n", "")
 
 
+@pytest.mark.parametrize(
+    ("imported", "says"),
+    [
+        ("spark_integration", 'spark_integration needs pyarrow: pip install "noted-time[spark]"'),
+        (
+            "writer_client.SegmentLogWriter",
+            'writer_client.SegmentLogWriter needs pyarrow: pip install "noted-time[files]"',
+        ),
+    ],
+)
+def test_an_import_says_which_extra_it_needs(
+    installed: Installed, tmp_path: Path, imported: str, says: str
+) -> None:
+    """It is an `ImportError`, so that what is optional can be left out."""
+    package, _, name = imported.partition(".")
+    program = f"import {package}; {imported if name else ''}"
+    done = installed.run("-c", program, cwd=tmp_path)
+
+    assert done.stderr.rpartition("\nImportError: ")[2].strip() == says
+
+
 @pytest.mark.parametrize("arguments", [[], ["serve"], ["--version"], ["wait", "s", "5"]])
 @pytest.mark.parametrize("start", ["command", "noted_time", "controller"])
 def test_the_command_says_what_to_install(
