@@ -5,7 +5,7 @@ needs the right to administer, so a route that somebody forgets to enter is clos
 
 A browser lets any page post to any address, a controller on the loopback of its user among them,
 but says in `Origin` whose page it is. A page can also have its own name resolve to 127.0.0.1; then
-`Origin` and `Host` agree, and only the name tells.
+`Origin` and `Host` agree, a GET has no `Origin`, and only the name in `Host` tells.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ class Gate:
     def admit(self, need: Need, info: RequestInfo) -> Holder:
         """Return who calls; raises `AccessDenied`. Every request comes through here."""
         authorization = origin = None
-        host = b""
+        host = None
         for name, value in info.headers:
             if name == b"authorization":
                 # with two of them, nobody knows which one counts
@@ -194,17 +194,14 @@ class Gate:
             elif name == b"host":
                 host = value
         if origin is not None:
-            self._check_origin(origin, host, need, info)
-        if need.right == "nothing" or not self.asks():
+            _check_origin(origin, host or b"", need, info)
+        if need.right == "nothing":
+            return ANONYMOUS
+        if not self.asks():
+            if host is not None and not self._insecure:
+                _check_host(host, need, info)
             return ANONYMOUS
         return self._holder(authorization or b"", need, info)
-
-    def _check_origin(self, origin: bytes, host: bytes, need: Need, info: RequestInfo) -> None:
-        only_here = not (self.asks() or self._insecure)
-        if info.method not in SAFE and is_foreign(origin, host, loopback_only=only_here):
-            audit.refused(attempt(need, info), "foreign_origin")
-            sentence = "the call comes from a web page of another origin"
-            raise AccessDenied(problem(403, "foreign_origin", sentence))
 
     def _holder(self, authorization: bytes, need: Need, info: RequestInfo) -> Holder:
         """Refuse missing, malformed, unknown, expired, revoked tokens alike, to tell nothing."""
@@ -218,6 +215,21 @@ class Gate:
             sentence = f"this token does not give the right to {need}"
             raise AccessDenied(problem(403, "forbidden", sentence, right=need.right))
         return holder
+
+
+def _check_origin(origin: bytes, host: bytes, need: Need, info: RequestInfo) -> None:
+    if info.method not in SAFE and is_foreign(origin, host):
+        audit.refused(attempt(need, info), "foreign_origin")
+        sentence = "the call comes from a web page of another origin"
+        raise AccessDenied(problem(403, "foreign_origin", sentence))
+
+
+def _check_host(host: bytes, need: Need, info: RequestInfo) -> None:
+    """Refuse other names than the loopback's: a page may have its own name resolve to that."""
+    if not is_loopback(_name(host.decode("latin-1"))):
+        audit.refused(attempt(need, info), "foreign_host")
+        sentence = "without tokens, call this controller as localhost or by a loopback address"
+        raise AccessDenied(problem(403, "foreign_host", sentence))
 
 
 def attempt(need: Need, info: RequestInfo) -> Attempt:
@@ -237,23 +249,18 @@ def check_writers(call: Call, notes: Iterable[NoteLike]) -> None:
         raise ForeignWriter(foreign)
 
 
-def is_foreign(origin: bytes, host: bytes, *, loopback_only: bool) -> bool:
+def is_foreign(origin: bytes, host: bytes) -> bool:
     """Whether the page at `origin` is not of the controller that was called as `host`.
 
-    With `loopback_only`, no page is that was not loaded by a name of the loopback.
-
-    >>> is_foreign(b"http://localhost:7464", b"localhost:7464", loopback_only=True)
+    >>> is_foreign(b"http://localhost:7464", b"localhost:7464")
     False
-    >>> is_foreign(b"https://evil.example", b"localhost:7464", loopback_only=True)
-    True
-    >>> is_foreign(b"http://evil.example:7464", b"evil.example:7464", loopback_only=True)
+    >>> is_foreign(b"https://evil.example", b"localhost:7464")
     True
     """
     scheme, separator, place = origin.lower().partition(b"://")
     port = DEFAULT_PORTS.get(scheme, b"")
     own = host.lower().removesuffix(port)
-    same = bool(separator) and bool(own) and place.removesuffix(port) == own
-    return not same or (loopback_only and not is_loopback(_name(place.decode("latin-1"))))
+    return not (separator and own) or place.removesuffix(port) != own
 
 
 def is_loopback(host: str) -> bool:

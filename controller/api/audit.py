@@ -30,7 +30,7 @@ FAILED = 400
 REPORT_EVERY_S = 5.0
 """How soon after its minute the log says how many refusals were only counted."""
 
-Outcome = Literal["unauthenticated", "forbidden", "foreign_origin"]
+Outcome = Literal["unauthenticated", "forbidden", "foreign_origin", "foreign_host"]
 
 
 @dataclass(frozen=True, slots=True)

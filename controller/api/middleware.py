@@ -64,9 +64,14 @@ class Middleware:
     async def _admit(self, scope: Scope, receive: Receive, send: Send) -> None:
         remote, _ = scope.get("client") or ("", 0)
         info = RequestInfo(scope["method"], scope["path"], scope["headers"], remote)
-        if info.method == "CONNECT" or any(name == b"upgrade" for name, _ in info.headers):
+        names = [name for name, _ in info.headers]
+        if info.method == "CONNECT" or b"upgrade" in names:
             # what follows was parsed as requests of their own, of which none may run
             answer = problem(400, "unknown_protocol", "this server speaks HTTP/1.1 alone")
+            await answer.with_headers(CLOSE).send(send)
+            return
+        if scope["http_version"] == "1.1" and names.count(b"host") != 1:
+            answer = problem(400, "invalid_host", "a request of HTTP/1.1 has one Host header")
             await answer.with_headers(CLOSE).send(send)
             return
         need = needed(info.method, info.path)
@@ -78,7 +83,7 @@ class Middleware:
             return
         if need.right == "administer":
             send = _audited(send, need, info, holder)
-        most = forwarding.MAX_FRAME if info.path == forwarding.PATH else MAX_BODY
+        most = _most_of_body(need, info.path)
         body = await read_body(receive, most, scope)
         if body is None:
             answer = problem(413, "too_large", f"the body is over {most} bytes")
@@ -144,6 +149,13 @@ def _audited(send: Send, need: Need, info: RequestInfo, holder: Holder) -> Send:
         await send(message)
 
     return logged
+
+
+def _most_of_body(need: Need, path: str) -> int:
+    """Return how many bytes of a body are kept: none of what anybody may send."""
+    if need.right == "nothing":
+        return 0
+    return forwarding.MAX_FRAME if path == forwarding.PATH else MAX_BODY
 
 
 async def read_body(receive: Receive, most: int, scope: Scope) -> bytes | None:

@@ -387,12 +387,12 @@ async def test_no_other_header_comes_in(value: str) -> None:
 
 
 PAGES = [
-    ("http://controller", 200),
-    ("http://controller:80", 200),
-    ("HTTP://Controller", 200),
+    ("http://localhost", 200),
+    ("http://localhost:80", 200),
+    ("HTTP://LocalHost", 200),
     ("http://evil.example", 403),
-    ("http://controller.evil.example", 403),
-    ("http://controller:8080", 403),
+    ("http://localhost.evil.example", 403),
+    ("http://localhost:8080", 403),
     ("null", 403),
     ("", 403),
 ]
@@ -426,23 +426,33 @@ async def test_a_page_may_look() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "insecure", "status"),
+    ("name", "insecure", "answer"),
     [
-        ("localhost:7464", False, 200),
-        ("127.0.0.1:7464", False, 200),
-        ("[::1]:7464", False, 200),
-        ("rebound.example:7464", False, 403),
-        ("rebound.example:7464", True, 200),
+        ("localhost:7464", False, (200, "")),
+        ("127.0.0.1:7464", False, (200, "")),
+        ("[::1]:7464", False, (200, "")),
+        ("rebound.example:7464", False, (403, "foreign_host")),
+        ("rebound.example:7464", True, (200, "")),
     ],
 )
+@pytest.mark.parametrize(("method", "body"), [("GET", None), ("PUT", {})])
 async def test_a_name_that_was_rebound_to_the_loopback_is_foreign(
-    name: str, status: int, *, insecure: bool
+    name: str, answer: tuple[int, str], method: str, body: object, *, insecure: bool
 ) -> None:
     """Without tokens, where page and controller have the same name, the name must be our own."""
     async with behind(Gate(insecure=insecure), f"http://{name}") as door:
-        answer = await door.call("PUT", S, None, {}, origin=f"http://{name}")
+        found = await door.call(method, S, None, body, origin=f"http://{name}")
 
-    assert answer[0] == status
+    assert found == answer
+
+
+async def test_by_a_rebound_name_only_what_strangers_may_see_is_shown() -> None:
+    """A page reads that the controller is alive, but nothing of any stream."""
+    async with behind(Gate(), "http://rebound.example:7464") as door:
+        paths = ("/healthz", "/v1/streams", "/v1/overview", "/v1/access", "/metrics")
+        seen = [await door.call("GET", path) for path in paths]
+
+    assert seen == [(200, ""), *[(403, "foreign_host")] * 4]
 
 
 async def test_a_wall_clock_that_is_moved_back_revives_a_token() -> None:

@@ -42,7 +42,7 @@ async def limited(limits: Limits, store: WatchedMemory | None = None) -> AsyncIt
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     async with (
         api.router.lifespan_context(api),
-        httpx.AsyncClient(transport=transport, base_url="http://controller") as client,
+        httpx.AsyncClient(transport=transport, base_url="http://localhost") as client,
     ):
         await controller.put_stream("s", {"mark_interval_ms": 0})
         yield Caller(client, controller)

@@ -89,7 +89,7 @@ class Door:
 
 
 @asynccontextmanager
-async def behind(gate: Gate, base_url: str = "http://controller") -> AsyncIterator[Door]:
+async def behind(gate: Gate, base_url: str = "http://localhost") -> AsyncIterator[Door]:
     """Serve an app behind the gate, in which there are streams `s` and `t`."""
     controller = Controller(MemoryStore())
     forwarding = Forwarding(controller)

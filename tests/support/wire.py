@@ -81,5 +81,10 @@ class Wire:
 
 def post(body: bytes, path: str = PATH, version: str = "1.1", *more: str) -> bytes:
     """Return a POST request."""
-    lines = [f"POST {path} HTTP/{version}", "Host: h", f"Content-Length: {len(body)}", *more]
+    lines = [
+        f"POST {path} HTTP/{version}",
+        "Host: localhost",
+        f"Content-Length: {len(body)}",
+        *more,
+    ]
     return "\r\n".join([*lines, "", ""]).encode() + body

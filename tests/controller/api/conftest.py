@@ -28,7 +28,7 @@ async def call(memory: WatchedMemory, time: GivenTime) -> AsyncIterator[Caller]:
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     async with (
         api.router.lifespan_context(api),
-        httpx.AsyncClient(transport=transport, base_url="http://controller") as client,
+        httpx.AsyncClient(transport=transport, base_url="http://localhost") as client,
     ):
         caller = Caller(client, controller)
         await caller.put("/v1/streams/s", {"mark_interval_ms": 0})

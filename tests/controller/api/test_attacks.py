@@ -15,7 +15,7 @@ from controller.api.middleware import MAX_BODY
 from tests.support.memory import Usage
 from tests.support.processes import ServeProcess
 from tests.support.waiting import eventually
-from tests.support.wire import Wire, post
+from tests.support.wire import PATH, Wire, post
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,10 +30,12 @@ MOST_MIB = 64
 PROMPT_S = 5
 REQUEST_S = 1.0
 NOTE = b'{"notes":[{"writer":"a","time":5}]}'
-PUT = b"PUT /v1/streams/s HTTP/1.1\r\nHost: h\r\n\r\n"
-GET = b"GET /v1/streams/s HTTP/1.1\r\nHost: h\r\n\r\n"
-POLL = b"GET /v1/streams/s/marks?after=9&wait_ms=2000 HTTP/1.1\r\nHost: h\r\n\r\n"
-CHUNKED = b"POST /v1/streams/s/notes HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
+PUT = b"PUT /v1/streams/s HTTP/1.1\r\nHost: localhost\r\n\r\n"
+GET = b"GET /v1/streams/s HTTP/1.1\r\nHost: localhost\r\n\r\n"
+POLL = b"GET /v1/streams/s/marks?after=9&wait_ms=2000 HTTP/1.1\r\nHost: localhost\r\n\r\n"
+CHUNKED = (
+    b"POST /v1/streams/s/notes HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+)
 FILLER = b"x" * 65536
 
 
@@ -98,7 +100,9 @@ def test_a_head_without_end_is_refused_early(served: ServeProcess, flood: str) -
     assert (ended, usage.memory() < MOST_MIB, max(took) < PROMPT_S) == (True, True, True)
 
 
-@pytest.mark.parametrize("request_", [b"GET /x HTTP/1.1\r\n\r\n", GET, post(NOTE)])
+@pytest.mark.parametrize(
+    "request_", [b"GET /x HTTP/1.1\r\nHost: localhost\r\n\r\n", GET, post(NOTE)]
+)
 def test_requests_sent_far_ahead_wait_outside(served: ServeProcess, request_: bytes) -> None:
     """10 MB of them are read as they are answered, and others are answered between."""
     usage = Usage(served.process.pid)
@@ -189,17 +193,20 @@ def test_a_connection_in_use_is_never_closed(served: ServeProcess) -> None:
         assert wire.answer()[0] == 200
 
 
-def test_a_hundred_unfinished_bodies_keep_nobody_waiting(served: ServeProcess) -> None:
-    """Each but a byte of a mebibyte, they take that much memory until their time is over."""
+@pytest.mark.parametrize(("path", "kept"), [(PATH, 100), ("/healthz", 0)])
+def test_a_hundred_unfinished_bodies_keep_nobody_waiting(
+    served: ServeProcess, path: str, kept: int
+) -> None:
+    """Each but a byte of a mebibyte, they are kept until their time is over, on no open path."""
     usage = Usage(served.process.pid)
     with ExitStack() as stack, others(served) as took:
         wires = []
         for _ in range(100):
             wires.append(stack.enter_context(Wire(served.port)))
-            wires[-1].flood(post(b" " * MAX_BODY)[:-1], 1)
+            wires[-1].flood(post(b" " * MAX_BODY, path)[:-1], 1)
         ended = [wire.ended() for wire in wires]
 
-    seen = ended, usage.memory() < 100 + MOST_MIB, max(took) < PROMPT_S
+    seen = ended, usage.memory() < kept + MOST_MIB, max(took) < PROMPT_S
     assert seen == ([True] * 100, True, True)
 
 

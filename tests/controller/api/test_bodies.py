@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
+from controller.api.access import OPEN
 from controller.api.middleware import MAX_BODY, read_body
 from tests.support.controllers import names
 from tests.support.http import problem
@@ -25,6 +26,14 @@ async def test_a_body_over_one_mebibyte_is_refused(call: Caller, path: str) -> N
     answer = await call.send("POST", path, b" " * (MAX_BODY + 1))
 
     assert problem(answer) == (413, "too_large", "the body is over 1048576 bytes")
+
+
+@pytest.mark.parametrize("path", sorted(OPEN))
+async def test_a_path_that_is_open_to_strangers_takes_no_body(call: Caller, path: str) -> None:
+    """What one of them sends there is dropped as it comes."""
+    answer = await call.send("GET", path, b"{}")
+
+    assert problem(answer) == (413, "too_large", "the body is over 0 bytes")
 
 
 async def test_a_body_of_one_mebibyte_is_read(call: Caller) -> None:
@@ -74,6 +83,7 @@ async def test_a_client_that_hangs_up_halfway_asked_for_nothing(call: Caller) ->
     assert isinstance(transport, httpx.ASGITransport)
     scope = {
         "type": "http",
+        "http_version": "1.0",
         "method": "PUT",
         "path": "/v1/streams/half",
         "query_string": b"",

@@ -78,7 +78,7 @@ class PlayedTransport(asyncio.Transport):
 
 def post(body: bytes, path: str = "/v1/streams/s/notes") -> bytes:
     """Return a request with a body of known length."""
-    return b"POST %b HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n%b" % (
+    return b"POST %b HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%b" % (
         path.encode(),
         len(body),
         body,
@@ -87,7 +87,7 @@ def post(body: bytes, path: str = "/v1/streams/s/notes") -> bytes:
 
 def chunked(body: bytes) -> bytes:
     """Return the same in chunks."""
-    head = b"POST /v1/streams/s/notes HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
+    head = post(b"").replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
     return head + b"".join(b"1\r\n%b\r\n" % bytes([each]) for each in body) + b"0\r\n\r\n"
 
 
@@ -100,7 +100,7 @@ REQUESTS = {
     post(b"{" * len(NOTE)): 400,
     post(b"{}"): 422,
     post(NOTE, "/v1/streams/absent/notes"): 404,
-    b"GET /v1/streams/s HTTP/1.1\r\nHost: h\r\n\r\n": 200,
+    b"GET /v1/streams/s HTTP/1.1\r\nHost: localhost\r\n\r\n": 200,
     post(NOTE, "/v1/streams/s/absent"): 404,
 }
 
@@ -190,7 +190,7 @@ async def test_a_connection_in_use_is_not_closed() -> None:
     controller = Controller(MemoryStore())
     connection = await served(controller, request_s=0.3)
     transport: Any = connection._network
-    poll = b"GET /v1/streams/s/marks?wait_ms=1000 HTTP/1.1\r\nHost: h\r\n\r\n"
+    poll = b"GET /v1/streams/s/marks?wait_ms=1000 HTTP/1.1\r\nHost: localhost\r\n\r\n"
     try:
         for count in range(1, 4):
             connection.data_received(post(NOTE)[:30])

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.acceptance
 
 NOTE = b'{"notes":[{"writer":"a","time":5}]}'
-HIDDEN = b"PUT /v1/streams/hidden HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n{}"
+HIDDEN = b"PUT /v1/streams/hidden HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}"
 CHUNKED = b"%x\r\n%b\r\n0\r\n\r\n" % (len(NOTE), NOTE)
 UPGRADES = ("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAAQA")
 
 
 def head(*lines: str, method: str = "POST", path: str = PATH) -> bytes:
     """Return the head of a request."""
-    return "\r\n".join([f"{method} {path} HTTP/1.1", "Host: h", *lines, "", ""]).encode()
+    return "\r\n".join([f"{method} {path} HTTP/1.1", "Host: localhost", *lines, "", ""]).encode()
 
 
 UNCLEAR = {

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 NOTE = b'{"notes":[{"writer":"a","time":5}]}'
-HEAD = b"POST /v1/streams/s/notes HTTP/1.1\r\nHost: h\r\n"
-PUT = b"PUT /v1/streams/s HTTP/1.1\r\nHost: h\r\n"
-GET = b"GET /v1/streams/s HTTP/1.1\r\nHost: h\r\n\r\n"
+HEAD = b"POST /v1/streams/s/notes HTTP/1.1\r\nHost: localhost\r\n"
+PUT = b"PUT /v1/streams/s HTTP/1.1\r\nHost: localhost\r\n"
+GET = b"GET /v1/streams/s HTTP/1.1\r\nHost: localhost\r\n\r\n"
 ACCEPTED = (200, {"results": [{"status": "accepted", "lower": None}]})
 AGAIN = (200, {"results": [{"status": "accepted", "lower": 5}]})
 
@@ -49,7 +49,7 @@ def port() -> Iterator[int]:
 def wire(port: int) -> Iterator[Wire]:
     """A connection to a controller whose stream `s` has just been made."""
     with Wire(port) as opened:
-        opened.send(b"DELETE /v1/streams/s HTTP/1.1\r\nHost: h\r\n\r\n")
+        opened.send(b"DELETE /v1/streams/s HTTP/1.1\r\nHost: localhost\r\n\r\n")
         opened.answer()
         opened.send(PUT, b"Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}")
         opened.answer()
@@ -106,6 +106,21 @@ def test_a_wrong_request_is_told_so(
     wire.send(post(body, path))
 
     assert wire.code() == refused
+
+
+@pytest.mark.parametrize("hosts", [b"", b"Host: localhost\r\nHost: localhost\r\n"])
+def test_a_request_without_one_host_is_refused(wire: Wire, hosts: bytes) -> None:
+    """HTTP/1.1 asks for it, as proxies and the server may each take another of two."""
+    wire.send(b"GET /v1/streams/s HTTP/1.1\r\n", hosts, b"\r\n")
+
+    assert (wire.code(), wire.ended()) == ((400, "invalid_host"), True)
+
+
+def test_a_request_of_http_1_0_needs_no_host(wire: Wire) -> None:
+    """No browser sends one."""
+    wire.send(b"GET /v1/streams/s HTTP/1.0\r\n\r\n")
+
+    assert wire.answer()[0] == 200
 
 
 @pytest.mark.parametrize(
