@@ -40,7 +40,7 @@ const cell = (kind, ...children) => {
 };
 /** A button that chooses what is shown; with `isChosen` one of several, of which one is. */
 const chooser = (label, choice, isChosen, given) =>
-	button(label, "choose", { choice: JSON.stringify(choice) }, { "aria-pressed": isChosen == null ? null : String(isChosen), ...given });
+	button(label, "choose", { choice: written(choice) }, { "aria-pressed": isChosen == null ? null : String(isChosen), ...given });
 const address = (name, domain) => `#/streams/${encodeURIComponent(name)}${domain ? `?domain=${encodeURIComponent(domain)}` : ""}`;
 
 /** Make the children of `old` those of `fresh`; one with the same data-key stays the same element. */
@@ -89,6 +89,18 @@ function show(old, fresh) {
 	if (focused !== document.activeElement && focused.isConnected) focused.focus({ preventScroll: true });
 }
 
+// --- Integers: times and offsets beyond 2^53, where numbers have gaps, are BigInt
+
+const narrowed = (big) => (Number.isSafeInteger(Number(big)) ? Number(big) : big);
+const parsed = (json) => JSON.parse(json, (_, value, context) =>
+	Number.isInteger(value) && /^-?\d{16,}$/.test(context?.source) ? narrowed(BigInt(context.source)) : value);
+const written = (body) => JSON.stringify(body, (_, value) => (typeof value === "bigint" ? JSON.rawJSON(String(value)) : value));
+const minus = (one, other) => narrowed(BigInt(one) - BigInt(other));
+const least = (values) => values.reduce((one, other) => (other < one ? other : one));
+const greatest = (values) => values.reduce((one, other) => (other > one ? other : one));
+/** Where a value lies from `low`, 0, to `high`, 1. */
+const share = (value, low, high) => Number(minus(value, low)) / Math.max(1, Number(minus(high, low)));
+
 // --- Times, durations and numbers, as people read them
 
 const isUnix = (time) => time >= 31_536_000_000 && time < 7_258_118_400_000;
@@ -113,7 +125,7 @@ const UNITS = { d: 86_400_000, h: HOUR, m: 60_000, s: 1000, ms: 1 };
 function lasting(ms, parts = 2) {
 	const units = Object.entries(UNITS).slice(0, parts === 2 && ms >= 1000 ? 4 : 5);
 	const first = units.findIndex(([, size]) => ms >= size);
-	let rest = Math.round(ms);
+	let rest = Math.round(Number(ms));
 	const counts = units.map(([unit, size]) => {
 		const count = Math.floor(rest / size);
 		rest -= count * size;
@@ -128,7 +140,8 @@ const apart = (ms, time) => (isUnix(time) ? lasting(ms) : ms);
 /** Return a time, and how far it is beyond another: "10:30 (+65m)". */
 function whenBeyond(time, from) {
 	if (time == null || from == null || time === from) return when(time);
-	return [when(time), ` (${time > from ? "+" : "−"}${apart(Math.abs(time - from), time)})`];
+	const text = time > from ? `+${apart(minus(time, from), time)}` : `−${apart(minus(from, time), time)}`;
+	return [when(time), ` (${text})`];
 }
 
 /** Read "1h 30m"; returns ms, NaN where it is no duration. */
@@ -167,10 +180,10 @@ async function call(method, path, { query = {}, body } = {}) {
 	const token = sessionStorage.getItem(TOKEN);
 	const headers = { Accept: "application/json", ...(token && { Authorization: `Bearer ${token}` }) };
 	if (body) headers["Content-Type"] = "application/json";
-	const answer = await fetch(url, { method, headers, signal: AbortSignal.timeout(ANSWER_MS), body: body && JSON.stringify(body) });
-	const told = await answer.json().catch(() => null);
-	if (answer.ok && told) return told;
-	if (answer.status !== 401) throw new Problem(told ? answer.status : 502, told ?? { detail: "what answers there is none" });
+	const answer = await fetch(url, { method, headers, signal: AbortSignal.timeout(ANSWER_MS), body: body && written(body) });
+	const found = await answer.text().then(parsed).catch(() => null);
+	if (answer.ok && found) return found;
+	if (answer.status !== 401) throw new Problem(found ? answer.status : 502, found ?? { detail: "the server at this address is not a noted-time controller" });
 	if (token === sessionStorage.getItem(TOKEN)) await (askingForToken ??= askForToken(token != null));
 	return call(method, path, { query, body });
 }
@@ -387,8 +400,8 @@ function writerCounts(counts) {
 function spark(lag) {
 	const known = lag.map((value, place) => [place, value]).filter(([, value]) => value != null);
 	if (known.length < 2) return null;
-	const most = Math.max(...known.map(([, value]) => value), 1);
-	const points = known.map(([place, value]) => `${(place / (lag.length - 1)) * 92},${(21 - (value / most) * 19).toFixed(1)}`);
+	const most = greatest([1, ...known.map(([, value]) => value)]);
+	const points = known.map(([place, value]) => `${(place / (lag.length - 1)) * 92},${(21 - share(value, 0, most) * 19).toFixed(1)}`);
 	return svg("svg", { class: "spark", viewBox: "0 0 92 22", role: "img", "aria-label": `lag, at most ${lasting(most)}` },
 		svg("polyline.lower", { points: points.join(" ") }));
 }
@@ -484,16 +497,17 @@ function scaleOf({ explain: { lower }, writers, groups }) {
 	const times = known([...writers.writers.map((row) => row.times[name]), lower]);
 	const reads = known(groups.groups.map((row) => row.windows[name]?.lower));
 	if (!times.length) return null;
-	const high = Math.max(...times);
-	const mark = lower ?? Math.min(...times);
-	const low = Math.max(Math.min(mark, ...times, ...reads), mark - (high > mark ? (high - mark) / 4 : Infinity));
-	const at = (time) => Math.min(100, Math.max(0, ((time - low) / (high - low || 1)) * 100));
+	const high = greatest(times);
+	const mark = lower ?? least(times);
+	const lowest = least([mark, ...times, ...reads]);
+	const low = high > mark ? greatest([lowest, minus(mark, BigInt(minus(high, mark)) / 4n)]) : lowest;
+	const at = (time) => Math.min(100, Math.max(0, share(time, low, high) * 100));
 	return { low, high, lower, at };
 }
 
 function barElement(kind, scale, from, to) {
-	const left = scale.at(Math.min(from, to));
-	return h("i", { class: kind, "data-left": left.toFixed(2), "data-width": (scale.at(Math.max(from, to)) - left).toFixed(2) });
+	const [left, right] = [scale.at(from), scale.at(to)].sort((one, other) => one - other);
+	return h("i", { class: kind, "data-left": left.toFixed(2), "data-width": (right - left).toFixed(2) });
 }
 const watermarkLine = (scale) => scale.lower != null && h("b", { "data-left": scale.at(scale.lower).toFixed(2) });
 
@@ -545,7 +559,7 @@ function readersSection({ groups, group, explain, alignments }, scale) {
 	const rows = groups.groups.flatMap((row) => {
 		const window = row.windows[name] ?? {};
 		const isOpen = chosen.group === row.group;
-		const range = scale && window.lower != null && barElement("range", scale, window.lower, window.upper ?? Math.max(scale.high, window.lower));
+		const range = scale && window.lower != null && barElement("range", scale, window.lower, window.upper ?? greatest([scale.high, window.lower]));
 		const behind = row.behind[name];
 		return [
 			tr(row.group,
@@ -605,7 +619,7 @@ function changeText({ action, writer, was, is }) {
 
 // --- How the watermark moved
 
-const PLOT = { left: 118, right: 12, top: 16, height: 130 };
+const PLOT = { left: 142, right: 12, top: 16, height: 130 };
 
 function historySection(history) {
 	const { points, before } = history;
@@ -627,37 +641,37 @@ function charts({ from, to, before, points }) {
 	const frame = { from, to, width, cursor: points[chosen.cursor] };
 	const low = before ?? points[0].lower;
 	const lags = isTime ? lagLine(points, before, from, to) : [];
-	const most = Math.max(1, ...lags.map(([, lag]) => lag));
-	const high = Math.max(...points.map((point) => point.upper), isTime && most < 4 * (to - from) ? to : last);
+	const most = greatest([1, ...lags.map(([, lag]) => lag)]);
+	const high = greatest([...points.map((point) => point.upper), isTime && most < 4 * (to - from) ? to : last]);
 	const flags = points.filter((point) => point.excluded_marks);
 	return h("div.chart", { tabindex: 0, role: "group", "aria-label": "History: arrow keys read the marks" },
 		h("div.key", h("span.k-lower", "lower"), h("span.k-upper", "upper"), isTime && h("span.k-clock", "clock"),
 			flags.length > 0 && h("span.k-flag", "went on without a writer")),
-		plot("lower and upper over wall time", frame, [low, high], (time) => (isUnix(time) ? localText(time) : time), (x, y, line) => [
-			isTime && high > from && svg("path.clock", { d: line([[Math.max(from, low), Math.max(from, low)], [Math.min(to, high), Math.min(to, high)]]) }),
+		plot("lower and upper over wall time", frame, ticks(low, high, 5, isTime), (time) => (isUnix(time) ? localText(time) : time), [low, high], (x, y, line) => [
+			isTime && high > from && svg("path.clock", { d: line([greatest([from, low]), least([to, high])].map((at) => [at, at])) }),
 			svg("path.upper", { d: line(stepped(points, "upper", null, from, to)) }),
 			svg("path.lower", { d: line(stepped(points, "lower", before, from, to)) }),
 			flags.map(({ at, excluded }) => svg("path.flag", { d: `M${x(at) - 5} 2h10l-5 9z` }, svg("title", `went on without ${listed(excluded)}`)))]),
 		isTime && [h("div.key", h("span.k-lower", "lag behind the clock")),
-			plot("lag over wall time", frame, [0, most], lasting, (x, y, line) => svg("path.lag", { d: line([[lags[0][0], 0], ...lags, [to, 0]]) }))],
+			plot("lag over wall time", frame, ticks(0, most, 5, true), lasting, [0, most], (x, y, line) => svg("path.lag", { d: line([[lags[0][0], 0], ...lags, [to, 0]]) }))],
 		frame.cursor && tip(frame));
 }
 
 const across = ({ from, to, width }) => (at) => PLOT.left + ((at - from) / Math.max(1, to - from)) * (width - PLOT.left - PLOT.right);
 
 /** A frame with wall time across and values up; `draw` gets what places a moment, a value, a line. */
-function plot(label, frame, [low, high], name, draw) {
+function plot(label, frame, values, name, [low, high], draw) {
 	const { from, to, width, cursor } = frame;
 	const x = across(frame);
-	const y = (value) => (PLOT.top + PLOT.height * (1 - (value - low) / Math.max(1, high - low))).toFixed(1);
+	const y = (value) => (PLOT.top + PLOT.height * (1 - share(value, low, high))).toFixed(1);
 	const line = (points) => `M${points.map(([at, value]) => `${x(at).toFixed(1)} ${y(value)}`).join("L")}`;
 	const height = PLOT.height + PLOT.top + 18;
 	const day = to - from > 20 * HOUR;
 	return svg("svg", { viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": label },
-		ticks(low, high, 4).map((value) => [svg("path.grid", { d: `M${PLOT.left} ${y(value)}H${width - PLOT.right}` }),
+		values.map((value) => [svg("path.grid", { d: `M${PLOT.left} ${y(value)}H${width - PLOT.right}` }),
 			svg("text", { x: PLOT.left - 8, y: +y(value) + 4, "text-anchor": "end" }, String(name(value)))]),
 		draw(x, y, line), cursor && svg("path.cursor", { d: `M${x(cursor.at)} ${PLOT.top}v${PLOT.height}` }),
-		ticks(from, to, width / 150).map((at) => svg("text", { x: x(at), y: height - 4, "text-anchor": "middle" }, day ? localText(at).slice(0, -3) : localText(at).slice(-8))));
+		ticks(from, to, width / 150, true).map((at) => svg("text", { x: x(at), y: height - 4, "text-anchor": "middle" }, day ? localText(at).slice(0, -3) : localText(at).slice(-8))));
 }
 
 /** The corners of a line that goes on level from each mark to the next, and to the end. */
@@ -674,17 +688,30 @@ function stepped(points, name, before, from, to) {
 
 /** The lag just before and just after each mark, from the first to the last moment shown. */
 function lagLine(points, before, from, to) {
-	const marks = points.flatMap(({ at, lower, lag_ms: lag }) => [[at, lag ?? at - lower], [at, at - lower]]);
-	const start = before == null ? [] : [[from, from - before]];
-	return [...start, ...marks, [to, to - (points.at(-1)?.lower ?? before)]].map(([at, lag]) => [at, Math.max(0, lag)]);
+	const marks = points.flatMap(({ at, lower, lag_ms: lag }) => [[at, lag ?? minus(at, lower)], [at, minus(at, lower)]]);
+	const start = before == null ? [] : [[from, minus(from, before)]];
+	return [...start, ...marks, [to, minus(to, points.at(-1)?.lower ?? before)]].map(([at, lag]) => [at, greatest([0, lag])]);
 }
 
-const STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 5e3, 15e3, 3e4, 6e4, 3e5, 9e5, ...[0.5, 1, 3, 6, 12, 24, 48, 168].map((hours) => hours * HOUR)];
-function ticks(low, high, count) {
-	const step = STEPS.find((each) => (high - low) / each <= count) ?? (high - low) / count;
-	const shift = isUnix(low) ? new Date(low).getTimezoneOffset() * 60_000 : 0;
+const SECONDS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800];
+const HOURS = [1, 2, 3, 6, 12, 24, 48, 96, 168];
+const TIME_STEPS = [...SECONDS.map((each) => each * 1000), ...HOURS.map((each) => each * HOUR)];
+
+/** The least of 1, 2, 5, 10, 20, … that is no less than that. */
+function roundStep(size) {
+	const ten = 10 ** Math.floor(Math.log10(Math.max(1, size)));
+	return [ten, 2 * ten, 5 * ten].find((each) => each >= size) ?? 10 * ten;
+}
+
+/** Round values from `low` to `high`, at most `most` steps; as each step is at most 2.5 times the one before, no less than `most` / 2.5. */
+function ticks(low, high, most, isTime) {
+	const size = Number(minus(high, low)) / most;
+	const fits = (each) => each >= size;
+	const step = BigInt((isTime && size > 500 && TIME_STEPS.find(fits)) || roundStep(size));
+	const shift = BigInt(isUnix(low) ? new Date(low).getTimezoneOffset() * 60_000 : 0);
+	const rest = (BigInt(low) - shift) % step;
 	const found = [];
-	for (let at = Math.ceil((low - shift) / step) * step + shift; at <= high; at += step) found.push(at);
+	for (let at = BigInt(low) + (rest > 0n ? step - rest : -rest); at <= high; at += step) found.push(narrowed(at));
 	return found;
 }
 
@@ -883,8 +910,8 @@ function askToTruncate() {
 	const field = input("cut", { placeholder: "0:120 3:7" });
 	const cut = () => {
 		const parts = field.value.trim().split(/\s+/).map((part) => /^(\d+):(\d+)$/.exec(part));
-		if (!parts.every((part) => part && Number.isSafeInteger(+part[2]))) throw new Problem(422, { detail: "say the cut as segment:offset, with spaces between: 0:120 3:7" });
-		return Object.fromEntries(parts.map(([, segment, offset]) => [segment, Number(offset)]));
+		if (!parts.every(Boolean)) throw new Problem(422, { detail: "enter the cut as segment:offset, separated by spaces, for example 0:120 3:7" });
+		return Object.fromEntries(parts.map(([, segment, offset]) => [segment, narrowed(BigInt(offset))]));
 	};
 	ask({
 		title: `Truncate ${state.name}`, verb: "Truncate",
@@ -937,7 +964,7 @@ function askForToken(isRefused) {
 // --- What the reader does
 
 const ACTS = {
-	choose: ({ choice }) => choose(JSON.parse(choice)),
+	choose: ({ choice }) => choose(parsed(choice)),
 	pick: ({ writer }) => {
 		const { picked } = chosen;
 		choose({ picked: picked.includes(writer) ? picked.filter((each) => each !== writer) : [...picked, writer] });
