@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import certifi
 import pytest
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,6 +25,15 @@ SHORT_LIVED = (
 """Each Java here ends before it would gain from what it optimizes: a third less CPU time."""
 
 os.environ.setdefault("JAVA_TOOL_OPTIONS", SHORT_LIVED)
+
+# How hard properties are tried: `./run test --hypothesis-profile=deep` tries many more examples.
+# Here and not beside them, as pytest looks for the profile before it collects any test.
+QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large]
+settings.register_profile("ci", max_examples=150, deadline=None, suppress_health_check=QUIET)
+settings.register_profile("deep", settings.get_profile("ci"), max_examples=10_000)
+settings.load_profile("ci")
+HOURS = 4 * 3600
+"""How long one test may take of a profile that tries so many examples."""
 
 # An httpx client loads the 130 authorities of the public web, 25 ms of CPU time, and tests make
 # thousands of clients that talk to nobody but this machine. Here they load one or none.
@@ -41,6 +51,13 @@ if find_spec("sniffio") is None:
 # test starts and interrupts would inherit.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Give tests more time where a profile was asked for: ten thousand examples take minutes."""
+    if config.getoption("--hypothesis-profile"):
+        for item in items:
+            item.add_marker(pytest.mark.timeout(HOURS))
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,40 @@
+"""How hard the properties are tried: by profiles of Hypothesis."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+from hypothesis import settings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+PROFILE = "--hypothesis-profile"
+EXAMPLES = {None: 150, "deep": 10_000}
+
+
+def test_properties_are_tried_as_often_as_the_profile_says(request: pytest.FixtureRequest) -> None:
+    """150 examples of each where none is asked for."""
+    asked = request.config.getoption(PROFILE)
+
+    assert settings.default is not None
+    assert settings.default.max_examples == EXAMPLES[asked]
+
+
+def test_the_deep_profile_tries_10_000_examples(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """The test above holds for it too, in a process of its own."""
+    name = test_properties_are_tried_as_often_as_the_profile_says.__name__
+    run = [sys.executable, "-m", "pytest", "-n", "0", "-p", "no:cacheprovider", f"{PROFILE}=deep"]
+    selected = [f"--basetemp={tmp_path / 'deep'}", f"{request.path}::{name}"]
+
+    done = subprocess.run(
+        [*run, *selected], cwd=request.config.rootpath, capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 0, done.stdout
