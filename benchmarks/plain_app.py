@@ -78,7 +78,7 @@ class Plain:
         notes = _decode(body).notes
         for note in notes:
             await self._write(scope["path"].split("/")[3], note)
-        answer = b'{"results":[%b]}' % b",".join([ACCEPTED] * len(notes))
+        answer = b'{"refused":0,"results":[%b]}' % b",".join([ACCEPTED] * len(notes))
         headers = [JSON, (b"content-length", b"%d" % len(answer))]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": answer})

@@ -6,6 +6,7 @@
     ├── Rejected            don't retry: the request itself is wrong
     │   ├── InvalidName     a stream, writer, domain or reader name outside [A-Za-z0-9._-]{1,249}
     │   ├── InvalidNote     a writer's note was refused; `status` and `last` say why
+    │   ├── NotesRefused    no note of a request was accepted; `answer` says why
     │   ├── InvalidScale    a scale event names an unknown or sealed segment
     │   ├── InvalidCut      a final cut is behind what was noted, or beyond a sealed segment
     │   ├── InvalidFinalTime  a final time is not above the last lower
@@ -30,7 +31,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -82,6 +83,14 @@ _WHY = {
     "unknown_writer": "it never joined, so it can be neither idle nor finished; is the name right?",
 }
 """What a refusal says where `last` alone does not tell."""
+
+
+class NotesRefused(Rejected):
+    """No note of a request was accepted; `answer` has the `results` of each, as JSON."""
+
+    def __init__(self, message: str, answer: Mapping[str, Any]) -> None:
+        super().__init__(message)
+        self.answer = answer
 
 
 class InvalidScale(Rejected):

@@ -16,6 +16,7 @@ from noted_time.errors import (
     NotCompleteYet,
     NotedMeanwhile,
     NotedTimeError,
+    NotesRefused,
     Rejected,
     UnexpectedAnswer,
     UnknownAlignment,
@@ -60,6 +61,8 @@ def error_of(
     """
     if status >= SERVER_ERROR or status in TRY_LATER:
         return Unreachable(_sentence(status, problem), retry_after_s(retry_after))
+    if kind_of(problem) == "notes_refused":
+        return NotesRefused(_sentence(status, problem), problem)
     return _named(problem, stream) or _unnamed(status, problem)
 
 

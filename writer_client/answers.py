@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from noted_time.answer import Accepted, Refused
-from noted_time.errors import Rejected
+from noted_time.errors import NotesRefused, Rejected
 from noted_time.membership import Exclusion
 from noted_time.wire import position_from_wire
 
@@ -34,7 +34,11 @@ def answer_of(reply: Reply, count: int, stream: str) -> Answer:
     Raises the controller's problem in words of the error tree, and `Unreachable` for everything
     that is not the controller's.
     """
-    body = reply.body(stream)
+    body: Mapping[str, Any]
+    try:
+        body = reply.body(stream)
+    except NotesRefused as refused:
+        body = refused.answer
     try:
         return read_answer(body, count)
     except (_Unknown, Rejected) as unknown:

@@ -347,11 +347,12 @@ class RefusedShape(BaseModel):
 
 
 class NotesAnswer(BaseModel):
-    """What became of each note, in order.
+    """What became of each note, in order, and how many were refused.
 
-    `domains` are those that the stream declares, where a note was of another.
+    `domains` are those that the stream declares, if a note was of another.
     """
 
+    refused: int
     results: list[
         AcceptedShape | InvalidPositionShape | NotVouchedShape | UnknownShape | RefusedShape
     ]
@@ -366,3 +367,7 @@ class Problem(BaseModel):
     status: int
     code: str
     detail: str
+
+
+class NotesRefused(NotesAnswer, Problem):
+    """The problem `notes_refused`: the request had no note that was accepted."""

@@ -29,7 +29,7 @@ from controller.api.gathering import Gathering
 from controller.api.group_times import GroupTimes
 from controller.api.middleware import Middleware
 from controller.api.peers import Peers
-from controller.api.problems import PROBLEMS
+from controller.api.problems import PROBLEMS, REF
 from controller.api.replies import reply
 from controller.service import traces
 from noted_time.cut import MAX_INT64
@@ -110,7 +110,10 @@ class Api(FastAPI):
         if self.openapi_schema is None:
             self.openapi_schema = _exact(super().openapi())
             schemas = self.openapi_schema["components"]["schemas"]
-            schemas["Problem"] = answer_shapes.Problem.model_json_schema()
+            for shape in (answer_shapes.Problem, answer_shapes.NotesRefused):
+                described = shape.model_json_schema(ref_template=REF)
+                described.pop("$defs", None)  # answers that are a success have them too
+                schemas[shape.__name__] = described
             _secure(self.openapi_schema)
         anybody: list[dict[str, Any]] = [] if self.gate.asks() else [{}]
         return self.openapi_schema | {"security": [{"token": []}, *anybody]}

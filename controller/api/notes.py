@@ -6,6 +6,7 @@ durable note takes 20 to 30 µs of the core. pydantic says what is wrong with no
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import groupby
 from string import ascii_letters, digits
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -32,12 +33,13 @@ from noted_time.wire import position_to_wire
 
 if TYPE_CHECKING:
     from asyncio import Future
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from controller.api.access import Call
     from controller.service.controller import Controller
 
     Results = list[Accepted | Refused]
+    Runs = list[tuple[Accepted | Refused, int]]
 
 Name = Annotated[str, Meta(min_length=1, max_length=249)]
 """Its characters are checked by `decode`, of all notes at once."""
@@ -152,15 +154,28 @@ def _answer(controller: Controller, stream: str, results: Results) -> Answer:
     The domains that the stream declares are named once, however many notes were of another.
     """
     runs = [(result, len(list(alike))) for result, alike in groupby(results)]
-    controller.count_notes(runs)
-    told = b",".join(_encoded(runs))
+    refused = controller.count_notes(runs)
+    told = b"[%b]" % b",".join(_encoded(runs))
+    if not refused:
+        return Answer.of(200, b'{"refused":0,"results":%b}' % told)
+    beside: dict[str, Any] = {"refused": refused, "results": msgspec.Raw(told)}
     if UNKNOWN_DOMAIN in (result for result, _ in runs):
-        declared = _encoder.encode(controller.stream(stream).settings.domains)
-        return Answer.of(200, b'{"results":[%b],"domains":%b}' % (told, declared))
-    return Answer.of(200, b'{"results":[%b]}' % told)
+        beside["domains"] = controller.stream(stream).settings.domains
+    if refused < len(results):
+        return Answer.of(200, _encoder.encode(beside))
+    return problem(422, "notes_refused", _why(runs), **beside)
 
 
-def _encoded(runs: Iterable[tuple[Accepted | Refused, int]]) -> Iterator[bytes]:
+def _why(runs: Runs) -> str:
+    """Say why no note of a request was accepted."""
+    counts = Counter[str]()
+    for result, n in runs:
+        if isinstance(result, Refused):
+            counts[result.status] += n
+    return "no note was accepted: " + ", ".join(f"{n} {why}" for why, n in counts.items())
+
+
+def _encoded(runs: Runs) -> Iterator[bytes]:
     """Yield the results as JSON; positions of joins as long as a request's own could be no larger.
 
     Else a small request of many joins would have an answer of many megabytes.

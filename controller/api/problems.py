@@ -107,9 +107,12 @@ FACTS: tuple[tuple[type[Exception], tuple[str, ...]], ...] = (
 """The attributes of an error that are members of its problem, where they are named alike."""
 
 
-PROBLEM_SCHEMA = "#/components/schemas/Problem"
-PROBLEMS: dict[int | str, dict[str, Any]] = {
-    status: {"description": text, "content": {PROBLEM: {"schema": {"$ref": PROBLEM_SCHEMA}}}}
+Responses = dict[int | str, dict[str, Any]]
+
+REF = "#/components/schemas/{model}"
+_PROBLEM = {"$ref": REF.format(model="Problem")}
+PROBLEMS: Responses = {
+    status: {"description": text, "content": {PROBLEM: {"schema": _PROBLEM}}}
     for status, text in (
         (400, "Malformed JSON"),
         (401, "Missing, expired or revoked token"),
@@ -122,6 +125,15 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     )
 }
 """What the OpenAPI document says of the problems of a route."""
+
+_REFUSED = {"anyOf": [{"$ref": REF.format(model="NotesRefused")}, _PROBLEM]}
+NOTES_REFUSED: Responses = {
+    422: {
+        "description": "A field does not fit, or no note was accepted",
+        "content": {PROBLEM: {"schema": _REFUSED}},
+    }
+}
+"""What it says in place of that of the route for notes."""
 
 
 def problem(status: int, code: str, detail: str, **facts: Any) -> Answer:  # noqa: ANN401 - any JSON

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Body, Query, Response
 from controller.aggregation import by_hand
 from controller.api import answer_shapes, notes, shapes
 from controller.api.deps import CallDep, ControllerDep, OrderDep, StreamName
-from controller.api.problems import PROBLEMS
+from controller.api.problems import NOTES_REFUSED, PROBLEMS
 from controller.api.replies import (
     change_to_wire,
     reply,
@@ -80,11 +80,19 @@ async def delete_stream(controller: ControllerDep, stream: StreamName) -> Respon
     return Response(status_code=204)
 
 
-@router.post("/{stream}/notes", response_model=answer_shapes.NotesAnswer, operation_id="noteTime")
+@router.post(
+    "/{stream}/notes",
+    response_model=answer_shapes.NotesAnswer,
+    operation_id="noteTime",
+    responses=NOTES_REFUSED,
+)
 async def post_notes(
     controller: ControllerDep, call: CallDep, stream: StreamName, body: shapes.NotesBody
 ) -> Response:
-    """Note time: up to 1000 notes; 200 means that every accepted one is durable."""
+    """Note time: up to 1000 notes; 200 means that every accepted one is durable.
+
+    If every note is refused the answer is 422, with the members of this answer in the problem.
+    """
     sent = body.model_dump_json(exclude_unset=True).encode()
     answer = await notes.answer_notes(controller, call._replace(stream=stream), sent)
     return answer.to_response()

@@ -26,6 +26,7 @@ from controller.cli.output import say, told_plainly
 from noted_time import Rejected, UnknownStream, Unreachable
 from noted_time.controllers import Controllers
 from noted_time.duration import duration_ms
+from noted_time.errors import NotesRefused
 
 Json = dict[str, Any]
 MOST_WRITERS = 10_000
@@ -159,7 +160,10 @@ class Player:
 
     def _note(self, notes: list[Json]) -> None:
         """Post the notes; raises `Rejected` where one is refused."""
-        answer = self.client.ask("POST", stream_path(self.name, "notes"), body={"notes": notes})
+        try:
+            answer = self.client.ask("POST", stream_path(self.name, "notes"), body={"notes": notes})
+        except NotesRefused as refused:
+            answer = dict(refused.answer)
         for note, result in zip(notes, answer["results"], strict=True):
             if result["status"] != "accepted":
                 raise Rejected(

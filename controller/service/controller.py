@@ -22,7 +22,7 @@ from controller.service.polls import LongPolls
 from controller.service.reads import Reads
 from controller.service.views import Views
 from controller.store.port import StoreUnavailable
-from noted_time import Accepted
+from noted_time import Refused
 from noted_time.settings import checked_name
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from controller.aggregation.owned_streams import OwnedStreams
     from controller.aggregation.stream import StreamState
     from controller.store.port import Store, StreamSummary
-    from noted_time import ReaderGroup, Refused, ScaleEvent, Seal, SealRequest
+    from noted_time import Accepted, ReaderGroup, ScaleEvent, Seal, SealRequest
     from noted_time.note import NoteLike
 
     Position = Mapping[int, int]
@@ -153,11 +153,18 @@ class Controller:
             notes=len(notes),
         )
 
-    def count_notes(self, results: Iterable[tuple[Accepted | Refused, int]]) -> None:
-        """Count what became of the notes of one request, and of how many."""
+    def count_notes(self, results: Iterable[tuple[Accepted | Refused, int]]) -> int:
+        """Count what became of the notes of one request, and of how many.
+
+        Returns how many were refused.
+        """
+        refused = 0
         for result, count in results:
-            status = "accepted" if isinstance(result, Accepted) else result.status
+            status = "accepted"
+            if isinstance(result, Refused):
+                status, refused = result.status, refused + count
             self.metrics.notes.labels(status).inc(count)
+        return refused
 
     async def put_stream(
         self, name: str, changes: Mapping[str, Any], order: Order = NOBODYS

@@ -95,7 +95,7 @@ class Caller:
         except httpx.TransportError as error:
             self._failed(type(error).__name__)
             return None
-        if answer.is_success:
+        if answer.is_success or _code(answer) == "notes_refused":
             told: Json = answer.json()
             return told
         if answer.status_code != httpx.codes.CONFLICT and answer.status_code not in DOCUMENTED:

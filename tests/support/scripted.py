@@ -37,7 +37,16 @@ class Scripted(httpx.MockTransport):
         notes = json.loads(request.content)["notes"]
         self.posts.append(notes)
         plan = self.planned.pop(0) if self.planned else {"results": [accepted()] * len(notes)}
-        return plan if isinstance(plan, httpx.Response) else httpx.Response(200, json=plan)
+        return plan if isinstance(plan, httpx.Response) else _answered(plan)
+
+
+def _answered(body: dict[str, Any]) -> httpx.Response:
+    """Return the answer with that body: a problem if it accepts nothing, as a controller's is."""
+    each = body["results"] or [accepted()]
+    if any(isinstance(one, dict) and one["status"] == "accepted" for one in each):
+        return httpx.Response(200, json=body)
+    kind = {"type": "urn:noted-time:problem:notes_refused", "title": "Notes refused"}
+    return httpx.Response(422, json=kind | body)
 
 
 def results(*each: dict[str, Any], **further: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON

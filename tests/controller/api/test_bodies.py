@@ -65,7 +65,7 @@ async def test_a_chunked_body_is_read_whole(call: Caller) -> None:
 
     answer = await call.client.post(f"{S}/notes", content=chunks())
 
-    assert answer.json() == {"results": [{"status": "accepted", "lower": 3}]}
+    assert answer.json() == {"refused": 0, "results": [{"status": "accepted", "lower": 3}]}
 
 
 async def test_a_client_that_hangs_up_halfway_asked_for_nothing(call: Caller) -> None:

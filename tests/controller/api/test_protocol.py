@@ -22,8 +22,8 @@ NOTE = b'{"notes":[{"writer":"a","time":5}]}'
 HEAD = b"POST /v1/streams/s/notes HTTP/1.1\r\nHost: localhost\r\n"
 PUT = b"PUT /v1/streams/s HTTP/1.1\r\nHost: localhost\r\n"
 GET = b"GET /v1/streams/s HTTP/1.1\r\nHost: localhost\r\n\r\n"
-ACCEPTED = (200, {"results": [{"status": "accepted", "lower": None}]})
-AGAIN = (200, {"results": [{"status": "accepted", "lower": 5}]})
+ACCEPTED = (200, {"refused": 0, "results": [{"status": "accepted", "lower": None}]})
+AGAIN = (200, {"refused": 0, "results": [{"status": "accepted", "lower": 5}]})
 
 
 @pytest.fixture(scope="module")

@@ -124,7 +124,7 @@ async def test_the_domains_there_are_are_named_once(call: Caller) -> None:
     answer = (await call.post(f"{S}/notes", {"notes": [wrong] * 3})).json()
 
     refused = {"status": "unknown_domain", "last": None}
-    assert answer == {"results": [refused] * 3, "domains": ["default"]}
+    assert (answer["results"], answer["domains"]) == ([refused] * 3, ["default"])
 
 
 async def test_a_request_that_comes_late_is_told_which_came_before_it(call: Caller) -> None:

@@ -66,13 +66,16 @@ async def test_each_request_is_answered_in_its_place(this: Played) -> None:
         item(body=noting({"writer": "w", "time": 7})),
     )
 
-    assert (found[0], found[1], found[3], found[6]) == (
-        Answer.of(200, b'{"results":[{"status":"accepted","lower":5}]}'),
+    assert (found[0], found[1], found[6]) == (
+        Answer.of(200, b'{"refused":0,"results":[{"status":"accepted","lower":5}]}'),
         NOT_MINE,
-        Answer.of(200, b'{"results":[{"status":"invalid_time","last":5}]}'),
-        Answer.of(200, b'{"results":[{"status":"accepted","lower":7}]}'),
+        Answer.of(200, b'{"refused":0,"results":[{"status":"accepted","lower":7}]}'),
     )
-    assert (code(found[2]), code(found[4])) == ((400, "malformed_json"), (422, "invalid_request"))
+    assert [code(found[each]) for each in (2, 3, 4)] == [
+        (400, "malformed_json"),
+        (422, "notes_refused"),
+        (422, "invalid_request"),
+    ]
     assert found[5] == NOT_MINE or code(found[5]) == (404, "unknown_stream")
 
 

@@ -162,7 +162,7 @@ async def test_notes_are_taken_here_where_the_stream_comes_here(this: Played) ->
     answer = await asked
 
     assert (answer.json(), this.controller.owns(THERE)) == (
-        {"results": [{"status": "accepted", "lower": 5}]},
+        {"refused": 0, "results": [{"status": "accepted", "lower": 5}]},
         True,
     )
 
