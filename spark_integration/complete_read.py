@@ -52,7 +52,7 @@ def read_complete(  # noqa: PLR0913 - the options of a source; all but five are 
     timeout: float = 0.0,
     own_segments: bool = False,
     columns: Sequence[str] | None = None,
-    schema: StructType | None = None,
+    schema: StructType | str | None = None,
     cores: int | None = None,
 ) -> DataFrame:
     """Return the events with `start` <= time < `end` of a stream's file log, once all are there.

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
-from pyspark.sql.types import StructType
 
 from noted_time.wire import position_from_wire
 from spark_integration.admission import Slice, check_there, tasks
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, MutableMapping, Sequence
 
     import pyarrow as pa
+    from pyspark.sql.types import StructType
 
     from spark_integration.log_files import LogFile, RowGroup
 
@@ -88,8 +88,7 @@ class CompleteSource(DataSource):
         there = LogFiles(root, query.stream, frozenset((query.event_time,)), query.between)
         for file in chain.from_iterable(there.refresh().values()):
             return file_schema(file.path, query.event_time, query.columns)
-        whole = log_schema(root, query.stream, query.event_time, query.columns)
-        return StructType(whole.fields[:-1])
+        return log_schema(root, query.stream, query.event_time, query.columns)
 
     def reader(self, schema: StructType) -> WindowReader:
         """Return what reads the window."""

@@ -9,10 +9,18 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
-from pyspark.sql.types import StructField, StructType, TimestampType
+from pyspark.sql.types import (
+    DateType,
+    IntegralType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 from noted_time import Rejected
-from spark_integration.ingested import INGESTED, stamped
+from spark_integration.ingested import INGESTED, stamped, with_ingested
+from spark_integration.late_rows import with_late
 from spark_integration.log_files import LogFiles, UnreadableFile
 from spark_integration.watermark import MARK_TIME, instant
 
@@ -20,49 +28,77 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from spark_integration.admission import Slice
+    from spark_integration.log_query import LogQuery
 
 ROWS_A_BATCH = 262_144
 UNIX_MS = pa.timestamp("ms", tz="UTC")
+TIMES = (TimestampType, TimestampNTZType, DateType, IntegralType)
+"""The types of columns that an event time is read from."""
+
+
+def scan_schema(query: LogQuery, events: StructType | None = None) -> StructType:
+    """Return the schema of what the source of a query yields, of events as in the log by default.
+
+    Raises `Rejected` as `log_schema` and `read_as`.
+    """
+    event_time = None if query.event_time == INGESTED else query.event_time
+    if events is None:
+        events = log_schema(Path(query.root), query.stream, event_time, query.columns)
+    marked = with_mark_time(read_as(events, event_time, "the schema"))
+    marked = with_ingested(marked) if query.is_ingestion else marked
+    return with_late(marked) if query.keeps_late else marked
 
 
 def log_schema(
     root: Path, stream: str, event_time: str | None, columns: Sequence[str] = ()
 ) -> StructType:
-    """Return the schema of what the source yields, taken from the first file of the log.
+    """Return the Spark schema of the events, taken from the first file of the log.
 
-    Raises `Rejected` where there is no file yet.
+    Raises `Rejected` where there is no file yet, and as `file_schema`.
     """
     for files in LogFiles(root, stream).refresh().values():
         for file in files:
-            return with_mark_time(file_schema(file.path, event_time, columns))
+            return file_schema(file.path, event_time, columns)
     raise Rejected(f"no file yet in {root / stream}: give the schema, or write first")
 
 
 def file_schema(path: Path, event_time: str | None, columns: Sequence[str] = ()) -> StructType:
-    """Return the Spark schema of a file's events.
-
-    The event time, if any, is a timestamp whatever the file keeps: integers count as Unix ms,
-    timestamps without a zone as UTC. Raises `Rejected` for a column that is not there or holds no
-    time.
-    """
+    """Return the Spark schema of a file's events; raises `Rejected` as `read_as`."""
     schema = pq.read_schema(path)
     names = list(columns) if columns else schema.names
-    wanted = names if event_time is None else [event_time, *names]
-    missing = set(wanted) - set(schema.names)
+    missing = set(names) - set(schema.names)
     if missing:
         raise Rejected(f"{path} has no column {', '.join(sorted(missing))}")
     kept = pa.schema([schema.field(name) for name in names])
-    spark = from_arrow_schema(kept.remove_metadata())
-    return StructType([_as_read(field, event_time) for field in spark.fields])
+    return read_as(from_arrow_schema(kept.remove_metadata()), event_time, str(path))
 
 
-def _as_read(field: StructField, event_time: str | None) -> StructField:
-    kind = TimestampType() if field.name == event_time else field.dataType
+def read_as(events: StructType, event_time: str | None, where: str) -> StructType:
+    """Return the schema in which events are read: the event time, if any, is a timestamp.
+
+    Integers count as Unix ms, timestamps without a zone as UTC. Raises `Rejected` for a column that
+    is not there or holds no time; `where` says what was looked at.
+    """
+    if event_time is not None and event_time not in events.names:
+        has = ", ".join(events.names)
+        raise Rejected(f"{where} has no column {event_time}, the event time; it has {has}")
+    return StructType([_as_read(field, event_time, where) for field in events.fields])
+
+
+def _as_read(field: StructField, event_time: str | None, where: str) -> StructField:
+    kind = field.dataType
+    if field.name == event_time:
+        if not isinstance(kind, TIMES):
+            raise Rejected(
+                f"column {field.name} of {where} is {kind.simpleString()}: an event time is a "
+                "timestamp, or an integer in Unix ms"
+            )
+        kind = TimestampType()
     return StructField(field.name, kind, nullable=True)
 
 
 def with_mark_time(events: StructType) -> StructType:
-    """Return the schema of what the source yields: events and the mark column.
+    """Return the schema of events with the mark column after them.
 
     All columns are null in the row of a mark, and none has a watermark, whatever is said of them: a
     schema may be that of a query's output.

@@ -27,11 +27,11 @@ from spark_integration.admission import (
 )
 from spark_integration.aligning import Aligner, Reading
 from spark_integration.batch_sizes import BatchSizes
-from spark_integration.ingested import INGESTED, IngestionMarks, below, with_ingested
-from spark_integration.late_rows import judged, with_late, without_late
+from spark_integration.ingested import IngestionMarks, below
+from spark_integration.late_rows import judged, without_late
 from spark_integration.log_files import LogFile, LogFiles
 from spark_integration.log_query import OPTION, LogQuery
-from spark_integration.log_rows import RowShape, log_schema
+from spark_integration.log_rows import RowShape, scan_schema
 from spark_integration.missing_rows import MissingRows
 from spark_integration.offsets import LogOffset
 from spark_integration.options import TOKEN
@@ -80,12 +80,8 @@ class LogSource(DataSource):
         return "noted_log"
 
     def schema(self) -> StructType:
-        """Return the schema of the log's first file, and the mark column."""
-        query = self.query
-        event_time = None if query.event_time == INGESTED else query.event_time
-        found = log_schema(Path(query.root), query.stream, event_time, query.columns)
-        found = with_ingested(found) if query.is_ingestion else found
-        return with_late(found) if query.keeps_late else found
+        """Return the schema of the log's first file, and the columns of marks and rows."""
+        return scan_schema(self.query)
 
     def streamReader(self, schema: StructType) -> LogReader:  # noqa: N802 - Spark's name
         """Return the reader of one run of a query."""

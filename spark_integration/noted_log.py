@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from typing import TYPE_CHECKING, Literal
 
-from noted_time import Rejected
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from noted_time import Rejected, StreamSettings, UnexpectedAnswer, UnknownDomain, Unreachable
 from noted_time.settings import checked_name
-from spark_integration.ingested import event_time_of, with_ingested
-from spark_integration.late_rows import keeps_late, with_late
+from reader_client.connection import Connection
+from spark_integration.ingested import INGESTED, event_time_of
+from spark_integration.late_rows import keeps_late
 from spark_integration.log_query import OPTION, LogQuery
-from spark_integration.log_rows import with_mark_time
+from spark_integration.log_rows import scan_schema
 from spark_integration.log_source import LogSource
 from spark_integration.options import TOKEN
 from spark_integration.registration import registered
@@ -23,8 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
+    from pyspark.sql import DataFrame
 
     from noted_time import BacklogPolicy
     from noted_time.times import Time
@@ -51,7 +55,7 @@ def read_noted_log(  # noqa: PLR0913 - the options of a source; all but three ar
     align: str | None = None,
     align_as: str | None = None,
     columns: Sequence[str] | None = None,
-    schema: StructType | None = None,
+    schema: StructType | str | None = None,
     cores: int | None = None,
     dedup_retention_ms: int = 0,
     max_event_time_lag_ms: int | None = None,
@@ -90,10 +94,11 @@ def read_noted_log(  # noqa: PLR0913 - the options of a source; all but three ar
     member than its drift and one mark. The source is its member `align_as`, by default the name of
     the stream. See `docs/alignment.md`.
 
-    `columns` are the columns to read, by default all: Spark does not tell a Python source which
-    ones a query needs. `schema` is the schema of the events, by default that of the log's first
-    file. `cores` is the number of tasks that a large micro-batch is split into, by default the
-    number of cores of this machine. `dedup_retention_ms` is for how long after its event time
+    `columns` are the columns to read beside `event_time`, by default all: Spark does not tell a
+    Python source which ones a query needs. `schema` is the schema of the events, a `StructType` or
+    ``"departure timestamp, origin string"``, by default that of the log's first file. `cores` is
+    the number of tasks that a large micro-batch is split into, by default the number of cores of
+    this machine. `dedup_retention_ms` is for how long after its event time
     `dropDuplicatesWithinWatermark` remembers an event.
 
     ``domain="ingestion"`` reads the marks of an observer (`writer_client.IngestionNoter`) and adds
@@ -112,13 +117,16 @@ def read_noted_log(  # noqa: PLR0913 - the options of a source; all but three ar
     Once the query has read all of a sealed stream, `on_seal="close"` moves the watermark to the end
     of Spark's time, so that every window closes; `"hold"` leaves it at the lower of the last mark.
 
-    Raises `InvalidName` for the stream, and `Rejected` for another order, a range that is empty or
-    that Spark cannot express, and options that do not go together. The query fails with `Rejected`
-    if the controller does not know the stream or the domain when it starts, or no longer keeps the
-    marks at `end_at`; if the checkpoint has another `end_at`; or if the stream was made again after
-    it was sealed and read to its end. It fails with `UnreadableFile` for a file that is truncated
-    or foreign. While the controller is away, the query goes on reading, with `end_at` up to the
-    last cut that it knows, and its watermark does not advance.
+    Raises `InvalidName` for the stream; `Rejected` for a URL, column or schema that cannot be,
+    another order, a range that is empty or that Spark cannot express, and options that do not go
+    together; `UnknownStream`, `UnknownDomain` and `NotAllowed` as the controller answers, and
+    `UnexpectedAnswer` if something else does. (With Spark Connect the server looks for log and
+    controller, once the query starts.) The query fails with `Rejected` if the controller does not
+    know the stream or the domain when it starts, or no longer keeps the marks at `end_at`; if the
+    checkpoint has another `end_at`; or if the stream was made again after it was sealed and read to
+    its end. It fails with `UnreadableFile` for a file that is truncated or foreign. While the
+    controller is away, the query goes on reading, with `end_at` up to the last cut that it knows,
+    and its watermark does not advance.
     """
     event_time = event_time_of(domain, event_time, max_event_time_lag_ms)
     times = TimeRange.asked(start_at, end_at, domain)
@@ -130,7 +138,7 @@ def read_noted_log(  # noqa: PLR0913 - the options of a source; all but three ar
         event_time=event_time,
         domain=domain,
         times=times,
-        columns=tuple(columns or ()),
+        columns=_with_time(columns, event_time),
         strict=strict,
         max_rows=max_rows_per_trigger or 0,
         order=checked_order(order),
@@ -143,14 +151,47 @@ def read_noted_log(  # noqa: PLR0913 - the options of a source; all but three ar
         keeps_late=keeps_late(late),
         on_seal=checked_on_seal(on_seal),
     )
+    is_here = isinstance(spark, SparkSession)  # log and controller are a Connect server's to find
+    with closing(Connection(controller_url, stream, None, token)) as connection:
+        if is_here:
+            _check_known(connection, domain)
+    rows = scan_schema(query, _parsed(schema)) if is_here or schema is not None else None
     reader = spark.readStream.format(registered(spark, LogSource)).option(OPTION, query.to_option())
     if token is not None:
         reader = reader.option(TOKEN, token)
-    if schema is not None:
-        marked = with_mark_time(schema)
-        marked = with_ingested(marked) if query.is_ingestion else marked
-        reader = reader.schema(with_late(marked) if query.keeps_late else marked)
+    if rows is not None:
+        reader = reader.schema(rows)
     return events_of_scan(reader.load(), event_time, dedup_retention_ms)
+
+
+def _check_known(connection: Connection, domain: str | None) -> None:
+    """Raise where what answers knows no such stream or domain; nobody waits for one that is away.
+
+    Raises `UnexpectedAnswer` where it is not a controller.
+    """
+    try:
+        domains = tuple(connection.stream()["domains"])
+    except UnexpectedAnswer:
+        raise
+    except Unreachable:
+        return
+    chosen = StreamSettings(domains=domains).domain_or_default(domain)
+    if chosen not in domains:
+        raise UnknownDomain(chosen, domains)
+
+
+def _with_time(columns: Sequence[str] | None, event_time: str) -> tuple[str, ...]:
+    """Return the columns to read of the log, none for all; the event time is always read."""
+    if not columns or event_time == INGESTED:
+        return tuple(columns or ())
+    return tuple(dict.fromkeys((*columns, event_time)))
+
+
+def _parsed(schema: StructType | str | None) -> StructType | None:
+    found = StructType.fromDDL(schema) if isinstance(schema, str) else schema
+    if found is None or isinstance(found, StructType):
+        return found
+    raise Rejected(f'schema {schema!r} names no columns: "departure timestamp, origin string"')
 
 
 def _check_limits(usual: int | None, backlog: BacklogPolicy | None, larger: int | None) -> None:

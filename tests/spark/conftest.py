@@ -13,6 +13,7 @@ from tests.support.noted_stream import NotedStream
 from tests.support.queries import per_second
 from tests.support.query_output import QueryOutput
 from tests.support.served import Served
+from tests.support.spark_sessions import connected
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,7 +66,7 @@ class Reads:
     def __call__(self, stream: NotedStream, **options: Any) -> DataFrame:  # noqa: ANN401
         """Return the stream's events, exact for windows unless told otherwise."""
         chosen = {"event_time": "time", "strict": False, "controller_url": self.url, **options}
-        return read_noted_log(self.spark, stream.root, stream.name, **chosen)
+        return connected(lambda: read_noted_log(self.spark, stream.root, stream.name, **chosen))
 
     def counts(self, stream: NotedStream, **options: Any) -> DataFrame:  # noqa: ANN401
         """Return (start of the second, count) of each second that is over."""

@@ -239,14 +239,14 @@ def guide(spark: SparkSession, broker: kafka.Broker, served: Served, tmp_path: P
     return Session(PAGE, elsewhere, spark=spark)
 
 
-def test_the_pages_query_gives_out_an_hour_when_its_end_is_noted(
+def test_the_pages_query_gives_out_an_hour_when_a_time_after_it_is_noted(
     spark: SparkSession, guide: Session, topics: Topics, served: Served, tmp_path: Path
 ) -> None:
-    """Exactly at 10:00; the same query with a delay of six hours has given out nothing by then."""
+    """One ms after it; the same query with a delay of six hours has given out nothing by then."""
     rows = [f'{{"departure": "2013-01-01T{hour}:00Z", "origin": "EWR"}}' for hour in HOURS]
     topics.send("flights", [(0, row) for row in rows])
     served.create("flights")
-    served.note("flights", TEN, {"0": len(rows)})
+    served.note("flights", TEN + 1, {"0": len(rows)})
     guessed = guide.run("records = topic.", "6 hours")["query"]
     guessed.processAllAvailable()
     query = guide.run("timed.groupBy")["query"]
@@ -261,7 +261,7 @@ def test_the_pages_union_of_two_topics_counts_every_row(
     guide: Session, topics: Topics, served: Served, tmp_path: Path, output: QueryOutput
 ) -> None:
     """The remedy that the refusals name; the departures are an hour behind."""
-    for name, noted in ("arrivals", 2 * TEN - NINE), ("departures", TEN):
+    for name, noted in ("arrivals", 2 * TEN - NINE), ("departures", TEN + 1):
         rows = [f'{{"at": "2013-01-01T{hour}:00Z", "airport": "EWR"}}' for hour in HOURS]
         topics.send(name, [(0, row) for row in rows])
         served.create(name)

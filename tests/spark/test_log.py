@@ -11,8 +11,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from noted_time import ScaleEvent
-from tests.support.queries import per_second
+from noted_time import Rejected, ScaleEvent
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -147,15 +146,23 @@ def test_a_scaled_stream_is_read_to_the_end_of_its_sealed_segment(
 def test_an_unknown_stream_is_named(
     read: Reads, flights: NotedStream, output: QueryOutput, controller: MarksServer
 ) -> None:
-    """A mistyped name fails the query at its start; it does not stand still for ever."""
+    """It fails the query at its start, which does not stand still for ever."""
     flights.append(0, (1000, "a"))
+    counts = read.counts(flights)
     del controller.streams["flights"]
 
     with pytest.raises(PySparkException, match="there is no stream 'flights'"):
-        output.catch_up(per_second(read(flights)))
+        output.catch_up(counts)
 
 
-def test_a_log_without_files_asks_for_a_schema(read: Reads, flights: NotedStream) -> None:
-    """There is nothing to take one from."""
-    with pytest.raises(PySparkException, match=r"no file yet in .*flights: give the schema"):
-        read(flights)
+def test_a_schema_may_be_spelled_out(
+    read: Reads, flights: NotedStream, output: QueryOutput
+) -> None:
+    """As in `DataStreamReader.schema`; it need not name all columns of the log."""
+    events = read(flights, schema="time timestamp")
+    flights.append_table(0, pa.table({"time": [1357034220123], "name": ["a"]}))
+    output.catch_up(events.select(F.unix_millis("time")))
+
+    assert (events.columns, output.rows) == (["time"], [(1357034220123,)])
+    with pytest.raises(Rejected, match="schema 'timestamp' names no columns"):
+        read(flights, schema="timestamp")

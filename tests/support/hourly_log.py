@@ -6,6 +6,7 @@ import random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spark_integration import read_complete
+from tests.support.spark_sessions import connected
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -46,7 +47,9 @@ class HourlyLog(NamedTuple):
     ) -> DataFrame:
         """Read a window."""
         chosen = {"controller_url": self.served.url, "event_time": "time", **options}
-        return read_complete(spark, self.files.root, "flights", start, end, **chosen)
+        return connected(
+            lambda: read_complete(spark, self.files.root, "flights", start, end, **chosen)
+        )
 
 
 def written(log: HourlyLog, hours: int, *, per_hour: int = 20, shared: bool = False) -> None:

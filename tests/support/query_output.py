@@ -6,6 +6,8 @@ import json
 import re
 from typing import TYPE_CHECKING
 
+from tests.support.spark_sessions import connected
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -34,11 +36,7 @@ class QueryOutput:
 
     def catch_up(self, events: DataFrame) -> None:
         """Read all that is there now, and stop."""
-        query = self.start(events, available_now=True)
-        try:
-            assert query.awaitTermination(120)
-        finally:
-            query.stop()
+        connected(lambda: self._read_all(events))
 
     def last_lower(self) -> int | None:
         """Return the lower that the query's first source stated last."""
@@ -59,6 +57,13 @@ class QueryOutput:
         for path in (planned, self.checkpoint / "commits" / planned.name):
             path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
         (self.checkpoint / "commits" / planned.name).unlink(missing_ok=True)
+
+    def _read_all(self, events: DataFrame) -> None:
+        query = self.start(events, available_now=True)
+        try:
+            assert query.awaitTermination(120)
+        finally:
+            query.stop()
 
     def _take(self, batch: DataFrame, batch_id: int) -> None:
         self.batches[batch_id] = batch.collect()

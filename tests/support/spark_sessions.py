@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from examples.flights.surroundings import SMALL_BATCHES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+
+Result = TypeVar("Result")
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -40,3 +43,26 @@ def start_spark(settings: Mapping[str, str] | None = None) -> SparkSession:
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def connected(start: Callable[[], Result]) -> Result:
+    """Return what `start` returns; it is called again if Python did not connect back to Spark.
+
+    Spark waits ten seconds for each Python process that it starts, which no setting changes and a
+    busy machine exceeds.
+
+    >>> from itertools import count
+    >>> calls = count()
+    >>> def start() -> int:
+    ...     if next(calls) == 0:
+    ...         raise PySparkException("Python worker failed to connect back.")
+    ...     return next(calls)
+    >>> connected(start)
+    2
+    """
+    try:
+        return start()
+    except PySparkException as error:
+        if "failed to connect back" not in str(error):
+            raise
+    return start()
