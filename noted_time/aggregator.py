@@ -109,22 +109,30 @@ class Aggregator:
 
         Neither its time nor its `max_time` may be above `largest_time`: one bad clock would make
         every other writer late. Nor may its `sequence` be below one that was accepted of its
-        writer, which went on from there, whatever the note says.
+        writer, which went on from there, whatever the note says. Nor may another process note under
+        the writer's name, unless it takes the name over.
         """
         if self.sealed is not None:
             return SEALED
-        name, time, max_time, sequence = note.domain, note.time, note.max_time, note.sequence
+        member, sequence, session = self._roster.get(note.writer), note.sequence, note.session
+        if member is not None:
+            if sequence is not None and sequence < member.sequence:
+                return Refused("superseded", member.sequence)
+            held = member.session
+            if (
+                session != held.id
+                and session is not None
+                and not held.admits(session, takes_over=note.takes_over)
+            ):
+                return Refused("fenced", held)
+        name, time, max_time = note.domain, note.time, note.max_time
         if name is None:
             name = self.domain_of(note) if time is None else self._default_domain
         number = self._numbers.get(name)
         if number is None or (note.domains is not None and not self._declares(note.domains)):
             return Refused("unknown_domain")
-        member = self._roster.get(note.writer)
-        if member is None:
-            if note.state != "live":
-                return Refused("unknown_writer")
-        elif sequence is not None and sequence < member.sequence:
-            return Refused("superseded", member.sequence)
+        if member is None and note.state != "live":
+            return Refused("unknown_writer")
         if (time is not None and not LEAST_TIME <= time <= largest_time) or (
             max_time is not None and not LEAST_TIME <= max_time <= largest_time
         ):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from noted_time.fencing import Session
     from noted_time.membership import Exclusion
 
 
@@ -30,11 +31,12 @@ class Refused:
     """The note fell behind what its writer said before, or goes beyond a bound.
 
     `last` is what it fell behind: an int for `invalid_time`, the offsets of the offending segments
-    for `invalid_position`, the largest sequence accepted of the writer for `superseded`. Or the
-    bound: the largest time allowed now for `too_far_ahead`, the number of them for
-    `too_many_segments` (of one writer) and `too_many_writers`, the first ten domains that the
-    writer vouches for where the note's is `not_vouched`. It is `None` for `unknown_domain`,
-    `unknown_writer`, and `sealed`: the stream takes no more notes.
+    for `invalid_position`, the largest sequence accepted of the writer for `superseded`, the
+    session that has the writer's name now for `fenced`. Or the bound: the largest time allowed now
+    for `too_far_ahead`, the number of them for `too_many_segments` (of one writer) and
+    `too_many_writers`, the first ten domains that the writer vouches for where the note's is
+    `not_vouched`. It is `None` for `unknown_domain`, `unknown_writer`, and `sealed`: the stream
+    takes no more notes.
     """
 
     status: Literal[
@@ -42,6 +44,7 @@ class Refused:
         "invalid_position",
         "unknown_domain",
         "superseded",
+        "fenced",
         "too_far_ahead",
         "too_many_segments",
         "too_many_writers",
@@ -49,4 +52,4 @@ class Refused:
         "not_vouched",
         "sealed",
     ]
-    last: int | Mapping[int, int] | tuple[str, ...] | None = None
+    last: int | Mapping[int, int] | tuple[str, ...] | Session | None = None

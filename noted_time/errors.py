@@ -14,6 +14,7 @@
     │   ├── LimitReached    the controller takes on no more of these
     │   ├── NotAllowed      the token is missing, expired or revoked, or lacks the right
     │   ├── SharedName      another process notes under the writer's name
+    │   ├── Fenced          another process took the writer's name over: stop writing
     │   ├── UnknownAlignment  there is no alignment of that name
     │   ├── UnknownStream   there is no stream of that name
     │   ├── UnknownDomain   the stream does not declare that domain
@@ -33,8 +34,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from noted_time.spelling import spelled
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    from noted_time.fencing import Session
 
 
 class NotedTimeError(Exception):
@@ -66,7 +71,10 @@ class InvalidNote(Rejected):
     """
 
     def __init__(
-        self, writer: str, status: str, last: int | Mapping[int, int] | tuple[str, ...] | None
+        self,
+        writer: str,
+        status: str,
+        last: int | Mapping[int, int] | tuple[str, ...] | Session | None,
     ) -> None:
         why = _WHY.get(status, "last is {last}")
         names = ", ".join(last) if isinstance(last, tuple) else last
@@ -156,6 +164,30 @@ class SharedName(Rejected):
             "another process notes under its name; give each process a writer name of its own"
         )
         self.writer = writer
+
+
+class Fenced(Rejected):
+    """Another process took the writer's name over, so this one notes nothing any more: stop it.
+
+    `label` and `session` are those of the younger process, each `None` where nothing is known of
+    it, and `since` is when it took over, in Unix ms. `rows` is how many rows this client was told
+    of since its last accepted note: no note covers them, unless the younger process found them.
+    """
+
+    def __init__(self, writer: str, held: Session, rows: int) -> None:
+        who = held.label or (f"session {held.id}" if held.id else "an operator")
+        written = f"{rows} rows" if rows else "what was"
+        super().__init__(
+            f"writer {writer!r} is fenced: {who} took its name over at {spelled(held.since)}, so "
+            f"this process notes nothing any more, and {written} written since its last accepted "
+            "note may be late; end it, and give each process a writer name of its own where both "
+            "are to run"
+        )
+        self.writer = writer
+        self.label = held.label or None
+        self.session = held.id
+        self.since = held.since
+        self.rows = rows
 
 
 class UnknownStream(Rejected):

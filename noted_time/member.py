@@ -6,11 +6,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from noted_time.cut import MIN_INT64
+from noted_time.fencing import NO_SESSION
 from noted_time.membership import NO_TERMS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from noted_time.fencing import Session
     from noted_time.membership import Exclusion, LateRows, Reason, Terms
     from noted_time.note import State
 
@@ -38,6 +40,7 @@ class Member:
     noted_at: int = 0
     since: int = 0
     sequence: int = 0
+    session: Session = NO_SESSION
     terms: Terms = NO_TERMS
     position: dict[int, int] = field(default_factory=dict)
     first: Track = field(init=False)

@@ -79,6 +79,18 @@ class NoteLike(Protocol):
         late is known as such. `None`: they have no order but that of their arrival.
         """
 
+    @property
+    def session(self) -> str | None:
+        """The process that notes; `None`: it does not say, and is taken for the right one (S15)."""
+
+    @property
+    def takes_over(self) -> bool:
+        """Whether it takes the writer's name over from the process that has it."""
+
+    @property
+    def label(self) -> str:
+        """What people know the process by; kept where its session begins."""
+
 
 @dataclass(frozen=True, slots=True)
 class Note:
@@ -86,7 +98,8 @@ class Note:
 
     >>> Note("UA", 1357034220000, {0: 10})  # doctest: +NORMALIZE_WHITESPACE
     Note(writer='UA', time=1357034220000, position={0: 10}, domain=None, max_time=None,
-         state='live', sequence=None, domains=None, timeout_ms=0, late=None)
+         state='live', sequence=None, domains=None, timeout_ms=0, late=None, session=None,
+         takes_over=False, label='')
     """
 
     writer: str
@@ -99,3 +112,6 @@ class Note:
     domains: tuple[str, ...] | None = None
     timeout_ms: int | None = UNCHANGED
     late: LateRows | None = None
+    session: str | None = None
+    takes_over: bool = False
+    label: str = ""

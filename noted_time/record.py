@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from noted_time.fencing import NO_SESSION
 from noted_time.member import BEFORE_ALL_TIME
 from noted_time.membership import NO_TERMS, Exclusion
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from noted_time.fencing import Session
     from noted_time.member import Member
     from noted_time.membership import LateRows, Reason, Terms
     from noted_time.note import State
@@ -23,7 +25,8 @@ class MemberRecord(NamedTuple):
     `times` and `max_times` map domains to int64; `noted_at` (its last accepted
     note) and `since` (when its membership last changed) are on the service clock. `sequence` is the
     largest of its accepted notes, 0 where none had one. `late` has the late rows that it reported,
-    by domain, and `returned_late` the domains in which it came back below the last lower.
+    by domain, and `returned_late` the domains in which it came back below the last lower. `session`
+    is the process that notes under its name, with those that did before.
     """
 
     writer: str
@@ -38,6 +41,7 @@ class MemberRecord(NamedTuple):
     terms: Terms = NO_TERMS
     late: Mapping[str, LateRows] = {}
     returned_late: tuple[str, ...] = ()
+    session: Session = NO_SESSION
 
     @property
     def exclusion(self) -> Exclusion | None:
@@ -71,4 +75,5 @@ def record_of(member: Member, domains: Iterable[str]) -> MemberRecord:
         member.terms,
         member.late or {},
         late,
+        member.session,
     )

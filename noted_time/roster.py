@@ -92,6 +92,8 @@ class Roster:
         member.noted_at = now
         if note.sequence is not None:
             member.sequence = note.sequence
+        if note.session is not None and note.session != member.session.id:
+            member.session = member.session.taken_by(note.session, note.label, now)
         if note.timeout_ms != UNCHANGED or note.domains is not None:
             self._take_terms(member, note, now)
             changes = True
@@ -298,6 +300,7 @@ class Roster:
             self.census.enter(member)
             member.since = record.since
             member.sequence = record.sequence
+            member.session = record.session
             member.late = dict(record.late) or None
             member.position.update(record.position)
             for domain, track in zip(self.domains, member.tracks, strict=True):

@@ -17,6 +17,7 @@ from noted_time.windows import CompleteWindow
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from noted_time.fencing import Session
     from noted_time.note import NoteLike
 
 Json = dict[str, Any]
@@ -45,7 +46,7 @@ def note_to_wire(note: NoteLike) -> Json:
     wire: Json = {"writer": note.writer, "state": note.state}
     if note.position:
         wire["position"] = position_to_wire(note.position)
-    for name in ("time", "domain", "max_time", "sequence"):
+    for name in ("time", "domain", "max_time", "sequence", "session"):
         value = getattr(note, name)
         if value is not None:
             wire[name] = value
@@ -55,7 +56,14 @@ def note_to_wire(note: NoteLike) -> Json:
         wire["timeout_ms"] = note.timeout_ms
     if note.late is not None:
         wire["late"] = {"rows": note.late.rows, "least": note.late.least}
+    if note.takes_over:
+        wire |= {"takes_over": True, "label": note.label}
     return wire
+
+
+def session_to_wire(session: Session) -> Json:
+    """Return the JSON shape of a session whose `since` is in Unix ms."""
+    return {"session": session.id, "label": session.label, "since": session.since}
 
 
 def mark_to_wire(mark: Mark) -> Json:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from noted_time.answer import Accepted, Refused
 from noted_time.errors import NotesRefused, Rejected
+from noted_time.fencing import Session
 from noted_time.membership import Exclusion
 from noted_time.wire import position_from_wire
 
@@ -130,7 +131,14 @@ def _nothing(_: object) -> None:
     return None
 
 
-_LAST: Mapping[str, Callable[[object], int | Mapping[int, int] | tuple[str, ...] | None]] = {
+def _session(value: object) -> Session:
+    held = _is(dict, value, "session")
+    session, label = held.get("session"), _is(str, held.get("label"), "label")
+    return Session(session and _is(str, session, "session"), label, _int(held.get("since")))
+
+
+_LAST: Mapping[str, Callable[[object], int | Mapping[int, int] | tuple[str, ...] | Session | None]]
+_LAST = {
     "invalid_time": _int,
     "invalid_position": _position,
     "superseded": _int,
@@ -140,5 +148,6 @@ _LAST: Mapping[str, Callable[[object], int | Mapping[int, int] | tuple[str, ...]
     "unknown_writer": _nothing,
     "not_vouched": _names,
     "sealed": _nothing,
+    "fenced": _session,
 }
 """How the `last` of each refusal is read."""

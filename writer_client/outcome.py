@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
+
+from noted_time.spelling import spelled
 
 if TYPE_CHECKING:
     from noted_time.answer import Accepted
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 _REASONS = {
     "timed_out": (
@@ -55,7 +54,7 @@ class Exclusion:
         """What it means and what to do, to follow the name of the writer."""
         happened, remedy = _REASONS.get(self.reason, ("see explain", "see explain of the stream"))
         return (
-            f"the watermark advances without it since {_spelled(self.since)} "
+            f"the watermark advances without it since {spelled(self.since)} "
             f"({self.reason}: {happened}), "
             f"so what it writes below {self.lower} is late until it has noted a time above that; "
             f"to avoid it, {remedy}"
@@ -75,10 +74,3 @@ class Flushed:
     lower: int | None
     excluded: Exclusion | None = None
     late_rows: int = 0
-
-
-def _spelled(unix_ms: int) -> str:
-    try:
-        return (_EPOCH + timedelta(milliseconds=unix_ms)).isoformat()
-    except OverflowError:
-        return str(unix_ms)

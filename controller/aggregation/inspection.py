@@ -14,9 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from controller.aggregation.draft import Moment
+    from controller.aggregation.fencing import Fenced
     from controller.aggregation.stream import StreamState
     from noted_time import Decision, Mark
     from noted_time.dry_run import Would
+    from noted_time.fencing import Session
     from noted_time.member import Track
     from noted_time.membership import Exclusion, LateRows
 
@@ -36,8 +38,9 @@ NAMED = 5
 class Explanation:
     """The decision of one domain at `now`; `lower_without` is the lower without each holder named.
 
-    `last` is the last mark, and `would` what a dry run that was asked for leads to. `now` is wall
-    time in Unix ms.
+    `last` is the last mark, and `would` what a dry run that was asked for leads to. `fenced` names
+    the writers under whose names two processes noted within the hour. `now` is wall time in Unix
+    ms.
     """
 
     now: int
@@ -45,6 +48,7 @@ class Explanation:
     last: Mark | None
     lower_without: Mapping[str, int | None]
     would: Would | None = None
+    fenced: Sequence[Fenced] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +58,9 @@ class WriterRow:
     Moments are reckoned back from now by the service clock, so time without a controller does not
     count. `timeout_ms` and `domains` are what the writer declared itself, `None` where it did not;
     until `held_until` an operator keeps it from timing out. `late` has, by domain, the rows below
-    the lower that it reported. `times_out_in_ms` and `lower_without`, the lower that there would be
-    without it, are those of a holder of the domain that was asked for.
+    the lower that it reported. `session` is the process that has its name. `times_out_in_ms` and
+    `lower_without`, the lower that there would be without it, are those of a holder of the domain
+    that was asked for.
     """
 
     writer: str
@@ -69,6 +74,7 @@ class WriterRow:
     domains: Sequence[str] | None
     held_until: int | None
     late: Mapping[str, LateRows]
+    session: Session | None
     times_out_in_ms: int | None
     lower_without: int | None
 
@@ -123,7 +129,8 @@ def explain(
     would = None
     if dry_run:
         would = aggregator.would(name, dry_run.exclude, dry_run.writer_timeout_ms, service_ms)
-    return Explanation(now.wall, decision, last, without, would)
+    fenced = stream.fences.shown(now)
+    return Explanation(now.wall, decision, last, without, would, fenced)
 
 
 def writers(stream: StreamState, query: WriterQuery, now: Moment) -> WritersPage:
@@ -174,7 +181,7 @@ def writer_row(stream: StreamState, writer: str, domain: str | None, now: Moment
         if track is not None:
             left_ms = times_out_in_ms(stream, track, now)
             without = stream.aggregator.without(name, writer)
-    exclusion, terms = record.exclusion, record.terms
+    exclusion, terms, session = record.exclusion, record.terms, record.session
     return WriterRow(
         writer=writer,
         state="excluded" if exclusion else record.state,
@@ -187,6 +194,7 @@ def writer_row(stream: StreamState, writer: str, domain: str | None, now: Moment
         domains=terms.domains,
         held_until=None if terms.hold_until is None else terms.hold_until + shift,
         late=record.late,
+        session=replace(session, since=session.since + shift) if session.id else None,
         times_out_in_ms=left_ms,
         lower_without=without,
     )
@@ -222,11 +230,15 @@ class DomainReading(NamedTuple):
 
 
 class StreamReading(NamedTuple):
-    """One stream: its members by state, how often one was excluded, and its domains."""
+    """One stream: its members by state, how often one was excluded, and its domains.
+
+    `fenced` counts the notes that were refused as another process had the writer's name.
+    """
 
     name: str
     members: Mapping[str, int]
     excluded: int
+    fenced: int
     domains: tuple[DomainReading, ...]
 
 
@@ -236,6 +248,7 @@ def read_stream(stream: StreamState, service_ms: int) -> StreamReading:
         stream.record.name,
         dict(stream.aggregator.census.members),
         stream.excluded,
+        stream.fences.notes,
         tuple(_read_domain(stream, domain, service_ms) for domain in stream.histories),
     )
 

@@ -6,6 +6,7 @@ from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from controller.aggregation.fencing import Fences, Takeovers
 from controller.aggregation.groups import ReaderGroups
 from controller.store.port import AppendedMark, LedgerEntry, StreamSummary
 from noted_time import (
@@ -42,7 +43,7 @@ class StreamState:
     notes they follow from and shown when both are durable. `clock_ahead` is how far the service
     clock of the stream's bucket is ahead of this process's own, in ms, and `latest_ms` the latest
     moment on it that was stored with the stream. `excluded` counts how often a writer was excluded
-    since the stream was read.
+    since the stream was read, `fences` which notes were fenced.
     """
 
     def __init__(self, record: StreamRecord) -> None:
@@ -53,6 +54,7 @@ class StreamState:
         self.groups = ReaderGroups(record.id)
         self.scale_events: list[ScaleEvent] = []
         self.excluded = 0
+        self.fences = Fences()
         self.clock_ahead = 0
         self.latest_ms = 0
         self._unix_shifts = deque([0], maxlen=SHIFTS_KEPT)
@@ -154,8 +156,8 @@ class StreamState:
     ) -> list[Accepted | Refused]:
         """Feed the notes in order; where the stream marks every advance, so does each note.
 
-        A new writer beyond `most_writers` is refused. Since when time goes on without a writer is
-        answered in Unix ms.
+        A new writer beyond `most_writers` is refused. Since when time goes on without a writer, and
+        since when another process has its name, is answered in Unix ms.
         """
         crowded = (
             len(self.aggregator) + len(notes) > most_writers and self.aggregator.sealed is None
@@ -164,11 +166,14 @@ class StreamState:
         largest = self._largest_time(draft.moment)
         every_advance = self.settings.mark_interval_ms == 0
         touched, results = draft.touched(self), []
+        takeovers = Takeovers(self.aggregator)
         result: Accepted | Refused
         for each in notes:
             if crowded and self._has_no_room_for(each.writer, most_writers):
                 result = Refused("too_many_writers", most_writers)
             else:
+                if each.takes_over:
+                    takeovers.watch(each.writer)
                 result = note(each, now, largest)
             if type(result) is Accepted:
                 touched.add(each.writer)
@@ -176,7 +181,13 @@ class StreamState:
                     result = self.aggregator.answer(each)
                 if result.exclusion is not None:
                     result = _dated(result, self.unix_shift(draft.moment))
+            elif isinstance(result, Refused) and result.status == "fenced":
+                shift = self.unix_shift(draft.moment)
+                result = self.fences.refuse(each, result, draft.moment, shift)
             results.append(result)
+        if takeovers:
+            shift = self.unix_shift(draft.moment)
+            draft.batch.changes += takeovers.changes(self.id, draft.moment, shift)
         return results
 
     def expect(self, writers: Iterable[str], draft: Draft) -> None:

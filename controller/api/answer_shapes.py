@@ -95,11 +95,20 @@ class LateShape(BaseModel):
     least: int
 
 
+class SessionShape(BaseModel):
+    """The process that has a writer's name, and since when; `null` where none has it."""
+
+    session: str | None
+    label: str
+    since: int
+
+
 class WriterShape(BaseModel):
     """A member: every moment in Unix ms; `timeout_ms` and `domains` are what it declared itself.
 
-    Until `held_until` an operator keeps it from timing out. `times_out_in_ms` and `lower_without`,
-    the lower that there would be without it, are those of a holder of the domain asked for.
+    Until `held_until` an operator keeps it from timing out. `session` is the process that has its
+    name. `times_out_in_ms` and `lower_without`, the lower that there would be without it, are those
+    of a holder of the domain asked for.
     """
 
     writer: str
@@ -113,6 +122,7 @@ class WriterShape(BaseModel):
     domains: list[str] | None
     held_until: int | None
     late: dict[str, LateShape]
+    session: SessionShape | None
     times_out_in_ms: int | None
     lower_without: int | None
 
@@ -198,6 +208,19 @@ class GroupsPage(BaseModel):
     next: str | None
 
 
+class FencedNoteShape(BaseModel):
+    """A writer under whose name two processes noted within the hour, by their labels.
+
+    The one of `label` was fenced, last when `at`; the one of `by` has the name `since` then.
+    """
+
+    writer: str
+    label: str | None
+    by: str | None
+    since: int
+    at: int
+
+
 class WaitingShape(BaseModel):
     """A member that is waited for."""
 
@@ -231,6 +254,7 @@ class ExplainShape(BaseModel):
     holders: int
     lower_without: dict[str, int | None]
     would: WouldShape | None
+    fenced: list[FencedNoteShape]
 
 
 class AbsenceShape(BaseModel):
@@ -346,6 +370,13 @@ class RefusedShape(BaseModel):
     last: int
 
 
+class FencedShape(BaseModel):
+    """Another process took the writer's name over: this one's notes are refused from then on."""
+
+    status: Literal["fenced"]
+    last: SessionShape
+
+
 class NotesAnswer(BaseModel):
     """What became of each note, in order, and how many were refused.
 
@@ -354,7 +385,12 @@ class NotesAnswer(BaseModel):
 
     refused: int
     results: list[
-        AcceptedShape | InvalidPositionShape | NotVouchedShape | UnknownShape | RefusedShape
+        AcceptedShape
+        | InvalidPositionShape
+        | NotVouchedShape
+        | UnknownShape
+        | RefusedShape
+        | FencedShape
     ]
     domains: list[str] | None = None
 

@@ -6,6 +6,7 @@ durable note takes 20 to 30 µs of the core. pydantic says what is wrong with no
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from itertools import groupby
 from string import ascii_letters, digits
@@ -18,18 +19,20 @@ from controller.aggregation.owned_streams import NotOwner
 from controller.api.access import check_writers
 from controller.api.answers import NOT_MINE, Answer
 from controller.api.problems import (
+    MUST_BE_A_LINE,
     MUST_BE_A_NAME,
     invalid_request,
     problem,
     problem_of,
     validation_errors,
 )
-from controller.api.shapes import MOST_DOMAINS, SEGMENTS, NotesBody
+from controller.api.shapes import LINE, MOST_DOMAINS, SEGMENTS, NotesBody
 from controller.store.port import StoreUnavailable
 from noted_time import Accepted, NotedTimeError, Refused
 from noted_time.cut import MAX_INT64, MIN_INT64
+from noted_time.fencing import LABEL_LENGTH, SESSION_LENGTH, Session
 from noted_time.note import MAX_NOTES_PER_REQUEST, SEGMENTS_PER_POSITION, UNCHANGED
-from noted_time.wire import position_to_wire
+from noted_time.wire import position_to_wire, session_to_wire
 
 if TYPE_CHECKING:
     from asyncio import Future
@@ -44,6 +47,10 @@ if TYPE_CHECKING:
 Name = Annotated[str, Meta(min_length=1, max_length=249)]
 """Its characters are checked by `decode`, of all notes at once."""
 
+SessionId = Annotated[str, Meta(min_length=1, max_length=SESSION_LENGTH)]
+"""The same."""
+
+Label = Annotated[str, Meta(max_length=LABEL_LENGTH)]
 Int64 = Annotated[int, Meta(ge=MIN_INT64, le=MAX_INT64)]
 Number = Annotated[int, Meta(ge=1, le=MAX_INT64)]
 Offset = Annotated[int, Meta(ge=0, le=MAX_INT64)]
@@ -70,6 +77,9 @@ class WireNote(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False
     domains: Annotated[list[Name], Meta(min_length=1, max_length=MOST_DOMAINS)] | None = None
     timeout_ms: Number | None = UNCHANGED
     late: WireLate | None = None
+    session: SessionId | None = None
+    takes_over: bool = False
+    label: Label = ""
 
 
 class NotesRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
@@ -82,6 +92,8 @@ _decoder = msgspec.json.Decoder(NotesRequest)
 _encoder = msgspec.json.Encoder()
 
 UNKNOWN_DOMAIN = Refused("unknown_domain")
+
+_is_line = re.compile(LINE).fullmatch
 
 DOTS = frozenset((".", ".."))
 """What is no name, as no path can have it as a part."""
@@ -103,10 +115,13 @@ def decode(body: bytes) -> list[WireNote]:
     for note in notes:
         if note.domains is not None:
             names += note.domains
-    if "".join(names).encode("ascii", "replace").translate(None, IN_NAMES):
+    sessions = [note.session for note in notes if note.session is not None]
+    if "".join(names + sessions).encode("ascii", "replace").translate(None, IN_NAMES):
         raise msgspec.ValidationError(MUST_BE_A_NAME)
     if not DOTS.isdisjoint(names):
         raise msgspec.ValidationError(MUST_BE_A_NAME)
+    if not _is_line("".join([note.label for note in notes])):
+        raise msgspec.ValidationError(MUST_BE_A_LINE)
     return notes
 
 
@@ -193,11 +208,12 @@ def _encoded(runs: Runs) -> Iterator[bytes]:
 def _result(result: Accepted | Refused) -> dict[str, Any]:
     if isinstance(result, Accepted):
         return _accepted(result)
-    last = result.last
-    return {
-        "status": result.status,
-        "last": position_to_wire(last) if isinstance(last, dict) else last,
-    }
+    last: object = result.last
+    if isinstance(last, Session):
+        last = session_to_wire(last)
+    elif isinstance(last, dict):
+        last = position_to_wire(last)
+    return {"status": result.status, "last": last}
 
 
 def _accepted(result: Accepted) -> dict[str, Any]:

@@ -64,6 +64,7 @@ UNSHOWN = frozenset(("missing", EXTRA, "too_long", "too_short", "json_invalid"))
 """Faults in which the value is not what is wrong."""
 
 MUST_BE_A_NAME = "must be 1 to 249 characters of A-Z a-z 0-9 . _ -, and neither . nor .."
+MUST_BE_A_SESSION = "must be 1 to 64 characters of A-Z a-z 0-9 . _ -"
 MUST_BE_A_SEGMENT = "must name a segment: a decimal integer below 10^18"
 MUST_BE_A_LINE = "must be one line, without control characters"
 
@@ -254,7 +255,11 @@ def _what(error: Mapping[str, Any], known: Sequence[str]) -> str:
         return no_such(kind, str(error["loc"][-1]), known)
     pattern = error.get("ctx", {}).get("pattern")
     if pattern is not None:
-        kinds = ("A-Z", MUST_BE_A_NAME), ("1-9", MUST_BE_A_SEGMENT)
+        kinds = (
+            ("{1,64}", MUST_BE_A_SESSION),
+            ("A-Z", MUST_BE_A_NAME),
+            ("1-9", MUST_BE_A_SEGMENT),
+        )
         return next((what for part, what in kinds if part in pattern), MUST_BE_A_LINE)
     if error["type"] == "model_attributes_type" and error["loc"] == ("body",):
         return "must be a JSON object, sent with Content-Type: application/json"

@@ -15,6 +15,7 @@ from noted_time.wire import (
     complete_window_to_wire,
     mark_to_wire,
     position_to_wire,
+    session_to_wire,
     window_to_wire,
 )
 
@@ -193,6 +194,7 @@ def writer_to_wire(row: WriterRow) -> Json:
         "position": position_to_wire(row.position),
         "excluded": row.excluded and row.excluded._asdict(),
         "late": {domain: late._asdict() for domain, late in row.late.items()},
+        "session": row.session and session_to_wire(row.session),
     }
 
 
@@ -251,6 +253,7 @@ def explanation_to_wire(explanation: Explanation) -> Json:
         "holders": decision.holders if isinstance(decision, Hold) else 0,
         "lower_without": explanation.lower_without,
         "would": _would_to_wire(explanation.would),
+        "fenced": [each._asdict() for each in explanation.fenced],
     }
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from noted_time.cut import MAX_INT64, MIN_INT64
+from noted_time.fencing import LABEL_LENGTH, SESSION_LENGTH
 from noted_time.note import MAX_NOTES_PER_REQUEST, SEGMENTS_PER_POSITION
 
 SEGMENTS = 10**18
@@ -22,8 +23,9 @@ _NAME = (
 Name = Annotated[
     str, Field(pattern=_NAME, description="1 to 249 of A-Z a-z 0-9 . _ -, neither . nor ..")
 ]
-Line = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")]
-"""Text for people, in one line: no control characters."""
+LINE = r"^[^\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]*$"
+Line = Annotated[str, Field(pattern=LINE)]
+"""Text for people, in one line: no control characters, and none that turns its direction."""
 
 Int64 = Annotated[int, Field(ge=MIN_INT64, le=MAX_INT64)]
 Duration = Annotated[int, Field(ge=0, le=MAX_INT64)]
@@ -151,6 +153,24 @@ class Note(Request):
     ] = None
     late: LateRows | None = None
     sequence: Annotated[int, Field(ge=1, le=MAX_INT64)] | None = None
+    session: Annotated[
+        str | None,
+        Field(
+            pattern=rf"^[A-Za-z0-9._-]{{1,{SESSION_LENGTH}}}$",
+            description="the process that notes; absent: not told from others of its name",
+        ),
+    ] = None
+    takes_over: Annotated[
+        bool,
+        Field(description="notes of the other sessions of the writer are `fenced` from now on"),
+    ] = False
+    label: Annotated[
+        Line,
+        Field(
+            max_length=LABEL_LENGTH,
+            description="what people know the session by, such as its host and process",
+        ),
+    ] = ""
 
 
 class NotesBody(Request):

@@ -188,6 +188,14 @@ class Exposition(Collector):
         for stream in self._streams:
             excluded.add_metric([stream.name], stream.excluded)
         yield excluded
+        fenced = CounterMetricFamily(
+            "noted_time_fenced",
+            "Notes refused because another process took the writer's name over",
+            labels=["stream"],
+        )
+        for stream in self._streams:
+            fenced.add_metric([stream.name], stream.fenced)
+        yield fenced
 
     def _of_domains(self) -> Iterator[Metric]:
         # The last seq is the number of marks ever appended, over all restarts and owners.

@@ -120,8 +120,12 @@ Action = Literal[
     "released",
     "backlog_policy",
     "sealed",
+    "taken_over",
 ]
-"""What an operator did to a stream, to one of its writers, or to a reader group."""
+"""What an operator did to a stream, to one of its writers, or to a reader group.
+
+Or, unlike these, that another process took a writer's name over from one that was live.
+"""
 
 
 @dataclass(frozen=True, slots=True)

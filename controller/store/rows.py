@@ -29,6 +29,7 @@ from noted_time import (
     StreamSettings,
 )
 from noted_time.alignment import AlignmentSettings
+from noted_time.fencing import NO_SESSION, Session
 from noted_time.membership import NO_TERMS, Absence, LateRows, Terms
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ _offsets = msgspec.json.Decoder(dict[int, int]).decode
 _times = msgspec.json.Decoder(dict[str, int]).decode
 _names = msgspec.json.Decoder(tuple[str, ...]).decode
 _terms = msgspec.json.Decoder(tuple[Terms, tuple[str, ...]]).decode
+_session = msgspec.json.Decoder(Session).decode
 _late = msgspec.json.Decoder(dict[str, LateRows]).decode
 _policy = msgspec.json.Decoder(BacklogPolicy).decode
 _absences = msgspec.json.Decoder(tuple[Absence, ...]).decode
@@ -122,6 +124,7 @@ def member_rows(members: Iterable[tuple[str, MemberRecord]]) -> list[Row]:
             member.sequence,
             _stored_terms(member),
             encode(member.late).decode() if member.late else None,
+            encode(member.session).decode() if member.session is not NO_SESSION else None,
         )
         for stream_id, member in members
     ]
@@ -132,7 +135,7 @@ def member_rows(members: Iterable[tuple[str, MemberRecord]]) -> list[Row]:
 def member_of(row: Sequence[Any]) -> MemberRecord:
     """Return the member of a row without its stream."""
     writer, state, excluded, position, times, max_times, *numbers = row
-    noted_at, since, sequence, terms, late = numbers
+    noted_at, since, sequence, terms, late, session = numbers
     own, returned_late = _terms(terms) if terms else (NO_TERMS, ())
     return MemberRecord(
         writer,
@@ -147,6 +150,7 @@ def member_of(row: Sequence[Any]) -> MemberRecord:
         own,
         _late(late) if late else {},
         returned_late,
+        _session(session) if session else NO_SESSION,
     )
 
 

@@ -104,6 +104,7 @@ member = Table(
     Column("sequence", BigInteger, nullable=False, server_default=text("0")),
     Column("terms", Text),
     Column("late", Text),
+    Column("session", Text),
     sqlite_with_rowid=False,
     postgresql_with={"fillfactor": 50},  # updates of a member find room on its page
 )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sqlalchemy as sa
+from alembic import op
+
 revision = "0013"
 down_revision = "0012"
 branch_labels = None
@@ -9,4 +12,5 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Add the columns."""
+    """Add the columns; no writer has said so far by which process it notes."""
+    op.add_column("member", sa.Column("session", sa.Text(), nullable=True))

@@ -28,6 +28,7 @@ from noted_time import (
     StreamSettings,
 )
 from noted_time.cut import MAX_INT64, MIN_INT64
+from noted_time.fencing import NO_SESSION, Former, Session
 from noted_time.membership import Absence, LateRows, Terms
 from tests.support.memory_store import MemoryStore
 from tests.support.stored import Kept, kept, records
@@ -61,6 +62,7 @@ stream_settings = st.builds(
     natural,
 )
 late_rows = st.builds(LateRows, natural, int64)
+former = st.lists(st.builds(Former, names, names)).map(tuple)
 members = st.builds(
     MemberRecord,
     names,
@@ -81,6 +83,7 @@ members = st.builds(
     ),
     st.dictionaries(domains, late_rows),
     st.lists(domains, unique=True).map(tuple),
+    st.just(NO_SESSION) | st.builds(Session, st.none() | names, names, natural, former),
 )
 scale_events = st.builds(
     ScaleEvent, positions, st.dictionaries(natural, st.lists(natural).map(tuple), max_size=3)

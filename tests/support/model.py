@@ -207,13 +207,13 @@ class Model:
     def _refusal(  # noqa: PLR0911 - one for each refusal
         self, note: Note, domain: str
     ) -> tuple[str, object] | None:
+        writer = self.writers.get(note.writer, Writer(note.writer))
+        if note.sequence is not None and note.sequence < writer.sequence:
+            return "superseded", writer.sequence
         if domain not in self.marks or not set(note.domains or ()) <= set(self.marks):
             return "unknown_domain", None
         if note.writer not in self.writers and note.state != "live":
             return "unknown_writer", None
-        writer = self.writers.get(note.writer, Writer(note.writer))
-        if note.sequence is not None and note.sequence < writer.sequence:
-            return "superseded", writer.sequence
         named = writer.domains if note.domains is None else frozenset(note.domains)
         if named is not None and domain not in named:
             return "not_vouched", set(named)

@@ -19,8 +19,13 @@ AT_MOST = "Input should be less than or equal to 9223372036854775807"
 AT_LEAST = "Input should be greater than or equal to"
 STATE = "Input should be 'live', 'idle' or 'finished'"
 NO_SUCH = "there is no such field"
-FIELDS = "writer, time, position, domain, max_time, state, domains, timeout_ms, late, sequence"
+FIELDS = (
+    "writer, time, position, domain, max_time, state, domains, timeout_ms, late, sequence, "
+    "session, takes_over, label"
+)
 NAME = "must be 1 to 249 characters of A-Z a-z 0-9 . _ -, and neither . nor .."
+SESSION = "must be 1 to 64 characters of A-Z a-z 0-9 . _ -"
+LINE = "must be one line, without control characters"
 SEGMENT = "must name a segment: a decimal integer below 10^18"
 
 
@@ -55,6 +60,11 @@ BAD_NOTES = {
     '{"writer": "a", "domain": "a b"}': f'domain: {NAME}, not "a b"',
     '{"writer": "a", "domain": ""}': f'domain: {NAME}, not ""',
     '{"writer": "a", "state": "dead"}': f'state: {STATE}, not "dead"',
+    '{"writer": "a", "session": "a b"}': f'session: {SESSION}, not "a b"',
+    f'{{"writer": "a", "session": "{"a" * 65}"}}': f'session: {SESSION}, not "{"a" * 39}…',
+    '{"writer": "a", "takes_over": 1}': "takes_over: Input should be a valid boolean, not 1",
+    '{"writer": "a", "label": "a\\n"}': f'label: {LINE}, not "a\\n"',
+    '{"writer": "a", "label": "\u202eb"}': f'label: {LINE}, not "\u202eb"',
     '{"writer": "a", "sequence": 0}': f"sequence: {AT_LEAST} 1, not 0",
     f'{{"writer": "a", "sequence": {OVER}}}': f"sequence: {AT_MOST}, not {OVER}",
     '{"writer": "a", "sequence": "1"}': f'sequence: {INTEGER}, not "1"',

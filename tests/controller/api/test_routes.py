@@ -191,6 +191,7 @@ async def test_writers_are_listed_the_holder_first(call: Caller, time: GivenTime
 
     row: dict[str, Any] = {"state": "live", "times": {}, "position": {}, "noted_at": WALL}
     row |= {"excluded": None, "timeout_ms": None, "domains": None, "held_until": None, "late": {}}
+    row |= {"session": None}
     row |= {"times_out_in_ms": None, "lower_without": None}
     z = row | {"writer": "z", "holding_since": WALL}
     z |= {"times_out_in_ms": 59_700, "lower_without": 12}
@@ -362,6 +363,7 @@ async def test_explain_names_whom_time_waits_for(call: Caller, time: GivenTime) 
         "holders": 1,
         "lower_without": {"slow": 9},
         "would": None,
+        "fenced": [],
     }
 
 
@@ -380,6 +382,7 @@ async def test_explain_says_when_all_is_quiet(call: Caller) -> None:
         "holders": 0,
         "lower_without": {},
         "would": None,
+        "fenced": [],
     }
 
 

@@ -1,0 +1,39 @@
+"""Two processes under one writer name, over HTTP."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.support.http import Caller
+
+pytestmark = pytest.mark.anyio
+
+S = "/v1/streams/s"
+WALL = 1_700_000_000_000
+OLD = {"writer": "a", "session": "old", "takes_over": True, "label": "host-a:1"}
+NEW = {"writer": "a", "session": "new", "takes_over": True, "label": "<b>host-b:2</b>"}
+HELD = {"session": "new", "label": "<b>host-b:2</b>", "since": WALL}
+
+
+async def test_a_fenced_note_is_answered_with_who_has_the_name(call: Caller) -> None:
+    """Beside the notes of the same request that count."""
+    results = await call.note(OLD | {"time": 1}, NEW | {"time": 2}, OLD | {"time": 3})
+
+    assert results == [
+        {"status": "accepted", "lower": 1},
+        {"status": "accepted", "lower": 2},
+        {"status": "fenced", "last": HELD},
+    ]
+
+
+async def test_a_writer_is_shown_with_its_session_and_explain_names_both(call: Caller) -> None:
+    """By the labels that they gave; whoever shows them escapes them."""
+    await call.note(OLD, NEW, OLD | {"takes_over": False, "label": ""})
+    row = (await call.get(f"{S}/writers/a")).json()
+    explained = (await call.get(f"{S}/explain")).json()
+
+    fenced = {"writer": "a", "label": "host-a:1", "by": HELD["label"], "since": WALL, "at": WALL}
+    assert (row["session"], explained["fenced"]) == (HELD, [fenced])

@@ -1,0 +1,123 @@
+"""Which of two processes of one writer name may note (S15)."""
+
+from __future__ import annotations
+
+import pytest
+
+from noted_time import Accepted, Note, Refused
+from noted_time.fencing import FORMER_KEPT, Former, Session
+from tests.support.streams import restarted, stream_of, tell
+
+OLDER = Session("older", "a:1", 0)
+YOUNGER = Session("younger", "b:2", 7, (Former("older", "a:1"),))
+
+
+def older(time: int | None = None, *, takes_over: bool = False, **facts: object) -> Note:
+    """Return a note of the process that was there first."""
+    return Note("UA", time, session="older", takes_over=takes_over, label="a:1", **facts)  # type: ignore[arg-type]
+
+
+def younger(time: int | None = None, *, takes_over: bool = True, **facts: object) -> Note:
+    """Return a note of the process that takes over."""
+    return Note("UA", time, session="younger", takes_over=takes_over, label="b:2", **facts)  # type: ignore[arg-type]
+
+
+def test_the_younger_process_takes_over_and_the_older_is_fenced() -> None:
+    """The refusal names who has the name now, and since when."""
+    stream = stream_of()
+    tell(stream, older(5))
+
+    answers = tell(stream, younger(6), older(7), older(8, takes_over=True), now=7)
+
+    assert answers == [Accepted(None), *[Refused("fenced", YOUNGER)] * 2]
+
+
+def test_a_session_that_does_not_take_over_is_fenced() -> None:
+    """Also one that joins: a join delayed on its way must not take the name back."""
+    stream = stream_of()
+    tell(stream, older(5))
+
+    answers = tell(stream, younger(takes_over=False))
+
+    assert answers == [Refused("fenced", OLDER)]
+
+
+def test_a_fenced_note_changes_nothing_and_is_no_sign_of_life() -> None:
+    """Neither its time, nor its position, nor its terms count."""
+    stream = stream_of()
+    tell(stream, older(5), younger(6), now=7)
+    before = stream.record("UA")
+
+    tell(stream, older(8, position={0: 9}, timeout_ms=5), now=50)
+
+    assert stream.record("UA") == before
+
+
+@pytest.mark.parametrize(
+    ("note", "status"),
+    [
+        (younger(4), "invalid_time"),
+        (younger(6, position={0: 1}), "invalid_position"),
+        (younger(6, domain="nonsense"), "unknown_domain"),
+    ],
+)
+def test_a_note_refused_for_anything_else_takes_nothing_over(note: Note, status: str) -> None:
+    """The older process goes on as if it had not come."""
+    stream = stream_of()
+    tell(stream, older(5, position={0: 3}))
+
+    refused, accepted = tell(stream, note, older(6))
+
+    assert (getattr(refused, "status", None), accepted) == (status, Accepted(None))
+
+
+def test_superseded_and_sealed_are_judged_first_and_then_fencing() -> None:
+    """A request that was overtaken says so, whoever sent it; a fenced one of nonsense is fenced."""
+    stream = stream_of()
+    tell(stream, older(5, sequence=3), younger(6, sequence=9), now=7)
+
+    answers = tell(stream, older(7, sequence=8), older(7, sequence=9, domain="nonsense"))
+
+    assert answers == [Refused("superseded", 9), Refused("fenced", YOUNGER)]
+
+
+def test_a_note_without_a_session_is_taken_as_ever() -> None:
+    """By hand, or from another language: it neither takes over nor is fenced."""
+    stream = stream_of()
+
+    answers = tell(stream, Note("UA", 5), older(6), Note("UA", 7), older(8))
+
+    assert answers == [Accepted(None)] * 4
+
+
+def test_who_has_the_name_outlives_the_process_of_the_controller() -> None:
+    """And who lost it."""
+    stream = stream_of()
+    tell(stream, older(5), younger(6), now=7)
+
+    answers = tell(restarted(stream), older(8, takes_over=True), younger(8, takes_over=False))
+
+    assert answers == [Refused("fenced", YOUNGER), Accepted(None)]
+
+
+def test_the_last_eight_that_lost_the_name_are_remembered() -> None:
+    """Each of them is fenced for good."""
+    stream = stream_of()
+    sessions = [f"s{number}" for number in range(FORMER_KEPT + 2)]
+    tell(stream, *(Note("UA", session=each, takes_over=True) for each in sessions))
+
+    lost = [each.id for each in stream.member("UA").session.lost]
+
+    assert lost == sessions[1:-1]
+
+
+def test_a_session_that_is_fenced_by_hand_never_notes_again() -> None:
+    """Whoever comes next has the name, without taking it over."""
+    stream = stream_of()
+    tell(stream, older(5))
+    stream.member("UA").session = stream.member("UA").session.fenced(now=9)
+
+    answers = tell(stream, older(6, takes_over=True), younger(6, takes_over=False))
+
+    nobody = Session(None, "", 9, (Former("older", "a:1"),))
+    assert answers == [Refused("fenced", nobody), Accepted(None)]
