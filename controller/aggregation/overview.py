@@ -10,7 +10,7 @@ from controller.aggregation.inspection import EXAMINED, times_out_in_ms
 from noted_time import MarkHistory
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from controller.aggregation.draft import Moment
     from controller.aggregation.stream import StreamState
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Sort = Literal["trouble", "name"]
 Kind = Literal["advance", "hold", "quiet", "sealed"]
 
-Rank = tuple[bool, int, bool, str]
+Rank = tuple[bool, bool, int, bool, str]
 """The place of a stream among the others: a lower one comes first."""
 
 STEP_MS = 10_000
@@ -69,28 +69,35 @@ class StreamRow:
 def rank_of_row(row: StreamRow, sort: Sort) -> Rank:
     """Return the place of a row."""
     if sort == "name":
-        return False, 0, False, row.name
+        return _first(row.name)
     held_ms = max((each.held_for_ms or 0 for each in row.domains), default=0)
-    return _rank(row.name, held_ms, (row.writers or {}).get("excluded", 0))
+    return _rank(row.name, held_ms, row.writers or {})
 
 
 def rank_of_stream(stream: StreamState, service_ms: int, sort: Sort) -> Rank:
     """Return the same of a stream in memory, which takes a few microseconds."""
     name = stream.record.name
     if sort == "name":
-        return False, 0, False, name
+        return _first(name)
     began = (_longest(stream, domain) for domain in stream.histories)
     held_ms = max((service_ms - track.began for track in began if track), default=0)
-    return _rank(name, held_ms, stream.aggregator.census.members["excluded"])
+    return _rank(name, held_ms, stream.aggregator.census.members)
 
 
 def rank_of_unanswered(name: str) -> Rank:
     """Return the same of a stream whose owner does not answer, in either order."""
-    return False, 0, False, name
+    return _first(name)
 
 
-def _rank(name: str, held_ms: int, excluded: int) -> Rank:
-    return True, -(held_ms // STEP_MS), not excluded, name
+def _first(name: str) -> Rank:
+    return False, False, 0, False, name
+
+
+def _rank(name: str, held_ms: int, members: Mapping[str, int]) -> Rank:
+    """Put a stream first whose writers are all excluded: nothing vouches for its time any more."""
+    excluded = members.get("excluded", 0)
+    is_abandoned = excluded > 0 and not (members["live"] or members["idle"])
+    return True, not is_abandoned, -(held_ms // STEP_MS), not excluded, name
 
 
 def row_of_stream(stream: StreamState, now: Moment) -> StreamRow:

@@ -1,4 +1,4 @@
-"""Routes of a stream's writers: who holds the watermark, what if, and the operator's hand."""
+"""Routes of a stream's writers: who holds the watermark, what if, and operator actions."""
 
 from __future__ import annotations
 

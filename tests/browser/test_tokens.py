@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.support.dashboards import Seeder
@@ -95,3 +96,32 @@ def test_only_the_streams_that_one_may_read_are_listed(
     expect(visit.rows("Streams")).to_have_count(1)
 
     expect(visit.page.locator("main")).not_to_contain_text("secret")
+
+
+@pytest.mark.parametrize("view", ["/", "/streams/cargo"])
+def test_a_token_that_may_read_nothing_is_told_so(
+    visiting: Visiting, closed: Served, guarded: Guarded, view: str
+) -> None:
+    """Neither that there are no streams nor that they are loading; another token can be given."""
+    visit = visiting(closed.url)
+    visit.open(view)
+    visit.show_token(guarded.token("write"))
+    expect(visit.page.locator("body")).to_contain_text("does not give the right to read")
+    expect(visit.page.locator("body")).not_to_contain_text(re.compile("Loading|no streams"))
+    visit.button("Use another token").click()
+    visit.show_token(guarded.token("read"))
+
+    expect(visit.page.locator("main")).to_contain_text("cargo")
+
+
+def test_loading_ends_when_no_token_is_given(
+    visiting: Visiting, closed: Served, guarded: Guarded
+) -> None:
+    """The alert says what is needed."""
+    guarded.token("read")
+    visit = visiting(closed.url)
+    visit.open("/streams/cargo")
+    visit.dialog("Token needed").press("Cancel")
+
+    expect(visit.alert).to_contain_text("A token is needed")
+    expect(visit.page.locator("main")).to_be_empty()

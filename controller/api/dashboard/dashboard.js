@@ -290,6 +290,7 @@ function render() {
 	if (isMissing(fault)) $("#main").replaceChildren();
 	else if (data.overview) show($("#main"), h("main", streamsView(data)));
 	else if (data.explain) show($("#main"), h("main", streamView(data)));
+	else $("#main").replaceChildren(); // the alert says why
 	$("#token").hidden = !(state.access?.tokens || fault?.status === 401);
 }
 
@@ -318,8 +319,11 @@ function faultText(fault) {
 		return [`There is no stream ${state.name}${domain}. `, h("a", { href: "#/" }, "All streams")];
 	}
 	if (fault.status === 401) return ["A token is needed to see anything here. ", button("Enter a token", "token")];
+	if (fault.status === 403) return [`The controller refused: ${fault.message}. `, useAnother()];
 	return [`The controller refused: ${fault.message}.`];
 }
+
+const useAnother = () => button("Use another token", "token");
 
 setInterval(() => state.fault && renderFault(), 1000);
 
@@ -351,10 +355,14 @@ const searchBox = (label) =>
 const isHeld = ({ decision, held_for_ms: held }) => decision === "hold" && held >= HELD_MS;
 const andOthers = (holders, what) => (holders > 1 ? ` and ${many(holders - 1, what)}` : "");
 
-/** How a domain is, in a word, from a row of the overview or an explanation. */
-function condition(row) {
+/** Whether each writer that has not finished is excluded, so that nothing is left to move the watermark. */
+const isAbandoned = (counts) => counts?.excluded > 0 && !counts.live && !counts.idle;
+
+/** How a domain is, in a word, from a row of the overview or an explanation, and the counts of its writers. */
+function condition(row, counts) {
 	const { decision, lower, held_for_ms: held, times_out_in_ms: left } = row;
 	if (decision == null) return ["no answer", "bad"];
+	if (decision === "quiet" && isAbandoned(counts)) return ["all writers excluded", "bad"];
 	if (decision === "quiet" || decision === "sealed") return [decision];
 	if (isHeld(row)) return [`held ${lasting(held)}`, held > 2 * (left ?? Infinity) ? "bad" : "warn"];
 	return lower == null ? ["no mark yet"] : ["advancing", "ok"];
@@ -372,7 +380,7 @@ function streamsView({ overview: { now, streams, total, unanswered, next }, alig
 			h("span.soft.n", counted(total)),
 			!isEmpty && searchBox("Search streams")),
 		unanswered > 0 && h("p.fault", `${many(unanswered, "stream")} without a controller that answers: shown as last stored.`),
-		isEmpty ? firstSteps() : section("Streams", null,
+		isEmpty ? emptyList() : section("Streams", null,
 			table("Streams", streams.flatMap((stream) => stream.domains.map((row) => streamRow(stream, row, now))), `No stream has “${search}” in its name.`),
 			pages("start", streams.length, total, next)),
 		alignments.length > 0 && alignmentsSection(alignments),
@@ -387,7 +395,7 @@ function streamRow(stream, row, now) {
 		cell("Watermark", when(row.lower)),
 		cell("Lag.num.n", lag),
 		cell("Last hour.bare", spark(row.lag)),
-		cell("State.bare", pill(condition(row))),
+		cell("State.bare", pill(condition(row, stream.writers))),
 		cell("Held by", isHeld(row) && [h("strong", row.held_by), andOthers(row.holders, "other"), row.times_out_in_ms != null && soft(`, out in ${lasting(row.times_out_in_ms)}`)]),
 		cell("Writers.bare", stream.writers && writerCounts(stream.writers)));
 }
@@ -405,6 +413,11 @@ function spark(lag) {
 	return svg("svg", { class: "spark", viewBox: "0 0 92 22", role: "img", "aria-label": `lag, at most ${lasting(most)}` },
 		svg("polyline.lower", { points: points.join(" ") }));
 }
+
+/** What a list without a stream says; a token that may not read all of them does not know that there is none. */
+const emptyList = () => (state.access?.read_all === false
+	? h("p.empty", "This token does not give the right to read any of the streams. ", useAnother())
+	: firstSteps());
 
 function firstSteps() {
 	const url = base.href.replace(/\/$/, "");
@@ -458,14 +471,15 @@ function whySection({ explain, writers: { states } }) {
 	return section("Why", null, h("div.why",
 		h("div", h("div.soft", "Watermark"), h("div.big", when(lower)),
 			h("div.soft.n", isUnix(lower) ? `${lasting(now - lower)} behind the clock` : "")),
-		h("div.said", whyText(row).map((line) => h("p", line)),
-			h("p.counts", pill(condition(row)), writerCounts(states)))));
+		h("div.said", whyText(row, states).map((line) => h("p", line)),
+			h("p.counts", pill(condition(row, states)), writerCounts(states)))));
 }
 
-function whyText(row) {
+function whyText(row, states) {
 	const { lower, now, holders, waiting_for: [first], decision, would } = row;
 	const lines = [];
 	if (decision === "sealed") lines.push(["The stream is sealed: this is its last mark."]);
+	else if (decision === "quiet" && isAbandoned(states)) lines.push(["All writers are excluded. The watermark advances again when one of them notes a later time."]);
 	else if (decision === "quiet") lines.push(["No writer is waited for, and all that was noted is marked."]);
 	else if (!first) lines.push(["The watermark is about to advance."]);
 	else {
@@ -749,7 +763,7 @@ function settingsSection(stream) {
 		h("dl.settings", settingsOf(stream).map((name) => h("div", h("dt", settingName(name)), h("dd", settingText(name, stream[name]))))));
 }
 
-// --- The operator's hand: each change shows its dry run first, asks why, and is undone where it can be
+// --- Operator actions: each change shows its dry run first, asks why, and is undone where it can be
 
 const labelled = (label, field, hint) => [h("label", { for: field.id }, label), field, hint && h("p.hint", hint)];
 const input = (id, given) => h("input", { id, name: id, required: true, autocomplete: "off", ...given });

@@ -89,7 +89,7 @@ async def test_trouble_comes_first(call: Caller, time: GivenTime) -> None:
     serve_for(call.controller, time, 11_000)
     await note(call, "held", {"writer": "w"})
     serve_for(call.controller, time, 11_000)
-    await note(call, "s", {"writer": "w"})
+    await note(call, "s", {"writer": "w"}, {"writer": "v"}, {"writer": "v", "state": "idle"})
     await call.client.delete(f"{S}/writers/w")
     serve_for(call.controller, time, 5_000)
     await note(call, "a", {"writer": "w"})
@@ -348,3 +348,23 @@ async def test_a_holder_that_was_excluded_holds_no_more(call: Caller, time: Give
 
     (domain,) = row["domains"]
     assert (row["writers"]["excluded"], domain["decision"], domain["holders"]) == (1, "quiet", 0)
+
+
+async def test_a_stream_whose_writers_are_all_excluded_comes_first(
+    call: Caller, time: GivenTime
+) -> None:
+    """Before one that is held longest: nothing vouches for its time any more."""
+    await made(call, "abandoned", "finished", "held", "resting", writer_timeout_ms=600_000)
+    await call.put("/v1/streams/abandoned", {"writer_timeout_ms": 1000})
+    await call.put("/v1/streams/resting", {"writer_timeout_ms": 1000})
+    await note(call, "abandoned", {"writer": "a", "time": 1}, {"writer": "b"})
+    await note(call, "abandoned", {"writer": "b", "state": "finished"})
+    await note(call, "finished", {"writer": "a"}, {"writer": "a", "state": "finished"})
+    await note(call, "held", {"writer": "a", "time": 1})
+    await note(call, "resting", {"writer": "a", "time": 1}, {"writer": "b"})
+    await note(call, "resting", {"writer": "b", "state": "idle"})
+    serve_for(call.controller, time, 60_000)
+    streams = [call.controller.stream(each).aggregator.census for each in ("abandoned", "resting")]
+    await until(lambda: all(each.members["excluded"] for each in streams))
+
+    assert await named(call, limit=4) == ["abandoned", "held", "resting", "finished"]

@@ -1,0 +1,106 @@
+"""What is shown fits: long names, labels of axes."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.support.dashboards import HOUR_MS, MINUTE_MS, Seeder, wall_ms
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Locator, Route
+
+    from tests.browser.conftest import Visiting
+    from tests.support.browser import Visit
+    from tests.support.served import Served
+
+NAME = "n" * 249
+"""As long as a name may be, without a place to break it."""
+
+LAG = "lag over wall time"
+
+
+def points_of(line: Locator) -> list[tuple[float, float]]:
+    """Return the corners of a line that is drawn."""
+    path = line.get_attribute("d") or ""
+    corners = [corner.split() for corner in re.split("[ML]", path) if corner]
+    return [(float(x), float(y)) for x, y in corners]
+
+
+def upright(line: Locator) -> set[float]:
+    """Return where the line goes straight up or down, across."""
+    return {
+        here[0]
+        for here, there in pairwise(points_of(line))
+        if here[0] == there[0] and here[1] != there[1]
+    }
+
+
+def test_long_names_push_no_column_away(visiting: Visiting, empty: Served) -> None:
+    """Of streams in the list, of writers and groups beside the others; nothing scrolls sideways."""
+    with Seeder(empty.url) as seed:
+        seed.make(NAME)
+        seed.note(NAME, {"writer": NAME}, {"writer": "short"})
+        seed.note(NAME, {"writer": NAME, "time": 1, "position": {"0": 1}})
+        seed.call("PUT", f"{NAME}/reader-groups/{NAME}/readers/r", {"position": {"0": 1}})
+    visit = visiting(empty.url)
+    for view, table in (("/", "Streams"), (f"/streams/{NAME}", "Writers"), ("", "Readers")):
+        if view:
+            visit.open(view)
+        row = visit.rows(table).first
+        expect(row).to_be_visible()
+        row.scroll_into_view_if_needed()
+
+        assert visit.in_sight(row.locator("td").last), table
+        wide = visit.page.evaluate("document.documentElement.scrollWidth - innerWidth")
+        assert wide <= 0, table
+
+
+@pytest.mark.parametrize("lag_ms", [3, 4_001, 4_999, 70_000, 3 * HOUR_MS + 1, 40 * 24 * HOUR_MS])
+def test_an_axis_of_lag_has_at_least_two_labels(visit: Visit, lag_ms: int) -> None:
+    """However long the lag is."""
+
+    def lagging(route: Route) -> None:
+        answer: dict[str, Any] = route.fetch().json()
+        at = answer["to"]
+        point = {"at": at, "seq": 1, "lower": at - lag_ms, "upper": at - lag_ms, "marks": 1}
+        point |= {"upper_is_bound": True, "lag_ms": lag_ms, "excluded": [], "excluded_marks": 0}
+        route.fulfill(json=answer | {"points": [point], "before": None})
+
+    visit.page.route(re.compile("/history"), lagging)
+    visit.open_stream("orders")
+    plot = visit.page.get_by_role("img", name=LAG)
+    expect(plot).to_be_visible()
+
+    labels = plot.locator("text[text-anchor=end]").all_text_contents()
+    assert len(set(labels)) >= 2, labels
+
+
+def test_the_lag_falls_where_the_lower_rises(visit: Visit) -> None:
+    """At the same moment, straight down: when the watermark went on without a writer, say."""
+    visit.open_stream("orders")
+    plot = visit.page.get_by_role("img", name=LAG)
+    expect(plot).to_be_visible()
+
+    lower = visit.page.locator(".chart path.lower")
+    assert upright(lower) <= upright(plot.locator("path.lag")), "no step where lower steps"
+
+
+def test_a_stream_whose_writers_are_all_excluded_is_an_alarm(
+    visiting: Visiting, empty: Served
+) -> None:
+    """Not quiet: it comes first in the list, and both views say what is the matter."""
+    with Seeder(empty.url) as seed:
+        for name in ("a", "b", "c"):
+            seed.make(name, writer_timeout_ms=10 if name == "b" else HOUR_MS)
+            seed.note(name, {"writer": "w", "time": wall_ms() - MINUTE_MS, "position": {"0": 1}})
+    visit = visiting(empty.url)
+    visit.open()
+    expect(visit.rows("Streams").first).to_contain_text("all writers excluded")
+    expect(visit.rows("Streams").first.locator(".pill.bad").first).to_be_visible()
+
+    expect(visit.open_stream("b")).to_contain_text("All writers are excluded")
