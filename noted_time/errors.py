@@ -7,6 +7,7 @@
     │   ├── InvalidName     a stream, writer, domain or reader name outside [A-Za-z0-9._-]{1,249}
     │   ├── InvalidNote     a writer's note was refused; `status` and `last` say why
     │   ├── NotesRefused    no note of a request was accepted; `answer` says why
+    │   ├── ImplausibleTime a time in seconds was asked for of a stream in milliseconds
     │   ├── InvalidScale    a scale event names an unknown or sealed segment
     │   ├── InvalidCut      a final cut is behind what was noted, or beyond a sealed segment
     │   ├── InvalidFinalTime  a final time is not above the last lower
@@ -99,6 +100,21 @@ class NotesRefused(Rejected):
     def __init__(self, message: str, answer: Mapping[str, Any]) -> None:
         super().__init__(message)
         self.answer = answer
+
+
+class ImplausibleTime(Rejected):
+    """A time asked for looks like seconds, while the times of the stream are Unix milliseconds.
+
+    As milliseconds it lies in the first years after 1970, so it would be complete at once.
+    """
+
+    def __init__(self, time: int, lower: int) -> None:
+        super().__init__(
+            f"is {time} in seconds? The times of the stream are in milliseconds, "
+            f"so ask for {time * 1000}; the lower is {lower}"
+        )
+        self.time = time
+        self.lower = lower
 
 
 class InvalidScale(Rejected):

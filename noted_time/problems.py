@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from noted_time.errors import (
     Conflict,
+    ImplausibleTime,
     NotAllowed,
     NotCompleteYet,
     NotedMeanwhile,
@@ -95,6 +96,8 @@ def _named(problem: Mapping[str, Any], stream: str) -> NotedTimeError | None:
         return UnknownDomain(str(problem.get("domain", "")), problem.get("domains", ()))
     if kind == "unknown_reader":
         return UnknownReader(str(problem.get("group", "")), problem.get("reader"))
+    if kind == "implausible_time":
+        return ImplausibleTime(problem.get("time", 0), problem.get("lower", 0))
     return _conflict(kind, problem)
 
 

@@ -61,6 +61,11 @@ class StreamSettings:
         for writer in self.expected_writers:
             checked_name("writer", writer)
 
+    @property
+    def are_unix_ms(self) -> bool:
+        """Whether times are Unix ms: only then can they be compared with the wall clock."""
+        return self.max_time_ahead_ms is not None
+
     def domain_or_default(self, domain: str | None) -> str:
         """Return the domain that an unnamed one stands for: `default`, or the only one declared.
 

@@ -32,7 +32,8 @@ SHOWN = 200
 class StreamAnswer:
     """A stream: its creation id, domains, scale events, and the seq of each domain's last mark.
 
-    `reader_timeout_ms` is how long a reader of a group may be silent, `None` where not said.
+    `reader_timeout_ms` is how long a reader of a group may be silent, `None` where not said;
+    `are_unix_ms` says that times are Unix ms, which the controller judges by its clock.
     """
 
     id: str
@@ -41,6 +42,7 @@ class StreamAnswer:
     scale_events: int
     last_seqs: dict[str, int]
     reader_timeout_ms: int | None = None
+    are_unix_ms: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,7 @@ def stream_answer(wire: Json) -> StreamAnswer:
             domain: _int64(last["seq"]) if last else 0 for domain, last in wire["marks"].items()
         },
         reader_timeout_ms=None if timeout is None else _int64(timeout),
+        are_unix_ms=wire.get("max_time_ahead_ms") is not None,
     )
 
 

@@ -152,7 +152,7 @@ class ReaderClient(Reading):
         """Return `cut_at(time)` as soon as it is known; `timeout` is in seconds.
 
         Raises at once what the controller refuses. When time is up: `Unreachable` where the
-        controller is away, else `NotCompleteYet`.
+        controller is away, else `NotCompleteYet`, and as `cut_at` for a time in seconds.
         """
         return self._wait(self._waits.completeness(unix_ms_of(time, up=True), domain), timeout)
 

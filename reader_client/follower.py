@@ -14,6 +14,7 @@ from noted_time.history import MarkHistory
 from noted_time.mark import TimeWindow
 from noted_time.order import SegmentTimes
 from noted_time.succession import Succession
+from noted_time.units import check_time, check_windows
 from noted_time.windows import complete_windows
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ class Follower:
         self._history = MarkHistory()
         self._succession = Succession()
         self._scale_events = 0
+        self._are_unix_ms = False
         self._after = 0
         self._last_known = 0
 
@@ -82,6 +84,7 @@ class Follower:
             self.stream_id = stream.id
         self._succession = stream.succession
         self._scale_events = stream.scale_events
+        self._are_unix_ms = stream.are_unix_ms
         self.needs_stream = False
         self._notice_caught_up()
 
@@ -120,7 +123,12 @@ class Follower:
         return SegmentTimes(self._history, self._succession, position)
 
     def complete_to(self, time: int) -> Mark:
-        """Return the first known mark with lower >= `time`; raises `NotCompleteYet`."""
+        """Return the first known mark with lower >= `time`.
+
+        Raises `NotCompleteYet`, and `ImplausibleTime` for one in seconds.
+        """
+        if self._are_unix_ms:
+            check_time(time, self._history)
         return self._history.complete_to(time)
 
     def marks_after(self, seq: int, limit: int) -> list[Mark]:
@@ -130,7 +138,12 @@ class Follower:
     def complete_windows(
         self, tiling: Tiling, after: int | None, limit: int
     ) -> list[CompleteWindow]:
-        """Return at most `limit` windows that the known marks complete."""
+        """Return at most `limit` windows that the known marks complete.
+
+        Raises `ImplausibleTime` where `after` is in seconds.
+        """
+        if self._are_unix_ms:
+            check_windows(after, tiling, self._history)
         return complete_windows(self._history, tiling, after=after, limit=limit)
 
     @property

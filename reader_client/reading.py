@@ -161,7 +161,8 @@ class Reading:
         """Return the first mark with lower >= `time`: whoever reaches its cut has it all.
 
         `time` is an integer, or an aware `datetime`. Raises `NotCompleteYet` where no such mark is
-        known here, and as `get_time_window`.
+        known here, `ImplausibleTime` for a time in seconds of a stream in ms, and as
+        `get_time_window`.
         """
         wanted = unix_ms_of(time, up=True)
         follower = self._follower(domain)

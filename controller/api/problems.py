@@ -23,6 +23,7 @@ from controller.store.port import StoreUnavailable
 from noted_time.errors import (
     AlreadySealed,
     Conflict,
+    ImplausibleTime,
     InvalidCut,
     InvalidFinalTime,
     InvalidName,
@@ -79,6 +80,7 @@ KINDS: tuple[tuple[type[Exception], int, str], ...] = (
     (UnknownWriter, 404, "unknown_writer"),
     (NotCompleteYet, 404, "not_complete_yet"),
     (InvalidName, 422, "invalid_name"),
+    (ImplausibleTime, 422, "implausible_time"),
     (InvalidScale, 422, "invalid_scale"),
     (InvalidCut, 422, "invalid_cut"),
     (InvalidFinalTime, 422, "invalid_final_time"),
@@ -103,6 +105,7 @@ FACTS: tuple[tuple[type[Exception], tuple[str, ...]], ...] = (
     (NotedMeanwhile, ("writer", "noted_at")),
     (LimitReached, ("limit",)),
     (InvalidScale, ("segment",)),
+    (ImplausibleTime, ("time", "lower")),
     (InvalidFinalTime, ("domain", "lower")),
 )
 """The attributes of an error that are members of its problem, where they are named alike."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from noted_time.errors import NotCompleteYet
+from noted_time.units import check_time, check_windows
 from noted_time.windows import complete_windows
 
 if TYPE_CHECKING:
@@ -74,13 +75,16 @@ class LongPolls:
     async def cut(self, name: str, domain: str | None, complete_to: int, wait_ms: int) -> Mark:
         """Return the first mark with lower >= `complete_to`, waiting up to `wait_ms` for it.
 
-        Raises `NotCompleteYet` too.
+        Raises `NotCompleteYet` and `ImplausibleTime` too.
         """
         deadline = _now() + wait_ms / 1000
         while True:
             stream = self._stream(name)
+            history = stream.history(domain)
+            if stream.settings.are_unix_ms:
+                check_time(complete_to, history)
             try:
-                return stream.history(domain).complete_to(complete_to)
+                return history.complete_to(complete_to)
             except NotCompleteYet:
                 is_over = stream.final_cut is not None
                 if is_over or not await self._notified(stream, deadline - _now()):
@@ -98,12 +102,15 @@ class LongPolls:
     ) -> CompleteWindows:
         """Return the complete windows from `after` on, waiting up to `wait_ms` for the first.
 
-        Of a sealed stream nothing is waited for.
+        Of a sealed stream nothing is waited for. Raises `ImplausibleTime` too.
         """
         deadline = _now() + wait_ms / 1000
         while True:
             stream = self._stream(name)
-            found = complete_windows(stream.history(domain), tiling, after=after, limit=limit)
+            history = stream.history(domain)
+            if stream.settings.are_unix_ms:
+                check_windows(after, tiling, history)
+            found = complete_windows(history, tiling, after=after, limit=limit)
             is_over = stream.final_cut is not None
             if found or is_over or not await self._notified(stream, deadline - _now()):
                 return CompleteWindows(stream, found)

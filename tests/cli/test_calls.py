@@ -249,13 +249,15 @@ def test_wait_ends_with_124_when_time_is_up(run: Commands, served: Served, strea
         (("{stream}", "2013-01-01T10:00"), "has no zone"),
         (("{stream}", "soon"), "'soon' is no time: say an integer, or ISO 8601"),
         (("{stream}", "5", "--domain", "other"), "the stream has no domain 'other'"),
+        (("{stream}", str(TEN // 1000)), f"is {TEN // 1000} in seconds? The times of the stream"),
         (("{stream}", "5", "--timeout", "1.5h"), "'1.5h' is no duration: say 90d"),
     ],
 )
 def test_wait_that_is_refused_ends_with_1_at_once(
-    run: Commands, stream: str, arguments: tuple[str, ...], says: str
+    run: Commands, served: Served, stream: str, arguments: tuple[str, ...], says: str
 ) -> None:
     """More time would not help."""
+    note(served, stream, a=TEN)
     waited = run("wait", *(each.format(stream=stream) for each in arguments))
 
     assert (waited.status, says in waited.err) == (1, True)

@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from noted_time import (
+    ImplausibleTime,
     NotAllowed,
     NotCompleteYet,
     Rejected,
@@ -218,3 +219,23 @@ def test_marks_say_whether_their_upper_is_a_bound(served: Served) -> None:
     answer = httpx.get(f"{served.url}/v1/streams/bounded/marks", trust_env=False).json()
 
     assert followed.upper_is_bound == answer["marks"][0]["upper_is_bound"]
+
+
+def test_a_time_in_seconds_is_complete_for_no_reader(served: Served) -> None:
+    """As milliseconds it would be at once, and its windows would begin in January 1970."""
+    noon = datetime(2013, 1, 1, 12, tzinfo=UTC)
+    wrong = int(noon.timestamp())
+    served.create("noon")
+    served.note("noon", wrong * 1000, {"0": 10})
+    with ReaderClient(served.url, "noon", backoff=SOON) as client:
+        client.catch_up()
+        for ask in (
+            lambda: client.cut_at(wrong),
+            lambda: client.wait_for(wrong, LONG),
+            lambda: list(client.windows(after=wrong)),
+        ):
+            with pytest.raises(ImplausibleTime, match=f"is {wrong} in seconds"):
+                ask()
+        mark = client.wait_for(noon, LONG)
+
+    assert mark.seq == 1

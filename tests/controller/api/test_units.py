@@ -1,0 +1,69 @@
+"""Times in seconds where the stream's are in milliseconds: refused, whoever asks by them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.controllers import until
+from tests.support.http import problem
+
+if TYPE_CHECKING:
+    from tests.support.http import Caller
+
+pytestmark = pytest.mark.anyio
+
+S = "/v1/streams/s"
+NOW = 1_700_000_000_000
+SECONDS = 1_700_000_000
+ASKS = {"cut": {"complete_to": SECONDS}, "windows": {"after": SECONDS}}
+reads = pytest.mark.parametrize("path", ASKS)
+
+
+@reads
+async def test_a_time_in_seconds_is_refused(call: Caller, path: str) -> None:
+    """As milliseconds it lies in January 1970, so it would be complete at once and for ever."""
+    await call.note({"writer": "a", "time": NOW})
+    answer = await call.get(f"{S}/{path}", **ASKS[path])
+
+    assert problem(answer) == (
+        422,
+        "implausible_time",
+        (
+            "is 1700000000 in seconds? The times of the stream are in milliseconds, "
+            "so ask for 1700000000000; the lower is 1700000000000"
+        ),
+    )
+    assert (answer.json()["time"], answer.json()["lower"]) == (SECONDS, NOW)
+
+
+@reads
+async def test_a_poll_is_refused_once_the_lower_shows_the_unit(call: Caller, path: str) -> None:
+    """It is judged when it is answered: it began before there was any mark."""
+    poll = asyncio.create_task(call.get(f"{S}/{path}", **ASKS[path], wait_ms=30_000))
+    await until(lambda: len(call.controller._notifier) == 1)
+    await call.note({"writer": "a", "time": NOW})
+
+    assert problem(await poll)[:2] == (422, "implausible_time")
+
+
+@reads
+async def test_times_of_another_clock_are_taken_as_they_are(call: Caller, path: str) -> None:
+    """A stream whose times are not Unix milliseconds says so by `max_time_ahead_ms: null`."""
+    await call.put(S, {"max_time_ahead_ms": None})
+    await call.note({"writer": "a", "time": NOW})
+    answer = await call.get(f"{S}/{path}", **ASKS[path])
+
+    assert answer.status_code == 200
+
+
+async def test_the_ends_of_a_page_are_never_refused(call: Caller) -> None:
+    """A stream that began in 1972 has windows after times that could be seconds."""
+    await call.note({"writer": "a", "time": 60_000_000_000})
+    await call.note({"writer": "a", "time": NOW})
+    first = (await call.get(f"{S}/windows", limit=1)).json()
+    second = await call.get(f"{S}/windows", limit=1, after=first["next"])
+
+    assert (second.status_code, second.json()["windows"][0]["start"]) == (200, first["next"])
