@@ -20,6 +20,7 @@ Hold(waiting_for=(Waiting(writer='UA', time=5, held_for_ms=0, times_out_in_ms=60
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from noted_time.answer import Accepted, Refused
@@ -27,6 +28,7 @@ from noted_time.cut import behind_of, gained_by
 from noted_time.domain import Domain
 from noted_time.dry_run import Would, would
 from noted_time.errors import AlreadySealed, Rejected, StreamSealed, UnknownDomain
+from noted_time.known_segments import NOT_NAMED, KnownSegments
 from noted_time.member import BEFORE_ALL_TIME
 from noted_time.note import LARGEST_TIME, LEAST_TIME, SEGMENTS_PER_POSITION
 from noted_time.record import record_of
@@ -54,6 +56,9 @@ DOMAINS_NAMED = 10
 """So many of the domains that a writer vouches for are named where a note is of another."""
 
 SEALED = Refused("sealed")
+
+NOTHING: Mapping[int, int] = MappingProxyType({})
+"""The position of a writer that is no member."""
 
 
 class Aggregator:
@@ -86,7 +91,8 @@ class Aggregator:
         for domain in self._domains.values():
             domain.is_sealed = sealed is not None
         self._numbers = {name: number for number, name in enumerate(self._domains)}
-        self._roster = Roster(settings, self._domains.values())
+        self._segments = _known_segments(settings, self.succession, self._domains.values())
+        self._roster = Roster(settings, self._domains.values(), self._segments)
         self._accepted = {name: _accepted(domain) for name, domain in self._domains.items()}
         self._default_domain = settings.domain_or_default(None)
 
@@ -146,23 +152,24 @@ class Aggregator:
             if beyond:
                 return Refused("invalid_position", beyond)
             position = self.succession.normalise(position)
-        most = SEGMENTS_PER_POSITION
-        if member is None:
-            if len(position) > most:
-                return Refused("too_many_segments", most)
-            member = self._roster.join(note.writer, now)
-        elif time is not None and time < (last := _last_time(member, number)):
+        if member is not None and time is not None and time < (last := _last_time(member, number)):
             return Refused("invalid_time", last)
-        known = member.position
+        known = NOTHING if member is None else member.position
+        most, jump = SEGMENTS_PER_POSITION, self._segments.jump
+        if len(known) + len(position) > most and len(known.keys() | position.keys()) > most:
+            return Refused("too_many_segments", most)
         for segment, offset in position.items():
-            if offset <= known.get(segment, -1):
+            if not 0 < offset - known.get(segment, NOT_NAMED) <= jump:
                 behind = behind_of(position, known)
                 if behind:
                     return Refused("invalid_position", behind)
                 position = gained_by(position, known)
+                refusal = self._segments.admit(position)
+                if refusal is not None:
+                    return refusal
                 break
-        if len(known) + len(position) > most and len(known.keys() | position.keys()) > most:
-            return Refused("too_many_segments", most)
+        if member is None:
+            member = self._roster.join(note.writer, now)
         track = self._roster.accept(member, number, note, position, now)
         if track.exclusion is None and (time is not None or not member.position):
             return self._accepted[name]
@@ -316,11 +323,18 @@ class Aggregator:
     def scale(self, event: ScaleEvent) -> None:
         """Take a scale event in; raises `InvalidScale` and changes nothing where it is wrong.
 
-        Raises `StreamSealed` too.
+        Raises `StreamSealed` and `TooManySegments` too.
         """
         if self.sealed is not None:
             raise StreamSealed("scale events")
         take_scale(self._roster, self.succession, event)
+
+    def settle(self, first_cuts: Iterable[Mapping[int, int]]) -> None:
+        """Learn the cuts of the first marks that are kept, one for each domain.
+
+        Sealed segments that these have whole count no more towards `max_segments`.
+        """
+        self._segments.settle(self.succession.final, first_cuts)
 
     def seal(self, request: SealRequest, *, now: int, written_at: int) -> Seal:
         """Make the last marks and finish every member, as `noted_time.seal.seal` says.
@@ -351,6 +365,7 @@ class Aggregator:
                 self._numbers[name] = len(self._numbers)
                 self._accepted[name] = _accepted(domain)
                 self._roster.declare(domain)
+        self._segments.reconfigure(settings)
         self._roster.reconfigure(settings, now)
 
     def domain(self, name: str) -> Domain:
@@ -359,6 +374,18 @@ class Aggregator:
             return self._domains[name]
         except KeyError:
             raise UnknownDomain(name, self._domains) from None
+
+
+def _known_segments(
+    settings: StreamSettings, succession: Succession, domains: Iterable[Domain]
+) -> KnownSegments:
+    """Return what last marks and scale events say of segments; members add what they noted."""
+    segments = KnownSegments(settings)
+    segments.offsets |= dict.fromkeys(succession.created, -1)
+    segments.join(succession.final)
+    for domain in domains:
+        segments.join(domain.last.cut.offsets if domain.last else {})
+    return segments
 
 
 def _accepted(domain: Domain) -> Accepted:

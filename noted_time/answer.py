@@ -33,15 +33,16 @@ class Refused:
     `last` is what it fell behind: an int for `invalid_time`, the offsets of the offending segments
     for `invalid_position`, the largest sequence accepted of the writer for `superseded`, the
     session that has the writer's name now for `fenced`. Or the bound: the largest time allowed now
-    for `too_far_ahead`, the number of them for `too_many_segments` (of one writer) and
-    `too_many_writers`, the first ten domains that the writer vouches for where the note's is
-    `not_vouched`. It is `None` for `unknown_domain`, `unknown_writer`, and `sealed`: the stream
-    takes no more notes.
+    for `too_far_ahead`, the largest offsets allowed now for `implausible_position`, the number of
+    them for `too_many_segments` (of one writer or the stream) and `too_many_writers`, the first ten
+    domains that the writer vouches for where the note's is `not_vouched`. It is `None` for
+    `unknown_domain`, `unknown_writer`, and `sealed`: the stream takes no more notes.
     """
 
     status: Literal[
         "invalid_time",
         "invalid_position",
+        "implausible_position",
         "unknown_domain",
         "superseded",
         "fenced",

@@ -13,6 +13,7 @@
     │   ├── InvalidFinalTime  a final time is not above the last lower
     │   ├── StreamSealed    the stream is sealed: it takes nothing more
     │   ├── LimitReached    the controller takes on no more of these
+    │   │   └── TooManySegments  the stream takes on no more segments
     │   ├── NotAllowed      the token is missing, expired or revoked, or lacks the right
     │   ├── SharedName      another process notes under the writer's name
     │   ├── Fenced          another process took the writer's name over: stop writing
@@ -68,7 +69,8 @@ class InvalidNote(Rejected):
     `last` is the stored value the note fell behind; ``unknown_domain`` and ``not_vouched``, where
     it is the domains there are; ``unknown_writer`` and ``sealed``, where it is `None`;
     ``too_far_ahead``,
-    ``too_many_segments`` and ``too_many_writers``, where it is the bound that the note goes beyond.
+    ``too_many_segments`` and ``too_many_writers``, where it is the bound that the note goes beyond,
+    as it is, for each segment, with ``implausible_position``.
     """
 
     def __init__(
@@ -89,6 +91,8 @@ _WHY = {
     "unknown_domain": "the stream declares {last}",
     "not_vouched": "it vouches for {last}; add the domain to domains= of its client",
     "sealed": "the stream is sealed, and takes no more notes",
+    "implausible_position": "at most {last} would be taken; is the offset right, or "
+    "max_offset_jump of the stream too small?",
     "unknown_writer": "it never joined, so it can be neither idle nor finished; is the name right?",
 }
 """What a refusal says where `last` alone does not tell."""
@@ -165,6 +169,13 @@ class LimitReached(Rejected):
         super().__init__(f"the limit of {limit} {what} is reached: {remedy}")
         self.what = what
         self.limit = limit
+
+
+class TooManySegments(LimitReached):
+    """The stream takes on no more segments than its settings say."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__("segments of the stream", limit, "raise max_segments of the stream")
 
 
 class NotAllowed(Rejected):

@@ -100,6 +100,11 @@ class MarkHistory:
         return self._mark(self._count - 1) if self._count else None
 
     @property
+    def first(self) -> Mark | None:
+        """The first mark that is kept, `None` before the first."""
+        return self._mark(0) if self._count else None
+
+    @property
     def last_lower(self) -> int | None:
         """The lower of the last mark, `None` before the first."""
         return self._lowers[self._count - 1] if self._count else None

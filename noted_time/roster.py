@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from noted_time.domain import Domain
+    from noted_time.known_segments import KnownSegments
     from noted_time.membership import LateLike, Reason, Terms
     from noted_time.note import NoteLike, State
     from noted_time.record import MemberRecord
@@ -25,10 +26,13 @@ if TYPE_CHECKING:
 class Roster:
     """The members by name and the domains in order; `now` is always the service clock in ms."""
 
-    def __init__(self, settings: StreamSettings, domains: Iterable[Domain]) -> None:
+    def __init__(
+        self, settings: StreamSettings, domains: Iterable[Domain], segments: KnownSegments
+    ) -> None:
         """Begin without members."""
         self.settings = settings
         self.domains = list(domains)
+        self.segments = segments
         self.census = Census()
         self._members: dict[str, Member] = {}
         self._departures = Departures()
@@ -120,6 +124,10 @@ class Roster:
 
     def _gain(self, member: Member, gained: Mapping[int, int]) -> None:
         member.position.update(gained)
+        known = self.segments.offsets
+        for segment, offset in gained.items():
+            if offset > known[segment]:  # noqa: PLR1730 - `max` would cost a call for each
+                known[segment] = offset
         first, domains = member.first, self.domains
         domains[0].cut.add(first.time, gained)
         if first.max_time is None:
@@ -303,6 +311,7 @@ class Roster:
             member.session = record.session
             member.late = dict(record.late) or None
             member.position.update(record.position)
+            self.segments.join(record.position)
             for domain, track in zip(self.domains, member.tracks, strict=True):
                 _restore_track(domain, track, record)
             self._place(member, record.since)

@@ -13,8 +13,11 @@ if TYPE_CHECKING:
 
 
 def take_scale(roster: Roster, succession: Succession, event: ScaleEvent) -> None:
-    """Take a scale event in; raises `InvalidScale` and changes nothing where it is wrong."""
-    known = _known_segments(roster)
+    """Take a scale event in; raises `InvalidScale` and changes nothing where it is wrong.
+
+    Raises `TooManySegments` where the stream has no room for the successors.
+    """
+    known = roster.segments.offsets.keys()
     succession.check(event, known)
     for member in roster:
         for segment, offset in event.sealed.items():
@@ -22,14 +25,11 @@ def take_scale(roster: Roster, succession: Succession, event: ScaleEvent) -> Non
                 noted = member.position[segment]
                 reason = f"sealed at {offset}, but writer {member.writer!r} noted {noted}"
                 raise InvalidScale(segment, reason)
+    roster.segments.create(event.created.keys())
+    roster.segments.join(event.sealed)
     succession.scale(event, known)
     for segment in event.created:
         _complete_predecessors(roster, succession, segment)
-
-
-def _known_segments(roster: Roster) -> set[int]:
-    cuts = (domain.last.cut.offsets for domain in roster.domains if domain.last)
-    return set().union(*cuts, *(member.position for member in roster))
 
 
 def _complete_predecessors(roster: Roster, succession: Succession, segment: int) -> None:

@@ -39,7 +39,8 @@ class StreamSettings:
     than `max_time_ahead_ms` beyond the wall clock is refused; `None` asks no clock, as times may be
     none of ours. Writers that are gone for `writer_retention_ms` are forgotten. `expected_writers`
     are members from the start, before they note. A reader that is silent for `reader_timeout_ms`
-    goes offline.
+    goes offline. Notes and scale events add no segment beyond `max_segments`, and no note an offset
+    more than `max_offset_jump` beyond the last one known of its segment; `None` takes any.
     """
 
     writer_timeout_ms: int = 60_000
@@ -51,6 +52,8 @@ class StreamSettings:
     writer_retention_ms: int = DAY_MS
     expected_writers: tuple[str, ...] = ()
     reader_timeout_ms: int = DAY_MS
+    max_segments: int = 4096
+    max_offset_jump: int | None = 10**12
 
     def __post_init__(self) -> None:
         if not self.domains or len(set(self.domains)) != len(self.domains):

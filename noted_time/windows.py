@@ -86,7 +86,7 @@ def complete_windows(
     0 10 StreamCut({}) StreamCut({0: 5}) False
     10 20 StreamCut({0: 5}) StreamCut({0: 8}) True
     """
-    first, last = next(iter(history.after(0, 1)), None), history.last
+    first, last = history.first, history.last
     if first is None or last is None:
         return []
     start = tiling.start_of(first.lower) - tiling.size_ms if after is None else after

@@ -141,6 +141,7 @@ _LAST: Mapping[str, Callable[[object], int | Mapping[int, int] | tuple[str, ...]
 _LAST = {
     "invalid_time": _int,
     "invalid_position": _position,
+    "implausible_position": _position,
     "superseded": _int,
     "too_far_ahead": _int,
     "too_many_segments": _int,

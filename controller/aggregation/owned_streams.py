@@ -131,7 +131,7 @@ class OwnedStreams:
         for stream_id, domain, through in batch.forgotten:
             stream = self._by_id.get(stream_id)
             if stream is not None:
-                stream.histories[domain].forget_through(through)
+                stream.forget_marks(domain, through)
 
 
 def load(store: Store, buckets: AbstractSet[int], of: int) -> list[StreamState]:

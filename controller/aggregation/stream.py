@@ -75,6 +75,7 @@ class StreamState:
         stream.aggregator = Aggregator(record.settings, succession, last, declared_at, record.seal)
         stream.latest_ms = max((at for _, at in last.values()), default=0)
         stream.aggregator.restore(stream._dating(store.members(record.id)))
+        stream.settle()
         reported_at = stream.groups.restore(store.readers(record.id), store.backlogs(record.id))
         stream.latest_ms = max(stream.latest_ms, reported_at)
         return stream
@@ -241,6 +242,16 @@ class StreamState:
     def publish(self, appended: AppendedMark) -> None:
         """Show a mark that is durable now."""
         self.histories[appended.domain].append(appended.mark)
+
+    def forget_marks(self, domain: str, through: int) -> None:
+        """Show no more the marks up to that seq, which are forgotten now."""
+        self.histories[domain].forget_through(through)
+        self.settle()
+
+    def settle(self) -> None:
+        """Have the sealed segments that lie below the first marks kept count no more."""
+        firsts = (history.first for history in self.histories.values())
+        self.aggregator.settle([mark.cut.offsets if mark else {} for mark in firsts])
 
     def publish_seal(self, seal: Seal | None) -> None:
         """Show where the stream ends, if it is sealed, once that is durable."""

@@ -53,6 +53,8 @@ class StreamShape(BaseModel):
     writer_retention_ms: int
     expected_writers: list[str]
     reader_timeout_ms: int
+    max_segments: int
+    max_offset_jump: int | None
     marks: dict[str, MarkShape | None]
     scale_events: list[ScaleShape]
     seal: SealShape | None
@@ -337,9 +339,12 @@ class AcceptedShape(BaseModel):
 
 
 class InvalidPositionShape(BaseModel):
-    """The note goes back in these segments, or beyond the end of a sealed one."""
+    """The note goes back in these segments, or beyond the end of a sealed one, or too far ahead.
 
-    status: Literal["invalid_position"]
+    `last` are the offsets that it fell behind, the ends of segments, or the largest taken now.
+    """
+
+    status: Literal["invalid_position", "implausible_position"]
     last: Position
 
 

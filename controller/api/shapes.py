@@ -45,6 +45,9 @@ Predecessor = Annotated[int, Field(ge=0, lt=SEGMENTS)]
 MOST_DOMAINS = 100
 """So many domains may a stream declare."""
 
+MOST_SEGMENTS = 100_000
+"""So many segments may a stream be allowed."""
+
 SOME = Field(max_length=SEGMENTS_PER_POSITION)
 DIFFERENT = Field(min_length=1, max_length=MOST_DOMAINS, json_schema_extra={"uniqueItems": True})
 
@@ -116,6 +119,16 @@ class StreamChanges(Request):
         None,
         description="A reader that is silent for so long goes offline, and keeps no mark from "
         "being dropped.",
+    )
+    max_segments: Annotated[int, Field(ge=1, le=MOST_SEGMENTS)] | None = Field(
+        None,
+        description="Notes and scale events that would add more segments are refused. Sealed ones "
+        "that lie below the first mark kept do not count.",
+    )
+    max_offset_jump: Annotated[int, Field(ge=1, le=MAX_INT64)] | None = Field(
+        None,
+        description="A note is refused whose offset is further beyond the last one known of its "
+        "segment. null: any offset.",
     )
 
 

@@ -22,7 +22,7 @@ from noted_time.cut import MAX_INT64
 from noted_time.wire import position_from_wire
 
 router = APIRouter(prefix="/streams", tags=["streams"], responses=PROBLEMS)
-NULLABLE = frozenset(("max_time_ahead_ms",))
+NULLABLE = frozenset(("max_time_ahead_ms", "max_offset_jump"))
 """The settings that null switches off; elsewhere it changes nothing."""
 
 LISTS = frozenset(("domains", "expected_writers"))

@@ -29,6 +29,7 @@ from controller.cli.output import (
 )
 from controller.cli.times import shown_time
 from noted_time.duration import duration_ms, shown_duration
+from noted_time.errors import Rejected
 
 Json = dict[str, Any]
 MARKS = ("stream", "domain", "mark", "lower", "upper", "cut")
@@ -129,6 +130,20 @@ def create(  # noqa: PLR0913 - one parameter for each flag
             help="How long a reader may be silent before it counts as offline.",
         ),
     ] = None,
+    max_segments: Annotated[
+        int | None,
+        typer.Option(
+            metavar="NUMBER", show_default="4096", help="How many segments notes may name in all."
+        ),
+    ] = None,
+    max_offset_jump: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NUMBER",
+            show_default="10^12",
+            help="How far beyond the last one known an offset may be; `none`: any.",
+        ),
+    ] = None,
     comment: Comment = None,
     url: Url = DEFAULT_URL,
     token: Token = None,
@@ -151,6 +166,8 @@ def create(  # noqa: PLR0913 - one parameter for each flag
         }
         settings: Json = {name: duration_ms(text) for name, text in durations.items() if text}
         settings |= {"max_time_ahead_ms": None} if max_time_ahead == "none" else {}
+        settings |= {"max_segments": max_segments} if max_segments else {}
+        settings |= {"max_offset_jump": _number_or_none(max_offset_jump)} if max_offset_jump else {}
         settings |= {"returning_writer": returning_writer} if returning_writer else {}
         settings |= {"domains": domain} if domain else {}
         settings |= {"expected_writers": expected_writer} if expected_writer else {}
@@ -198,6 +215,12 @@ def delete(
         confirm(f"Remove {stream} with all its notes and marks, for good?", yes=yes)
         client.ask("DELETE", stream_path(stream))
     say(f"{stream} is removed.")
+
+
+def _number_or_none(text: str) -> int | None:
+    if not text.isdecimal() and text != "none":
+        raise Rejected(f"{text[:40]!r} is neither a whole number nor none")
+    return None if text == "none" else int(text)
 
 
 def _print_settings(stream: Json) -> None:

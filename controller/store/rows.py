@@ -69,13 +69,15 @@ def stream_row(record: StreamRecord) -> Row:
         encode(settings.expected_writers).decode(),
         settings.reader_timeout_ms,
         encode(record.seal).decode() if record.seal else None,
+        settings.max_segments,
+        settings.max_offset_jump,
     )
 
 
 def stream_of(row: Sequence[Any]) -> StreamRecord:
     """Return the stream of a row."""
     stream_id, name, timeout, interval, returning, domains, *others = row
-    retention, ahead, writer_retention, expected, reader_timeout, seal = others
+    retention, ahead, writer_retention, expected, reader_timeout, seal, *most = others
     declared_at = _times(domains)
     settings = StreamSettings(
         timeout,
@@ -87,6 +89,7 @@ def stream_of(row: Sequence[Any]) -> StreamRecord:
         writer_retention,
         _names(expected),
         reader_timeout,
+        *most,
     )
     added = {domain: at for domain, at in declared_at.items() if at}
     return StreamRecord(stream_id, name, settings, added, _seal(seal) if seal else None)

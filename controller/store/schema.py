@@ -76,6 +76,8 @@ stream = Table(
     Column("expected_writers", Text, nullable=False, server_default=text("'[]'")),
     Column("reader_timeout_ms", BigInteger, nullable=False, server_default=text("86400000")),
     Column("seal", Text),
+    Column("max_segments", BigInteger, nullable=False, server_default=text("4096")),
+    Column("max_offset_jump", BigInteger, server_default=text("1000000000000")),
     UniqueConstraint("name"),
 )
 

@@ -891,10 +891,11 @@ function changedSettings(form, was) {
 		const text = form.elements[name].value.trim();
 		let value = text;
 		if (Array.isArray(was[name])) value = text ? text.split(/[\s,]+/) : [];
-		else if (text === "none" && name === "max_time_ahead_ms") value = null;
+		else if (text === "none" && /^max_(time|offset)/.test(name)) value = null;
 		else if (name.endsWith("_ms")) value = durationMs(text);
-		if (Number.isNaN(value)) throw new Problem(422, { detail: `${settingName(name)}: say a duration, as 90m, 1h 30m or 500ms` });
-		if (JSON.stringify(value) !== JSON.stringify(was[name])) changed[name] = value;
+		else if (name !== "returning_writer") value = /^\d+$/.test(text) ? narrowed(BigInt(text)) : NaN;
+		if (Number.isNaN(value)) throw new Problem(422, { detail: `${settingName(name)}: write ${name.endsWith("_ms") ? "a duration, as 90m, 1h 30m or 500ms" : "a whole number"}` });
+		if (written(value) !== written(was[name])) changed[name] = value;
 	}
 	return changed;
 }

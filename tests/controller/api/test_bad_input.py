@@ -83,7 +83,7 @@ BAD_REQUESTS: list[tuple[str, str, bytes, str, str]] = [
             "body.mark_interval: there is no such field; did you mean 'mark_interval_ms'? "
             "There are: writer_timeout_ms, mark_interval_ms, returning_writer, domains, "
             "mark_retention_ms, max_time_ahead_ms, writer_retention_ms, expected_writers, "
-            "reader_timeout_ms"
+            "reader_timeout_ms, max_segments, max_offset_jump"
         ),
     ),
     (

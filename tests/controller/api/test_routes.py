@@ -48,6 +48,8 @@ async def test_a_stream_is_created_with_the_defaults(call: Caller) -> None:
             "writer_retention_ms": 86_400_000,
             "expected_writers": [],
             "reader_timeout_ms": 86_400_000,
+            "max_segments": 4096,
+            "max_offset_jump": 10**12,
             "marks": {"default": None},
             "scale_events": [],
             "seal": None,
@@ -159,7 +161,7 @@ async def test_a_thousand_notes_fit_a_request(call: Caller) -> None:
 
 async def test_int64_is_kept_exactly(call: Caller) -> None:
     """The least and the largest time, and the largest offset, survive the way in and out."""
-    await call.put(S, {"max_time_ahead_ms": None})
+    await call.put(S, {"max_time_ahead_ms": None, "max_offset_jump": None})
     least, largest, end = 1 - 2**63, 2**63 - 2, 2**63 - 1
     await call.note({"writer": "a", "time": least, "position": {"0": end}})
     await call.note({"writer": "a", "time": largest, "position": {str(10**18 - 1): end}})
