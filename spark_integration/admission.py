@@ -100,11 +100,19 @@ def check_there(files: Sequence[LogFile], start: int, end: int) -> None:
 
     A log that is read from 0 may begin anywhere, and one without files has been read.
     """
-    first, last = (files[0].start, files[-1].end) if files else (start, start)
-    if 0 < start < first:
-        raise Rejected(f"offsets {start} to {first} are gone: before {files[0].path.name}")
+    last = files[-1].end if files else start
+    if start > 0:
+        check_begins(files, start)
     if last < max(start, end):
-        raise Rejected(f"offsets {last} to {max(start, end)} are gone: the segment ends at {last}")
+        why = f"the segment ends at {last}" if files else "no file of the segment has them"
+        raise Rejected(f"offsets {last} to {max(start, end)} are gone: {why}")
+
+
+def check_begins(files: Sequence[LogFile], start: int) -> None:
+    """Raise `Rejected` where the rows from `start` to the first file were deleted."""
+    first = files[0].start if files else start
+    if start < first:
+        raise Rejected(f"offsets {start} to {first} are gone: before {files[0].path.name}")
 
 
 def _unread(files: Sequence[LogFile], start: int) -> Sequence[LogFile]:

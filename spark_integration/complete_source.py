@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from noted_time.wire import position_from_wire
-from spark_integration.admission import Slice, check_there, tasks
+from spark_integration.admission import Slice, check_begins, check_there, tasks
 from spark_integration.log_files import Between, LogFiles
 from spark_integration.log_rows import RowShape, file_schema, log_schema, with_mark_time
 from spark_integration.time_range import TimeRange
@@ -124,6 +124,7 @@ class WindowReader(DataSourceReader):
             run = files.get(segment, [])
             begin = known.from_cut.get(segment, 0)
             if begin < end:
+                check_begins(run, begin)
                 check_there(run, begin, end)
             first = between.from_cut.get(segment, 0)
             yield from chain.from_iterable(self._slices(file, first, end) for file in run)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from noted_time import BacklogPolicy
 from noted_time.ingestion import INGESTION
+from spark_integration.offsets import LogOffset
 from spark_integration.time_range import ALL_TIMES, TimeRange
 
 if TYPE_CHECKING:
+    from spark_integration.offsets import Json
     from spark_integration.sealing import OnSeal
     from spark_integration.time_order import Order
 
@@ -59,6 +62,16 @@ class LogQuery:
         policy = fields["backlog"] and BacklogPolicy(**fields["backlog"])
         values = {"backlog": policy, "times": TimeRange(**fields["times"])}
         return cls(**{**fields, "columns": tuple(fields["columns"]), **values})
+
+    @property
+    def beginning(self) -> LogOffset:
+        """The offset at which a new query begins."""
+        root = os.path.abspath(self.root)  # noqa: PTH100 - a link may come to name another place
+        return LogOffset(self.stream, root=root)
+
+    def offset(self, json: Json) -> LogOffset:
+        """Return an offset of this query's log; raises `Rejected` for one of another."""
+        return LogOffset.from_json(json).going_on(self.beginning, self.domain_name)
 
     @property
     def is_ingestion(self) -> bool:

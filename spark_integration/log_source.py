@@ -33,7 +33,6 @@ from spark_integration.log_files import LogFile, LogFiles
 from spark_integration.log_query import OPTION, LogQuery
 from spark_integration.log_rows import RowShape, scan_schema
 from spark_integration.missing_rows import MissingRows
-from spark_integration.offsets import LogOffset
 from spark_integration.options import TOKEN
 from spark_integration.release import Releaser
 from spark_integration.sealing import watermark_ms
@@ -49,7 +48,7 @@ if TYPE_CHECKING:
 
     from spark_integration.aligning import Files
     from spark_integration.marks_feed import MarksFeed
-    from spark_integration.offsets import Json, Released
+    from spark_integration.offsets import Json, LogOffset, Released
     from spark_integration.time_range import TimeRange
 
 
@@ -144,7 +143,7 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> Json:  # noqa: N802 - Spark's name
         """Return the start of the log, with no mark."""
-        return LogOffset(self._query.stream).to_json()
+        return self._query.beginning.to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         """Return the limit of rows per micro-batch."""
@@ -160,7 +159,7 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         Marks are taken before the files are listed: what a mark's cut names is then in the list.
         """
-        begun = LogOffset.from_json(start)
+        begun = self._query.offset(start)
         released = begun.released(self._query.domain_name)
         if self._target is None or not self._stated:
             self._releaser.follow(released)
@@ -187,7 +186,7 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         The offset of the first batch keeps where it began, as that is found but once.
         """
-        if begun == LogOffset(self._query.stream):
+        if begun == self._query.beginning:
             begun = replace(begun, times=self._query.times, begin=self._first_offsets())
             begun = replace(begun, segments=begun.begin)
         return replace(begun, times=begun.times.going_on(self._query.times))
@@ -209,7 +208,8 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         marks = self._releaser.history
         known = marks.bounded_below(start_at, marks.last_seq)
         from_cut = {} if known is None else known.cut.offsets
-        return first_offsets(self._there(), self._query.event_time, start_at, from_cut)
+        files, final = self._there(), self._releaser.final
+        return first_offsets(files, self._query.event_time, start_at, from_cut, final)
 
     def _there(self) -> Files:
         return self._files.refresh() if self._target is None else self._target
@@ -279,7 +279,7 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: Json, end: Json) -> Sequence[InputPartition]:
         """Return the tasks of a micro-batch; the same ones for the same offsets, at any time."""
-        begun, ended = LogOffset.from_json(start), LogOffset.from_json(end)
+        begun, ended = self._query.offset(start), self._query.offset(end)
         if begun == ended:
             return []
         begun = replace(begun, segments={**ended.begin, **begun.segments})

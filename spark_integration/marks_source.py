@@ -15,6 +15,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructField, StructType, TimestampType
 
+from noted_time import Rejected
 from spark_integration.offsets import MarksOffset
 from spark_integration.options import TOKEN
 from spark_integration.query_progress import QueryProgress
@@ -148,6 +149,11 @@ class MarksReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         log keeps one watermark for the whole query and not that of each source (SPARK-50046).
         """
         begun = MarksOffset.from_json(start)
+        if begun.stream != self._query.stream:
+            raise Rejected(
+                f"the checkpoint is of stream {begun.stream!r}, and the query asks for marks of "
+                f"{self._query.stream!r}: start a query with a new checkpoint"
+            )
         if not (self._available_now and self._stated):
             self._releaser.follow(begun.mark)
         ended = begun

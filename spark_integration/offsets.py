@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeGuard
 
+from noted_time import Rejected
 from noted_time.wire import position_from_wire, position_to_wire
 from spark_integration.time_range import ALL_TIMES, TimeRange
 from spark_integration.watermark import is_watermark
@@ -34,9 +35,10 @@ class Released:
 class LogOffset:
     """How far a query has read the file log, and which mark it has let in per domain.
 
-    `run` counts the starts of the query after which its lower was stated again. `backlog` is what
-    was found when the batch was planned, `None` where nothing was known or asked. `times` is the
-    range of event times that the query has, and `begin` where its first batch began for that.
+    `root` is the log's absolute path, empty in offsets of earlier versions. `run` counts the starts
+    of the query after which its lower was stated again. `backlog` is what was found when the batch
+    was planned, `None` where nothing was known or asked. `times` is the range of event times that
+    the query has, and `begin` where its first batch began for that.
 
     >>> offset = LogOffset("flights", segments={0: 12}, marks={"default": Released("a", 3, 99)})
     >>> offset.to_json()["segments"]
@@ -52,6 +54,31 @@ class LogOffset:
     backlog: bool | None = None
     times: TimeRange = ALL_TIMES
     begin: Mapping[int, int] = field(default_factory=dict)
+    root: str = ""
+
+    def going_on(self, new: LogOffset, domain: str) -> LogOffset:
+        """Return the offset for a query that would begin at `new` and goes on from here.
+
+        Raises `Rejected` where that reads another log, or waits for the marks of another domain.
+
+        >>> offset = LogOffset("flights", marks={"default": Released()}, root="/log")
+        >>> offset.going_on(LogOffset("landings", root="/log"), "default")
+        Traceback (most recent call last):
+            ...
+        noted_time.errors.Rejected: the checkpoint is of stream 'flights', domain 'default', ...
+        """
+        recorded = next((name for name in self.marks if is_domain(name)), domain)
+        before = self.stream, recorded, self.root or new.root
+        asked = new.stream, domain, new.root
+        if before != asked:
+            was, is_asked = (
+                "stream {!r}, domain {!r}, under {}".format(*of) for of in (before, asked)
+            )
+            raise Rejected(
+                f"the checkpoint is of {was}, and the query reads {is_asked}: read the former, or "
+                "start a query with a new checkpoint"
+            )
+        return replace(self, root=new.root)
 
     def released(self, domain: str) -> Released:
         """Return the last mark of `domain` that was let in."""
@@ -69,6 +96,8 @@ class LogOffset:
             "segments": position_to_wire(self.segments),
             "marks": {domain: _to_json(mark) for domain, mark in sorted(self.marks.items())},
         }
+        if self.root:
+            json["root"] = self.root
         # those who never asked keep the shape that earlier versions read
         if self.times != ALL_TIMES:
             json["times"] = {**asdict(self.times), "begin": position_to_wire(self.begin)}
@@ -87,6 +116,7 @@ class LogOffset:
             backlog=json.get("backlog"),
             times=TimeRange(**times),
             begin=begin,
+            root=json.get("root", ""),
         )
 
 
@@ -143,6 +173,15 @@ def is_of_log(offset: object) -> TypeGuard[Json]:
     (True, False)
     """
     return isinstance(offset, dict) and "noted_log" in offset
+
+
+def is_domain(name: str) -> bool:
+    """Whether a name under which an offset keeps marks is a domain's, which have no slash.
+
+    >>> is_domain("default"), is_domain("ingestion/first")
+    (True, False)
+    """
+    return "/" not in name
 
 
 def _to_json(released: Released) -> Json:

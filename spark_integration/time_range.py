@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 from noted_time import Rejected
 from noted_time.ingestion import INGESTION
 from noted_time.times import unix_ms_of
-from spark_integration.admission import check_there
 from spark_integration.log_files import row_groups
 from spark_integration.watermark import instant, is_watermark
 
@@ -23,6 +22,9 @@ if TYPE_CHECKING:
 
     from noted_time.times import Time
     from spark_integration.log_files import LogFile
+
+
+NOWHERE: Mapping[int, int] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,17 +118,24 @@ def first_offsets(
     event_time: str,
     start_at: int,
     from_cut: Mapping[int, int],
+    final: Mapping[int, int] = NOWHERE,
 ) -> dict[int, int]:
     """Return where each segment's rows at or above `start_at` begin at the earliest.
 
     That is its first row group whose statistics allow for such a time, whichever writers share the
-    segment. Marks say that such rows begin at `from_cut` at the earliest: raises `Rejected` where
-    files above it were deleted.
+    segment. Marks say that such rows begin at `from_cut` at the earliest, which is empty if they do
+    not tell: raises `Rejected` where files above it were deleted. A segment of `final` ends there:
+    if it has no file, all its rows were deleted.
     """
     begun = {segment: run for segment, run in files.items() if run}
-    for segment, run in begun.items():
-        if (known := from_cut.get(segment, 0)) < run[0].start:
-            check_there(run, known, 0)
+    firsts = {segment: run[0].start for segment, run in begun.items()}
+    for segment, first in {**final, **firsts}.items():
+        known = from_cut.get(segment, 0)
+        if known < first:
+            raise Rejected(
+                f"segment {segment}: offsets {known} to {first} are gone, which may have held rows "
+                f"of start_at {start_at} or later: leave it out to begin with what there is"
+            )
     return {segment: _first_offset(run, event_time, start_at) for segment, run in begun.items()}
 
 

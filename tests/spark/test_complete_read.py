@@ -136,6 +136,23 @@ def test_rows_that_were_deleted_fail_the_read(spark: SparkSession, log: HourlyLo
         log.read(spark, 3 * HOUR, 4 * HOUR).collect()
 
 
+@pytest.mark.parametrize("own", [{}, {"own_segments": True}])
+def test_a_window_whose_marks_and_files_are_gone_is_refused(
+    log: HourlyLog, own: dict[str, bool]
+) -> None:
+    """Its start cut is not known, so what was deleted may have held rows of it."""
+    paths = [log.files.append(0, (hour * HOUR, "a"), (hour * HOUR + 1, "b")) for hour in range(3)]
+    log.note("w", 3 * HOUR, {0: 6}, 2 * HOUR + 1)
+    query = {"start": 2 * HOUR, "end": 3 * HOUR, **own}
+    before = planned(log, query)
+    for path in paths[:2]:
+        path.unlink()
+
+    assert before == 2
+    with pytest.raises(Rejected, match="offsets 0 to 4 are gone: before flights"):
+        planned(log, query)
+
+
 def test_what_is_not_complete_is_refused(log: HourlyLog) -> None:
     """With the lower there is, before Spark plans anything; so is what is no window."""
     log.files.append(0, (1, "a"), writer="w")

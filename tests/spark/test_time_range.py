@@ -197,19 +197,45 @@ def test_what_is_no_range_is_refused(start_at: Any, end_at: Any, domain: Any, wh
 def test_where_nothing_is_known_of_its_times_a_segment_is_read_from_its_beginning(
     flights: NotedStream,
 ) -> None:
-    """Files without statistics; an archive may also be behind the start cut, or not begun."""
+    """Files without statistics; the log may also end before the start cut, or not be begun."""
     path = flights.append_table(0, table((1, "a"), (9, "b")), write_statistics=False)
     files = {0: [LogFile(path, 0, 2)], 1: []}
 
     assert first_offsets(files, "time", 5, {0: 7, 1: 40}) == {0: 0}
 
 
-def test_rows_of_the_range_that_were_deleted_fail_the_query() -> None:
-    """Those above the start cut: they may have been of the range."""
-    files = {0: [LogFile(Path("late"), 50, 60)]}
+@pytest.mark.parametrize(
+    ("from_cut", "final", "sentence"),
+    [
+        ({0: 40}, {}, "segment 0: offsets 40 to 50 are gone"),
+        ({}, {}, "segment 0: offsets 0 to 50 are gone"),
+        ({0: 60, 1: 3}, {1: 9}, "segment 1: offsets 3 to 9 are gone"),
+    ],
+)
+def test_rows_of_the_range_that_were_deleted_fail_the_query(
+    from_cut: dict[int, int], final: dict[int, int], sentence: str
+) -> None:
+    """Those above the start cut, or all there were if it is not known; of a sealed segment too."""
+    files = {0: [LogFile(Path("late"), 50, 60)], 1: []}
 
-    with pytest.raises(Rejected, match="offsets 40 to 50 are gone"):
-        first_offsets(files, "time", 5, {0: 40})
+    with pytest.raises(Rejected, match=sentence):
+        first_offsets(files, "time", 5, from_cut, final)
+
+
+def test_a_start_whose_marks_and_files_are_gone_is_refused(flights: NotedStream) -> None:
+    """The marks that are left do not say where the rows of the range begin."""
+    paths = []
+    for second in range(1, 6):
+        paths.append(flights.append(0, (second * SECOND - 1, str(second))))
+        flights.note(second * SECOND)
+    del flights.marks._marks["default"][:3]
+    paths[0].unlink()
+
+    assert len(batches(log_query(flights))) == 1
+    with pytest.raises(
+        Rejected, match=r"offsets 0 to 1 are gone.* start_at 2500 or later: leave it"
+    ):
+        batches(log_query(flights, times=TimeRange(2500)))
 
 
 def test_rows_without_a_time_are_in_no_range() -> None:

@@ -1,0 +1,71 @@
+"""A query goes on from its own checkpoint only: not from one of another log."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from noted_time import Rejected
+from spark_integration.marks_source import MarksQuery, MarksReader
+from spark_integration.offsets import LogOffset, MarksOffset
+from spark_integration.positions import KafkaTopic
+from tests.support.log_reading import batches, log_query, replayed
+from tests.support.noted_stream import NotedStream
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.marks_server import MarksServer
+
+
+def test_a_checkpoint_of_another_log_is_refused(
+    flights: NotedStream, controller: MarksServer, tmp_path: Path
+) -> None:
+    """Another stream, domain or root, whether a batch is planned or run again; both are named."""
+    flights.append(0, (1000, "a"), (2000, "b"))
+    flights.note(1500)
+    query = log_query(flights)
+    (batch,) = batches(query)
+    others = {
+        "landings": replace(query, stream="landings"),
+        "order_time": replace(query, domain="order_time"),
+        f"{tmp_path}/moved": replace(query, root=str(tmp_path / "moved")),
+    }
+    for name in ("landings", "flights"):
+        for root in (flights.root, tmp_path / "moved"):
+            NotedStream(root, name, controller, "default", "order_time").append(0, (1, "c"))
+    mine = f"stream 'flights', domain 'default', under {flights.root}, and"
+    for name, other in others.items():
+        with pytest.raises(Rejected, match=f"the checkpoint is of {mine} the query reads .*{name}"):
+            batches(other, batch.end)
+        with pytest.raises(Rejected, match="start a query with a new checkpoint"):
+            replayed(other, LogOffset(other.stream), batch.end)
+
+
+def test_an_offset_of_an_earlier_version_is_taken_for_one_of_the_root_that_is_read(
+    flights: NotedStream,
+) -> None:
+    """It does not say of which it is; those that follow do. Spellings of a path do not matter."""
+    flights.append(0, (1000, "a"), (2000, "b"))
+    flights.note(1500)
+    query = log_query(flights, max_rows=1)
+    first, second = batches(query)
+    earlier = LogOffset.from_json({k: v for k, v in first.end.to_json().items() if k != "root"})
+    otherwise = replace(query, root=f"{flights.root}/../log/")
+
+    assert batches(query, earlier) == [second] == batches(otherwise, first.end)
+
+
+def test_a_checkpoint_of_the_marks_of_another_stream_is_refused(
+    controller: MarksServer, tmp_path: Path
+) -> None:
+    """Beside any other source."""
+    position_of = MarksQuery.pickled(KafkaTopic("ticks"))
+    query = MarksQuery("ticks", controller.url, str(tmp_path), position_of)
+    reader = MarksReader(query)
+    other = MarksOffset("flights", "5b1e", run=1).to_json()
+
+    with pytest.raises(Rejected, match="is of stream 'flights', and the query asks for marks of"):
+        reader.latestOffset(other, reader.getDefaultReadLimit())
