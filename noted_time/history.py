@@ -1,9 +1,7 @@
 """The marks of one (stream, domain) as a function from positions to time and back.
 
 The history *is* one monotone relation, time → cut (Materialize calls the like reclocking), so every
-question is a binary search. Columns of flat int64 arrays, one a segment: a search of a column takes
-a fraction of a microsecond, and each column narrows what the next must search, so that of many
-segments only the few that differ most are searched at all.
+question is a binary search: of flat int64 arrays here, and by segment in `cuts`.
 """
 
 from __future__ import annotations
@@ -13,6 +11,7 @@ from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
 from noted_time.cut import MIN_INT64, StreamCut, reaches
+from noted_time.cuts import Cuts
 from noted_time.errors import NotCompleteYet
 from noted_time.mark import Mark, TimeWindow
 from noted_time.trend import Trend
@@ -51,8 +50,8 @@ class MarkHistory:
 
     __slots__ = (
         "_bounds",
-        "_columns",
         "_count",
+        "_cuts",
         "_excluded",
         "_excluding",
         "_final_cut",
@@ -75,7 +74,7 @@ class MarkHistory:
         self._excluded: dict[int, tuple[str, ...]] = {}
         self._excluding = array("q")
         self._stepped_back = array("q")
-        self._columns: dict[int, array[int]] = {}
+        self._cuts = Cuts()
         self._final_seq = 0
         self._final_cut: Mapping[int, int] | None = None
         for mark in marks:
@@ -121,13 +120,7 @@ class MarkHistory:
         ):
             message = f"mark {mark.seq} at {mark.lower} does not follow mark {self.last_seq}"
             raise ValueError(message)
-        offsets = mark.cut.offsets
-        new = offsets.keys() - self._columns.keys()
-        if new:
-            # A whole new dict: a search in another thread may be iterating over the old one.
-            self._columns = self._columns | {s: array("q", bytes(8 * count)) for s in new}
-        for segment, column in self._columns.items():
-            column.append(offsets.get(segment, column[-1] if count else 0))
+        self._cuts.append(count, mark.cut.offsets)
         if count and mark.written_at < self._written[count - 1]:
             self._stepped_back.append(mark.seq)
         self._lowers.append(mark.lower)
@@ -165,7 +158,7 @@ class MarkHistory:
         whose cut reaches the position and differs from it.
         """
         count = self._count
-        last, beyond = self._around(position, count)
+        last, beyond = self._cuts.around(position, count)
         lower = lower_seq = upper = upper_seq = None
         if last >= 0:
             lower, lower_seq = self._lowers[last], self._first_seq + last
@@ -189,20 +182,13 @@ class MarkHistory:
         >>> history.times({0: 99})
         {0: None, 1: 0}
         """
-        count, lowers, columns = self._count, self._lowers, self._columns
+        count, lowers = self._count, self._lowers
         if not count:
             return dict.fromkeys(position)
-        last, last_lower, offset_of = count - 1, lowers[count - 1], position.get
-        times: dict[int, int | None] = {}
-        for segment, column in columns.items():
-            offset = offset_of(segment, 0)
-            if column[last] <= offset:
-                times[segment] = last_lower
-            else:
-                index = bisect_right(column, offset, 0, last)
-                times[segment] = lowers[index - 1] if index else None
+        reached = self._cuts.reached_in(position, count)
+        times = {s: lowers[index] if index >= 0 else None for s, index in reached.items()}
         for segment in position.keys() - times.keys():
-            times[segment] = last_lower
+            times[segment] = lowers[count - 1]
         return times
 
     def complete_to(self, time: int) -> Mark:
@@ -275,8 +261,7 @@ class MarkHistory:
         drop = min(seq, self.last_seq - 1) - self._first_seq + 1
         if drop <= 0:
             return
-        for column in self._columns.values():
-            del column[:drop]
+        self._cuts.drop(drop, self._count)
         # What a trend was taken of stays as it was: it may be read by another thread.
         self._lowers, self._uppers = self._lowers[drop:], self._uppers[drop:]
         self._written, self._bounds = self._written[drop:], self._bounds[drop:]
@@ -297,7 +282,7 @@ class MarkHistory:
         kept._lowers, kept._uppers = self._lowers[start:], self._uppers[start:]
         kept._written, kept._bounds = self._written[start:], self._bounds[start:]
         kept._final_seq, kept._final_cut = self._final_seq, self._final_cut
-        kept._columns = {segment: column[start:] for segment, column in self._columns.items()}
+        kept._cuts = self._cuts.since(start, self._count)
         kept._keep_exclusions(self)
         return kept
 
@@ -317,7 +302,7 @@ class MarkHistory:
 
     def segments(self) -> Iterable[int]:
         """Return the segments that the marks name."""
-        return self._columns.keys()
+        return self._cuts.segments()
 
     def stretch(self, segment: int) -> Stretch | None:
         """Return from where to where the marks have a segment, `None` where none has any of it.
@@ -326,11 +311,12 @@ class MarkHistory:
         >>> history.stretch(0), history.stretch(1)
         (Stretch(first_offset=1, first_lower=20, last_offset=2, last_lower=30), None)
         """
-        column, count, lowers = self._columns.get(segment), self._count, self._lowers
-        if column is None or not count or not column[count - 1]:
+        count, lowers, offset = self._count, self._lowers, self._cuts.offset
+        first = self._cuts.begun(segment, count)
+        if first is None:
             return None
-        first = bisect_right(column, 0, 0, count)
-        return Stretch(column[first], lowers[first], column[count - 1], lowers[count - 1])
+        last = count - 1
+        return Stretch(offset(segment, first), lowers[first], offset(segment, last), lowers[last])
 
     def _keep_exclusions(self, of: MarkHistory) -> None:
         """Take over what another history knows beside its columns, from the first mark here on."""
@@ -339,40 +325,13 @@ class MarkHistory:
         self._excluding = of._excluding[bisect_left(of._excluding, first) :]
         self._stepped_back = of._stepped_back[bisect_right(of._stepped_back, first) :]
 
-    def _around(self, position: Mapping[int, int], count: int) -> tuple[int, int]:
-        """Return the index of the last mark that the position reaches, and of the first beyond it.
-
-        In one pass: a segment in which the position is behind the one lowers that, and one in which
-        it is ahead of the other raises that; few segments do either.
-        """
-        last, beyond = count - 1, 0
-        columns = self._columns
-        unknown = 0
-        for segment, offset in position.items():
-            column = columns.get(segment)
-            if column is None:
-                unknown += 1
-                if offset:
-                    beyond = count
-            elif last >= 0 and column[last] > offset:
-                last = bisect_right(column, offset, 0, last) - 1
-                if beyond <= last:
-                    beyond = bisect_left(column, offset, beyond, last + 1)
-            elif beyond < count and column[beyond] < offset:
-                beyond = bisect_left(column, offset, beyond, count)
-        if len(position) - unknown < len(columns):
-            for segment in columns.keys() - position.keys():
-                last = bisect_right(columns[segment], 0, 0, last + 1) - 1
-        return last, max(last + 1, beyond)
-
     def _mark(self, index: int) -> Mark:
         seq = self._first_seq + index
-        offsets = {s: c[index] for s, c in self._columns.items() if c[index]}
         return Mark(
             seq=seq,
             lower=self._lowers[index],
             upper=self._uppers[index],
-            cut=StreamCut(offsets),
+            cut=StreamCut(self._cuts.at(index)),
             written_at=self._written[index],
             excluded=self._excluded.get(seq, ()),
             upper_is_bound=bool(self._bounds[index]),

@@ -1,0 +1,251 @@
+"""The cuts of a run of marks, by segment, so that a position is found in them by bisection.
+
+A segment that often moves has a flat int64 array of its offset at each mark. A search of such a
+column takes a fraction of a microsecond, and each column narrows what the next must search, so that
+of many segments only the few that differ most are searched at all. A segment that rarely moves has
+but its moves: two such arrays, of the marks at which it moved and of the offsets there. So what a
+mark costs is in proportion to the segments that moved in it, however many were ever named (S17).
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+OFTEN, RARELY = 4, 16
+"""With a move at every `OFTEN`-th mark a segment gets a column; below every `RARELY`-th it goes."""
+
+CHOSEN_EVERY = 32
+"""After so many marks it is looked at which segments have columns; fewer moves need none."""
+
+
+class _Moves(NamedTuple):
+    """The marks that moved a segment, counted since the history began, and its offsets there."""
+
+    at: array[int]
+    offsets: array[int]
+
+
+class _Forms(NamedTuple):
+    """Each segment is in one of the two; `moved` counts the moves that are in a column."""
+
+    columns: dict[int, array[int]]
+    moves: dict[int, _Moves]
+    moved: dict[int, int]
+
+
+class Cuts:
+    """The cuts of marks that are numbered from 0, appended at one end and dropped at the other.
+
+    One thread may append while others search for the marks below a `count` that they took before.
+
+    >>> cuts = Cuts()
+    >>> for index, cut in enumerate(({0: 100}, {0: 200, 1: 50}, {0: 200, 1: 90})):
+    ...     cuts.append(index, cut)
+    >>> cuts.around({0: 150}, count=3), cuts.around({0: 200, 1: 50}, count=3)
+    ((0, 1), (1, 2))
+    >>> cuts.reached_in({0: 150, 1: 60}, count=3)
+    {0: 0, 1: 1}
+    >>> cuts.at(1)
+    {0: 200, 1: 50}
+    """
+
+    __slots__ = ("_dropped", "_forms")
+
+    def __init__(self) -> None:
+        self._dropped = 0
+        self._forms = _Forms({}, {}, {})
+
+    def append(self, index: int, cut: Mapping[int, int]) -> None:
+        """Add the cut of the mark `index`, the next one."""
+        columns, moves, moved = self._forms
+        for segment, column in columns.items():
+            before = column[-1]
+            offset = cut.get(segment, before)
+            column.append(offset)
+            moved[segment] += offset != before
+        mark, new = self._dropped + index, {}
+        for segment, offset in cut.items():
+            found = moves.get(segment)
+            if found is not None:
+                if found.offsets[-1] != offset:
+                    found.at.append(mark)  # first, as who finds an offset looks here then
+                    found.offsets.append(offset)
+            elif segment not in columns:
+                new[segment] = _Moves(array("q", (mark,)), array("q", (offset,)))
+        if new:
+            # A whole new dict: a search in another thread may be iterating over the old one.
+            self._forms = _Forms(columns, moves | new, moved)
+        if mark % CHOSEN_EVERY == 0:
+            self._choose_forms(index + 1)
+
+    def around(self, position: Mapping[int, int], count: int) -> tuple[int, int]:
+        """Return the index of the last mark that the position reaches, and of the first beyond it.
+
+        In one pass: a segment in which the position is behind the one lowers that, and one in which
+        it is ahead of the other raises that; of those with columns, few do either.
+        """
+        last, beyond = count - 1, 0
+        columns, moves, _ = self._forms
+        unknown = 0
+        for segment, offset in position.items():
+            column = columns.get(segment)
+            if column is None:
+                found = moves.get(segment)
+                if found is None:
+                    unknown += 1
+                    if offset:
+                        beyond = count
+                else:
+                    since, until = self._within(found, offset, count)
+                    last = min(last, until - 1)
+                    beyond = max(beyond, since)
+            elif last >= 0 and column[last] > offset:
+                last = bisect_right(column, offset, 0, last) - 1
+                if beyond <= last:
+                    beyond = bisect_left(column, offset, beyond, last + 1)
+            elif beyond < count and column[beyond] < offset:
+                beyond = bisect_left(column, offset, beyond, count)
+        if len(position) - unknown < len(columns) + len(moves):
+            last = self._reached_without(position, last)
+        return last, max(last + 1, beyond)
+
+    def _reached_without(self, position: Mapping[int, int], last: int) -> int:
+        """Return the index of the last mark up to `last` without other segments than these."""
+        columns, moves, _ = self._forms
+        for segment in columns.keys() - position.keys():
+            last = bisect_right(columns[segment], 0, 0, last + 1) - 1
+        for segment in moves.keys() - position.keys():
+            last = min(last, self._within(moves[segment], 0, last + 1)[1] - 1)
+        return last
+
+    def reached_in(self, position: Mapping[int, int], count: int) -> dict[int, int]:
+        """Return, by segment, the index of the last mark that the position reaches there.
+
+        -1 where it is before all of them. Segments are those that marks name.
+        """
+        columns, moves, _ = self._forms
+        last, offset_of = count - 1, position.get
+        found = {}
+        for segment, column in columns.items():
+            offset = offset_of(segment, 0)
+            is_last = column[last] <= offset
+            found[segment] = last if is_last else bisect_right(column, offset, 0, last) - 1
+        for segment, each in moves.items():
+            found[segment] = min(last, self._within(each, offset_of(segment, 0), count)[1] - 1)
+        return found
+
+    def at(self, index: int) -> dict[int, int]:
+        """Return the cut of a mark, without the segments that are at 0."""
+        columns, moves, _ = self._forms
+        cut = {segment: column[index] for segment, column in columns.items() if column[index]}
+        mark = self._dropped + index
+        for segment, (at, offsets) in moves.items():
+            move = len(at) if at[-1] <= mark else bisect_right(at, mark)
+            if move and offsets[move - 1]:
+                cut[segment] = offsets[move - 1]
+        return cut
+
+    def segments(self) -> Iterable[int]:
+        """Return the segments that the marks name."""
+        columns, moves, _ = self._forms
+        return columns.keys() | moves.keys()
+
+    def begun(self, segment: int, count: int) -> int | None:
+        """Return the index of the first mark with some of a segment, `None` where none has any."""
+        columns, moves, _ = self._forms
+        if segment in columns:
+            first = bisect_right(columns[segment], 0, 0, count)
+        elif segment in moves:
+            _, first = self._within(moves[segment], 0, count)
+        else:
+            return None
+        return first if first < count else None
+
+    def offset(self, segment: int, index: int) -> int:
+        """Return the offset of a segment that is named, at a mark."""
+        columns, moves, _ = self._forms
+        if segment in columns:
+            return columns[segment][index]
+        at, offsets = moves[segment]
+        move = bisect_right(at, self._dropped + index)
+        return offsets[move - 1] if move else 0
+
+    def drop(self, number: int, count: int) -> None:
+        """Drop so many of `count` marks at the beginning; not while another thread searches."""
+        columns, moves, moved = self._forms
+        self._dropped += number
+        for segment, column in columns.items():
+            del column[:number]
+            moved[segment] = 1 + moved[segment] * (count - number) // count
+        for at, offsets in moves.values():
+            over = bisect_right(at, self._dropped) - 1
+            if over > 0:
+                del at[:over]
+                del offsets[:over]
+
+    def since(self, start: int, count: int) -> Cuts:
+        """Return the cuts from the mark `start` on for themselves; others may search these."""
+        kept, (columns, moves, moved) = Cuts(), self._forms
+        kept._dropped = self._dropped
+        kept._forms = _Forms(
+            {segment: column[:count] for segment, column in columns.items()},
+            {segment: _Moves(at[:], offsets[:]) for segment, (at, offsets) in moves.items()},
+            dict(moved),
+        )
+        kept.drop(start, count)
+        return kept
+
+    def _within(self, moves: _Moves, offset: int, count: int) -> tuple[int, int]:
+        """Return the index of the first mark at or above an offset, and of the first above it.
+
+        `count`, or one that is not to be seen yet, where there is none.
+        """
+        at, offsets = moves
+        move = bisect_right(offsets, offset)
+        above = at[move] - self._dropped if move < len(offsets) else count
+        if not offset:
+            return 0, max(0, above)
+        is_at = move and offsets[move - 1] == offset
+        return max(0, at[move - 1] - self._dropped if is_at else above), max(0, above)
+
+    def _choose_forms(self, count: int) -> None:
+        """Give segments that often move a column, and take it from those that rarely do.
+
+        Between the two rates a segment keeps its form, so that to change it costs little a mark.
+        """
+        columns, moves, moved = self._forms
+        least = max(count / OFTEN, CHOSEN_EVERY)
+        often = [segment for segment, each in moves.items() if len(each.at) >= least]
+        rarely = [segment for segment, number in moved.items() if number * RARELY < count]
+        if not often and not rarely:
+            return
+        columns = columns | {each: self._column_of(moves[each], count) for each in often}
+        moves = moves | {each: self._moves_of(columns[each]) for each in rarely}
+        moved = moved | {each: len(moves[each].at) for each in often}
+        self._forms = _Forms(
+            {segment: column for segment, column in columns.items() if segment not in rarely},
+            {segment: each for segment, each in moves.items() if segment not in often},
+            {segment: number for segment, number in moved.items() if segment not in rarely},
+        )
+
+    def _column_of(self, moves: _Moves, count: int) -> array[int]:
+        column, offset = array("q"), 0
+        for at, following in zip(*moves, strict=True):
+            column.extend([offset] * (at - self._dropped - len(column)))
+            offset = following
+        column.extend([offset] * (count - len(column)))
+        return column
+
+    def _moves_of(self, column: array[int]) -> _Moves:
+        moves, before = _Moves(array("q"), array("q")), 0
+        for mark, offset in enumerate(column, self._dropped):
+            if offset != before:
+                moves.at.append(mark)
+                moves.offsets.append(offset)
+                before = offset
+        return moves
