@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from noted_time.member import Track
-    from noted_time.membership import LateRows, Reason
+    from noted_time.membership import LateRows
 
 
 class Absences:
@@ -47,20 +47,22 @@ class Absences:
         """Yield the members that a mark at `lower` would name; nothing changes."""
         return (track for track in self._queue.before(lower) if _is_to_be_named(track, lower))
 
-    def take(self, lower: int) -> tuple[Absence, ...]:
-        """Return what the mark at `lower` says of them, by name; it is said once."""
+    def take(self, lower: int, last_lower: int | None) -> tuple[Absence, ...]:
+        """Return what the mark at `lower` says of them, by name; it is said once.
+
+        `last_lower` is that of the mark before it.
+        """
         absences: dict[str, Absence] = {}
         while self._queue.due(lower):
             for track in self._queue.pop():
                 track.in_absences = False
                 if _is_to_be_named(track, lower):
                     track.is_unrecorded = False
-                    reason = track.member.excluded or "returned_late"
-                    absences[track.member.writer] = _absence(track, reason)
+                    absences[track.member.writer] = absence_of(track, last_lower)
                 elif track.is_unrecorded and track.is_out:
                     self.add(track)
         for track, late in self._late.items():
-            known = absences.get(track.member.writer) or _absence(track, "late_rows")
+            known = absences.get(track.member.writer) or _late_rows(track)
             absences[known.writer] = known._replace(late=late)
         self._late.clear()
         return tuple(absences[writer] for writer in sorted(absences))
@@ -70,5 +72,22 @@ def _is_to_be_named(track: Track, lower: int) -> bool:
     return track.is_unrecorded and track.is_out and track.time < lower
 
 
-def _absence(track: Track, reason: Reason) -> Absence:
-    return Absence(track.member.writer, track.noted, dict(track.member.position), reason)
+def absence_of(track: Track, last_lower: int | None) -> Absence:
+    """Return what the ledger says of a member that a mark goes on without."""
+    member, time = track.member, track.noted
+    missing_from = time
+    if time is None and member.heard_at is not None:
+        missing_from = last_lower
+    return Absence(
+        member.writer,
+        time,
+        dict(member.position),
+        member.excluded or "returned_late",
+        None,
+        track.exclusion and track.exclusion.since,
+        missing_from,
+    )
+
+
+def _late_rows(track: Track) -> Absence:
+    return Absence(track.member.writer, track.noted, dict(track.member.position), "late_rows")

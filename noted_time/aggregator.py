@@ -64,7 +64,8 @@ NOTHING: Mapping[int, int] = MappingProxyType({})
 class Aggregator:
     """The notes of one stream and the marks that follow from them.
 
-    `now` is always the service clock in ms, `written_at` wall time in Unix ms.
+    `now` is always the service clock in ms, `written_at` wall time in Unix ms. `unix_ahead` is how
+    far Unix ms is ahead of the service clock at present: by it moments are kept for people.
     """
 
     def __init__(
@@ -100,6 +101,15 @@ class Aggregator:
     def settings(self) -> StreamSettings:
         """The settings in force."""
         return self._roster.settings
+
+    @property
+    def unix_ahead(self) -> int:
+        """How far Unix ms is ahead of the service clock at present."""
+        return self._roster.unix_ahead
+
+    @unix_ahead.setter
+    def unix_ahead(self, ms: int) -> None:
+        self._roster.unix_ahead = ms
 
     @property
     def census(self) -> Census:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
 
 if TYPE_CHECKING:
     from noted_time.member import Member
 
-STATES = ("live", "idle", "finished", "excluded")
+Standing = Literal["live", "idle", "finished", "excluded"]
+"""The state of a member, or that it is excluded."""
 
 
 class Census:
@@ -25,16 +26,17 @@ class Census:
 
     def __init__(self) -> None:
         """Begin without members."""
-        self.members = dict.fromkeys(STATES, 0)
+        self.members: dict[str, int] = dict.fromkeys(get_args(Standing), 0)
 
-    def enter(self, member: Member) -> None:
-        """Count a member that joined or has another state now."""
-        self.members[_state(member)] += 1
+    def count(self, member: Member) -> None:
+        """Count a member that joined, or may have changed."""
+        standing: Standing = "excluded" if member.exclusion else member.state
+        if standing != member.counted_as:
+            self.leave(member)
+            self.members[standing] += 1
+            member.counted_as = standing
 
     def leave(self, member: Member) -> None:
-        """Count a member no more that goes, or is about to have another state."""
-        self.members[_state(member)] -= 1
-
-
-def _state(member: Member) -> str:
-    return "excluded" if member.excluded else member.state
+        """Count a member no more."""
+        if member.counted_as is not None:
+            self.members[member.counted_as] -= 1

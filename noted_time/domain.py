@@ -133,11 +133,11 @@ class Domain:
         if role != track.role:
             self._change_role(track, role, timeout_ms, now)
 
-    def return_late(self, track: Track, now: int) -> None:
+    def return_late(self, track: Track, unix_ms: int) -> None:
         """Go on without a member that came back below the last lower."""
         if not track.returned_late:
             track.returned_late = True
-            track.exclusion = track.exclusion or Exclusion("returned_late", now)
+            track.exclusion = track.exclusion or Exclusion("returned_late", unix_ms)
             self.absences.add(track)
 
     def report_late(self, track: Track, late: LateRows) -> None:
@@ -268,7 +268,7 @@ class Domain:
     def move(self, step: Advance, *, now: int, written_at: int, timeout_ms: int) -> Mark:
         """Advance to the step's lower and return the mark; the caller appends it."""
         lower = step.lower
-        self.named = self.absences.take(lower)
+        self.named = self.absences.take(lower, self.last.lower if self.last else None)
         excluded = [each.writer for each in self.named if each.reason != "late_rows"]
         self.last = Mark(
             seq=self.last.seq + 1 if self.last else 1,

@@ -12,6 +12,7 @@ from noted_time.membership import NO_TERMS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from noted_time.census import Standing
     from noted_time.fencing import Session
     from noted_time.membership import Exclusion, LateRows, Reason, Terms
     from noted_time.note import State
@@ -29,15 +30,18 @@ class Member:
     """A writer that has noted, or that the stream expects; membership is for all domains at once.
 
     `noted_at`, its last accepted note, and `since`, the last change of its membership, are on the
-    service clock. `sequence` is the largest that it gave a request of which a note was accepted, 0
-    where it gave none. Its tracks are those of the first domain and the others: most streams have
-    but one, and among 100,000 members each object more is a wait for memory.
+    service clock. `heard_at` is that note in Unix ms, `None` where it is expected and never came.
+    `counted_as` is how the census counts it. `sequence` is the largest that it gave a request of
+    which a note was accepted, 0 where it gave none. Its tracks are those of the first domain and
+    the others: most streams have but one, and among 100,000 members each object more is a wait
+    for memory.
     """
 
     writer: str
     state: State = "live"
     excluded: Reason | None = None
     noted_at: int = 0
+    heard_at: int | None = None
     since: int = 0
     sequence: int = 0
     session: Session = NO_SESSION
@@ -47,6 +51,7 @@ class Member:
     others: tuple[Track, ...] = ()
     late: dict[str, LateRows] | None = None
     is_queued_as_gone: bool = False
+    counted_as: Standing | None = None
 
     @property
     def tracks(self) -> tuple[Track, ...]:
@@ -66,6 +71,11 @@ class Member:
     def is_gone(self) -> bool:
         """Whether it finished or was excluded."""
         return self.state == "finished" or self.excluded is not None
+
+    @property
+    def exclusion(self) -> Exclusion | None:
+        """Why and since when it is excluded, in the first domain in which it is."""
+        return next((track.exclusion for track in self.tracks if track.exclusion), None)
 
     @property
     def silent_since(self) -> int:
@@ -89,9 +99,8 @@ class Track:
     """How one member stands in one domain.
 
     `began` is the service time at which it last began to hold time back, or to be late. `exclusion`
-    is why time went on without it, until it has noted a time above `caught_up`, and
-    `is_unrecorded` that no mark has named it yet. The last three say which of the domain's queues
-    hold an entry for it, so that each holds at most one.
+    is why time went on without it, and `is_unrecorded` that no mark has named it yet. The last
+    three say which of the domain's queues hold an entry for it, so that each holds at most one.
     """
 
     member: Member
@@ -101,7 +110,6 @@ class Track:
     returned_late: bool = False
     is_undeclared: bool = False
     exclusion: Exclusion | None = None
-    caught_up: int = BEFORE_ALL_TIME
     began: int = 0
     role: Role = "rests"
     is_unrecorded: bool = False
@@ -131,6 +139,10 @@ class Track:
     def is_out(self) -> bool:
         """Whether time goes on without the member."""
         return self.returned_late or self.member.excluded is not None
+
+    def has_caught_up(self, above: int) -> bool:
+        """Whether it is excluded no longer, now that it noted a time `above` that."""
+        return self.exclusion is not None and not self.returned_late and self.time > above
 
     @property
     def largest(self) -> int:

@@ -58,17 +58,29 @@ class LateRows(NamedTuple):
 
 
 class Exclusion(NamedTuple):
-    """That time went on without a writer: why, and since when (service clock in ms)."""
+    """That time went on without a writer: why, and since when (Unix ms).
+
+    It stands from that moment until the writer, having returned, has noted a time above the lower
+    by a later note, or says that it is idle or finished. The writer, the API and the page all read
+    it here.
+    """
 
     reason: Reason
     since: int
 
 
 class Absence(NamedTuple):
-    """One writer that a mark went on without, with its last time and position."""
+    """One writer that a mark went on without, with its last time and position.
+
+    `since` is when it was excluded (Unix ms). Its events may be missing from `missing_from` on: its
+    last time, or where it noted none the lower before the mark. `None`: at any time, as those of a
+    writer that was expected and never came.
+    """
 
     writer: str
     time: int | None
     position: Mapping[int, int]
     reason: Reason
     late: LateRows | None = None
+    since: int | None = None
+    missing_from: int | None = None

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from noted_time.fencing import NO_SESSION
 from noted_time.member import BEFORE_ALL_TIME
-from noted_time.membership import NO_TERMS, Exclusion
+from noted_time.membership import NO_TERMS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from noted_time.fencing import Session
     from noted_time.member import Member
-    from noted_time.membership import LateRows, Reason, Terms
+    from noted_time.membership import Exclusion, LateRows, Reason, Terms
     from noted_time.note import State
 
 
@@ -26,7 +26,9 @@ class MemberRecord(NamedTuple):
     note) and `since` (when its membership last changed) are on the service clock. `sequence` is the
     largest of its accepted notes, 0 where none had one. `late` has the late rows that it reported,
     by domain, and `returned_late` the domains in which it came back below the last lower. `session`
-    is the process that notes under its name, with those that did before.
+    is the process that notes under its name, with those that did before. `heard_at` is its last
+    accepted note in Unix ms, `None` where it never came, and `exclusions` by domain why and since
+    when (Unix ms) it is excluded.
     """
 
     writer: str
@@ -42,12 +44,13 @@ class MemberRecord(NamedTuple):
     late: Mapping[str, LateRows] = {}
     returned_late: tuple[str, ...] = ()
     session: Session = NO_SESSION
+    heard_at: int | None = None
+    exclusions: Mapping[str, Exclusion] = {}
 
     @property
     def exclusion(self) -> Exclusion | None:
-        """Why and since when time goes on without the writer, `None` where it does not."""
-        reason = self.excluded or ("returned_late" if self.returned_late else None)
-        return Exclusion(reason, self.since) if reason else None
+        """Why and since when it is excluded, in the first domain in which it is."""
+        return next(iter(self.exclusions.values()), None)
 
 
 def record_of(member: Member, domains: Iterable[str]) -> MemberRecord:
@@ -55,6 +58,7 @@ def record_of(member: Member, domains: Iterable[str]) -> MemberRecord:
     times: dict[str, int] = {}
     max_times: dict[str, int] = {}
     late: tuple[str, ...] = ()
+    exclusions: dict[str, Exclusion] = {}
     for name, track in zip(domains, member.tracks, strict=True):
         if track.time != BEFORE_ALL_TIME:
             times[name] = track.time
@@ -62,6 +66,8 @@ def record_of(member: Member, domains: Iterable[str]) -> MemberRecord:
             max_times[name] = track.max_time
         if track.returned_late:
             late += (name,)
+        if track.exclusion is not None:
+            exclusions[name] = track.exclusion
     return MemberRecord(
         member.writer,
         member.state,
@@ -76,4 +82,6 @@ def record_of(member: Member, domains: Iterable[str]) -> MemberRecord:
         member.late or {},
         late,
         member.session,
+        member.heard_at,
+        exclusions,
     )

@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 
 
 class Roster:
-    """The members by name and the domains in order; `now` is always the service clock in ms."""
+    """The members by name and the domains in order; `now` is always the service clock in ms.
+
+    `unix_ahead` is how far Unix ms is ahead of it at present.
+    """
 
     def __init__(
         self, settings: StreamSettings, domains: Iterable[Domain], segments: KnownSegments
@@ -33,6 +36,7 @@ class Roster:
         self.settings = settings
         self.domains = list(domains)
         self.segments = segments
+        self.unix_ahead = 0
         self.census = Census()
         self._members: dict[str, Member] = {}
         self._departures = Departures()
@@ -70,7 +74,7 @@ class Roster:
         member = Member(writer, state, noted_at=now, since=now, terms=terms)
         make_tracks(member, [domain.name for domain in self.domains])
         self._members[writer] = member
-        self.census.enter(member)
+        self.census.count(member)
         return member
 
     def expect(self, writers: Iterable[str], now: int) -> list[str]:
@@ -94,6 +98,7 @@ class Roster:
         if changes:
             returns = self._change_state(member, state, now)
         member.noted_at = now
+        member.heard_at = now + self.unix_ahead
         if note.sequence is not None:
             member.sequence = note.sequence
         if note.session is not None and note.session != member.session.id:
@@ -104,11 +109,13 @@ class Roster:
         if gained:
             self._gain(member, gained)
         domain, track = self.domains[number], member.track(number)
+        last = track.time
         domain.note(track, note.time, note.max_time)
         if note.late is not None:
             _report_late(member, domain, track, note.late)
-        if track.exclusion is not None and note.time is not None:
-            _catch_up(track, note.time, domain.lower, returns=returns)
+        # the first note after its return may be above the lower, and is answered all the same
+        if not returns and track.has_caught_up(max(last, domain.lower)):
+            track.exclusion, changes = None, True
         if changes:
             self._change_place(member, now, returns=returns)
         elif track.role != "ahead":
@@ -139,12 +146,10 @@ class Roster:
     def _change_state(self, member: Member, state: State, now: int) -> bool:
         """Change the membership; returns whether the member is waited for from now on."""
         returns = state == "live" and not member.vouches
-        was, since = member.excluded, member.since
-        self.census.leave(member)
+        was = member.excluded
         member.since = now
         member.state = state
         member.excluded = None
-        self.census.enter(member)
         if was == "removed":
             member.terms = replace(member.terms, removed_by=None)
             for number in range(len(self.domains)):
@@ -153,8 +158,6 @@ class Roster:
             if state != "live":
                 track.returned_late, track.exclusion = False, None
                 track.is_unrecorded = False
-            elif was is not None:
-                track.exclusion = Exclusion(was, since)
         return returns
 
     def _begin_again(self, member: Member, number: int, max_time: int | None) -> None:
@@ -173,6 +176,7 @@ class Roster:
             max_time=max_time,
             vouched=member.vouches_for(domain.name),
             is_undeclared=old.is_undeclared,
+            exclusion=old.exclusion,
         )
         if member.position:
             domain.wrote_undeclared(new)
@@ -188,12 +192,13 @@ class Roster:
             return
         for domain, track in zip(self.domains, member.tracks, strict=True):
             if track.vouched and domain.last is not None and track.time < domain.lower:
-                domain.return_late(track, now)
+                domain.return_late(track, now + self.unix_ahead)
 
     def _place(self, member: Member, now: int) -> None:
         timeout_ms = self.settings.writer_timeout_ms
         for domain, track in zip(self.domains, member.tracks, strict=True):
             domain.place(track, timeout_ms, now)
+        self.census.count(member)
 
     # Terms of one writer
 
@@ -216,6 +221,7 @@ class Roster:
                 self._begin_again(member, number, track.max_time)
             elif not vouches:
                 track.vouched = track.returned_late = False
+                track.exclusion = None
         self._exclude_late(member, now)
         self._place(member, now)
         for domain, track in zip(self.domains, member.tracks, strict=True):
@@ -257,13 +263,14 @@ class Roster:
 
     def _exclude(self, member: Member, reason: Reason, now: int) -> None:
         waited_for = member.vouches
-        self.census.leave(member)
         member.excluded = reason
         member.since = now
-        self.census.enter(member)
+        exclusion = Exclusion(reason, now + self.unix_ahead)
         for domain, track in zip(self.domains, member.tracks, strict=True):
-            if waited_for and track.vouched:
-                domain.absences.add(track)
+            if track.vouched:
+                track.exclusion = exclusion
+                if waited_for:
+                    domain.absences.add(track)
             track.returned_late = False  # if it comes back late again, a mark says so again
         self._place(member, now)
         self._departures.add(member)
@@ -290,8 +297,7 @@ class Roster:
         if member.excluded is None and member.state == "finished":
             return
         self._change_state(member, "finished", now)
-        self._place(member, now)
-        self._departures.add(member)
+        self._change_place(member, now, returns=False)
 
     # Restarts and changed settings
 
@@ -303,10 +309,9 @@ class Roster:
         """
         for record in records:
             member = self.join(record.writer, record.noted_at, record.state, record.terms)
-            self.census.leave(member)
             member.excluded = record.excluded
-            self.census.enter(member)
             member.since = record.since
+            member.heard_at = record.heard_at
             member.sequence = record.sequence
             member.session = record.session
             member.late = dict(record.late) or None
@@ -355,17 +360,6 @@ def _report_late(member: Member, domain: Domain, track: Track, reported: LateLik
     domain.report_late(track, late)
 
 
-def _catch_up(track: Track, time: int, lower: int, *, returns: bool) -> None:
-    """Forget why time went on without the member, once it noted above the lower it came back to.
-
-    Its first note after that may be above it already, and must be answered with the reason.
-    """
-    if returns:
-        track.caught_up = max(time, lower)
-    elif not track.returned_late and time > max(track.caught_up, lower):
-        track.exclusion, track.caught_up = None, BEFORE_ALL_TIME
-
-
 def _restore_track(domain: Domain, track: Track, record: MemberRecord) -> None:
     time, max_time = record.times.get(domain.name), record.max_times.get(domain.name)
     domain.cut.add(BEFORE_ALL_TIME, record.position)
@@ -373,8 +367,7 @@ def _restore_track(domain: Domain, track: Track, record: MemberRecord) -> None:
     if record.position:
         domain.wrote_undeclared(track)
     track.returned_late = domain.name in record.returned_late
-    if track.returned_late:
-        track.exclusion = Exclusion("returned_late", record.since)
+    track.exclusion = record.exclusions.get(domain.name)
     is_above = time is not None and time >= domain.lower
     unrecorded = is_above or record.since > domain.moved_at
     if unrecorded and track.vouched and (record.excluded or track.returned_late):

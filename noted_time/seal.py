@@ -10,16 +10,17 @@ from collections.abc import Mapping  # noqa: TC003 - stores decode by the annota
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from noted_time.absences import absence_of
 from noted_time.cut import StreamCut, behind_of, join_into
 from noted_time.errors import InvalidCut, InvalidFinalTime, UnknownDomain
 from noted_time.mark import Mark
 from noted_time.member import BEFORE_ALL_TIME
-from noted_time.membership import Absence
 from noted_time.note import LARGEST_TIME, LEAST_TIME
 
 if TYPE_CHECKING:
     from noted_time.domain import Domain
     from noted_time.member import Track
+    from noted_time.membership import Absence
     from noted_time.roster import Roster
     from noted_time.succession import Succession
 
@@ -74,7 +75,8 @@ def seal(
         lower = times[domain.name]
         if lower is not None:
             domain.is_unbounded = domain.is_unbounded or is_beyond
-            domain.named = _named(domain, [each.track(number) for each in members], lower)
+            tracks = [each.track(number) for each in members]
+            domain.named = _named(domain, tracks, lower, written_at)
             domain.last = _last_mark(domain, lower, final_cut, written_at)
             domain.lower, domain.moved_at = lower, now
     for member in members:
@@ -138,18 +140,19 @@ def _last_mark(domain: Domain, lower: int, final_cut: Mapping[int, int], written
     )
 
 
-def _named(domain: Domain, tracks: list[Track], lower: int) -> tuple[Absence, ...]:
+def _named(domain: Domain, tracks: list[Track], lower: int, written_at: int) -> tuple[Absence, ...]:
     """Return whom the last mark goes on without: who is excluded, and all that are live still."""
-    absences = {each.writer: each for each in domain.absences.take(lower)}
+    last_lower = domain.last.lower if domain.last else None
+    absences = {each.writer: each for each in domain.absences.take(lower, last_lower)}
     for track in tracks:
         member = track.member
         if member.vouches and track.vouched:
             known = absences.get(member.writer)
             if known is None or known.reason == "late_rows":
-                late = known.late if known else None
-                position = dict(member.position)
-                sealed = Absence(member.writer, track.noted, position, "sealed", late)
-                absences[member.writer] = sealed
+                sealed = absence_of(track, last_lower)
+                absences[member.writer] = sealed._replace(
+                    reason="sealed", late=known.late if known else None, since=written_at
+                )
     return tuple(absences[writer] for writer in sorted(absences))
 
 

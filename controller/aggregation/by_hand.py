@@ -147,13 +147,9 @@ def remove(
     Raises `NotedMeanwhile` and changes nothing where it noted after `unless_since`, in Unix ms.
     """
     record = stream.aggregator.record(writer)
-    noted_at = record.noted_at + stream.unix_shift(draft.moment)
-    if (
-        unless_since is not None
-        and noted_at > unless_since
-        and not stream.was_told_as(record.noted_at, unless_since)
-    ):
-        raise NotedMeanwhile(writer, noted_at)
+    heard_at = record.heard_at
+    if unless_since is not None and heard_at is not None and heard_at > unless_since:
+        raise NotedMeanwhile(writer, heard_at)
     stream.remove(writer, order.by, draft)
     if record.excluded != "removed":
         _record(stream, draft, order, "removed", writer=writer)

@@ -55,12 +55,13 @@ class Explanation:
 class WriterRow:
     """One writer as the admin sees it; every moment in Unix ms.
 
-    Moments are reckoned back from now by the service clock, so time without a controller does not
-    count. `timeout_ms` and `domains` are what the writer declared itself, `None` where it did not;
-    until `held_until` an operator keeps it from timing out. `late` has, by domain, the rows below
-    the lower that it reported. `session` is the process that has its name. `times_out_in_ms` and
-    `lower_without`, the lower that there would be without it, are those of a holder of the domain
-    that was asked for.
+    `noted_at`, of a writer that never came since when it is expected, and the `since` of `excluded`
+    stay what they are. `holding_since` and `held_until` are reckoned from now by the service clock,
+    so time without a controller does not count. `timeout_ms` and `domains` are what the writer
+    declared itself, `None` where it did not; until `held_until` an operator keeps it from timing
+    out. `late` has, by domain, the rows below the lower that it reported. `session` is the process
+    that has its name. `times_out_in_ms` and `lower_without`, the lower that there would be without
+    it, are those of a holder of the domain that was asked for.
     """
 
     writer: str
@@ -181,15 +182,15 @@ def writer_row(stream: StreamState, writer: str, domain: str | None, now: Moment
         if track is not None:
             left_ms = times_out_in_ms(stream, track, now)
             without = stream.aggregator.without(name, writer)
-    exclusion, terms, session = record.exclusion, record.terms, record.session
+    terms, session = record.terms, record.session
     return WriterRow(
         writer=writer,
-        state="excluded" if exclusion else record.state,
+        state="excluded" if record.exclusion else record.state,
         times=record.times,
         position=record.position,
-        noted_at=record.noted_at + shift,
+        noted_at=record.noted_at + shift if record.heard_at is None else record.heard_at,
         holding_since=None if since is None else since + shift,
-        excluded=exclusion and exclusion._replace(since=exclusion.since + shift),
+        excluded=record.exclusion,
         timeout_ms=terms.timeout_ms,
         domains=terms.domains,
         held_until=None if terms.hold_until is None else terms.hold_until + shift,

@@ -22,7 +22,7 @@ def end(stream: StreamState, request: SealRequest, by: str | None, draft: Draft)
     aggregator, moment = stream.aggregator, draft.moment
     if stream.record.seal is not None:
         return aggregator.seal(request, now=0, written_at=0)
-    now = stream.service_ms(moment)
+    now = stream.begin(draft)
     before = {domain: aggregator.last_mark(domain) for domain in stream.settings.domains}
     seal = aggregator.seal(request, now=now, written_at=moment.wall)
     for domain, last in before.items():

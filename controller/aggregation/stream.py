@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
     from noted_time.note import NoteLike
 
 CLOCKS_APART_MS = 100
-SHIFTS_KEPT = 8
-
 FORGOTTEN_AT_ONCE = 5000
 """So many writers of a stream go at a time, which takes a commit some 50 ms."""
 
@@ -57,7 +54,7 @@ class StreamState:
         self.fences = Fences()
         self.clock_ahead = 0
         self.latest_ms = 0
-        self._unix_shifts = deque([0], maxlen=SHIFTS_KEPT)
+        self._unix_shift = 0
         self._next_mark_at: dict[str, int] = {}
 
     @classmethod
@@ -116,19 +113,18 @@ class StreamState:
         """Return what leads from the service clock to Unix ms, reckoned back from now.
 
         It stays what it was while the two clocks agree but for `CLOCKS_APART_MS`, so that one and
-        the same moment is always told alike.
+        the same moment is shown alike as long as the process is not paused.
         """
         shift = moment.wall - self.service_ms(moment)
-        if abs(shift - self._unix_shifts[-1]) > CLOCKS_APART_MS:
-            self._unix_shifts.append(shift)
-        return self._unix_shifts[-1]
+        if abs(shift - self._unix_shift) > CLOCKS_APART_MS:
+            self._unix_shift = shift
+        return self._unix_shift
 
-    def was_told_as(self, service_ms: int, unix_ms: int) -> bool:
-        """Whether a moment of the service clock was told as this one, if some time ago.
-
-        A pause of the process, which the service clock does not count, moves what is told of it.
-        """
-        return any(service_ms + shift == unix_ms for shift in self._unix_shifts)
+    def begin(self, draft: Draft) -> int:
+        """Return the service clock, having the aggregator date what now changes in Unix ms."""
+        now = self.service_ms(draft.moment)
+        self.aggregator.unix_ahead = draft.moment.wall - now
+        return now
 
     def is_silence_over(self, moment: Moment) -> bool:
         """Whether a holder is to be excluded."""
@@ -157,13 +153,13 @@ class StreamState:
     ) -> list[Accepted | Refused]:
         """Feed the notes in order; where the stream marks every advance, so does each note.
 
-        A new writer beyond `most_writers` is refused. Since when time goes on without a writer, and
-        since when another process has its name, is answered in Unix ms.
+        A new writer beyond `most_writers` is refused. Since when another process has the name of a
+        writer is answered in Unix ms.
         """
         crowded = (
             len(self.aggregator) + len(notes) > most_writers and self.aggregator.sealed is None
         )
-        note, now = self.aggregator.note, self.service_ms(draft.moment)
+        note, now = self.aggregator.note, self.begin(draft)
         largest = self._largest_time(draft.moment)
         every_advance = self.settings.mark_interval_ms == 0
         touched, results = draft.touched(self), []
@@ -180,8 +176,6 @@ class StreamState:
                 touched.add(each.writer)
                 if every_advance and self._advance_all(draft):
                     result = self.aggregator.answer(each)
-                if result.exclusion is not None:
-                    result = _dated(result, self.unix_shift(draft.moment))
             elif isinstance(result, Refused) and result.status == "fenced":
                 shift = self.unix_shift(draft.moment)
                 result = self.fences.refuse(each, result, draft.moment, shift)
@@ -193,24 +187,24 @@ class StreamState:
 
     def expect(self, writers: Iterable[str], draft: Draft) -> None:
         """Make members of the writers that are none yet."""
-        new = self.aggregator.expect(writers, self.service_ms(draft.moment))
+        new = self.aggregator.expect(writers, self.begin(draft))
         draft.touched(self).update(new)
 
     def remove(self, writer: str, by: str | None, draft: Draft) -> None:
         """Exclude a writer by hand; raises `UnknownWriter`."""
-        self.aggregator.remove(writer, self.service_ms(draft.moment), by)
+        self.aggregator.remove(writer, self.begin(draft), by)
         self.excluded += 1
         draft.touched(self).add(writer)
 
     def hold(self, writer: str, for_ms: int | None, draft: Draft) -> None:
         """Let no timeout exclude a writer for so long; raises `UnknownWriter`."""
-        now = self.service_ms(draft.moment)
+        now = self.begin(draft)
         self.aggregator.hold(writer, None if for_ms is None else now + for_ms, now)
         draft.touched(self).add(writer)
 
     def exclude_the_silent(self, draft: Draft) -> tuple[str, ...]:
         """Exclude the members that were silent for their timeout; returns their names."""
-        names = self.aggregator.expire(self.service_ms(draft.moment))
+        names = self.aggregator.expire(self.begin(draft))
         if names:
             self.excluded += len(names)
             draft.touched(self).update(names)
@@ -269,7 +263,7 @@ class StreamState:
 
         Nor can a sealed stream be given domains or writers, which raises `StreamSealed`.
         """
-        now, known = self.service_ms(draft.moment), self.settings.expected_writers
+        now, known = self.begin(draft), self.settings.expected_writers
         expected = [each for each in settings.expected_writers if each not in known]
         if expected and self.aggregator.sealed is not None:
             raise StreamSealed("writers")
@@ -382,11 +376,3 @@ class StreamState:
             absences,
             by_whom or next((name for name in by if name), None),
         )
-
-
-def _dated(accepted: Accepted, shift: int) -> Accepted:
-    """Return the answer with the moment of the exclusion in Unix ms."""
-    exclusion = accepted.exclusion
-    if exclusion is None:
-        return accepted
-    return replace(accepted, exclusion=exclusion._replace(since=exclusion.since + shift))

@@ -84,7 +84,10 @@ class StreamsPage(BaseModel):
 
 
 class ExclusionShape(BaseModel):
-    """Why the watermark goes on without a writer, and since when in Unix ms."""
+    """Why the watermark advanced without a writer, and since when in Unix ms.
+
+    It ends when the writer, having returned, has noted a time above the lower.
+    """
 
     reason: Literal["timed_out", "removed", "returned_late"]
     since: int
@@ -260,13 +263,19 @@ class ExplainShape(BaseModel):
 
 
 class AbsenceShape(BaseModel):
-    """A writer that a mark went on without, or one that reported late rows."""
+    """A writer that a mark went on without, or one that reported late rows.
+
+    `since` is when it was excluded, in Unix ms. Its events may be missing from the time
+    `missing_from` on, `null`: at any time.
+    """
 
     writer: str
     time: int | None
     position: Position
     reason: Literal["timed_out", "removed", "returned_late", "late_rows", "sealed"]
     late: LateShape | None
+    since: int | None
+    missing_from: int | None
 
 
 class EntryShape(BaseModel):

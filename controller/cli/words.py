@@ -46,10 +46,10 @@ def explained(stream: str, found: Json, further: Further) -> Iterator[str]:
     """
     now, states = further.writers["now"], further.writers["states"]
     yield decided(stream, found)
+    rows = {row["writer"]: row for row in further.writers["writers"]}
     if found["decision"] == "hold":
-        rows = {row["writer"]: row for row in further.writers["writers"]}
         yield _holding(found, rows, now)
-    yield from _others(found, states, further.domain)
+    yield from _others(found, _waiting(found, rows, states), further.domain)
     if found["decision"] == "hold":
         yield _goes_on(found)
         yield _left_out(found, further.without_all)
@@ -110,6 +110,17 @@ def _noted(time: int | None, lower: int | None) -> str:
     if lower is not None and time < lower:
         return f"noted {time_beside(time, lower)}, which is below the watermark"
     return f"noted {time_beside(time, lower)} and no later time"
+
+
+def _waiting(found: Json, rows: Mapping[str, Json], states: Json) -> dict[str, int]:
+    """Return the number of writers in each state, of holders that they are live.
+
+    One that was excluded and came back is called excluded until it has caught up.
+    """
+    names = (each["writer"] for each in found["waiting_for"])
+    back = sum(rows.get(name, {}).get("state") == "excluded" for name in names)
+    moved = {"live": states["live"] + back, "excluded": states["excluded"] - back}
+    return {**states, **moved}
 
 
 def _others(found: Json, states: Mapping[str, int], domain: str | None) -> Iterator[str]:

@@ -30,7 +30,7 @@ from noted_time import (
 )
 from noted_time.alignment import AlignmentSettings
 from noted_time.fencing import NO_SESSION, Session
-from noted_time.membership import NO_TERMS, Absence, LateRows, Terms
+from noted_time.membership import NO_TERMS, Absence, Exclusion, LateRows, Terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -45,6 +45,7 @@ _times = msgspec.json.Decoder(dict[str, int]).decode
 _names = msgspec.json.Decoder(tuple[str, ...]).decode
 _terms = msgspec.json.Decoder(tuple[Terms, tuple[str, ...]]).decode
 _session = msgspec.json.Decoder(Session).decode
+_exclusions = msgspec.json.Decoder(dict[str, Exclusion]).decode
 _late = msgspec.json.Decoder(dict[str, LateRows]).decode
 _policy = msgspec.json.Decoder(BacklogPolicy).decode
 _absences = msgspec.json.Decoder(tuple[Absence, ...]).decode
@@ -128,6 +129,8 @@ def member_rows(members: Iterable[tuple[str, MemberRecord]]) -> list[Row]:
             _stored_terms(member),
             encode(member.late).decode() if member.late else None,
             encode(member.session).decode() if member.session is not NO_SESSION else None,
+            member.heard_at,
+            encode(member.exclusions).decode() if member.exclusions else None,
         )
         for stream_id, member in members
     ]
@@ -138,7 +141,7 @@ def member_rows(members: Iterable[tuple[str, MemberRecord]]) -> list[Row]:
 def member_of(row: Sequence[Any]) -> MemberRecord:
     """Return the member of a row without its stream."""
     writer, state, excluded, position, times, max_times, *numbers = row
-    noted_at, since, sequence, terms, late, session = numbers
+    noted_at, since, sequence, terms, late, session, heard_at, exclusions = numbers
     own, returned_late = _terms(terms) if terms else (NO_TERMS, ())
     return MemberRecord(
         writer,
@@ -154,6 +157,8 @@ def member_of(row: Sequence[Any]) -> MemberRecord:
         _late(late) if late else {},
         returned_late,
         _session(session) if session else NO_SESSION,
+        heard_at,
+        _exclusions(exclusions) if exclusions else {},
     )
 
 

@@ -107,6 +107,8 @@ member = Table(
     Column("terms", Text),
     Column("late", Text),
     Column("session", Text),
+    Column("heard_at", BigInteger),
+    Column("exclusions", Text),
     sqlite_with_rowid=False,
     postgresql_with={"fillfactor": 50},  # updates of a member find room on its page
 )

@@ -22,3 +22,5 @@ def upgrade() -> None:
             name, sa.BigInteger(), server_default=sa.text(default), nullable=nullable
         )
         op.add_column("stream", column)
+    op.add_column("member", sa.Column("heard_at", sa.BigInteger(), nullable=True))
+    op.add_column("member", sa.Column("exclusions", sa.Text(), nullable=True))

@@ -46,7 +46,7 @@ def played(seconds: int) -> list[tuple[str, ...]]:
         stream.expire(now)
         while stream.advance("default", now=now, written_at=now) is not None:
             pass
-        excluded.append(tuple(w for w in WRITERS if stream.record(w).exclusion))
+        excluded.append(tuple(w for w in WRITERS if stream.record(w).excluded))
     return excluded
 
 

@@ -239,3 +239,25 @@ async def test_a_writer_taken_back_by_a_setting_holds_from_then_on(
 
         assert isinstance(decision, Hold)
         assert {w.writer: w.held_for_ms < 4000 for w in decision.waiting_for}["late"]
+
+
+async def test_a_downtime_moves_no_moment_of_a_writer(
+    memory: WatchedMemory, time: GivenTime
+) -> None:
+    """When it noted and since when it is excluded, as the API and the writer itself are told."""
+    async with serving(memory, time, writer_timeout_ms=100) as controller:
+        await tell(controller, Note("slow", 5), Note("a", 9))
+        serve_for(controller, time, 100)
+        await until(lambda: controller.stream("s").history(None).last_seq == 2)
+        before = controller.reads.writer("s", "slow")
+    time.wall += 3_600_000
+    async with running(memory.reopened(), time) as controller:
+        after = controller.reads.writer("s", "slow")
+        (answer,) = await tell(controller, Note("slow", 6))
+        returned = controller.reads.writer("s", "slow")
+        removal = controller.remove_writer("s", "slow", unless_since=returned.noted_at)
+
+        assert (after.noted_at, after.excluded) == (before.noted_at, before.excluded)
+        assert isinstance(answer, Accepted)
+        assert answer.exclusion == before.excluded == returned.excluded
+        assert (returned.state, (await removal).state) == ("excluded", "excluded")

@@ -6,7 +6,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noted_time import Aggregator, Hold, Quiet, StreamSettings
+from noted_time import Aggregator, Hold, Note, Quiet, StreamSettings
 from tests.support.model import NEVER
 from tests.support.streams import marks_of, restarted
 from tests.support.twins import WRITERS, Step, Twins, starts, steps
@@ -103,3 +103,25 @@ def test_a_restart_changes_neither_times_nor_who_is_waited_for(
     again = restarted(twins.code, twins.appended_at, twins.declared_at)
 
     assert to_come(again, twins.now) == to_come(twins.code, twins.now)
+
+
+@given(settings=starts, history=steps)
+def test_a_writer_is_told_what_is_recorded_over_a_restart_too(
+    settings: StreamSettings, history: list[Step]
+) -> None:
+    """Why it is excluded, and since which one moment; its state is counted as that."""
+    twins = Twins(settings)
+    for step in history:
+        twins.take(step)
+        for stream in (twins.code, restarted(twins.code, twins.appended_at, twins.declared_at)):
+            counts = dict.fromkeys(stream.census.members, 0)
+            for name, writer in twins.model.writers.items():
+                record = stream.record(name)
+                answers = (stream.answer(Note(name, 0, domain=k)) for k in settings.domains)
+                told = {
+                    k: each.exclusion for k, each in zip(settings.domains, answers, strict=True)
+                }
+                recorded = {k: record.exclusions.get(k) for k in settings.domains}
+                assert told == recorded == {k: writer.told.get(k) for k in settings.domains}
+                counts["excluded" if record.exclusions else record.state] += 1
+            assert stream.census.members == counts

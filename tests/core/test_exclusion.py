@@ -165,7 +165,7 @@ def test_an_absent_writer_is_named_once_with_its_late_rows() -> None:
     told(stream, Note("UA", 20))
 
     assert stream.absences("default") == (
-        Absence("DL", 5, {1: 2}, "returned_late", LateRows(2, 3)),
+        Absence("DL", 5, {1: 2}, "returned_late", LateRows(2, 3), 0, 5),
     )
 
 
@@ -196,3 +196,23 @@ def test_the_upper_is_no_bound_for_a_member_that_only_told_its_position() -> Non
     tell(stream, Note("UA", 6, max_time=6), now=TIMEOUT_MS)
 
     assert [mark.upper_is_bound for mark in marks_of(stream)] == [False]
+
+
+def test_what_is_told_is_what_is_recorded_under_hold_after_the_return() -> None:
+    """And it is kept over a restart, until the writer has noted a time above the lower."""
+    stream = stream_of("UA", "DL")
+    stream.unix_ahead = 7000
+    told(stream, Note("UA", 10), Note("DL", 5))
+    expiries(stream, TIMEOUT_MS)
+    tell(stream, Note("UA", 50), now=TIMEOUT_MS)
+    marks_of(stream)
+
+    (answer,) = tell(stream, Note("DL", 10), now=TIMEOUT_MS + 7)
+    again = restarted(stream)
+    again.unix_ahead = 600_000
+
+    exclusion = Exclusion("timed_out", 7000 + TIMEOUT_MS)
+    assert answer == Accepted(50, exclusion)
+    assert [each.record("DL").exclusion for each in (stream, again)] == [exclusion] * 2
+    assert tell(again, Note("DL", 10), Note("DL", 60)) == [answer, Accepted(50)]
+    assert again.record("DL").exclusion is None

@@ -89,8 +89,8 @@ def test_the_ledger_tells_who_was_live_from_who_was_excluded() -> None:
     sealed(stream)
 
     assert stream.absences("default") == (
-        Absence("DL", 9, {0: 90}, "sealed"),
-        Absence("UA", 5, {0: 50}, "timed_out"),
+        Absence("DL", 9, {0: 90}, "sealed", since=7, missing_from=9),
+        Absence("UA", 5, {0: 50}, "timed_out", since=100, missing_from=5),
     )
 
 

@@ -29,7 +29,7 @@ from noted_time import (
 )
 from noted_time.cut import MAX_INT64, MIN_INT64
 from noted_time.fencing import NO_SESSION, Former, Session
-from noted_time.membership import Absence, LateRows, Terms
+from noted_time.membership import Absence, Exclusion, LateRows, Terms
 from tests.support.memory_store import MemoryStore
 from tests.support.stored import Kept, kept, records
 
@@ -61,6 +61,7 @@ stream_settings = st.builds(
     st.lists(names, unique=True).map(tuple),
     natural,
 )
+reasons_out = st.sampled_from(["timed_out", "removed", "returned_late"])
 late_rows = st.builds(LateRows, natural, int64)
 former = st.lists(st.builds(Former, names, names)).map(tuple)
 members = st.builds(
@@ -84,6 +85,8 @@ members = st.builds(
     st.dictionaries(domains, late_rows),
     st.lists(domains, unique=True).map(tuple),
     st.just(NO_SESSION) | st.builds(Session, st.none() | names, names, natural, former),
+    st.none() | natural,
+    st.dictionaries(domains, st.builds(Exclusion, reasons_out, natural)),
 )
 scale_events = st.builds(
     ScaleEvent, positions, st.dictionaries(natural, st.lists(natural).map(tuple), max_size=3)
@@ -121,6 +124,8 @@ absences = st.builds(
     positions,
     st.sampled_from(["timed_out", "removed", "returned_late", "late_rows"]),
     st.none() | late_rows,
+    st.none() | natural,
+    st.none() | int64,
 )
 entries = st.builds(
     LedgerEntry,

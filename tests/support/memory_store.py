@@ -271,7 +271,10 @@ class MemoryTokens(Tokens):
 
 def _copied(member: MemberRecord) -> MemberRecord:
     return member._replace(
-        position=dict(member.position), times=dict(member.times), max_times=dict(member.max_times)
+        position=dict(member.position),
+        times=dict(member.times),
+        max_times=dict(member.max_times),
+        exclusions=dict(member.exclusions),
     )
 
 

@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from noted_time import Mark, StreamCut
+from noted_time.membership import Exclusion
 
 if TYPE_CHECKING:
     from noted_time import Note, ScaleEvent, State, StreamSettings
+    from noted_time.membership import Reason
 
 Position = dict[int, int]
 NEVER = -(2**63) - 1
@@ -39,7 +41,7 @@ class Writer:
 
     name: str
     state: State = "finished"
-    excluded: str | None = None
+    excluded: Reason | None = None
     noted_at: int = 0
     timeout_ms: int | None = None
     hold_until: int = 0
@@ -52,6 +54,7 @@ class Writer:
     begun_at: dict[str, int] = field(default_factory=dict)
     floor: dict[str, Position] = field(default_factory=dict)
     unrecorded: set[str] = field(default_factory=set)
+    told: dict[str, Exclusion] = field(default_factory=dict)
 
     @property
     def position(self) -> Position:
@@ -70,8 +73,11 @@ class Writer:
 
     def vouches(self, domain: str) -> bool:
         """Whether it is live, and says of the domain what it wrote."""
-        named = self.domains is None or domain in self.domains
-        return self.state == "live" and not self.excluded and named
+        return self.state == "live" and not self.excluded and self.is_of(domain)
+
+    def is_of(self, domain: str) -> bool:
+        """Whether it says of the domain what it wrote while it is live."""
+        return self.domains is None or domain in self.domains
 
     def counts(self, domain: str) -> bool:
         """Whether time waits for it."""
@@ -169,14 +175,20 @@ class Model:
         if writer.excluded == "removed":
             for each in self.marks:
                 writer.begin_again(each)
+        before = writer.time(domain)
         widened = self._take_terms(writer, note)
         position = join(writer.position, dict(note.position))
         writer.log.append(Noted(domain, note.time, note.max_time, position))
         writer.state, writer.excluded, writer.noted_at = note.state, None, now
         writer.sequence = max(writer.sequence, note.sequence or 0)
         if returns or widened:
-            self._exclude_late(writer)
+            self._exclude_late(writer, now)
         self.settle(now)
+        if not returns and max(before, self.lower(domain)) < writer.time(domain):
+            writer.told.pop(domain, None)
+        if note.state != "live":
+            writer.told.clear()
+        writer.told = {k: each for k, each in writer.told.items() if writer.is_of(k)}
         return "accepted", self.marks[domain][-1].lower if self.marks[domain] else None
 
     def _take_terms(self, writer: Writer, note: Note) -> bool:
@@ -197,11 +209,13 @@ class Model:
         writer.returned_late &= after
         return bool(added)
 
-    def _exclude_late(self, writer: Writer) -> None:
+    def _exclude_late(self, writer: Writer, now: int) -> None:
         """Go on without who came back below the last lower, where the stream says so."""
         if self.settings.returning_writer == "exclude":
             below = {k for k in self.marks if writer.vouches(k) and writer.time(k) < self.lower(k)}
             writer.unrecorded |= below - writer.returned_late
+            for domain in below - writer.returned_late:
+                writer.told.setdefault(domain, Exclusion("returned_late", now))
             writer.returned_late |= below
 
     def _refusal(  # noqa: PLR0911 - one for each refusal
@@ -272,7 +286,7 @@ class Model:
         for name in names:
             if name not in self.writers:
                 self.writers[name] = Writer(name, "live", noted_at=now)
-                self._exclude_late(self.writers[name])
+                self._exclude_late(self.writers[name], now)
         self.settle(now)
 
     def due(self, writer: Writer) -> int | None:
@@ -282,9 +296,10 @@ class Model:
         dues = [max(writer.noted_at, began) + timeout for began in since]
         return max(min(dues), writer.hold_until) if dues else None
 
-    def leave_out(self, writer: Writer, now: int, reason: str = "timed_out") -> None:
+    def leave_out(self, writer: Writer, now: int, reason: Reason = "timed_out") -> None:
         """Go on without the writer."""
         writer.unrecorded |= {k for k in self.marks if writer.vouches(k)}
+        writer.told |= {k: Exclusion(reason, now) for k in self.marks if writer.is_of(k)}
         writer.excluded = reason
         writer.returned_late.clear()
         self.settle(now)
@@ -362,5 +377,5 @@ class Model:
         for writer in self.writers.values():
             if settings.returning_writer == "hold":
                 writer.returned_late.clear()
-            self._exclude_late(writer)
+            self._exclude_late(writer, now)
         self.settle(now)

@@ -555,16 +555,16 @@ function writerRow(row, { explain: { lower } }, scale, now) {
 }
 
 function writerState(row, holds, now) {
-	if (row.excluded) return [`excluded: ${inWords(row.excluded.reason)}`, "bad"];
+	if (row.excluded) return [`excluded: ${inWords(row.excluded.reason)}${row.holding_since == null ? "" : "; back, and holds"}`, "bad"];
 	if (holds) return [row.holding_since == null ? "holds" : `holds ${lasting(now - row.holding_since)}`, now - row.holding_since >= HELD_MS ? "warn" : "ok"];
 	return [row.state];
 }
 
-function writerButtons({ writer, state: is, held_until: until, excluded }, now) {
+function writerButtons({ writer, state: is, held_until: until, excluded, noted_at, holding_since }, now) {
 	const one = (label, act, told) => button(label, act, { writer }, { class: "quiet", "aria-label": told });
 	return [
-		until > now ? one("End hold", "release", `End the hold of ${writer}`) : is === "live" && one("Hold…", "hold", `Hold ${writer}…`),
-		excluded?.reason !== "removed" && one("Remove…", "remove", `Remove ${writer}…`),
+		until > now ? one("End hold", "release", `End the hold of ${writer}`) : (is === "live" || holding_since != null) && one("Hold…", "hold", `Hold ${writer}…`),
+		(excluded?.reason !== "removed" || noted_at > excluded.since) && one("Remove…", "remove", `Remove ${writer}…`),
 	];
 }
 

@@ -45,6 +45,8 @@ async def test_a_removed_writer_is_excluded_at_once(call: Caller) -> None:
         "position": {"0": 3},
         "reason": "removed",
         "late": None,
+        "since": WALL,
+        "missing_from": 5,
     }
     by = ledger["entries"][0]["by"]
     assert ledger == {
