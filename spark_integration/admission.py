@@ -22,7 +22,7 @@ ROWS_WORTH_A_TASK = 50_000
 class Slice:
     """Rows `first` to `last`, exclusive, of one file, counted from the file's own start.
 
-    `stamp_ms` is the ingestion time of all of them, where a query asks for it.
+    `stamp_ms` is the ingestion time of all of them, where a query asks for it and it is known.
     """
 
     path: str

@@ -3,6 +3,9 @@
 A row is stamped T - 1, where T is the lower of the first ingestion mark whose cut lies above the
 row. What no cut covers yet waits for the next look. A micro-batch keeps in its offset which marks
 stamped it, and marks never change, so a batch that is run again has the same stamps.
+
+Below the cut of the first mark that the controller still keeps, marks that it dropped may have come
+first, so nothing is known of those rows but that they are older.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from bisect import bisect_left, bisect_right
 from dataclasses import replace
 from itertools import takewhile
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 from pyspark.sql.types import StructField, StructType, TimestampType
@@ -36,6 +39,23 @@ INGESTED = "_ingested"
 
 FIRST, LAST = "ingestion/first", "ingestion/last"
 """Under which names the offset log keeps the marks that stamped a batch; no domain has these."""
+
+UNSTAMPED = "ingestion/unstamped"
+"""Likewise, the mark below whose cut rows have no stamp, if there is one."""
+
+Unstamped = Literal["fail", "null"]
+"""`fail` where the time is not known at which rows came in, or give them a `null` for it."""
+
+
+def checked_unstamped(unstamped: str, domain: str | None) -> Unstamped:
+    """Return what to do with rows of unknown time; raises `Rejected` where that cannot be asked."""
+    if unstamped == "fail":
+        return "fail"
+    if unstamped != "null":
+        raise Rejected(f'unstamped must be "fail" or "null", not {unstamped!r}')
+    if domain != INGESTION:
+        raise Rejected(f"unstamped goes with domain={INGESTION!r}")
+    return "null"
 
 
 def event_time_of(domain: str | None, event_time: str | None, max_lag_ms: int | None) -> str:
@@ -72,12 +92,13 @@ def with_ingested(schema: StructType) -> StructType:
 
 
 def stamped(
-    batches: Iterable[pa.RecordBatch], stamp_ms: int, target: pa.Schema
+    batches: Iterable[pa.RecordBatch], stamp_ms: int | None, target: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the batches with the stamp in its column of `target`."""
+    """Yield the batches with the stamp, or null, in its column of `target`."""
     at = target.get_field_index(INGESTED)
+    stamp_us = pa.scalar(None if stamp_ms is None else stamp_ms * 1000, pa.int64())
     for batch in batches:
-        stamp = pa.repeat(pa.scalar(stamp_ms * 1000, pa.int64()), batch.num_rows).cast(INSTANT)
+        stamp = pa.repeat(stamp_us, batch.num_rows).cast(INSTANT)
         columns = [*batch.columns[:at], stamp, *batch.columns[at:]]
         yield pa.RecordBatch.from_arrays(columns, schema=target)
 
@@ -88,11 +109,16 @@ class IngestionMarks:
     `feed_of` makes the feed; it is called again for marks that this one no longer has.
     """
 
-    def __init__(self, feed_of: Callable[[], MarksFeed]) -> None:
+    def __init__(self, feed_of: Callable[[], MarksFeed], unstamped: Unstamped = "fail") -> None:
         self._feed_of = feed_of
         self._feed = feed_of()
+        self._unstamped = unstamped
         self._stream_id = ""
+        self._let_in = Released()
+        self._last_seq = 0
         self._marks: list[Mark] = []
+        self._after_gap = 0
+        """The seq of a mark before which others were dropped."""
 
     @property
     def subject(self) -> str:
@@ -101,6 +127,7 @@ class IngestionMarks:
 
     def begin(self, released: Released) -> None:
         """See `MarksFeed`."""
+        self._let_in = released
         self._feed.begin(released)
 
     def take(self) -> Marks:
@@ -108,6 +135,11 @@ class IngestionMarks:
         new = self._feed.take()
         if new.stream_id != self._stream_id:
             self._stream_id, self._marks = new.stream_id, []
+            goes_on = new.stream_id == self._let_in.stream_id
+            self._last_seq = self._let_in.seq if goes_on else 0
+        if new.marks and new.marks[0].seq != self._last_seq + 1:
+            self._after_gap, self._marks = new.marks[0].seq, []
+        self._last_seq = new.marks[-1].seq if new.marks else self._last_seq
         self._marks.extend(_stamping(new))
         return new
 
@@ -120,18 +152,43 @@ class IngestionMarks:
         cut = self._marks[-1].cut.offsets if self._marks else {}
         return {segment: below(run, cut.get(segment, 0)) for segment, run in files.items()}
 
-    def stamping(self, begun: LogOffset, ended: LogOffset) -> LogOffset:
-        """Return the end of a micro-batch with the marks that stamp its rows, if it has any."""
+    def stamping(
+        self, begun: LogOffset, ended: LogOffset, files: Mapping[int, Sequence[LogFile]]
+    ) -> LogOffset:
+        """Return the end of a micro-batch with the marks that stamp its rows, if it has any.
+
+        Raises `Rejected` where marks were dropped that may have come first, unless rows are to have
+        no stamp then.
+        """
         self._forget_below(begun.segments)
-        grown = [(s, begun.segments.get(s, 0), end) for s, end in ended.segments.items()]
+        grown = [
+            (s, max(begun.segments.get(s, 0), files[s][0].start), end)
+            for s, end in ended.segments.items()
+            if files.get(s)
+        ]
         grown = [(s, start, end) for s, start, end in grown if start < end]
         if not grown:
             return ended
         first = min(_above(self._marks, segment, start) for segment, start, _ in grown)
         last = max(_above(self._marks, segment, end - 1) for segment, _, end in grown)
-        for name, index in ((FIRST, first), (LAST, last)):
-            ended = ended.letting_in(name, Released(self._stream_id, self._marks[index].seq))
+        stamping = {FIRST: self._marks[first], LAST: self._marks[last]}
+        if self._marks[first].seq == self._after_gap:
+            self._check_unstamped(self._marks[first], grown)
+            stamping[UNSTAMPED] = self._marks[first]
+        for name, mark in stamping.items():
+            ended = ended.letting_in(name, Released(self._stream_id, mark.seq))
         return ended
+
+    def _check_unstamped(self, mark: Mark, grown: Iterable[tuple[int, int, int]]) -> None:
+        if self._unstamped == "null":
+            return
+        below = mark.cut.offsets
+        segment, start = next((s, start) for s, start, _ in grown if start < below.get(s, 0))
+        raise Rejected(
+            f"{self.subject}: rows {start} to {below[segment]} of segment {segment} came in before "
+            f"mark {mark.seq} (lower {mark.lower}), the first one still kept, so their {INGESTED} "
+            'is not known: unstamped="null" makes it null'
+        )
 
     def slices(
         self, ended: LogOffset, work: Iterable[tuple[int, Sequence[LogFile], int, int]]
@@ -143,13 +200,16 @@ class IngestionMarks:
         """
         marks: Sequence[Mark] | None = None
         for segment, files, start, end in work:
-            begin = start
+            begin = max(start, files[0].start) if files else end
             while begin < end:
                 marks = self._of(ended) if marks is None else marks
                 mark = marks[_above(marks, segment, begin)]
                 upto = min(end, mark.cut.offsets[segment])
+                is_known = Released(ended.released(LAST).stream_id, mark.seq) != ended.released(
+                    UNSTAMPED
+                )
                 for each in slices(files, begin, upto):
-                    yield replace(each, stamp_ms=mark.lower - 1)
+                    yield replace(each, stamp_ms=mark.lower - 1 if is_known else None)
                 begin = upto
 
     def _forget_below(self, position: Mapping[int, int]) -> None:

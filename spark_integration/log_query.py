@@ -13,6 +13,7 @@ from spark_integration.offsets import LogOffset
 from spark_integration.time_range import ALL_TIMES, TimeRange
 
 if TYPE_CHECKING:
+    from spark_integration.ingested import Unstamped
     from spark_integration.offsets import Json
     from spark_integration.sealing import OnSeal
     from spark_integration.time_order import Order
@@ -30,6 +31,7 @@ class LogQuery:
     time is behind that of the marks. While there is a `backlog`, the limit is `backlog_rows`.
     `keeps_late` says that rows tell whether they are late. `align` names the
     alignment whose member `align_as` the source is. `times` is the range that is asked for.
+    `unstamped` is for rows of which it is not known when they came in.
     """
 
     root: str
@@ -50,6 +52,7 @@ class LogQuery:
     align: str | None = None
     align_as: str | None = None
     times: TimeRange = ALL_TIMES
+    unstamped: Unstamped = "fail"
 
     def to_option(self) -> str:
         """Return the text that travels in Spark's options."""

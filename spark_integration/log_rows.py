@@ -138,8 +138,7 @@ class RowShape:
             return
         plain = target.remove(target.get_field_index(INGESTED))
         for each in work:
-            if each.stamp_ms is not None:
-                yield from stamped(_read(each, plain, self.event_time), each.stamp_ms, target)
+            yield from stamped(_read(each, plain, self.event_time), each.stamp_ms, target)
 
     def mark(self, time_ms: int) -> pa.RecordBatch:
         """Return the one row that moves the watermark to `time_ms`.

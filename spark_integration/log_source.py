@@ -119,7 +119,7 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @cached_property
     def _ingestion(self) -> IngestionMarks:
-        return IngestionMarks(self._feed)
+        return IngestionMarks(self._feed, self._query.unstamped)
 
     @cached_property
     def _releaser(self) -> Releaser:
@@ -228,7 +228,7 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._missing.tell(files, gone, known)
         ended = replace(begun, segments=self._ends(files, begun, limit))
         if self._query.is_ingestion:
-            ended = self._ingestion.stamping(begun, ended)
+            ended = self._ingestion.stamping(begun, ended, files)
         released = known.release(begun.released(domain), {**gone, **ended.segments})
         return ended.letting_in(domain, released)
 

@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 from noted_time import Rejected, StreamSettings, UnexpectedAnswer, UnknownDomain, Unreachable
 from noted_time.settings import checked_name
 from reader_client.connection import Connection
-from spark_integration.ingested import INGESTED, event_time_of
+from spark_integration.ingested import INGESTED, checked_unstamped, event_time_of
 from spark_integration.late_rows import keeps_late
 from spark_integration.log_query import OPTION, LogQuery
 from spark_integration.log_rows import scan_schema
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from noted_time import BacklogPolicy
     from noted_time.times import Time
+    from spark_integration.ingested import Unstamped
     from spark_integration.sealing import OnSeal
     from spark_integration.time_order import Order
 
@@ -59,6 +60,7 @@ def read_noted_log(  # noqa: PLR0913 - the options of a source; all but three ar
     cores: int | None = None,
     dedup_retention_ms: int = 0,
     max_event_time_lag_ms: int | None = None,
+    unstamped: Unstamped = "fail",
     late: Literal["drop", "keep"] = "drop",
     on_seal: OnSeal = "close",
 ) -> DataFrame:
@@ -150,6 +152,7 @@ def read_noted_log(  # noqa: PLR0913 - the options of a source; all but three ar
         backlog_rows=backlog_rows_per_trigger or 0,
         keeps_late=keeps_late(late),
         on_seal=checked_on_seal(on_seal),
+        unstamped=checked_unstamped(unstamped, domain),
     )
     is_here = isinstance(spark, SparkSession)  # log and controller are a Connect server's to find
     with closing(Connection(controller_url, stream, None, token)) as connection:

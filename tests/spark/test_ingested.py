@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +13,11 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from noted_time import Mark, Rejected, StreamCut, Unreachable
 from spark_integration.admission import advanced, available, shares
-from spark_integration.ingested import IngestionMarks, below, event_time_of
+from spark_integration.ingested import IngestionMarks, below, checked_unstamped, event_time_of
 from spark_integration.log_files import LogFile
 from spark_integration.marks_feed import Marks
 from spark_integration.offsets import LogOffset, Released
+from tests.support.log_reading import log_query, reader_of
 from tests.support.queries import per_second
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def batch(
     rows = shares(available(covered, begun.segments), limit)
     ends = {s: advanced(covered[s], begun.segments.get(s, 0), rows[s]) for s in covered}
     ended = LogOffset(begun.stream, segments={**begun.segments, **ends}, marks=begun.marks)
-    return marks.stamping(begun, ended)
+    return marks.stamping(begun, ended, files)
 
 
 growths = st.lists(
@@ -162,6 +163,42 @@ def test_marks_that_are_gone_are_asked_for_and_named_where_nobody_has_them() -> 
         stamps(later, files, begun, ended)
 
 
+def test_rows_below_the_first_mark_that_is_kept_have_no_stamp_that_is_known() -> None:
+    """A new query is refused, unless it asks for nulls; a batch that is run again has them, too."""
+    files = {0: [LogFile(Path("0"), 0, 6), LogFile(Path("6"), 6, 9)], 1: [LogFile(Path("3"), 3, 4)]}
+    kept = KeptMarks(chain({0: 3}, {0: 6, 1: 3}, {0: 9, 1: 4})[1:])
+    begun = LogOffset("flights")
+    with pytest.raises(Rejected, match="rows 0 to 6 of segment 0 came in before mark 2 "):
+        batch(followed(kept()), files, begun, 99)
+    marks = IngestionMarks(kept, "null")
+    marks.begin(Released())
+    marks.take()
+    first = batch(marks, files, begun, 5)
+    second = batch(marks, files, first, 99)
+
+    again = IngestionMarks(kept)
+    for each in (marks, again):
+        found = stamps(each, files, begun, first) | stamps(each, files, first, second)
+        assert [found[0, row] for row in range(9)] == [None] * 6 + [2999] * 3
+        assert found[1, 3] == 2999
+
+
+def test_rows_that_are_gone_with_their_marks_need_no_stamp() -> None:
+    """Nor do those that a query read before: marks that it let in have stamped them."""
+    kept = KeptMarks(chain({0: 3}, {0: 6}, {0: 9})[1:])
+    files = {0: [LogFile(Path("6"), 6, 9)]}
+    begun = LogOffset("flights")
+    ended = batch(followed(kept()), files, begun, 99)
+    went_on = followed(kept(), after=1)
+    whole = {0: [LogFile(Path("0"), 0, 9)]}
+    read = LogOffset("flights", segments={0: 3})
+
+    assert stamps(IngestionMarks(kept), files, begun, ended) == dict.fromkeys(
+        [(0, 6), (0, 7), (0, 8)], 2999
+    )
+    assert stamps(went_on, whole, read, batch(went_on, whole, read, 1)) == {(0, 3): 1999}
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
@@ -176,6 +213,18 @@ def test_options_that_do_not_go_together_are_refused(options: Any, sentence: str
     """What cannot be promised has no watermark."""
     with pytest.raises(Rejected, match=sentence):
         event_time_of(*options)
+
+
+@pytest.mark.parametrize(
+    ("unstamped", "domain", "sentence"),
+    [("drop", "ingestion", "must be"), ("null", None, "goes with domain='ingestion'")],
+)
+def test_what_unstamped_does_not_mean_is_refused(
+    unstamped: str, domain: str | None, sentence: str
+) -> None:
+    """Only rows with stamps can be without."""
+    with pytest.raises(Rejected, match=sentence):
+        checked_unstamped(unstamped, domain)
 
 
 def stamped_rows(events: DataFrame) -> DataFrame:
@@ -204,6 +253,33 @@ def test_rows_are_stamped_when_they_are_read_and_when_they_are_read_again(
 
     expected = [("a", 9999), ("b", 19_999), ("c", 19_999)]
     assert [first, output.rows] == [expected, [*expected, ("unseen", 29_999)]]
+
+
+def test_a_new_query_after_marks_were_dropped_is_refused_or_has_nulls(flights: NotedStream) -> None:
+    """The first mark that is kept does not stamp what came in long before it."""
+    flights.marks = flights.server.stream(flights.name, "ingestion")
+    for number, name in enumerate("abc", 1):
+        flights.append(0, (number, name))
+        flights.note(number * 10_000)
+    del flights.marks._marks["ingestion"][:1]
+    query = log_query(flights, domain="ingestion", event_time="_ingested")
+    refused = reader_of(query)
+    with pytest.raises(Rejected, match='their _ingested is not known: unstamped="null" makes it'):
+        refused.latestOffset(refused.initialOffset(), refused.getDefaultReadLimit())
+    refused.stop()
+    reader = reader_of(replace(query, unstamped="null"))
+    begun = reader.initialOffset()
+    ended = reader.latestOffset(begun, reader.getDefaultReadLimit())
+    rows = [
+        (row["name"], row["_ingested"] and round(row["_ingested"].timestamp() * 1000))
+        for task in reader.partitions(begun, ended)
+        for read in reader.read(task)
+        for row in read.to_pylist()
+        if row["name"] is not None
+    ]
+    reader.stop()
+
+    assert rows == [("a", None), ("b", None), ("c", 29_999)]
 
 
 @pytest.mark.spark
