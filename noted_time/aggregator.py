@@ -36,6 +36,7 @@ from noted_time.roster import Roster
 from noted_time.scaling import take_scale
 from noted_time.seal import seal
 from noted_time.succession import Succession
+from noted_time.units import Beyond
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from noted_time.census import Census
     from noted_time.decision import Decision
     from noted_time.mark import Mark
-    from noted_time.member import Member
+    from noted_time.member import Member, Track
     from noted_time.membership import Absence
     from noted_time.note import NoteLike
     from noted_time.record import MemberRecord
@@ -152,7 +153,7 @@ class Aggregator:
         if (time is not None and not LEAST_TIME <= time <= largest_time) or (
             max_time is not None and not LEAST_TIME <= max_time <= largest_time
         ):
-            return Refused("too_far_ahead", largest_time)
+            return _too_far_ahead(note, largest_time)
         vouched = note.domains if member is None else note.domains or member.terms.domains
         if vouched is not None and name not in vouched and _speaks_of_one_domain(note):
             return Refused("not_vouched", tuple(vouched)[:DOMAINS_NAMED])
@@ -288,6 +289,11 @@ class Aggregator:
         """Return a member, for reading only; raises `UnknownWriter`."""
         return self._roster.member(writer)
 
+    def tracks(self, domain: str) -> Iterator[Track]:
+        """Yield how each member stands in `domain`, in the order in which they joined."""
+        number = self._numbers[domain]
+        return (member.track(number) for member in self._roster)
+
     def record(self, writer: str) -> MemberRecord:
         """Return what must outlive the process of `writer`; raises `UnknownWriter`."""
         return record_of(self._roster.member(writer), self._domains)
@@ -405,6 +411,17 @@ def _accepted(domain: Domain) -> Accepted:
 
 def _speaks_of_one_domain(note: NoteLike) -> bool:
     return note.domain is not None or note.time is not None or note.max_time is not None
+
+
+def _too_far_ahead(note: NoteLike, largest_time: int) -> Refused:
+    """Refuse a note for the first of its times that is beyond the bound, or an end of int64."""
+    times = (("time", note.time), ("max_time", note.max_time))
+    beyond = (
+        Beyond(field, time)
+        for field, time in times
+        if time is not None and not LEAST_TIME <= time <= largest_time
+    )
+    return Refused("too_far_ahead", largest_time, next(beyond))
 
 
 def _last_time(member: Member, number: int) -> int:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from noted_time.fencing import Session
     from noted_time.membership import Exclusion
+    from noted_time.units import Beyond
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,8 @@ class Refused:
     for `too_far_ahead`, the largest offsets allowed now for `implausible_position`, the number of
     them for `too_many_segments` (of one writer or the stream) and `too_many_writers`, the first ten
     domains that the writer vouches for where the note's is `not_vouched`. It is `None` for
-    `unknown_domain`, `unknown_writer`, and `sealed`: the stream takes no more notes.
+    `unknown_domain`, `unknown_writer`, and `sealed`: the stream takes no more notes. `beyond` says
+    which time is `too_far_ahead`.
     """
 
     status: Literal[
@@ -54,3 +56,4 @@ class Refused:
         "sealed",
     ]
     last: int | Mapping[int, int] | tuple[str, ...] | Session | None = None
+    beyond: Beyond | None = None

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from noted_time.fencing import Session
+    from noted_time.units import Beyond
 
 
 class NotedTimeError(Exception):
@@ -70,7 +71,8 @@ class InvalidNote(Rejected):
     it is the domains there are; ``unknown_writer`` and ``sealed``, where it is `None`;
     ``too_far_ahead``,
     ``too_many_segments`` and ``too_many_writers``, where it is the bound that the note goes beyond,
-    as it is, for each segment, with ``implausible_position``.
+    as it is, for each segment, with ``implausible_position``. `beyond` says which time of a note is
+    ``too_far_ahead``, `None` where that is not known.
     """
 
     def __init__(
@@ -78,13 +80,17 @@ class InvalidNote(Rejected):
         writer: str,
         status: str,
         last: int | Mapping[int, int] | tuple[str, ...] | Session | None,
+        beyond: Beyond | None = None,
     ) -> None:
         why = _WHY.get(status, "last is {last}")
+        if beyond is not None and isinstance(last, int):
+            why = f"{beyond.sentence(last)} (at most {{last}} now)"
         names = ", ".join(last) if isinstance(last, tuple) else last
         super().__init__(f"note of writer {writer!r} refused as {status}: {why.format(last=names)}")
         self.writer = writer
         self.status = status
         self.last = last
+        self.beyond = beyond
 
 
 _WHY = {

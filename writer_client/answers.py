@@ -13,6 +13,7 @@ from noted_time.answer import Accepted, Refused
 from noted_time.errors import NotesRefused, Rejected
 from noted_time.fencing import Session
 from noted_time.membership import Exclusion
+from noted_time.units import Beyond
 from noted_time.wire import position_from_wire
 
 if TYPE_CHECKING:
@@ -89,7 +90,13 @@ def _result(result: Mapping[str, Any], domains: tuple[str, ...]) -> Accepted | R
         return Refused(status, domains)
     if not isinstance(status, str) or status not in _LAST:
         raise _Unknown(f"status {status!r:.80}")
-    return Refused(status, _LAST[status](last))  # type: ignore[arg-type]  # one of those known
+    beyond = _beyond(result) if status == "too_far_ahead" else None
+    return Refused(status, _LAST[status](last), beyond)  # type: ignore[arg-type]  # one of those known
+
+
+def _beyond(result: Mapping[str, Any]) -> Beyond | None:
+    field = result.get("field")
+    return None if field is None else Beyond(_is(str, field, "field"), _int(result.get("time")))
 
 
 def _accepted(result: Mapping[str, Any]) -> Accepted:

@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from noted_time.outage import Outage
+from noted_time.units import look_like_seconds, seconds_doubt
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,6 +40,7 @@ class Notices:
         self._outage = Outage(self._who)
         self._refusals: set[object] = set()
         self._exclusion: object = None
+        self._doubted = False
         self._late_told = 0
         self._late_after = 0.0
 
@@ -79,6 +81,16 @@ class Notices:
     def accepted(self) -> None:
         """Let the next refusal be told again."""
         self._refusals.clear()
+
+    def noted(self, time: int) -> None:
+        """Doubt a time that looks like seconds, once; it is accepted all the same."""
+        if look_like_seconds(time) and not self._doubted:
+            self._doubted = True
+            self._warn(
+                "%s: it noted %s Times are Unix milliseconds, unless the stream has "
+                "max_time_ahead_ms: null",
+                seconds_doubt(time),
+            )
 
     def excluded(self, exclusion: Exclusion | None) -> None:
         """Tell of an exclusion, once."""

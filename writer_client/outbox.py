@@ -279,7 +279,7 @@ class Outbox:
             self._waiting.put_back(pending)
         if again and note.max_time is None:
             return []
-        refusal = InvalidNote(self.writer, status, last)
+        refusal = InvalidNote(self.writer, status, last, result.beyond)
         self._refused[note.domain, note.state] = refusal
         return [refusal]
 

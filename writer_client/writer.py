@@ -153,6 +153,7 @@ class Writer(ABC, Generic[Transport]):
         noted = unix_ms_of(time)
         with self._noting():
             self._outbox.note(noted, position, domain=self._named(domain), max_time=largest)
+            self._notices.noted(noted)
 
     def join(
         self,
@@ -309,3 +310,4 @@ class Writer(ABC, Generic[Transport]):
         last, time = outbox.claims.time(domain), self._clock.read()
         if outbox.state == "live" and (last is None or time >= last):
             outbox.note(time, NOWHERE, domain=domain)
+            self._notices.noted(time)

@@ -8,6 +8,7 @@ from itertools import chain, filterfalse, islice
 from operator import methodcaller
 from typing import TYPE_CHECKING, NamedTuple
 
+from controller.aggregation.hints import hints
 from noted_time import Hold
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from controller.aggregation.draft import Moment
     from controller.aggregation.fencing import Fenced
+    from controller.aggregation.hints import Hint
     from controller.aggregation.stream import StreamState
     from noted_time import Decision, Mark
     from noted_time.dry_run import Would
@@ -39,8 +41,8 @@ class Explanation:
     """The decision of one domain at `now`; `lower_without` is the lower without each holder named.
 
     `last` is the last mark, and `would` what a dry run that was asked for leads to. `fenced` names
-    the writers under whose names two processes noted within the hour. `now` is wall time in Unix
-    ms.
+    the writers under whose names two processes noted within the hour, `hints` those whose notes
+    look wrong. `now` is wall time in Unix ms.
     """
 
     now: int
@@ -49,6 +51,7 @@ class Explanation:
     lower_without: Mapping[str, int | None]
     would: Would | None = None
     fenced: Sequence[Fenced] = ()
+    hints: Sequence[Hint] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +134,8 @@ def explain(
     if dry_run:
         would = aggregator.would(name, dry_run.exclude, dry_run.writer_timeout_ms, service_ms)
     fenced = stream.fences.shown(now)
-    return Explanation(now.wall, decision, last, without, would, fenced)
+    found = hints(stream, name)
+    return Explanation(now.wall, decision, last, without, would, fenced, found)
 
 
 def writers(stream: StreamState, query: WriterQuery, now: Moment) -> WritersPage:

@@ -25,6 +25,15 @@ class MarkShape(BaseModel):
     final: bool
 
 
+class CutShape(MarkShape):
+    """The first mark that is complete to a time; `has_position` is false if its cut is empty.
+
+    Its writers noted times alone: no position stands behind it.
+    """
+
+    has_position: bool
+
+
 class ScaleShape(BaseModel):
     """A scale event that was taken."""
 
@@ -244,10 +253,22 @@ class WouldShape(BaseModel):
     excluded: list[str]
 
 
+class HintShape(BaseModel):
+    """A live writer whose notes look wrong: `detail` says it, to follow the writer's name.
+
+    Its time is probably in `seconds`, or it noted times and never named a position (`no_position`).
+    """
+
+    writer: str
+    hint: Literal["seconds", "no_position"]
+    detail: str
+
+
 class ExplainShape(BaseModel):
     """The decision now; `waiting_for` names some of the `holders`, the longest first.
 
-    `lower_without` is the lower that the stream would have without each of them.
+    `lower_without` is the lower that the stream would have without each of them; `hints` name ten
+    writers whose notes look wrong.
     """
 
     now: int
@@ -260,6 +281,7 @@ class ExplainShape(BaseModel):
     lower_without: dict[str, int | None]
     would: WouldShape | None
     fenced: list[FencedNoteShape]
+    hints: list[HintShape]
 
 
 class AbsenceShape(BaseModel):
@@ -374,14 +396,25 @@ class UnknownShape(BaseModel):
 class RefusedShape(BaseModel):
     """The note falls behind, or goes beyond a bound of the stream.
 
-    `last` is the writer's last time or sequence, the largest time allowed now, or how many segments
-    or writers there may be.
+    `last` is the writer's last time or sequence, or how many segments or writers there may be.
     """
 
-    status: Literal[
-        "invalid_time", "superseded", "too_far_ahead", "too_many_segments", "too_many_writers"
-    ]
+    status: Literal["invalid_time", "superseded", "too_many_segments", "too_many_writers"]
     last: int
+
+
+class TooFarAheadShape(BaseModel):
+    """A time of the note is beyond the largest that is allowed now, `last`.
+
+    `field` says which: `time`, `max_time`, or `max_times.` and the domain; `detail` how far, and in
+    which unit it may be.
+    """
+
+    status: Literal["too_far_ahead"]
+    last: int
+    field: str
+    time: int
+    detail: str
 
 
 class FencedShape(BaseModel):
@@ -404,6 +437,7 @@ class NotesAnswer(BaseModel):
         | NotVouchedShape
         | UnknownShape
         | RefusedShape
+        | TooFarAheadShape
         | FencedShape
     ]
     domains: list[str] | None = None

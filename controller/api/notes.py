@@ -183,11 +183,18 @@ def _answer(controller: Controller, stream: str, results: Results) -> Answer:
 
 def _why(runs: Runs) -> str:
     """Say why no note of a request was accepted."""
-    counts = Counter[str]()
+    counts, far = Counter[str](), ""
     for result, n in runs:
         if isinstance(result, Refused):
             counts[result.status] += n
-    return "no note was accepted: " + ", ".join(f"{n} {why}" for why, n in counts.items())
+            far = far or _how_far(result)
+    why = ", ".join(f"{n} {status}" for status, n in counts.items())
+    return f"no note was accepted: {why}{far and f'; {far}'}"
+
+
+def _how_far(refused: Refused) -> str:
+    beyond, bound = refused.beyond, refused.last
+    return beyond.sentence(bound) if beyond is not None and isinstance(bound, int) else ""
 
 
 def _encoded(runs: Runs) -> Iterator[bytes]:
@@ -213,7 +220,11 @@ def _result(result: Accepted | Refused) -> dict[str, Any]:
         last = session_to_wire(last)
     elif isinstance(last, dict):
         last = position_to_wire(last)
-    return {"status": result.status, "last": last}
+    wire: dict[str, Any] = {"status": result.status, "last": last}
+    if result.beyond is not None:
+        wire["field"], wire["time"] = result.beyond.field, result.beyond.time
+        wire["detail"] = _how_far(result)
+    return wire
 
 
 def _accepted(result: Accepted) -> dict[str, Any]:

@@ -84,7 +84,7 @@ async def get_segment_times(
     return reply(segment_times_to_wire(found))
 
 
-@router.get("/cut", response_model=answer_shapes.MarkShape, operation_id="getCut")
+@router.get("/cut", response_model=answer_shapes.CutShape, operation_id="getCut")
 async def cut(
     controller: ControllerDep,
     stream: StreamName,
@@ -97,7 +97,7 @@ async def cut(
     Waits up to `wait_ms` while there is none.
     """
     found = await controller.polls.cut(stream, domain, complete_to, wait_ms)
-    return reply(mark_to_wire(found))
+    return reply({**mark_to_wire(found), "has_position": bool(found.cut.offsets)})
 
 
 @router.get(

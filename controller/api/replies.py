@@ -254,6 +254,7 @@ def explanation_to_wire(explanation: Explanation) -> Json:
         "lower_without": explanation.lower_without,
         "would": _would_to_wire(explanation.would),
         "fenced": [each._asdict() for each in explanation.fenced],
+        "hints": [each._asdict() for each in explanation.hints],
     }
 
 

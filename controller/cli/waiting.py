@@ -71,8 +71,10 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
     if as_json:
         print_json(mark)
     else:
-        cut = shown_position(mark["cut"])
-        typer.echo(f"{stream} is complete to {shown}: mark {mark['seq']}, cut {cut}")
+        position = f"cut {shown_position(mark['cut'])}"
+        if not mark["cut"]:
+            position = "but no position stands behind it: its writers noted times alone"
+        typer.echo(f"{stream} is complete to {shown}: mark {mark['seq']}, {position}")
 
 
 def _first_mark(client: ApiClient, stream: str, query: Json, *, timeout_s: float) -> Json:

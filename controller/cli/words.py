@@ -54,6 +54,7 @@ def explained(stream: str, found: Json, further: Further) -> Iterator[str]:
         yield _goes_on(found)
         yield _left_out(found, further.without_all)
     yield _excluded(further.excluded, states["excluded"], now)
+    yield from (f"{hint['writer']} {hint['detail']}" for hint in found["hints"])
 
 
 def decided(stream: str, found: Json) -> str:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from noted_time import Accepted, Aggregator, InvalidNote, Note, Refused, StreamSettings
+from noted_time.units import Beyond
 from tests.support.controllers import marks_of, serving, tell
+from tests.support.http import problem
 from writer_client import WriterClient
 from writer_client import answers as told_by
 from writer_client.outbox import Outbox
@@ -21,14 +23,21 @@ WALL = 1_700_000_000_000
 FAR = 4_000_000_000_000
 
 
-@pytest.mark.parametrize("note", [Note("a", 11), Note("a", 5, max_time=11), Note("a", max_time=11)])
-def test_a_time_beyond_the_bound_is_refused(note: Note) -> None:
-    """Whether noted or declared as an event's, with the bound as what is allowed."""
+@pytest.mark.parametrize(
+    ("note", "field"),
+    [
+        (Note("a", 11), "time"),
+        (Note("a", 5, max_time=11), "max_time"),
+        (Note("a", max_time=11), "max_time"),
+    ],
+)
+def test_a_time_beyond_the_bound_is_refused(note: Note, field: str) -> None:
+    """Whether noted or declared as an event's, with the bound, and which of the two it is."""
     stream = Aggregator(StreamSettings())
 
     answer = stream.note(note, now=0, largest_time=10)
 
-    assert (answer, len(stream)) == (Refused("too_far_ahead", 10), 0)
+    assert (answer, len(stream)) == (Refused("too_far_ahead", 10, Beyond(field, 11)), 0)
 
 
 def test_a_time_at_the_bound_is_accepted() -> None:
@@ -46,7 +55,8 @@ async def test_one_bad_clock_makes_nobody_late(memory: WatchedMemory, time: Give
     async with serving(memory, time, max_time_ahead_ms=1000) as controller:
         answers = await tell(controller, Note("bad", WALL + 1001), Note("good", WALL + 1000))
 
-        assert answers == [Refused("too_far_ahead", WALL + 1000), Accepted(WALL + 1000)]
+        ahead = Refused("too_far_ahead", WALL + 1000, Beyond("time", WALL + 1001))
+        assert answers == [ahead, Accepted(WALL + 1000)]
         assert [mark.lower for mark in marks_of(controller)] == [WALL + 1000]
 
 
@@ -60,7 +70,8 @@ async def test_the_bound_goes_along_with_the_wall_clock(
         time.passes(1000)
         after = await tell(controller, Note("a", WALL + 1000))
 
-        assert (before, after) == ([Refused("too_far_ahead", WALL)], [Accepted(WALL + 1000)])
+        ahead = Refused("too_far_ahead", WALL, Beyond("time", WALL + 1000))
+        assert (before, after) == ([ahead], [Accepted(WALL + 1000)])
 
 
 @pytest.mark.anyio
@@ -70,7 +81,10 @@ async def test_an_hour_ahead_is_too_far_unless_told(memory: WatchedMemory, time:
         most = WALL + 3_600_000
         answers = await tell(controller, Note("a", most + 1), Note("a", 5, max_time=1000 * WALL))
 
-        assert answers == [Refused("too_far_ahead", most)] * 2
+        assert answers == [
+            Refused("too_far_ahead", most, Beyond("time", most + 1)),
+            Refused("too_far_ahead", most, Beyond("max_time", 1000 * WALL)),
+        ]
 
 
 @pytest.mark.anyio
@@ -86,15 +100,36 @@ async def test_a_stream_asks_no_clock_where_it_is_told_not_to(
 
 @pytest.mark.anyio
 async def test_the_bound_is_told_as_a_status_of_the_note(call: Caller) -> None:
-    """With the largest time allowed, under 200."""
+    """With the largest time allowed, which time is beyond it, and by how much."""
     await call.put("/v1/streams/s", {"max_time_ahead_ms": 1000})
 
     results = await call.note({"writer": "a", "time": WALL + 5000}, {"writer": "b", "time": 5})
 
     assert results == [
-        {"status": "too_far_ahead", "last": WALL + 1000},
+        {
+            "status": "too_far_ahead",
+            "last": WALL + 1000,
+            "field": "time",
+            "time": WALL + 5000,
+            "detail": "time 1700000005000 is 4s too far ahead",
+        },
         {"status": "accepted", "lower": 5},
     ]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("factor", "unit"), [(10**3, "microseconds"), (10**6, "nanoseconds")])
+async def test_a_refusal_asks_for_the_unit_that_fits(call: Caller, factor: int, unit: str) -> None:
+    """In the problem's detail, for whoever reads no further."""
+    answer = await call.post(
+        "/v1/streams/s/notes", {"notes": [{"writer": "a", "time": 5, "max_time": WALL * factor}]}
+    )
+
+    years = (WALL * factor - WALL - 3_600_000) // (365 * 86_400_000)
+    assert problem(answer)[2] == (
+        f"no note was accepted: 1 too_far_ahead; "
+        f"max_time {WALL * factor} is {years} years too far ahead: {unit}?"
+    )
 
 
 @pytest.mark.anyio
@@ -117,7 +152,7 @@ async def test_the_bound_outlives_a_restart(store: Watched, time: GivenTime) -> 
     async with serving(store.reopened(), time) as controller:
         answers = await tell(controller, Note("a", WALL + 1))
 
-        assert answers == [Refused("too_far_ahead", WALL)]
+        assert answers == [Refused("too_far_ahead", WALL, Beyond("time", WALL + 1))]
 
 
 def test_a_refused_time_spoils_no_later_note(served: Served) -> None:

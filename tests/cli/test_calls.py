@@ -300,3 +300,34 @@ def test_a_url_that_leads_nowhere_is_explained(run: Commands, url: str, says: st
     refused = run("stream", "list", "--url", url)
 
     assert (refused.status, says in refused.err) == (1, True)
+
+
+def test_wait_says_that_no_position_stands_behind_a_mark(
+    run: Commands, served: Served, stream: str
+) -> None:
+    """Its writers noted times alone; the status is 0, as time is complete."""
+    served.call("POST", f"/{stream}/notes", {"notes": [{"writer": "a", "time": TEN}]})
+    waited = run("wait", stream, str(TEN))
+
+    said = (
+        f"{stream} is complete to 2013-01-01T10:00:00Z: mark 1, "
+        "but no position stands behind it: its writers noted times alone\n"
+    )
+    assert (waited.status, waited.out) == (0, said)
+
+
+def test_explain_names_writers_whose_notes_look_wrong(
+    run: Commands, served: Served, stream: str
+) -> None:
+    """Last of all it asks what may have gone wrong."""
+    notes = [
+        {"writer": "berlin", "time": TEN // 1000, "position": {"0": 1}},
+        {"writer": "lima", "time": TEN},
+    ]
+    served.call("POST", f"/{stream}/notes", {"notes": notes})
+    explained = run("explain", stream)
+
+    assert explained.out.splitlines()[6:8] == [
+        f"berlin noted {TEN // 1000}, which is January 1970: are these seconds?",
+        "lima never named a position: no cut covers what it writes",
+    ]

@@ -30,6 +30,7 @@ HELD = {
     "waiting_for": [{"writer": "UA", "time": TEN, "held_for_ms": 5000, "times_out_in_ms": None}],
     "holders": 1,
     "lower_without": {"UA": TEN + 60_000},
+    "hints": [],
 }
 WOULD = {"decision": "advance", "lower": TEN + 60_000, "cut": {"0": 120}, "excluded": ["UA"]}
 WENT_ON = {

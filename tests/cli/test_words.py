@@ -9,7 +9,13 @@ from controller.cli.words import Further, explained
 NINE_25 = 1_357_032_300_000
 HALF_PAST_TEN = 1_357_036_200_000
 NOW = NINE_25 + 4_000_000
-QUIET: dict[str, Any] = {"decision": "quiet", "next_lower": None, "waiting_for": [], "holders": 0}
+QUIET: dict[str, Any] = {
+    "decision": "quiet",
+    "next_lower": None,
+    "waiting_for": [],
+    "holders": 0,
+    "hints": [],
+}
 
 
 def hold(*writers: str, without: int | None = HALF_PAST_TEN, **facts: object) -> dict[str, Any]:
@@ -24,6 +30,7 @@ def hold(*writers: str, without: int | None = HALF_PAST_TEN, **facts: object) ->
             for n, w in enumerate(writers, 1)
         ],
         "lower_without": dict.fromkeys(writers, without),
+        "hints": [],
         **facts,
     }
 

@@ -495,6 +495,7 @@ function whyText(row, states) {
 		lines.push(withoutText([first.writer], row.lower_without[first.writer], lower, holders));
 	}
 	if (would) lines.push(withoutText(chosen.picked, would.lower, lower, 0));
+	lines.push(...row.hints.map(({ writer, detail }) => [h("strong", writer), " ", detail]));
 	return lines;
 }
 

@@ -179,7 +179,11 @@ async def test_either_end_of_int64_is_refused(call: Caller) -> None:
         {"writer": "a", "time": 5, "max_time": 2**63 - 1},
     )
 
-    assert results == [{"status": "too_far_ahead", "last": 2**63 - 2}] * 3
+    assert [(each["last"], each["detail"]) for each in results] == [
+        (2**63 - 2, "time -9223372036854775808 is an end of int64, which is no time"),
+        (2**63 - 2, "time 9223372036854775807 is an end of int64, which is no time"),
+        (2**63 - 2, "max_time 9223372036854775807 is an end of int64, which is no time"),
+    ]
 
 
 async def test_writers_are_listed_the_holder_first(call: Caller, time: GivenTime) -> None:
@@ -269,7 +273,7 @@ async def test_the_cut_of_a_time_is_the_first_mark_complete_to_it(call: Caller) 
     await call.note(NOTE, {"writer": "UA", "time": 50})
     answer = await call.get(f"{S}/cut", complete_to=4)
 
-    assert (answer.status_code, answer.json()) == (200, MARK)
+    assert (answer.status_code, answer.json()) == (200, MARK | {"has_position": True})
 
 
 async def test_a_time_that_is_not_complete_yet_is_a_404(call: Caller) -> None:
@@ -349,7 +353,8 @@ async def test_a_stream_scales(call: Caller) -> None:
 
 async def test_explain_names_whom_time_waits_for(call: Caller, time: GivenTime) -> None:
     """Since when, until when, and where time would be without each."""
-    await call.note({"writer": "slow", "time": 5}, {"writer": "a", "time": 9})
+    named = {"position": {"0": 1}}
+    await call.note({"writer": "slow", "time": 5, **named}, {"writer": "a", "time": 9, **named})
     serve_for(call.controller, time, 400)
     answer = (await call.get(f"{S}/explain")).json()
 
@@ -366,6 +371,7 @@ async def test_explain_names_whom_time_waits_for(call: Caller, time: GivenTime) 
         "lower_without": {"slow": 9},
         "would": None,
         "fenced": [],
+        "hints": [],
     }
 
 
@@ -385,6 +391,7 @@ async def test_explain_says_when_all_is_quiet(call: Caller) -> None:
         "lower_without": {},
         "would": None,
         "fenced": [],
+        "hints": [],
     }
 
 

@@ -67,3 +67,39 @@ async def test_the_ends_of_a_page_are_never_refused(call: Caller) -> None:
     second = await call.get(f"{S}/windows", limit=1, after=first["next"])
 
     assert (second.status_code, second.json()["windows"][0]["start"]) == (200, first["next"])
+
+
+async def test_who_notes_seconds_is_named(call: Caller) -> None:
+    """Its notes are accepted, and its time holds; so explain asks whether it is meant."""
+    await call.note({"writer": "berlin", "time": SECONDS, "position": {"0": 1}})
+    await call.note({"writer": "lima", "time": NOW, "position": {"1": 1}})
+    found = (await call.get(f"{S}/explain")).json()["hints"]
+    await call.put(S, {"max_time_ahead_ms": None})
+    none = (await call.get(f"{S}/explain")).json()["hints"]
+
+    detail = "noted 1700000000, which is January 1970: are these seconds?"
+    assert (found, none) == ([{"writer": "berlin", "hint": "seconds", "detail": detail}], [])
+
+
+async def test_who_notes_times_without_a_position_is_named(call: Caller) -> None:
+    """Time alone is legal; but its marks cover no row, and a join has no time to doubt."""
+    await call.note({"writer": "berlin", "time": NOW}, {"writer": "lima"})
+    found = (await call.get(f"{S}/explain")).json()["hints"]
+    await call.note({"writer": "berlin", "position": {"0": 0}})
+    none = (await call.get(f"{S}/explain")).json()["hints"]
+
+    detail = "never named a position: no cut covers what it writes"
+    assert (found, none) == ([{"writer": "berlin", "hint": "no_position", "detail": detail}], [])
+
+
+async def test_a_cut_says_whether_a_position_stands_behind_it(call: Caller) -> None:
+    """An empty cut is complete at once, and whoever reads up to it has read nothing."""
+    await call.note({"writer": "a", "time": NOW})
+    without = (await call.get(f"{S}/cut", complete_to=NOW)).json()
+    await call.note({"writer": "a", "time": NOW + 1, "position": {"0": 1}})
+    behind = (await call.get(f"{S}/cut", complete_to=NOW + 1)).json()
+
+    assert [(each["cut"], each["has_position"]) for each in (without, behind)] == [
+        ({}, False),
+        ({"0": 1}, True),
+    ]

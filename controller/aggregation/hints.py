@@ -1,0 +1,41 @@
+"""What looks wrong in the notes of a stream: times in seconds, times without any position."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from noted_time.units import look_like_seconds, seconds_doubt
+
+if TYPE_CHECKING:
+    from controller.aggregation.stream import StreamState
+
+EXAMINED = 10_000
+"""Maximum number of members that are examined: it takes 2 ms."""
+
+NAMED = 10
+"""Maximum number of hints of one stream."""
+
+
+class Hint(NamedTuple):
+    """A live writer whose notes look wrong; `detail` says it, to follow the writer's name."""
+
+    writer: str
+    hint: Literal["seconds", "no_position"]
+    detail: str
+
+
+def hints(stream: StreamState, domain: str) -> list[Hint]:
+    """Return what looks wrong in `domain`, of the members that joined first."""
+    are_unix_ms, found = stream.settings.are_unix_ms, []
+    for track in islice(stream.aggregator.tracks(domain), EXAMINED):
+        writer, time = track.member.writer, track.noted
+        if time is None or track.member.state != "live":
+            continue
+        if are_unix_ms and look_like_seconds(time):
+            found.append(Hint(writer, "seconds", f"noted {seconds_doubt(time)}"))
+        if not track.member.position:
+            found.append(
+                Hint(writer, "no_position", "never named a position: no cut covers what it writes")
+            )
+    return found[:NAMED]
