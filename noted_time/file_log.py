@@ -2,7 +2,9 @@
 
 ``<root>/<stream>/partition=<p>/<stream>+<p>+<start offset, 10 digits>.parquet``: a file is one
 append, its start offset is in its name and its row count in its footer. So archived topics are read
-as they are, and an exclusive create under the next offset is an append.
+as they are, and an exclusive create under the next offset is an append. The sinks also write other
+paddings, a codec before the suffix (``.snappy.parquet``, the S3 sink) and the last offset behind
+the first one (the HDFS sink): these are read, and not appended to.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SUFFIX = ".parquet"
-_START = re.compile(r"\+(\d{10,19})\.parquet\Z", re.ASCII)
+_NAME = re.compile(
+    r"(.+)\+(0|[1-9]\d{0,18})\+(\d{1,19})(?:\+\d{1,19})?(?:\.[\w-]+)?\.parquet", re.ASCII
+)
 _DIRECTORY = re.compile(r"partition=(0|[1-9]\d{0,18})", re.ASCII)
 
 
@@ -33,6 +37,8 @@ def segment_directory(root: Path, stream: str, segment: int) -> Path:
 def file_name(stream: str, segment: int, start: int) -> str:
     """Return the name of the append that begins at offset `start`.
 
+    Each offset has one, so an exclusive create of a name is one of its offset.
+
     >>> file_name("flights", 3, 1200)
     'flights+3+0000001200.parquet'
     """
@@ -42,17 +48,22 @@ def file_name(stream: str, segment: int, start: int) -> str:
 def start_of(name: str, stream: str, segment: int) -> int | None:
     """Return the start offset in a file's name, `None` where the name is not of this segment.
 
-    Each offset has one spelling, so an exclusive create of a name is one of its offset.
-
     >>> start_of("flights+3+0000001200.parquet", "flights", 3)
+    1200
+    >>> start_of("flights+3+0000001200+0000001299.snappy.parquet", "flights", 3)
     1200
     >>> start_of("_SUCCESS", "flights", 3)
     """
-    match = _START.search(name)
-    if match is None:
+    match = _NAME.fullmatch(name)
+    if match is None or (match[1], match[2]) != (stream, str(segment)):
         return None
-    start = int(match[1])
-    return start if start <= MAX_INT64 and name == file_name(stream, segment, start) else None
+    start = int(match[3])
+    return start if start <= MAX_INT64 else None
+
+
+def is_hidden(name: str) -> bool:
+    """Whether readers pass over a file, as Spark and Hadoop do (checksums, markers)."""
+    return name.startswith((".", "_"))
 
 
 def segment_of(directory: str) -> int | None:

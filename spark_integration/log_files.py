@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -14,7 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from noted_time import Rejected
-from noted_time.file_log import SUFFIX, segment_directory, segment_of, start_of
+from noted_time.archives import check_root, check_segment, segments_in
+from noted_time.file_log import SUFFIX, is_hidden, segment_directory, start_of
+from writer_client.log_ends import names_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -122,18 +123,19 @@ class LogFiles:
     def refresh(self) -> dict[int, list[LogFile]]:
         """Return the files of each segment in the order of their offsets.
 
-        Raises `UnreadableFile` for one that is truncated, foreign or overlaps its neighbour.
+        Raises `UnreadableFile` for one that is truncated, foreign or overlaps its neighbour, and
+        `Rejected` for archives of another layout, which is named.
         """
         for segment in self._segments():
             self._refresh_segment(segment)
         return {segment: each.files for segment, each in sorted(self._directories.items())}
 
-    def _segments(self) -> list[int]:
+    def _segments(self) -> set[int]:
         directory = self.root / self.stream
         if not directory.is_dir():
-            return []
-        named = (segment_of(entry.name) for entry in os.scandir(directory))
-        return [segment for segment in named if segment is not None]
+            check_root(self.root, self.stream, names_in)
+            return set()
+        return segments_in(directory, names_in(directory))
 
     def _refresh_segment(self, segment: int) -> None:
         known = self._directories.setdefault(segment, _Directory())
@@ -153,16 +155,16 @@ class LogFiles:
         known.changed_ns, known.listed_ns = changed_ns, listed_ns
 
     def _named(self, directory: Path, segment: int, known: set[str]) -> Iterator[tuple[Path, int]]:
-        with os.scandir(directory) as entries:
-            for entry in entries:
-                name = entry.name
-                if name in known or not name.endswith(SUFFIX) or name.startswith((".", "_")):
-                    continue
-                start = start_of(name, self.stream, segment)
-                if start is None:
-                    reason = f"not a name of stream {self.stream!r}, segment {segment}"
-                    raise UnreadableFile(directory / name, reason)
-                yield directory / name, start
+        names = names_in(directory)
+        check_segment(directory, names)
+        for name in names:
+            if name in known or not name.endswith(SUFFIX) or is_hidden(name):
+                continue
+            start = start_of(name, self.stream, segment)
+            if start is None:
+                reason = f"not a name of stream {self.stream!r}, segment {segment}"
+                raise UnreadableFile(directory / name, reason)
+            yield directory / name, start
 
     def _read_footer(self, path: Path, start: int) -> LogFile:
         try:

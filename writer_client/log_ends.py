@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from noted_time.archives import check_root, check_segment, segments_in
 from noted_time.errors import Rejected, Unreachable
-from noted_time.file_log import SUFFIX, segment_directory, segment_of, start_of
+from noted_time.file_log import SUFFIX, is_hidden, segment_directory, start_of
 from noted_time.settings import checked_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Sequence
     from os import PathLike
 
 SETTLED_S = 2.0
@@ -39,8 +40,8 @@ class LogEnds:
     """The ends of a file log: a call returns segment → exclusive end offset, as of now.
 
     A stream without a directory is empty. A call raises `Unreachable` where the root is not there
-    or cannot be listed, and `Rejected` naming a file that is foreign or truncated; the next call
-    looks again. Raises `InvalidName` for the stream.
+    or cannot be listed, and `Rejected` naming a file that is foreign or truncated, or the layout of
+    an archive that cannot be read; the next call looks again. Raises `InvalidName` for the stream.
     """
 
     def __init__(
@@ -86,16 +87,22 @@ class LogEnds:
         except FileNotFoundError:
             self._segments = {}
             self._directory.forget()
+            check_root(self.root, self.stream, names_in)
             return
         if names is None:
             return
-        found = {number for name in names if (number := segment_of(name)) is not None}
+        found = segments_in(self.root / self.stream, names)
         for gone in self._segments.keys() - found:
             del self._segments[gone]
         for number in found - self._segments.keys():
             path = segment_directory(self.root, self.stream, number)
             directory = _Directory(path, self._monotonic)
             self._segments[number] = _Segment(path, directory, self.stream, number)
+
+
+def names_in(directory: Path) -> list[str]:
+    """Return the names of the entries of a directory, none where there is no directory."""
+    return os.listdir(directory) if directory.is_dir() else []  # noqa: PTH208 - as below
 
 
 class _Directory:
@@ -146,9 +153,10 @@ class _Segment:
             self._directory.forget()
             raise
 
-    def _take(self, names: Iterable[str]) -> list[NewFile]:
+    def _take(self, names: Sequence[str]) -> list[NewFile]:
         known = self._starts
-        shown = [n for n in names if n.endswith(SUFFIX) and not n.startswith((".", "_"))]
+        check_segment(self._path, names)
+        shown = [n for n in names if n.endswith(SUFFIX) and not is_hidden(n)]
         starts = {name: known[name] if name in known else self._start(name) for name in shown}
         self._find_end(starts)
         self._starts = starts

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from noted_time.cut import MAX_INT64
 from noted_time.errors import Rejected
-from noted_time.file_log import SUFFIX, file_name, segment_directory, start_of
+from noted_time.file_log import SUFFIX, file_name, is_hidden, segment_directory, start_of
 from writer_client.arrow_rows import check_schema, largest_time, storable
 from writer_client.batches import Batch
 
@@ -65,7 +65,7 @@ class SegmentFiles:
         Raises `Rejected` naming a file that does not belong there or cannot be read.
         """
         names = (path.name for path in self._directory.iterdir())
-        starts = [self._start(name) for name in names if not _is_hidden(name)]
+        starts = [self._start(name) for name in names if not is_hidden(name)]
         if starts:
             self._step_to(max(starts))
         else:
@@ -78,7 +78,7 @@ class SegmentFiles:
         `None` where no file has such times. Raises `Rejected` naming a file that cannot be read.
         """
         names = (path.name for path in self._directory.iterdir())
-        starts = sorted(self._start(name) for name in names if not _is_hidden(name))
+        starts = sorted(self._start(name) for name in names if not is_hidden(name))
         starts = [start for start in starts if start < self.end]
         past = [s for s, end in zip(starts, [*starts, self.end][1:], strict=True) if end > beyond]
         found = [self._largest_in(self._path(start), column) for start in past]
@@ -121,7 +121,7 @@ class SegmentFiles:
     def _holds(self, batch: Batch) -> bool:
         """Whether the newest file of the batch's source holds it or a later batch."""
         names = (path.name for path in self._directory.iterdir())
-        starts = sorted(self._start(name) for name in names if not _is_hidden(name))
+        starts = sorted(self._start(name) for name in names if not is_hidden(name))
         said = (_reaches(self._path(start), batch) for start in reversed(starts))
         return next((reached for reached in said if reached is not None), False)
 
@@ -173,6 +173,11 @@ class SegmentFiles:
             path = self._directory / name
             message = f"{path} is no file of stream {self.stream!r}, segment {self.segment}"
             raise Rejected(message)
+        if name != file_name(self.stream, self.segment, start):
+            message = (
+                f"{self._directory / name} is a file of an archive, not an append: use another root"
+            )
+            raise Rejected(message)
         return start
 
     def _path(self, start: int) -> Path:
@@ -209,11 +214,6 @@ def _reaches(path: Path, batch: Batch) -> bool | None:
     if held is None or held.source != batch.source:
         return None
     return held.number >= batch.number
-
-
-def _is_hidden(name: str) -> bool:
-    """Whether readers pass over the file, as Spark and Hadoop do (checksums, markers)."""
-    return name.startswith((".", "_"))
 
 
 def _make_directories(directory: Path) -> None:

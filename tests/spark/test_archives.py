@@ -1,0 +1,126 @@
+"""What Kafka Connect's sinks leave behind: read, or refused in a sentence; never an empty log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from noted_time import Rejected
+from spark_integration.log_files import LogFiles, UnreadableFile
+from writer_client import LogEnds, SegmentLogWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+S3 = "flights/partition=0/flights+0+"
+HOURS = "flights/year=2026/month=11/day=21/hour=20/flights+0+0000000000.parquet"
+
+
+def left(root: Path, names: Iterable[str]) -> Path:
+    """Write ten rows under each of these names, as a sink would; returns the root."""
+    for name in names:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.table({"time": range(10)}), path)
+    return root
+
+
+def offsets(root: Path) -> dict[int, list[tuple[int, int]]]:
+    """Return from where to where the files of each segment go."""
+    found = LogFiles(root, "flights", frozenset({"time"})).refresh()
+    return {segment: [(file.start, file.end) for file in run] for segment, run in found.items()}
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["0000000000.parquet", "0000000010.parquet"],
+        ["0000000000.snappy.parquet", "0000000010.gz.parquet"],
+        ["000000000000.parquet", "000000000010.zstd.parquet"],
+        ["0.parquet", "10.parquet"],
+        ["0000000000+0000000009.parquet", "0000000010+0000000019.parquet"],
+        ["0000000000+0000000014.snappy.parquet", "0000000010.parquet"],
+    ],
+)
+def test_names_of_the_sinks_are_read(tmp_path: Path, names: list[str]) -> None:
+    """Any codec and padding, and the last offset in the name: the rows of a file are the truth."""
+    root = left(tmp_path, (S3 + name for name in names))
+
+    assert (offsets(root), LogEnds(root, "flights")()) == ({0: [(0, 10), (10, 20)]}, {0: 20})
+
+
+def test_one_offset_under_two_names_is_refused(tmp_path: Path) -> None:
+    """It would be read twice."""
+    root = left(tmp_path, [f"{S3}0000000000.parquet", f"{S3}0000000000.snappy.parquet"])
+
+    with pytest.raises(UnreadableFile, match="overlaps"):
+        offsets(root)
+
+
+@pytest.mark.parametrize(
+    ("name", "root", "sentence"),
+    [
+        (HOURS, "", "flights holds year=2026, .*: only archives of the DefaultPartitioner"),
+        ("flights/carrier=UA/flights+0+0000000000.parquet", "", "flights holds carrier=UA, "),
+        ("flights/2026/flights+0+0000000000.parquet", "", "flights holds 2026, "),
+        (f"{S3}0000000000.json", "", "=0 holds flights.0.0000000000.json, .*ParquetFormat"),
+        (f"{S3}0000000000.json.gz", "", "holds flights.0.0000000000.json.gz, "),
+        (f"{S3}0000000000.avro", "", "holds flights.0.0000000000.avro, "),
+        ("flights/partition=0/hour=20/flights+0+0000000000.parquet", "", "=0 holds hour=20, "),
+        (f"topics/{S3}0000000000.parquet", "", "is below topics: the root is .*/topics$"),
+        (f"{S3}0000000000.parquet", "flights", "holds partition=0, .* the root is .*[0-9]$"),
+    ],
+)
+def test_other_layouts_are_refused_by_name(
+    tmp_path: Path, name: str, root: str, sentence: str
+) -> None:
+    """By a query and by an observer, for which the log would be empty."""
+    left(tmp_path, [name])
+
+    with pytest.raises(Rejected, match=sentence):
+        offsets(tmp_path / root)
+    with pytest.raises(Rejected, match=sentence):
+        LogEnds(tmp_path / root, "flights")()
+
+
+@pytest.mark.parametrize("partitioner", ["flights/year=2026/x+0+0000000000.parquet", "flights/9"])
+def test_another_partitioner_later_is_refused_where_its_directories_are_named(
+    tmp_path: Path, partitioner: str
+) -> None:
+    """What comes after the change would be missed; other entries are not the log's business."""
+    root = left(tmp_path, [f"{S3}0000000000.parquet", partitioner])
+    is_refused = "=" in partitioner
+
+    if is_refused:
+        with pytest.raises(Rejected, match="holds year=2026"):
+            offsets(root)
+    else:
+        assert offsets(root) == {0: [(0, 10)]}
+
+
+@pytest.mark.parametrize(
+    "names", [[], ["other/partition=0/other+0+0.parquet"], ["_temporary/x", ".tmp/x"]]
+)
+def test_a_log_that_is_not_begun_is_empty(tmp_path: Path, names: list[str]) -> None:
+    """A query may start before the first append: beside other logs, or after the directory."""
+    root = left(tmp_path, names)
+    before = [offsets(root), LogEnds(root, "flights")()]
+    (root / "flights").mkdir()
+    (root / "flights" / "_SUCCESS").touch()
+    made = [offsets(root), LogEnds(root, "flights")()]
+    SegmentLogWriter(root, "flights", event_time="time")
+
+    assert [*before, *made] == [{}] * 4
+    assert (offsets(root), LogEnds(root, "flights")()) == ({0: []}, {0: 0})
+
+
+def test_nothing_is_appended_to_an_archive(tmp_path: Path) -> None:
+    """The next offset has one name among our own writers, and several there."""
+    root = left(tmp_path, [f"{S3}0000000000.snappy.parquet"])
+
+    with pytest.raises(Rejected, match=r"is a file of an archive, .*: use another root"):
+        SegmentLogWriter(root, "flights", event_time="time")
