@@ -68,7 +68,7 @@ UNSHOWN = frozenset(("missing", EXTRA, "too_long", "too_short", "json_invalid"))
 MUST_BE_A_NAME = "must be 1 to 249 characters of A-Z a-z 0-9 . _ -, and neither . nor .."
 MUST_BE_A_SESSION = "must be 1 to 64 characters of A-Z a-z 0-9 . _ -"
 MUST_BE_A_SEGMENT = "must name a segment: a decimal integer below 10^18"
-MUST_BE_A_LINE = "must be one line, without control characters"
+MUST_BE_A_LINE = "must be one line, without control characters and bidirectional overrides"
 
 Found = tuple[str, str]
 """Where a field is, as a path, and why it does not fit."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -27,10 +28,13 @@ class Clocks:
     wall_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
     steady_ms: Callable[[], int] = lambda: time.monotonic_ns() // 1_000_000
     _served_at: int | None = None
+    _wall: int = 0
 
     def read(self) -> Moment:
-        """Read all three at once."""
-        return Moment(self.service.now, self.wall_ms(), self.steady_ms())
+        """Read all three at once; of a wall clock that cannot be read, the last reading stands."""
+        with suppress(OverflowError):  # beyond the year 2262, where 64 bits of ns end
+            self._wall = self.wall_ms()
+        return Moment(self.service.now, self._wall, self.steady_ms())
 
     def serve(self) -> None:
         """Count the time since the last call as served, at most a step."""

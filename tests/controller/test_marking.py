@@ -96,6 +96,28 @@ async def test_a_wall_clock_that_went_back_delays_marks_by_one_interval_only(
         assert [mark.lower for mark in marks_of(controller)] == [1, 2]
 
 
+async def test_a_clock_that_cannot_be_read_fails_nothing(
+    memory: WatchedMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python reads none beyond the year 2262: what it read last stands until the clock is right."""
+
+    def too_large() -> int:
+        raise OverflowError("timestamp too large")
+
+    async with serving(memory, mark_interval_ms=0) as controller:
+        await tell(controller, Note("a", 5))
+        with monkeypatch.context() as patched:
+            patched.setattr("controller.service.clocks.time.time_ns", too_large)
+            during = await tell(controller, Note("a", 6))
+        after = await tell(controller, Note("a", 7))
+        written = [mark.written_at for mark in marks_of(controller)]
+
+    assert ([*during, *after], written[0] == written[1] <= written[2]) == (
+        [Accepted(6), Accepted(7)],
+        True,
+    )
+
+
 async def test_a_very_long_interval_is_legal(memory: Watched) -> None:
     """An interval of all int64 milliseconds marks once and then waits for ever."""
     async with serving(memory, mark_interval_ms=2**63 - 1) as controller:

@@ -82,7 +82,11 @@ async def test_changes_come_a_page_at_a_time(call: Caller) -> None:
 
 
 @pytest.mark.parametrize(
-    "comment", ["", "x" * 501, "two\nlines", "\x1b[2J", "nul\x00", "\x7f", "\x9b"]
+    "comment",
+    [
+        *("", "x" * 501, "two\nlines", "two\u2028lines", "\x1b[2J", "nul\x00", "\x7f", "\x9b"),
+        *map("{}exe.txt".format, "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"),
+    ],
 )
 async def test_a_reason_is_one_line_of_text(call: Caller, comment: str) -> None:
     """Of 1 to 500 characters; else nothing is changed."""
