@@ -27,6 +27,12 @@ Result = TypeVar("Result")
 SHOWN = 200
 """So many bytes of a page that is no answer are repeated."""
 
+MOST_BYTES = 32 * 1024 * 1024
+"""Maximum size of an answer that a client takes; a controller's longest pages have a few MiB."""
+
+UNPACKED = {"accept-encoding": "identity"}
+"""The header by which clients ask for answers that are no larger than what travels."""
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
@@ -77,6 +83,35 @@ class Reply:
         return UnexpectedAnswer(
             f"no answer of a controller: {facts}; check the URL and its proxies"
         )
+
+
+class Incoming:
+    """An answer whose body is coming, as it travels: neither packed nor over `MOST_BYTES`.
+
+    >>> incoming = Incoming(200, {})
+    >>> incoming.add(b"{}")
+    >>> incoming.reply()
+    Reply(status=200, headers={}, content=b'{}')
+    """
+
+    def __init__(self, status: int, headers: Mapping[str, str]) -> None:
+        """Begin without a body; raises `UnexpectedAnswer` where that would have to be unpacked."""
+        self._status, self._headers, self._parts, self._size = status, headers, list[bytes](), 0
+        encoding = headers.get("content-encoding", "identity")
+        if encoding != "identity":
+            raise self.reply().unexpected(f"the answer is packed by {encoding[:SHOWN]!r}")
+
+    def add(self, part: bytes) -> None:
+        """Take more of the body; raises `UnexpectedAnswer` where it is too large."""
+        self._size += len(part)
+        if self._size > MOST_BYTES:
+            self._parts = self._parts[:1]
+            raise self.reply().unexpected(f"the answer is over {MOST_BYTES} bytes")
+        self._parts.append(part)
+
+    def reply(self) -> Reply:
+        """Return the answer with what came of its body."""
+        return Reply(self._status, self._headers, b"".join(self._parts))
 
 
 def no_answer(request: Request, error: Exception) -> Unreachable:

@@ -83,7 +83,11 @@ class Controllers:
 
 
 def _check(url: str) -> None:
-    """Raise `Rejected`, with the remedy, where a URL lacks its scheme or names the API's path."""
+    """Raise `Rejected`, with the remedy, if it lacks its scheme, has a user or names a path."""
+    if "@" in url:  # which is not repeated: there may be a password before it
+        raise Rejected(
+            "the URL of a controller has no user and password: leave out what stands before the @"
+        )
     if not url.lower().startswith(("http://", "https://")):
         raise Rejected(f"{url!r} has no scheme: say http://{url.rpartition('//')[2]}, or https://")
     if url.endswith("/v1"):

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from noted_time.asking import no_answer, run, run_async
+from noted_time.asking import Incoming, no_answer, run, run_async
 from reader_client import answers, questions
-from reader_client.exchange import Exchange, client_options, reply_of
+from reader_client.exchange import Exchange, client_options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -85,12 +85,15 @@ class Connection:
     def _send(self, request: Request) -> Reply:
         trace = {"trace": self._trace}
         try:
-            answer = self._http.request(
+            with self._http.stream(
                 request.method, request.url, extensions=trace, **request.options
-            )
+            ) as answer:
+                incoming = Incoming(answer.status_code, answer.headers)
+                for part in answer.iter_bytes():
+                    incoming.add(part)
+                return incoming.reply()
         except (httpx.HTTPError, RuntimeError) as error:  # the latter where the client was closed
             raise no_answer(request, error) from error
-        return reply_of(answer)
 
     def _trace(self, event: str, info: Mapping[str, Any]) -> None:
         """Remember each new connection's socket; TLS replaces it by another."""
@@ -127,10 +130,13 @@ class AsyncConnection:
 
     async def _send(self, request: Request) -> Reply:
         try:
-            answer = await self._http.request(request.method, request.url, **request.options)
+            async with self._http.stream(request.method, request.url, **request.options) as answer:
+                incoming = Incoming(answer.status_code, answer.headers)
+                async for part in answer.aiter_bytes():
+                    incoming.add(part)
+                return incoming.reply()
         except httpx.HTTPError as error:
             raise no_answer(request, error) from error
-        return reply_of(answer)
 
 
 def _shut(connected: socket.socket) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from noted_time.asking import Reply, Request, ask_in_turn
+from noted_time.asking import UNPACKED, Request, ask_in_turn
 from noted_time.bearer import authorization
 from noted_time.controllers import Controllers
 from noted_time.errors import Rejected
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Generator
 
+    from noted_time.asking import Reply
     from reader_client.questions import Json, Question
 
 API = "/v1"
@@ -59,15 +60,10 @@ class Exchange:
         return Request(question.method, url + of + question.path, options)
 
 
-def reply_of(answer: httpx.Response) -> Reply:
-    """Return an answer without its connection."""
-    return Reply(answer.status_code, answer.headers, answer.content)
-
-
 def client_options(token: str | None, transport: object | None) -> dict[str, Any]:
     """Return the options of an httpx client, sync or async, without its transport."""
     return {
-        "headers": authorization(token, os.environ),
+        "headers": UNPACKED | authorization(token, os.environ),
         "timeout": ANSWER_S,
         "limits": httpx.Limits(max_connections=None),
         "verify": _authorities(),

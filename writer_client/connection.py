@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, TypedDict
 
 import httpx
 
-from noted_time.asking import Reply, no_answer, run, run_async
+from noted_time.asking import UNPACKED, Incoming, no_answer, run, run_async
 from noted_time.bearer import authorization
 
 if TYPE_CHECKING:
     import ssl
 
-    from noted_time.asking import Request
+    from noted_time.asking import Reply, Request
     from writer_client.answers import Answer
     from writer_client.exchange import Exchange
     from writer_client.waiting import Batch
@@ -47,7 +47,11 @@ class Connection:
 
     def _send(self, request: Request) -> Reply:
         try:
-            return _reply(self._http.request(request.method, request.url, **request.options))
+            with self._http.stream(request.method, request.url, **request.options) as answer:
+                incoming = Incoming(answer.status_code, answer.headers)
+                for part in answer.iter_bytes():
+                    incoming.add(part)
+                return incoming.reply()
         except httpx.HTTPError as error:
             raise no_answer(request, error) from error
 
@@ -79,7 +83,11 @@ class AsyncConnection:
 
     async def _send(self, request: Request) -> Reply:
         try:
-            return _reply(await self._http.request(request.method, request.url, **request.options))
+            async with self._http.stream(request.method, request.url, **request.options) as answer:
+                incoming = Incoming(answer.status_code, answer.headers)
+                async for part in answer.aiter_bytes():
+                    incoming.add(part)
+                return incoming.reply()
         except httpx.HTTPError as error:
             raise no_answer(request, error) from error
 
@@ -92,7 +100,7 @@ class _Options(TypedDict):
 
 def _options(token: str | None, timeout_s: float) -> _Options:
     return {
-        "headers": authorization(token, os.environ),
+        "headers": UNPACKED | authorization(token, os.environ),
         "timeout": timeout_s,
         "verify": _authorities(),
     }
@@ -102,7 +110,3 @@ def _options(token: str | None, timeout_s: float) -> _Options:
 def _authorities() -> ssl.SSLContext:
     """Return what certificates are checked against; reading it takes 30 ms, so it is shared."""
     return httpx.create_ssl_context()
-
-
-def _reply(answer: httpx.Response) -> Reply:
-    return Reply(answer.status_code, answer.headers, answer.content)

@@ -167,12 +167,14 @@ def to_call(url: str) -> str:
     >>> to_call("https://replica-1.internal:7464/")
     'https://replica-1.internal:7464'
     """
+    if "@" in url:  # which is not repeated: there may be a password before it
+        raise Rejected("--advertise has no user and password: leave out what stands before the @")
     try:
         parts = httpx.URL(url)
     except httpx.InvalidURL as error:
         raise Rejected(f"--advertise {url!r} is no URL: {error}") from error
     whole = parts.scheme in {"http", "https"} and parts.host
-    if not whole or parts.query or parts.fragment or parts.userinfo:
+    if not whole or parts.query or parts.fragment:
         raise Rejected(f"--advertise {url!r} is not like http://host:port")
     return url.rstrip("/")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
@@ -9,13 +10,16 @@ from typing import TYPE_CHECKING, Any
 import httpx
 
 from noted_time import Rejected, Unreachable
+from noted_time.asking import UNPACKED, Incoming
 from noted_time.bearer import authorization
 from noted_time.controllers import Controllers
-from noted_time.problems import error_of, kind_of
+from noted_time.problems import SUCCESS, error_of, kind_of
 from noted_time.settings import checked_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from noted_time.asking import Reply
 
 Json = dict[str, Any]
 ANSWER_S = 10.0
@@ -59,7 +63,7 @@ class ApiClient:
     def __init__(self, url: str, token: str | None) -> None:
         """Connect with the first call; raises `Rejected` where `url` or `token` cannot be one."""
         self._controllers = Controllers(url)
-        self._http = httpx.Client(headers=authorization(token, os.environ))
+        self._http = httpx.Client(headers=UNPACKED | authorization(token, os.environ))
 
     def ask(
         self,
@@ -88,15 +92,19 @@ class ApiClient:
         def call(url: str) -> tuple[int, Json]:
             timeout = ANSWER_S + wait_s
             try:
-                answer = self._http.request(
+                with self._http.stream(
                     method, url + path, params=given, json=body, timeout=timeout
-                )
+                ) as answer:
+                    incoming = Incoming(answer.status_code, answer.headers)
+                    for part in answer.iter_bytes():
+                        incoming.add(part)
             except httpx.InvalidURL as error:
                 raise Rejected(f"{url!r} is no URL: {error}") from error
             except httpx.HTTPError as error:
                 reason = str(error) or type(error).__name__
                 raise Unreachable(f"no answer from {url}: {reason}") from error
-            return answer.status_code, _body(answer, url, path)
+            reply = incoming.reply()
+            return reply.status, _body(reply, url, path)
 
         return self._controllers.ask(call)
 
@@ -119,16 +127,16 @@ class ApiClient:
         self._http.close()
 
 
-def _body(answer: httpx.Response, url: str, path: str) -> Json:
+def _body(answer: Reply, url: str, path: str) -> Json:
     """Return the decoded body of a success; what is no controller's answer is none at all."""
     try:
-        body = answer.json() if answer.content else {}
+        body = json.loads(answer.content) if answer.content else {}
     except ValueError:
         body = None
-    if answer.is_success and isinstance(body, dict):
+    if answer.status in SUCCESS and isinstance(body, dict):
         return body
     if not (isinstance(body, dict) and kind_of(body)):
-        raise Unreachable(f"what answers at {url} is no controller: status {answer.status_code}")
+        raise Unreachable(f"what answers at {url} is no controller: status {answer.status}")
     stream = path.removeprefix("/v1/streams").strip("/").partition("/")[0]
     after = answer.headers.get("retry-after")
-    raise error_of(answer.status_code, body, stream=stream, retry_after=after)
+    raise error_of(answer.status, body, stream=stream, retry_after=after)

@@ -71,3 +71,13 @@ def test_what_is_no_url_of_a_controller_is_refused_with_the_remedy(url: str, rem
     """At once, and not as a controller that does not answer."""
     with pytest.raises(Rejected, match=remedy):
         Controllers(url)
+
+
+@pytest.mark.parametrize("url", ["http://ops:secret@a:7464", "ops:secret@a:7464", "http://t@a/v1"])
+def test_a_url_with_a_user_is_refused_and_not_repeated(url: str) -> None:
+    """What is refused is logged, and a password belongs into no log."""
+    with pytest.raises(Rejected) as refused:
+        Controllers(f"http://b:7464,{url}")
+
+    told = "the URL of a controller has no user and password: leave out what stands before the @"
+    assert str(refused.value) == told

@@ -43,3 +43,12 @@ def test_what_nobody_could_call_is_not_advertised(url: str) -> None:
     """It is refused with a sentence, before anything is served."""
     with pytest.raises(Rejected, match="--advertise"):
         to_call(url)
+
+
+def test_a_password_in_what_is_advertised_is_not_repeated() -> None:
+    """What is refused is logged."""
+    with pytest.raises(Rejected) as refused:
+        to_call("http://ops:secret@a:7464")
+
+    told = "--advertise has no user and password: leave out what stands before the @"
+    assert str(refused.value) == told
