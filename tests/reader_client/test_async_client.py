@@ -41,7 +41,7 @@ class App:
         self.controller = controller
         self.away = False
         self._app = httpx.ASGITransport(create_app(controller))
-        self._http = httpx.AsyncClient(transport=self._app, base_url="http://app/v1/streams")
+        self._http = httpx.AsyncClient(transport=self._app, base_url="http://localhost/v1/streams")
 
     async def note(self, time: int, offset: int) -> None:
         """Have the only writer note, which makes a mark."""
@@ -66,7 +66,7 @@ class App:
                 return await app._app.handle_async_request(request)
 
         options = {"backoff": SOON, **options}
-        return AsyncReaderClient("http://app", stream, transport=Transport(), **options)
+        return AsyncReaderClient("http://localhost", stream, transport=Transport(), **options)
 
 
 @asynccontextmanager
@@ -192,7 +192,7 @@ def test_a_controller_that_is_away_is_named_when_time_is_up(
         async with app.reader(wait_ms=10) as reader:
             await reader.catch_up()
             app.away = True
-            with pytest.raises(Unreachable, match="http://app did not answer within"):
+            with pytest.raises(Unreachable, match="http://localhost did not answer within"):
                 await reader.wait_for(99, 0.1)
             app.away = False
             await app.note(99, 990)

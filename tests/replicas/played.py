@@ -195,7 +195,8 @@ async def played(gate: Gate | None = None, limits: Limits | None = None) -> Asyn
     async with (
         api.router.lifespan_context(api),
         httpx.AsyncClient(
-            transport=httpx.ASGITransport(app, raise_app_exceptions=False), base_url="http://this"
+            transport=httpx.ASGITransport(app, raise_app_exceptions=False),
+            base_url="http://localhost",
         ) as client,
     ):
         await controller.put_stream(HERE, {"mark_interval_ms": 0})
