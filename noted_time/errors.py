@@ -72,7 +72,8 @@ class InvalidNote(Rejected):
     ``too_far_ahead``,
     ``too_many_segments`` and ``too_many_writers``, where it is the bound that the note goes beyond,
     as it is, for each segment, with ``implausible_position``. `beyond` says which time of a note is
-    ``too_far_ahead``, `None` where that is not known.
+    ``too_far_ahead``, `None` where that is not known. `first` says that no note of this process was
+    accepted before, so that an earlier one noted what it fell behind.
     """
 
     def __init__(
@@ -81,10 +82,14 @@ class InvalidNote(Rejected):
         status: str,
         last: int | Mapping[int, int] | tuple[str, ...] | Session | None,
         beyond: Beyond | None = None,
+        *,
+        first: bool = False,
     ) -> None:
         why = _WHY.get(status, "last is {last}")
         if beyond is not None and isinstance(last, int):
             why = f"{beyond.sentence(last)} (at most {{last}} now)"
+        if first and status in BEHIND_ANOTHER:
+            why += _EARLIER
         names = ", ".join(last) if isinstance(last, tuple) else last
         super().__init__(f"note of writer {writer!r} refused as {status}: {why.format(last=names)}")
         self.writer = writer
@@ -92,6 +97,13 @@ class InvalidNote(Rejected):
         self.last = last
         self.beyond = beyond
 
+
+BEHIND_ANOTHER = ("invalid_time", "invalid_position")
+
+_EARLIER = (
+    ", which an earlier process under its name noted, perhaps one that still runs: join without a "
+    "position, flush, and look the ends of the segments up then"
+)
 
 _WHY = {
     "unknown_domain": "the stream declares {last}",

@@ -24,10 +24,22 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class Found:
+    """Where the segments of a writer end, and the largest event times in them, by domain."""
+
+    position: Mapping[int, int]
+    max_times: Mapping[str | None, int]
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
-    """A result for each note, in order; `last` of an unknown domain are those declared."""
+    """A result for each note, in order; `last` of an unknown domain are those declared.
+
+    `found` is what was looked up in the log after they were accepted.
+    """
 
     results: tuple[Accepted | Refused, ...]
+    found: tuple[Found, ...] = ()
 
 
 def answer_of(reply: Reply, count: int, stream: str) -> Answer:
@@ -76,6 +88,12 @@ def can_be_said_otherwise(note: Note, result: Refused, *, may_join: bool) -> boo
 def is_too_far_ahead(result: Accepted | Refused) -> bool:
     """Whether a note was refused for its times alone."""
     return isinstance(result, Refused) and result.status == "too_far_ahead"
+
+
+def holder(answer: Answer) -> Session | None:
+    """Return the process that took the writer's name over, `None` where none did."""
+    last = (each.last for each in answer.results if isinstance(each, Refused))
+    return next((each for each in last if isinstance(each, Session)), None)
 
 
 class _Unknown(Exception):

@@ -64,7 +64,7 @@ class AsyncWriterClient(Writer[httpx.AsyncBaseTransport]):
 
         Returns and raises what `WriterClient.flush` does.
         """
-        self._check_open()
+        self.check()
         return await self._sender.flush(timeout)
 
     async def finish(

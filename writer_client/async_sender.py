@@ -126,6 +126,8 @@ class AsyncSender:
         outcome: Answer | Exception
         try:
             outcome = await self._post(batch)
+            if self._posting.outbox.beginning:
+                outcome = await asyncio.to_thread(self._posting.looked_up, outcome)
         except asyncio.CancelledError:
             with self._lock:
                 self._posting.outbox.put_back(batch)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import secrets
+import socket
 from dataclasses import replace
 from operator import index
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from noted_time.cut import MAX_INT64, MIN_INT64, StreamCut, join_into
 from noted_time.errors import InvalidNote, Rejected
@@ -74,13 +77,15 @@ class Claims:
 
     def move(self, position: Mapping[int, int]) -> None:
         """Take a position of the caller's; raises `InvalidNote` where it goes back."""
-        known = self.position
-        # Plain ints whatever they were (numpy's are common), as JSON takes no others.
-        offsets = StreamCut({index(s): index(offset) for s, offset in position.items()}).offsets
+        known, offsets = self.position, _offsets(position)
         behind = {s: known[s] for s, offset in offsets.items() if offset < known.get(s, 0)}
         if behind:
             raise InvalidNote(self.writer, "invalid_position", behind)
         self.learn(offsets)
+
+    def reach(self, position: Mapping[int, int]) -> None:
+        """Take a position of the caller's where it is ahead of what is known."""
+        self.learn(_offsets(position))
 
     # What the controller answers
 
@@ -120,14 +125,31 @@ class Claims:
             raise InvalidNote(self.writer, "not_vouched", self._vouched)
 
 
-class Additions:
-    """What goes along with a writer's notes: its own terms, and late rows that none has told of.
+class Process(NamedTuple):
+    """A process that notes: its session, and what people know it by."""
 
-    The terms travel with each live note, so that a stream that was made again learns them too.
+    session: str | None
+    label: str
+
+    @classmethod
+    def own(cls) -> Process:
+        """Return a new session of the process that runs, named by its host and number."""
+        return cls(secrets.token_hex(8), f"{socket.gethostname()[:100]}:{os.getpid()}")
+
+
+class Additions:
+    """What goes along with a writer's notes: its process, its terms, late rows not yet reported.
+
+    The terms travel with each live note, so that a stream that was made again learns them too. The
+    process takes the writer's name over until a note was accepted.
     """
 
-    def __init__(self, domains: Sequence[str] | None, timeout_ms: int | None) -> None:
+    def __init__(
+        self, domains: Sequence[str] | None, timeout_ms: int | None, process: Process | None
+    ) -> None:
         """Begin without late rows; `total` counts all there were."""
+        self.takes_over = process is not None
+        self._process = process or Process(None, "")
         self.total = 0
         self._domains = None if domains is None else tuple(domains)
         self._timeout_ms = UNCHANGED if timeout_ms is None else timeout_ms
@@ -145,7 +167,13 @@ class Additions:
 
     def put_on(self, note: Note) -> Note:
         """Return the note with all that goes along; it is told unless it is taken off."""
-        note = replace(note, late=self._untold.pop(note.domain, None))
+        note = replace(
+            note,
+            late=self._untold.pop(note.domain, None),
+            session=self._process.session,
+            takes_over=self.takes_over,
+            label=self._process.label,
+        )
         if note.state == "live":
             note = replace(note, domains=self._domains, timeout_ms=self._timeout_ms)
         return note
@@ -159,6 +187,11 @@ class Additions:
     def _put_back(self, domain: str | None, late: LateRows) -> None:
         known = self._untold.get(domain)
         self._untold[domain] = late if known is None else known.join(late)
+
+
+def _offsets(position: Mapping[int, int]) -> Mapping[int, int]:
+    """Return plain ints whatever they were (numpy's are common), as JSON takes no others."""
+    return StreamCut({index(s): index(offset) for s, offset in position.items()}).offsets
 
 
 def checked_domains(domains: Sequence[str] | None) -> tuple[str, ...] | None:

@@ -84,7 +84,7 @@ class WriterClient(Writer[httpx.BaseTransport]):
         `UnknownStream`, `NotAllowed` and `SharedName`, whose notes are kept and tried again;
         `Rejected`), or `Unreachable` when time is up; the notes are kept and tried on then.
         """
-        self._check_open()
+        self.check()
         return self._sender.flush(timeout)
 
     def finish(self, position: Mapping[int, int] = NOWHERE, *, timeout: float = 10.0) -> Flushed:

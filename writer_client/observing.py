@@ -9,7 +9,14 @@ import time as clocks
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from noted_time.errors import ClientFailed, InvalidNote, NotedTimeError, Rejected, Unreachable
+from noted_time.errors import (
+    ClientFailed,
+    Fenced,
+    InvalidNote,
+    NotedTimeError,
+    Rejected,
+    Unreachable,
+)
 from noted_time.ingestion import INGESTION, LEAST_POLL_MS, GrowingEnds, Look
 from noted_time.segment_clocks import SegmentClocks
 from writer_client.posting import unix_ms
@@ -29,6 +36,9 @@ SIGN_OF_LIFE_MS = 10_000
 """So often an observer whose time stands says that it is there."""
 
 STOP_S = 5.0
+
+JOIN_S = 2.0
+"""How long a look waits for the client to join."""
 
 
 def monotonic_ms() -> int:
@@ -53,12 +63,34 @@ class Observer(ABC):
         self._is_away = False
         self._thread = threading.Thread(target=self._observe, name="noted observer", daemon=True)
 
-    @abstractmethod
     def look(self) -> None:
-        """Look once, and hand what is due to the client.
+        """Look once, and hand what is due to the client, which joins before the first look.
 
-        Raises `Unreachable` where the log cannot be read now, `Rejected` where it was made anew.
+        What another process under the writer's name noted until that was accepted lies below what
+        is seen then. Raises `Unreachable` where the log cannot be read now, or the client cannot
+        join, `Rejected` where the log was made anew, `Fenced` where another process took over.
         """
+        if self.client.takes_over:
+            self._join()
+        try:
+            self._look()
+        except InvalidNote as error:
+            _check_ends(error)
+            raise
+
+    @abstractmethod
+    def _look(self) -> None:
+        """Look once."""
+
+    def _join(self) -> None:
+        if self.client.state != "live":
+            self.client.join()
+        try:
+            self.client.flush(JOIN_S)
+        except (Fenced, Unreachable):
+            raise
+        except Rejected as error:
+            raise Unreachable(f"the observer cannot join: {error}") from error
 
     def run(self) -> None:
         """Look until `stop` is called; raises the `Rejected` that ends it."""
@@ -131,9 +163,7 @@ class Observer(ABC):
 
         Another refusal is told by the client and may be over with a later note.
         """
-        error = self.client.pop_refused()
-        if isinstance(error, InvalidNote) and error.status == "invalid_position":
-            raise Rejected(f"the log was made anew: {error}") from error
+        _check_ends(self.client.pop_refused())
 
 
 class IngestionNoter(Observer):
@@ -164,14 +194,13 @@ class IngestionNoter(Observer):
         clock: Callable[[], int] = unix_ms,
     ) -> None:
         super().__init__(client, poll_ms)
-        self._look = Look(poll_ms, max_lag_ms, skew_ms, domain=domain)
+        self._step = Look(poll_ms, max_lag_ms, skew_ms, domain=domain)
         self._ends = ends
         self._clock = clock
-        _warn_of_timeout(client, self._look.silence_ms())
+        _warn_of_timeout(client, self._step.silence_ms())
 
-    def look(self) -> None:
-        """See `Observer.look`."""
-        note = self._look.take(self._clock, lambda: _reached(self._ends))
+    def _look(self) -> None:
+        note = self._step.take(self._clock, lambda: _reached(self._ends))
         if note is not None and note.time is not None:
             self.client.note_time(
                 note.time, note.position, domain=note.domain, max_time=note.time - 1
@@ -215,8 +244,7 @@ class EventTimeNoter(Observer):
         _warn_of_timeout(client, SIGN_OF_LIFE_MS + poll_ms)
         client.join()
 
-    def look(self) -> None:
-        """See `Observer.look`."""
+    def _look(self) -> None:
         found, newest = _reached(self._times)
         ends, now = self._ends.take(found), self._clock()
         for segment in found:
@@ -244,6 +272,12 @@ class EventTimeNoter(Observer):
             self.client.note_time(
                 self._clocks.time, ends, domain=self._domain, max_time=self._largest
             )
+
+
+def _check_ends(error: Rejected | None) -> None:
+    """Raise where a note was refused as the log no longer reaches as far as it did."""
+    if isinstance(error, InvalidNote) and error.status == "invalid_position":
+        raise Rejected(f"the log was made anew: {error}") from error
 
 
 def _reached(read: Callable[[], Found]) -> Found:

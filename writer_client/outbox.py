@@ -21,26 +21,31 @@ twice then.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from noted_time.answer import Accepted
-from noted_time.errors import InvalidNote, Rejected
+from noted_time.errors import Fenced, InvalidNote, Rejected
 from noted_time.note import MAX_NOTES_PER_REQUEST, Note
 from noted_time.settings import checked_name
-from writer_client.answers import can_be_said_otherwise, is_too_far_ahead
+from writer_client.answers import can_be_said_otherwise, holder, is_too_far_ahead
 from writer_client.claims import Additions, Claims, check_int64
 from writer_client.outcome import Exclusion
 from writer_client.waiting import Pending, Waiting
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from noted_time.answer import Refused
+    from noted_time.fencing import Session
     from noted_time.membership import LateRows
     from noted_time.note import State
-    from writer_client.answers import Answer
+    from writer_client.answers import Answer, Found
+    from writer_client.claims import Process
     from writer_client.waiting import Batch
+
+    LookUp = Callable[[Mapping[int, int]], Found]
 
 OFFSETS_PER_REQUEST = 20_000
 """Keeps a request below the controller's 1 MiB, at no more than 45 bytes an offset."""
@@ -65,20 +70,34 @@ class Outbox:
     """
 
     def __init__(
-        self, writer: str, domains: Sequence[str] | None = None, timeout_ms: int | None = None
+        self,
+        writer: str,
+        domains: Sequence[str] | None = None,
+        timeout_ms: int | None = None,
+        process: Process | None = None,
     ) -> None:
-        """Begin empty, with the writer's own terms, if any; raises `InvalidName`."""
+        """Begin empty, with the writer's own terms, if any; raises `InvalidName`.
+
+        Where the `process` is given, it takes the writer's name over.
+        """
         self.writer = checked_name("writer", writer)
         self.state: State = "finished"
         self.excluded: Exclusion | None = None
         self.claims = Claims(writer, domains)
-        self._additions = Additions(domains, timeout_ms)
+        self.written = 0
+        """How many rows the caller told of."""
+        self.beginning: tuple[LookUp, ...] = ()
+        """What is to look into the log once the batch under way was accepted, before all else."""
+        self._additions = Additions(domains, timeout_ms, process)
         self._lowers: dict[str | None, int | None] = {}
         self._waiting = Waiting()
         self._in_flight: Batch = ()
         self._calls = 0
         self._lives = self._known = self._must_join = False
         self._refused: dict[object, Rejected] = {}
+        self._look_ups: list[LookUp] = []
+        self._covered = 0
+        self._held: Session | None = None
 
     # What the writer says; each returns a ticket for `durable_through`
 
@@ -106,8 +125,17 @@ class Outbox:
         self.state, self._lives = "live", True
         self._calls = made = self._calls + 1
         note = Note(self.writer, time, claims.position, domain, claims.largest(domain), "live")
-        self._waiting.note(note, made)
+        self._waiting.note(note, made, self.written)
         return made
+
+    def begin(self, look_up: LookUp) -> int:
+        """Join, and have the ends of the writer's segments looked up before anything else is said.
+
+        That is done after a join without a position was accepted: from then on no other process
+        may note under the writer's name, so its next note covers all that another one noted.
+        """
+        self._look_ups.append(look_up)
+        return self.join({})
 
     def join(self, position: Mapping[int, int]) -> int:
         """Say that the writer is there and time must wait for it."""
@@ -130,10 +158,9 @@ class Outbox:
         """
         if event_time is not None:
             self.claims.declare(domain, event_time)
-        if self.state == "live":
-            self.claims.move(position)
-        else:
-            self.join(position)
+        self.claims.reach(position)
+        if self.state != "live":
+            self.join({})
 
     def late(self, domain: str | None, rows: LateRows) -> int:
         """Count rows that were written too late; a note tells of them, one of its own if need be.
@@ -152,6 +179,8 @@ class Outbox:
 
     def take(self) -> Batch:
         """Return the next notes to post; they stay the outbox's until answered or put back."""
+        if self._look_ups:
+            return self._begins()
         room = OFFSETS_PER_REQUEST // (len(self.claims.position) + 1)
         room = max(2, min(room, MAX_NOTES_PER_REQUEST))
         batch, change = self._waiting.take(room)
@@ -168,6 +197,8 @@ class Outbox:
         earlier ones as behind. So all come back with that position: a weaker claim, still true.
         """
         self._in_flight = ()
+        if self._ends_beginning():  # what waits is what was said
+            batch = ()
         for pending in batch:
             note = replace(self._additions.take_off(pending.note), position=batch[-1].note.position)
             self._waiting.put_back(replace(pending, note=note))
@@ -176,6 +207,11 @@ class Outbox:
         """Learn what became of each note of the batch, in order; returns the new refusals."""
         refused = []
         self._in_flight = ()
+        self._held = holder(answer)
+        if self._held is not None:
+            self._give_up()
+            return []
+        begins = self._ends_beginning()
         accepted = [result for result in answer.results if isinstance(result, Accepted)]
         if accepted:
             self.excluded = next(filter(None, map(Exclusion.of, accepted)), None)
@@ -183,20 +219,73 @@ class Outbox:
         for pending, result in zip(batch, answer.results, strict=True):
             if isinstance(result, Accepted):
                 self._accepted(pending.note, result)
+                self._covered = max(self._covered, pending.written)
             else:
                 note = self._additions.take_off(pending.note)
                 refused += self._refuse(replace(pending, note=note), result, joined=joined)
         self._rejoin(batch, answer)
+        if begins:
+            self._begun(answer.found)
         return refused
 
     def dropped(self, error: Rejected) -> None:
         """Give the batch under way up, as it would be refused again."""
         self._in_flight = ()
+        if self._ends_beginning():
+            self._waiting = Waiting()
         self.complain(error)
 
     def complain(self, error: Rejected) -> None:
         """Have the caller told of an error with the next refusals."""
         self._refused[type(error)] = error
+
+    # Where a process begins, and where it ends
+
+    def _begins(self) -> Batch:
+        """Return a join without a position, which waits for nothing else that was said."""
+        self.beginning = tuple(self._look_ups)
+        note = self._additions.put_on(Note(self.writer, domain=self.claims.last_domain))
+        self._in_flight = (Pending(note, self._calls, self._calls),)
+        return self._in_flight
+
+    def _ends_beginning(self) -> bool:
+        begins, self.beginning = bool(self.beginning), ()
+        return begins
+
+    def _begun(self, found: tuple[Found, ...]) -> None:
+        """Go on from what was found in the log; nothing was where the join was refused."""
+        if not found:
+            self._waiting = Waiting()
+        del self._look_ups[: len(found)]
+        for each in found:
+            self.claims.learn(each.position)
+            for domain, time in each.max_times.items():
+                with suppress(InvalidNote):  # of a domain that it does not vouch for
+                    self.claims.declare(domain, time)
+        self._waiting.renew(self._renewed)
+
+    def _renewed(self, note: Note) -> Note:
+        """Return a note as it is said now: further, and so a weaker claim, which is still true."""
+        largest = None if note.time is None else self.claims.largest(note.domain)
+        return replace(note, position=self.claims.position, max_time=largest)
+
+    def _give_up(self) -> None:
+        self._waiting, self._look_ups, self.beginning = Waiting(), [], ()
+
+    def check(self) -> None:
+        """Raise `Fenced` where another process took the writer's name over."""
+        if self._held is not None:
+            raise Fenced(self.writer, self._held, self.written - self._covered)
+
+    @property
+    def is_fenced(self) -> bool:
+        """Whether another process took the writer's name over."""
+        return self._held is not None
+
+    @property
+    def takes_over(self) -> bool:
+        """Whether no note was accepted yet, so that another process may have the name."""
+        return self._additions.takes_over
 
     # What is known
 
@@ -233,7 +322,7 @@ class Outbox:
         self._lives = self._lives or state == "live"
         self._calls = made = self._calls + 1
         note = Note(self.writer, None, claims.position, None, None, state)
-        self._waiting.change(note, made)
+        self._waiting.change(note, made, self.written)
         return made
 
     def _told(self, change: Pending, room: int, *, follows: bool) -> list[Pending]:
@@ -254,6 +343,7 @@ class Outbox:
     # What an answer leads to
 
     def _accepted(self, note: Note, result: Accepted) -> None:
+        self._additions.takes_over = False
         if note.state == "live":
             self._known, self._must_join = True, False
         if note.max_time is not None:
@@ -279,7 +369,7 @@ class Outbox:
             self._waiting.put_back(pending)
         if again and note.max_time is None:
             return []
-        refusal = InvalidNote(self.writer, status, last, result.beyond)
+        refusal = InvalidNote(self.writer, status, last, result.beyond, first=note.takes_over)
         self._refused[note.domain, note.state] = refusal
         return [refusal]
 

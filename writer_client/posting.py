@@ -7,13 +7,14 @@ The sender of threads and that of asyncio ask `wait_s` and tell `answered` or `f
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import SystemRandom
 from typing import TYPE_CHECKING
 
 from noted_time.answer import Accepted
 from noted_time.errors import (
     ClientFailed,
+    Fenced,
     NotAllowed,
     NotedTimeError,
     Rejected,
@@ -140,6 +141,8 @@ class Posting:
 
         The clock is noted by it where that is due, and a writer that is not called goes idle.
         """
+        if self.outbox.is_fenced:
+            return None
         waits = [self._beat_s(now), self._idle_s(now)]
         if self.outbox:
             ready_s = self._not_before - now
@@ -181,6 +184,17 @@ class Posting:
 
     # What became of a post
 
+    def looked_up(self, answer: Answer) -> Answer:
+        """Return the answer with what is found in the log, where it lets the writer begin.
+
+        Reads files, so it is called without the lock.
+        """
+        first = answer.results[0]
+        if not isinstance(first, Accepted):
+            return answer
+        look_ups = self.outbox.beginning
+        return replace(answer, found=tuple(each(first.position or {}) for each in look_ups))
+
     def settle(self, batch: Batch, outcome: Answer | Exception, now: float) -> None:
         """Learn what became of a post."""
         if isinstance(outcome, NotedTimeError):
@@ -202,6 +216,10 @@ class Posting:
             notices.accepted()
         for error in refused:
             notices.refused(error)
+        try:
+            outbox.check()
+        except Fenced as fenced:
+            notices.refused(fenced)
         notices.excluded(outbox.excluded)
 
     def _failed(self, batch: Batch, error: NotedTimeError, now: float) -> None:
@@ -228,7 +246,8 @@ class Posting:
         self.notices.died(fault)
 
     def check(self) -> None:
-        """Raise `ClientFailed` where the sender died."""
+        """Raise `ClientFailed` where the sender died, `Fenced` where the name was taken over."""
+        self.outbox.check()
         if self.fault is not None:
             message = (
                 f"the client of writer {self.outbox.writer!r} failed and sends nothing any more: "
@@ -238,7 +257,7 @@ class Posting:
 
     def is_settled(self, ticket: int) -> bool:
         """Whether a flush of all calls up to the ticket has something to say."""
-        if self.fault is not None or isinstance(self.failure, MENDABLE):
+        if self.fault is not None or isinstance(self.failure, MENDABLE) or self.outbox.is_fenced:
             return True
         return self.outbox.durable_through >= ticket
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from noted_time.errors import Rejected
+from noted_time.cut import join_into
+from noted_time.errors import Fenced, Rejected
 from noted_time.note import LARGEST_TIME
 from noted_time.settings import checked_name
+from writer_client.answers import Found
 from writer_client.arrow_rows import as_table, check_zones, count_below, span_of
 from writer_client.segment_files import SegmentFiles
+from writer_client.writer import NOWHERE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -37,9 +41,9 @@ class SegmentLogWriter:
     It begins at the ends of its segments: what a former process appended and did not note before a
     crash is covered by the next note, as is its largest event time, by which the upper of marks
     stays a bound. (So is what others appended there until then, which is more than need be, and
-    sound.) These times are read from the footers of the files past the position that the controller
-    knows, where the client has learnt it: `join` without a position, and `flush`, before the writer
-    of a long log is made. Otherwise the footers of all files of its segments are read.
+    sound.) The client looks the ends up (`Writer.begin`) once no other process of its name may note
+    any more, and reads these times from the footers of the files past the position that the
+    controller knows.
 
     With a `client`, it joins when it is made, and again where it is not live when it appends. That
     does not wait for the controller: where no row may be late, `flush` the client before the first
@@ -47,6 +51,8 @@ class SegmentLogWriter:
 
     Rows below a time that the writer noted, or below the lower of the last answer, are late. They
     are appended all the same, counted (`late_rows`), and the controller is told with the next note.
+
+    Where another process took the writer's name over, `append` raises `Fenced` before it writes.
     """
 
     def __init__(  # noqa: PLR0913 - one keyword for each thing there is to choose
@@ -72,12 +78,14 @@ class SegmentLogWriter:
             segment: SegmentFiles(Path(root), stream, segment, schema=schema)
             for segment in segments
         }
-        self._position = {n: files.end for n, files in self._files.items() if files.end}
+        self._root = Path(root)
+        self._began = {n: files.end for n, files in self._files.items() if files.end}
+        self._appended: dict[int, int] = {}
         self._largest: dict[str | None, int] = {}
         self._late_rows = 0
         self._lock = threading.RLock()
         if client is not None:
-            client.join(self._position, max_times=self._written_before(client))
+            client.begin(self._look_up)
 
     @property
     def position(self) -> dict[int, int]:
@@ -85,7 +93,9 @@ class SegmentLogWriter:
 
         A segment that was empty and not written to is missing.
         """
-        return dict(self._position)
+        position = dict(self._began)
+        join_into(position, self._appended)
+        return position
 
     @property
     def late_rows(self) -> int:
@@ -115,7 +125,7 @@ class SegmentLogWriter:
             if table is not None:
                 spans = self._spans(table)
                 self._join()
-                self._track(files.segment, files.append(table), spans)
+                self._track(files.segment, files.append(table), spans, table.num_rows)
                 self._count_late(table, spans)
             return files.end
 
@@ -136,7 +146,7 @@ class SegmentLogWriter:
             spans = self._spans(table)
             self._join()
             appended = files.append_once(table, batch)
-            self._track(files.segment, files.end, spans)
+            self._track(files.segment, files.end, spans, table.num_rows if appended else 0)
             if appended:
                 self._count_late(table, spans)
             return appended
@@ -162,26 +172,29 @@ class SegmentLogWriter:
             message = f"this writer of {self.stream!r} was made without a client to note by"
             raise Rejected(message)
         with self._lock:
-            self.client.note_time(
-                time, self._position, domain=domain, max_time=self._largest.get(domain)
-            )
+            self.client.note_time(time, NOWHERE, domain=domain, max_time=self._largest.get(domain))
 
-    def _written_before(self, client: WriterClient | AsyncWriterClient) -> dict[str | None, int]:
-        """Return the largest event times of what no note has covered, as far as is known."""
-        known = client.noted_before
-        written = {}
+    def _look_up(self, known: Mapping[int, int]) -> Found:
+        """Return the ends, and the largest event times of what no note has covered.
+
+        Where notes are sent, so it reads the log beside `append`.
+        """
+        found = {n: SegmentFiles(self._root, self.stream, n) for n in self._files}
+        largest = {}
         for domain, column in self._columns.items():
-            files = self._files.items()
-            found = [each.largest(column, beyond=known.get(n, 0)) for n, each in files]
-            times = [min(time, LARGEST_TIME) for time in found if time is not None]
+            each = (files.largest(column, beyond=known.get(n, 0)) for n, files in found.items())
+            times = [min(time, LARGEST_TIME) for time in each if time is not None]
             if times:
-                written[domain] = max(times)
-        return written
+                largest[domain] = max(times)
+        self._began = {n: files.end for n, files in found.items() if files.end}
+        return Found(self._began, largest)
 
     def _join(self) -> None:
         """Be waited for before writing, as far as that is possible without waiting here."""
-        if self.client is not None and self.client.state in ("idle", "finished"):
-            self.client.join(self._position)
+        if self.client is not None:
+            self.client.check()
+            if self.client.state in ("idle", "finished"):
+                self.client.join()
 
     def _segment(self, segment: int | None) -> SegmentFiles:
         if segment is None and len(self._files) == 1:
@@ -192,12 +205,17 @@ class SegmentLogWriter:
             raise Rejected(message)
         return self._files[segment]
 
-    def _track(self, segment: int, end: int, spans: Mapping[str | None, Span]) -> None:
-        self._position[segment] = end
+    def _track(self, segment: int, end: int, spans: Mapping[str | None, Span], rows: int) -> None:
+        """Have the client tell of the rows; the next append raises where it may no longer."""
+        self._appended[segment] = end
         for domain, span in spans.items():
             self._largest[domain] = max(span.largest, self._largest.get(domain, span.largest))
             if self.client is not None:
-                self.client.wrote(span.largest, domain=domain, position=self._position)
+                with suppress(Fenced):
+                    self.client.wrote(
+                        span.largest, domain=domain, position={segment: end}, rows=rows
+                    )
+            rows = 0
 
     def _count_late(self, table: pa.Table, spans: Mapping[str | None, Span]) -> None:
         if self.client is None:
@@ -207,7 +225,8 @@ class SegmentLogWriter:
             if bound is not None and span.least < bound:
                 rows = count_below(table, self._columns[domain], bound)
                 self._late_rows += rows
-                self.client.wrote_late(rows, span.least, domain=domain)
+                with suppress(Fenced):
+                    self.client.wrote_late(rows, span.least, domain=domain)
 
 
 def _columns(event_time: str | Mapping[str, str]) -> dict[str | None, str]:

@@ -121,6 +121,6 @@ class Sender:
 
     def _outcome(self, batch: Batch) -> Answer | Exception:
         try:
-            return self._post(batch)
+            return self._posting.looked_up(self._post(batch))
         except Exception as error:  # noqa: BLE001 - the sender outlives whatever a transport does
             return error

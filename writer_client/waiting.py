@@ -10,16 +10,22 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from noted_time.note import Note
 
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A note that waits, with the tickets of the oldest call it speaks for and of its own."""
+    """A note that waits, with the tickets of the oldest call it speaks for and of its own.
+
+    `written` is how many rows had been written when it was made.
+    """
 
     note: Note
     since: int
     made: int
+    written: int = 0
 
     @property
     def is_change(self) -> bool:
@@ -53,16 +59,16 @@ class Waiting:
         waiting = [*self._timed.values(), *([] if self._change is None else [self._change])]
         return [pending.since for pending in waiting]
 
-    def note(self, note: Note, made: int) -> None:
+    def note(self, note: Note, made: int, written: int = 0) -> None:
         """Have a note wait in place of the one before it, and of any change."""
         replaced = (self._timed.get(note.domain), self._change)
         since = min((each.since for each in replaced if each is not None), default=made)
-        self._timed[note.domain] = Pending(note, since, made)
+        self._timed[note.domain] = Pending(note, since, made, written)
 
-    def change(self, note: Note, made: int) -> None:
+    def change(self, note: Note, made: int, written: int = 0) -> None:
         """Have a change of state wait in place of the one before it."""
         since = made if self._change is None else self._change.since
-        self._change = Pending(note, since, made)
+        self._change = Pending(note, since, made, written)
 
     def take(self, room: int) -> tuple[list[Pending], Pending | None]:
         """Take out at most `room` notes, and the change where it is next and leaves two places."""
@@ -88,6 +94,13 @@ class Waiting:
             self._timed[pending.note.domain] = pending
         else:
             self._speak_for(newer, pending)
+
+    def renew(self, renewed: Callable[[Note], Note]) -> None:
+        """Have each note wait as it is said now."""
+        for domain, pending in list(self._timed.items()):
+            self._timed[domain] = replace(pending, note=renewed(pending.note))
+        if self._change is not None:
+            self._change = replace(self._change, note=renewed(self._change.note))
 
     def undeclare(self, domain: str | None) -> None:
         """Take the largest event time out of the domain's note."""

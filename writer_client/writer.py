@@ -14,7 +14,7 @@ from noted_time.errors import Rejected
 from noted_time.membership import LateRows
 from noted_time.settings import checked_name
 from noted_time.times import unix_ms_of
-from writer_client.claims import checked_domains
+from writer_client.claims import Process, checked_domains
 from writer_client.exchange import Exchange
 from writer_client.notices import Notices
 from writer_client.outbox import Outbox
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from noted_time.note import State
     from noted_time.times import Time
+    from writer_client.outbox import LookUp
     from writer_client.outcome import Exclusion
 
 NOWHERE: Mapping[int, int] = {}
@@ -85,7 +86,7 @@ class Writer(ABC, Generic[Transport]):
         self.stream = stream
         self.timeout_ms = timeout_ms
         self._domains = checked_domains(domains)
-        self._outbox = Outbox(writer, self._domains, timeout_ms)
+        self._outbox = Outbox(writer, self._domains, timeout_ms, Process.own())
         self._notices = Notices(stream, writer, url, on_excluded)
         self._clock = HeldClock(lambda: unix_ms_of(clock()))
         self._notes_clock = automatically_note_time
@@ -178,6 +179,29 @@ class Writer(ABC, Generic[Transport]):
                 self._outbox.claims.declare(domain, time)
             self._outbox.join(position)
 
+    def begin(self, look_up: LookUp) -> None:
+        """Join, and go on from the ends of the writer's segments, which `look_up` returns.
+
+        It is called where notes are sent, with the position that the controller knows, once another
+        process of the same name may no longer note: what that one wrote until then is covered by
+        the next note. What is noted meanwhile waits for it. `SegmentLogWriter` begins so.
+        """
+        with self._noting():
+            self._outbox.begin(look_up)
+
+    def check(self) -> None:
+        """Raise where nothing can be noted any more, before more is written.
+
+        `Fenced` where another process took the writer's name over, `ClientFailed` where the sender
+        died, `Rejected` where the client is closed or belongs to another process.
+        """
+        if self._closed:
+            raise Rejected(f"the client of writer {self._outbox.writer!r} is closed")
+        if self._pid != os.getpid():
+            message = f"the client of writer {self._outbox.writer!r} belongs to another process"
+            raise Rejected(message)
+        self._posting.check()
+
     def idle(self, position: Mapping[int, int] = NOWHERE) -> None:
         """Say that time need not wait for the writer until it notes, writes or joins again."""
         with self._noting():
@@ -189,13 +213,17 @@ class Writer(ABC, Generic[Transport]):
         *,
         domain: str | None = None,
         position: Mapping[int, int] = NOWHERE,
+        rows: int = 1,
     ) -> None:
-        """Remember an event that was written, so that the next note tells of it.
+        """Remember an event that was written, or so many `rows`, for the next note to cover.
 
         The largest event time of each domain travels as `max_time`, which makes the upper of marks
-        a true bound. A writer that is not live joins by it.
+        a true bound. A position behind what is known changes nothing. A writer that is not live
+        joins by it.
         """
         time = None if event_time is None else unix_ms_of(event_time, up=True)
+        with self._lock:
+            self._outbox.written += rows
         with self._noting():
             self._outbox.wrote(time, self._named(domain), position)
 
@@ -268,16 +296,24 @@ class Writer(ABC, Generic[Transport]):
         return dict(self._outbox.claims.position)
 
     @property
+    def takes_over(self) -> bool:
+        """Whether no note was accepted yet: until then another process may have the name."""
+        return self._outbox.takes_over
+
+    @property
     def noted_before(self) -> dict[int, int]:
         """What the controller knew when the writer joined without a position; else nothing."""
         return dict(self._outbox.claims.noted_before)
 
     @property
-    def state(self) -> State | Literal["excluded"]:
-        """`live`, `idle`, `finished` (also before the first call), or `excluded`.
+    def state(self) -> State | Literal["excluded", "fenced"]:
+        """`live`, `idle`, `finished` (also before the first call), `excluded`, or `fenced`.
 
-        A live writer is excluded while the last answer says that the watermark advances without it.
+        A live writer is excluded while the last answer says that the watermark advances without it,
+        and fenced for good once another process took its name over.
         """
+        if self._outbox.is_fenced:
+            return "fenced"
         state = self._outbox.state
         return "excluded" if state == "live" and self._outbox.excluded else state
 
@@ -288,7 +324,7 @@ class Writer(ABC, Generic[Transport]):
 
     @contextlib.contextmanager
     def _noting(self) -> Iterator[None]:
-        self._check_open()
+        self.check()
         with self._lock:
             yield
             self._posting.called(clocks.monotonic())
@@ -296,14 +332,6 @@ class Writer(ABC, Generic[Transport]):
         if self._closed:  # by a signal handler, amid the call
             message = f"the client of writer {self._outbox.writer!r} was closed during the call"
             raise Rejected(message)
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise Rejected(f"the client of writer {self._outbox.writer!r} is closed")
-        if self._pid != os.getpid():
-            message = f"the client of writer {self._outbox.writer!r} belongs to another process"
-            raise Rejected(message)
-        self._posting.check()
 
     def _note_clock(self) -> None:
         outbox, domain = self._outbox, self._named(None)

@@ -15,6 +15,10 @@ def accepted(**facts: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON
     return {"status": "accepted", "lower": None, **facts}
 
 
+BY_THEMSELVES = ("sequence", "session", "takes_over", "label")
+"""What each client puts on its notes."""
+
+
 class Scripted(httpx.MockTransport):
     """Gives the planned answers, then accepts every note; for clients of both kinds.
 
@@ -29,9 +33,9 @@ class Scripted(httpx.MockTransport):
 
     @property
     def notes(self) -> list[dict[str, Any]]:
-        """All notes, without the numbers of their requests."""
+        """All notes, without the numbers of their requests, and without their process."""
         plain = [dict(note) for post in self.posts for note in post]
-        return [{k: v for k, v in note.items() if k != "sequence"} for note in plain]
+        return [{k: v for k, v in note.items() if k not in BY_THEMSELVES} for note in plain]
 
     def _answer(self, request: httpx.Request) -> httpx.Response:
         notes = json.loads(request.content)["notes"]

@@ -115,7 +115,7 @@ def test_where_ends_cannot_be_read_nothing_is_noted_until_they_can(
         broken[0] = False
         noter._try_to_look()
 
-    assert noted(transport) == [("live", 1000, {"0": 5})]
+    assert noted(transport) == [("live", None, {}), ("live", 1000, {"0": 5})]
     said = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
     assert said == ["nothing is noted of flights: the log cannot be read: the disk is away"]
 

@@ -18,9 +18,16 @@ if TYPE_CHECKING:
 def test_the_examples_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One after the other; the last one is told that time went on without it."""
+    """One after the other; one is fenced, and the last is told that time went on without it."""
     excluded = {"reason": "timed_out", "since": 1357041600000, "lower": 90}
-    networks = [Scripted(), Scripted(), Scripted(results(accepted(lower=90, excluded=excluded)))]
+    held = {"session": "c07d", "label": "host-b:1017", "since": 1357041600000}
+    networks = [
+        Scripted(),
+        Scripted(),
+        Scripted(results(accepted()), results({"status": "fenced", "last": held})),
+        Scripted(),
+        Scripted(results(accepted(lower=90, excluded=excluded))),
+    ]
     made = iter(networks)
 
     def client(*arguments: Any, **options: Any) -> writer_client.WriterClient:  # noqa: ANN401
@@ -33,6 +40,7 @@ def test_the_examples_run(
 
     assert capsys.readouterr().out.splitlines() == [
         "Flushed(lower=None, excluded=None, late_rows=0)",
+        "host-b:1017 1357041600000 0 fenced",
         "late: timed_out 1357041600000 90",
         "what was written below 90 may be lost to readers",
     ]

@@ -391,7 +391,7 @@ def test_rows_below_a_noted_time_are_counted(
 
 def test_rows_below_the_lower_of_the_last_answer_are_counted(tmp_path: Path) -> None:
     """They are late whoever brought time on."""
-    network = Scripted(results(accepted(lower=50)))
+    network = Scripted(*[results(accepted(lower=50))] * 2)
     with WriterClient(URL, "flights", "UA", transport=network) as client:
         log = writer(tmp_path, client=client)
         client.flush()

@@ -1,0 +1,199 @@
+"""Processes that note under one writer name, one after the other or at once, over a bad network.
+
+Their outboxes, exchanges and the aggregator are the real ones. Answers are lost, requests delayed
+until long after their process gave them up, and processes die.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from hypothesis import strategies as st
+
+from controller.api.notes import _result, decode
+from noted_time import Accepted, Aggregator, StreamSettings, Unreachable
+from noted_time.asking import Reply
+from noted_time.backoff import Backoff
+from writer_client.answers import Found
+from writer_client.claims import Process
+from writer_client.exchange import Exchange, Numbers
+from writer_client.notices import Notices
+from writer_client.outbox import Outbox
+from writer_client.posting import Pace, Posting
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Mapping
+
+    from noted_time import Mark
+    from noted_time.asking import Request
+    from writer_client.answers import Answer
+    from writer_client.waiting import Batch
+
+WRITER = "UA"
+MOST = 5
+
+step = st.tuples(
+    st.sampled_from(["start", "write", "note", "join", "send", "send", "take", "take", "take"]),
+    st.integers(0, 99),
+)
+steps = st.lists(step, max_size=120)
+"""What happens: an act, and a number that says by whom or which request, and how well it goes."""
+
+
+class Row(NamedTuple):
+    """A row of the shared segment; `counts` where its process had the name and it was in time."""
+
+    time: int
+    counts: bool
+
+
+@dataclass
+class Successor:
+    """One process."""
+
+    session: str
+    outbox: Outbox
+    posting: Posting
+    exchange: Exchange
+    asking: Generator[Request, Reply, Answer] | None = None
+    batch: Batch = ()
+
+
+@dataclass
+class Successors:
+    """The stream, its one log, and all processes; `accepted` has the session of each note."""
+
+    stream: Aggregator = field(default_factory=lambda: Aggregator(StreamSettings()))
+    log: list[Row] = field(default_factory=list)
+    processes: list[Successor] = field(default_factory=list)
+    network: list[tuple[Successor, Request]] = field(default_factory=list)
+    accepted: list[str] = field(default_factory=list)
+    marks: list[Mark] = field(default_factory=list)
+    now: int = 0
+
+    def play(self, played: list[tuple[str, int]]) -> Successors:
+        """Let all of it happen; one process is there from the first."""
+        self.start(0)
+        for act, number in played:
+            self.now += 1
+            if act == "start" and len(self.processes) < MOST:
+                self.start(number)
+            elif act == "take":
+                self.take(number)
+            elif act != "start":
+                process = self.processes[-1 - number % len(self.processes)]
+                getattr(self, act)(process, number)
+        return self
+
+    def start(self, number: int) -> None:
+        """Start a process whose clock may be ahead or behind."""
+        session = f"s{len(self.processes)}"
+        outbox = Outbox(WRITER, process=Process(session, ""))
+        notices = Notices("s", WRITER, "http://c", None)
+        posting = Posting(outbox, Pace(Backoff(), lambda: 0.5), notices, now=0)
+        exchange = Exchange("http://c", "s")
+        skew = (number % 3 - 1) * 500
+        exchange._numbers = Numbers(clock=lambda: 1000 + self.now + skew)
+        outbox.begin(self._look_up)
+        self.processes.append(Successor(session, outbox, posting, exchange))
+
+    def _look_up(self, _: Mapping[int, int]) -> Found:
+        largest: dict[str | None, int] = {}
+        if self.log:
+            largest[None] = max(row.time for row in self.log)
+        return Found({0: len(self.log)}, largest)
+
+    def write(self, process: Successor, number: int) -> None:
+        """Append a row above what the process noted, unless it knows that it is fenced."""
+        if process.outbox.is_fenced:
+            return
+        least = max(process.outbox.claims.time(None) or 0, 0)
+        time = least + number % 7
+        mark = self.stream.last_mark("default")
+        known = WRITER in self.stream
+        has_name = known and self.stream.member(WRITER).session.id == process.session
+        self.log.append(Row(time, has_name and (mark is None or time >= mark.lower)))
+        process.outbox.wrote(time, None, {0: len(self.log)})
+
+    def note(self, process: Successor, number: int) -> None:
+        """Note a time that is no less than the last."""
+        if not process.outbox.is_fenced:
+            last = process.outbox.claims.time(None) or 0
+            process.outbox.note(last + number % 5, {})
+
+    def join(self, process: Successor, _: int) -> None:
+        """Say that the process is there, as one does that was idle."""
+        if not process.outbox.is_fenced:
+            process.outbox.join({})
+
+    def send(self, process: Successor, _: int) -> None:
+        """Post what waits; a process whose request is under way gives it up."""
+        if process.asking is not None:
+            self._resume(process, None)
+        elif process.outbox and not process.outbox.is_fenced:
+            process.batch = process.outbox.take()
+            process.asking = process.exchange.post(process.batch)
+            self.network.append((process, next(process.asking)))
+
+    def take(self, number: int) -> None:
+        """Have the controller take one of the requests; its answer may be lost."""
+        if not self.network:
+            return
+        at = 0 if number % 5 else number % len(self.network)
+        process, request = self.network.pop(at)
+        notes = decode(json.dumps(request.options["json"]).encode())
+        results = [self.stream.note(note, self.now) for note in notes]
+        self.accepted += [
+            note.session
+            for note, result in zip(notes, results, strict=True)
+            if isinstance(result, Accepted) and note.session is not None
+        ]
+        while (mark := self.stream.advance("default", now=self.now, written_at=0)) is not None:
+            self.marks.append(mark)
+        waits = not any(each is process for each, _ in self.network)
+        if process.asking is not None and waits and number % 4:
+            body = json.dumps({"results": [_result(each) for each in results]}).encode()
+            self._resume(process, Reply(200, {}, body))
+
+    def _resume(self, process: Successor, reply: Reply | None) -> None:
+        """Give the process the answer, or tell it that there is none."""
+        asking = process.asking
+        assert asking is not None
+        outcome: Answer | Exception
+        try:
+            error = Unreachable("lost")
+            request = asking.throw(error) if reply is None else asking.send(reply)
+        except StopIteration as end:
+            outcome = process.posting.looked_up(end.value)
+        except Exception as error:  # noqa: BLE001 - as the sender has it
+            outcome = error
+        else:
+            self.network.append((process, request))
+            return
+        process.posting.settle(process.batch, outcome, self.now)
+        process.asking = None
+
+    def returned(self) -> list[str]:
+        """Return the sessions of notes that were accepted after another had taken over."""
+        lost: set[str] = set()
+        found, owner = [], None
+        for session in self.accepted:
+            if session in lost:
+                found.append(session)
+            if owner is not None and owner != session:
+                lost.add(owner)
+            owner = session
+        return found
+
+    def missed(self) -> list[tuple[int, Row]]:
+        """Return the rows that count, below the lower of a mark, at or above its cut."""
+        ends = [(mark.lower, mark.cut.offsets.get(0, 0)) for mark in self.marks]
+        rows = list(enumerate(self.log))
+        return [
+            (offset, row)
+            for lower, end in ends
+            for offset, row in rows[end:]
+            if row.counts and row.time < lower
+        ]

@@ -1,0 +1,274 @@
+"""Two processes under one writer name: the younger takes over, the older stops and says so."""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq
+import pytest
+
+from noted_time import Fenced, InvalidNote
+from tests.support.scripted import URL, Scripted, accepted, results
+from writer_client import AsyncWriterClient, SegmentLogWriter, WriterClient
+
+if TYPE_CHECKING:
+    import httpx
+
+    from tests.support.served import Served
+
+ROOT = Path(__file__).resolve().parents[2]
+HELD = {"session": "c07d", "label": "host-b:1017", "since": 1_795_169_136_901}
+FENCED = {"status": "fenced", "last": HELD}
+
+PROCESS = """
+import sys
+from noted_time import Fenced
+from writer_client import SegmentLogWriter, WriterClient
+
+root, url, stream, first = sys.argv[1:4] + [int(sys.argv[4])]
+try:
+    with WriterClient(url, stream, "UA") as client:
+        log = SegmentLogWriter(root, "flights", client=client, event_time="time")
+        client.flush()
+        for time in range(first, first + 400, 10):
+            print(time, flush=True)
+            sys.stdin.readline()
+            log.append([{"time": time}])
+            log.note_time(time)
+            client.flush()
+except Fenced as fenced:
+    sys.exit(f"fenced, with {fenced.rows} row in doubt")
+"""
+
+
+def process(root: Path, served: Served, stream: str) -> tuple[WriterClient, SegmentLogWriter]:
+    """Return the client and the log of a process that begins, under the one name there is."""
+    client = WriterClient(served.url, stream, "UA")
+    return client, SegmentLogWriter(root, "flights", client=client, event_time="time")
+
+
+def lost(root: Path, served: Served, stream: str) -> list[int]:
+    """Return the times of rows below the last lower that lie beyond its cut."""
+    mark = served.call("GET", f"/{stream}/marks?after=0")["marks"][-1]
+    times = pq.read_table(root / "flights" / "partition=0")["time"].to_pylist()
+    return [time for time in times[mark["cut"].get("0", 0) :] if time < mark["lower"]]
+
+
+def test_two_processes_of_one_name_lose_no_row_in_silence(
+    tmp_path: Path, served: Served, stream: str
+) -> None:
+    """What the older wrote before the younger took over is covered; it then writes nothing more."""
+    older, older_log = process(tmp_path, served, stream)
+    older_log.append([{"time": 5}])
+    older_log.note_time(5)
+    older.flush()
+    younger, younger_log = process(tmp_path, served, stream)
+    older_log.append([{"time": 7}])
+    younger_log.append([{"time": 6}])
+    younger_log.note_time(10)
+    younger.flush()
+    older_log.note_time(7)
+
+    with pytest.raises(Fenced):
+        older.flush()
+    with pytest.raises(Fenced):
+        older_log.append([{"time": 8}])
+    with pytest.raises(Fenced):
+        older.close()
+    younger.finish()
+    younger.close()
+    assert lost(tmp_path, served, stream) == []
+
+
+def test_a_real_process_is_fenced_by_the_next(tmp_path: Path, served: Served, stream: str) -> None:
+    """It ends with another status than success, and says how much may be late: its last row."""
+    command = [sys.executable, "-c", PROCESS, str(tmp_path), served.url, stream, "1000"]
+    with subprocess.Popen(
+        command,
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as older:
+        assert older.stdin is not None
+        assert older.stdout is not None
+        older.stdout.readline()
+        older.stdin.write("\n\n")
+        older.stdin.flush()
+        older.stdout.readline()
+        younger, log = process(tmp_path, served, stream)
+        younger.flush()
+        _, said = older.communicate("\n" * 40, timeout=60)
+    log.note_time(2000)
+    younger.finish()
+    younger.close()
+
+    assert (older.returncode, said.splitlines()[-1]) == (1, "fenced, with 1 row in doubt")
+    assert len(lost(tmp_path, served, stream)) <= 1
+
+
+def test_whoever_takes_over_joins_without_a_position_and_then_looks_the_ends_up(
+    tmp_path: Path,
+) -> None:
+    """What was appended before the takeover was accepted lies below the first timed note."""
+    other = SegmentLogWriter(tmp_path, "flights", event_time="time")
+
+    class Appending(Scripted):
+        """The other process appends until the join is answered."""
+
+        def _answer(self, request: httpx.Request) -> httpx.Response:
+            if not self.posts:
+                other.append([{"time": 8}, {"time": 3}])
+            return super()._answer(request)
+
+    network = Appending(results(accepted(position={"0": 0})))
+    client = WriterClient(URL, "s", "UA", transport=network)
+    log = SegmentLogWriter(tmp_path, "flights", client=client, event_time="time")
+    log.note_time(5)
+    client.close()
+
+    join, *_, noted = network.notes
+    assert (join, noted["time"], noted["position"], noted["max_time"]) == (
+        {"writer": "UA", "state": "live"},
+        5,
+        {"0": 2},
+        8,
+    )
+
+
+def test_a_note_takes_over_until_one_was_accepted() -> None:
+    """Also the one that is sent again, with the same session; never a later join."""
+    network = Scripted(results({"status": "invalid_time", "last": 3}))
+    client = WriterClient(URL, "s", "UA", transport=network)
+    client.note_time(2, {0: 1})
+    with pytest.raises(InvalidNote):
+        client.flush()
+    client.note_time(4, {0: 1})
+    client.flush()
+    client.join()
+    client.close()
+
+    notes = [note for post in network.posts for note in post]
+    assert [note.get("takes_over", False) for note in notes] == [True, True, False]
+    assert len({note["session"] for note in notes}) == 1
+
+
+def test_a_process_behind_another_one_is_told_so_in_words(served: Served, stream: str) -> None:
+    """A rolling update: the new one joins with ends that it read while the old one still noted."""
+    with WriterClient(served.url, stream, "UA") as older:
+        older.note_time(5, {0: 29})
+        older.flush()
+        with WriterClient(served.url, stream, "UA") as younger:
+            younger.join({0: 25})
+            with pytest.raises(InvalidNote, match="an earlier process under its name noted") as at:
+                younger.flush()
+
+    assert (at.value.status, at.value.last) == ("invalid_position", {0: 29})
+
+
+def test_each_client_has_a_session_of_its_own() -> None:
+    """Of 16 characters or more, at random."""
+    network = Scripted()
+    for _ in range(2):
+        with WriterClient(URL, "s", "UA", transport=network) as client:
+            client.join()
+    sessions = {note["session"] for post in network.posts for note in post}
+
+    assert (len(sessions), all(len(each) >= 16 for each in sessions)) == (2, True)
+
+
+def test_a_fenced_client_says_by_whom_since_when_and_how_many_rows_no_note_covers(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """In its error, its state and one warning; it posts nothing more."""
+    network = Scripted(results(accepted()), results(FENCED))
+    client = WriterClient(URL, "s", "UA", transport=network)
+    for time in (3, 4):
+        client.wrote(time, position={0: time})
+    client.note_time(5, {0: 4})
+    client.flush()
+    client.wrote(6)
+    client.wrote(7, rows=2)
+    client.note_time(8, {0: 7})
+    with caplog.at_level(logging.WARNING, "noted_time.writer"), pytest.raises(Fenced) as raised:
+        client.flush()
+    with pytest.raises(Fenced):
+        client.note_time(9, {0: 8})
+    with pytest.raises(Fenced):
+        client.close()
+
+    fenced = raised.value
+    assert (fenced.writer, fenced.session, fenced.label, fenced.since, fenced.rows) == (
+        "UA",
+        *HELD.values(),
+        3,
+    )
+    assert "host-b:1017 took its name over at 2026-11-20T" in str(fenced)
+    assert (client.state, len(network.posts)) == ("fenced", 2)
+    assert [record.message.endswith(str(fenced)) for record in caplog.records] == [True]
+
+
+def test_a_fenced_writer_appends_nothing(tmp_path: Path) -> None:
+    """It raises before it writes."""
+    network = Scripted(results(accepted()), results(FENCED))
+    client = WriterClient(URL, "s", "UA", transport=network)
+    log = SegmentLogWriter(tmp_path, "flights", client=client, event_time="time")
+    with pytest.raises(Fenced):
+        client.flush()
+
+    with pytest.raises(Fenced):
+        log.append([{"time": 1}])
+    with pytest.raises(Fenced):
+        client.close()
+    assert log.position == {}
+
+
+def test_a_fenced_client_neither_notes_its_clock_nor_goes_idle() -> None:
+    """What it would do by itself ends, too."""
+
+    class AllFenced(Scripted):
+        """Another process has the name from the first."""
+
+        def _answer(self, request: httpx.Request) -> httpx.Response:
+            self.planned = [results(*[FENCED] * len(json.loads(request.content)["notes"]))]
+            return super()._answer(request)
+
+    network = AllFenced()
+    client = WriterClient(
+        URL, "s", "UA", transport=network, automatically_note_time=True, idle_after_ms=1
+    )
+    with pytest.raises(Fenced):
+        client.flush()
+    with pytest.raises(Fenced):
+        client.finish()
+    with pytest.raises(Fenced):
+        client.close()
+
+    assert len(network.posts) == 1
+
+
+@pytest.mark.anyio
+async def test_the_client_of_asyncio_is_fenced_alike(
+    tmp_path: Path, served: Served, stream: str
+) -> None:
+    """The ends are looked up without holding the loop up."""
+    older = AsyncWriterClient(served.url, stream, "UA")
+    log = SegmentLogWriter(tmp_path, "flights", client=older, event_time="time")
+    log.append([{"time": 1}])
+    await older.flush()
+    async with AsyncWriterClient(served.url, stream, "UA") as younger:
+        SegmentLogWriter(tmp_path, "flights", client=younger, event_time="time")
+        await younger.flush()
+        log.note_time(2)
+        with pytest.raises(Fenced):
+            await older.flush()
+        with pytest.raises(Fenced):
+            await older.close()
+
+    assert served.writers(stream)["UA"]["position"] == {"0": 1}
