@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from controller.aggregation.shares import NOBODY
 from controller.store.port import ReaderRecord
 from noted_time import ReaderGroup
 from noted_time.errors import LimitReached, UnknownReader
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from controller.aggregation.draft import Draft
+    from controller.aggregation.shares import Asker
     from controller.store.port import BacklogRecord
 
 AT_ONCE, NEVER = -(2**63), 2**63
@@ -74,12 +76,14 @@ class _Group:
     """A group, and when each of its readers that is remembered was last heard of.
 
     `told` is what readers online say of their own backlog, `backlog` what is kept of the group's.
+    `by` is the token that reported first since the stream was loaded, in whose share the group is.
     """
 
     position: ReaderGroup = field(default_factory=ReaderGroup)
     heard: dict[str, int] = field(default_factory=dict)
     told: dict[str, bool] = field(default_factory=dict)
     backlog: BacklogRecord | None = None
+    by: str | None = None
 
     @property
     def last_heard(self) -> int:
@@ -167,15 +171,22 @@ class ReaderGroups:
         draft.keep_backlog(record)
 
     def check_room(
-        self, name: str, reader: str | None, position: Mapping[int, int], limits: GroupLimits
+        self,
+        name: str,
+        reader: str | None,
+        position: Mapping[int, int],
+        limits: GroupLimits,
+        asker: Asker = NOBODY,
     ) -> None:
         """Raise `LimitReached` where there is no room for what a report brings.
 
         `None` in place of a reader stands for a group that is made without any.
         """
         group = self._groups.get(name)
-        if group is None and len(self._groups) >= limits.groups:
-            raise LimitReached("reader groups of a stream", limits.groups, REMEDY)
+        if group is None:
+            own = sum(each.by == asker.token for each in self._groups.values())
+            if not asker.has_room(limits.groups, taken=len(self._groups), own=own):
+                raise LimitReached("reader groups of a stream", limits.groups, REMEDY)
         group = group or _Group()
         if reader is not None and reader not in group.heard and len(group.heard) >= limits.readers:
             remedy = "let readers report under the same names after a restart, or " + REMEDY
@@ -199,10 +210,11 @@ class ReaderGroups:
         *,
         now: int,
         own: OwnBacklog | None = None,
+        by: str = "",
     ) -> ReaderGroup:
         """Take in how far a reader has read in its segments; `check_room` was called before.
 
-        Without `own`, what the reader said of its backlog stays.
+        Without `own`, what the reader said of its backlog stays. `by` is the token it shows.
         """
         group = self._groups.get(name) or _Group()
         self._groups[name] = group
@@ -210,6 +222,7 @@ class ReaderGroups:
         owners = {offsets[segment][1] for segment in position if segment in offsets}
         group.position.report(reader, position)
         group.heard[reader] = now
+        group.by = by if group.by is None else group.by
         if own is not None:
             _remember(group, reader, own)
         self._check_at = min(self._check_at, now)

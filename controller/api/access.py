@@ -13,6 +13,7 @@ from __future__ import annotations
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from controller.aggregation.shares import Asker
 from controller.api import audit, pages
 from controller.api.audit import Attempt
 from controller.api.problems import problem
@@ -152,6 +153,11 @@ class Call(NamedTuple):
     stream: str
     holder: Holder
     remote: str
+
+    @property
+    def asker(self) -> Asker:
+        """Who asks for a share of what is limited."""
+        return Asker(self.holder.token_id, self.holder.grant.may_administer())
 
 
 class AccessDenied(Exception):

@@ -14,6 +14,7 @@ from urllib.parse import parse_qsl, urlencode
 
 import msgspec
 
+from controller.aggregation.shares import Shares
 from controller.api.problems import problem_of
 from noted_time.errors import UnknownStream
 
@@ -64,22 +65,20 @@ class EventStreams:
         """Begin with none."""
         self._controller = controller
         self._poll = poll
-        self._open = 0
+        self._open = Shares(controller.limits.long_polls)
 
     async def serve(self, request: StreamRequest, send: Send) -> None:
         """Send marks as they come, until the caller hangs up or the controller stops.
 
         What refuses the first poll is the answer; what refuses a later one, the last event.
         """
-        if self._open >= self._controller.limits.long_polls:
-            message = f"{self._open} event streams are open already; try again"
+        asker = request.scope["state"]["call"].asker
+        if not self._open.has_room(asker):
+            message = f"{len(self._open)} event streams are open already; try again"
             await problem_of(self._controller.metrics.overload(message)).send(send)
             return
-        self._open += 1
-        try:
+        with self._open.place(asker):
             await self._serve(_Place.of(request), send)
-        finally:
-            self._open -= 1
 
     async def _serve(self, place: _Place, send: Send) -> None:
         answer = await self._poll(place.request)

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Path, Query, Response
 from controller.aggregation.groups import OwnBacklog
 from controller.aggregation.order import behind, reader_lags, segment_times
 from controller.api import answer_shapes, backlog_shapes, order_shapes, shapes, window_shapes
-from controller.api.deps import ControllerDep, OrderDep, StreamName
+from controller.api.deps import CallDep, ControllerDep, OrderDep, StreamName
 from controller.api.problems import PROBLEMS
 from controller.api.replies import (
     backlog_to_wire,
@@ -46,6 +46,7 @@ PathName = Annotated[shapes.Name, Path()]
 )
 async def list_marks(  # noqa: PLR0913 - one parameter for each of the query's
     controller: ControllerDep,
+    call: CallDep,
     stream: StreamName,
     *,
     domain: shapes.Name | None = None,
@@ -57,7 +58,9 @@ async def list_marks(  # noqa: PLR0913 - one parameter for each of the query's
 
     With `Accept: text/event-stream` the answer goes on with each further mark; see `event_stream`.
     """
-    found = await controller.polls.marks(stream, domain, after=after, limit=limit, wait_ms=wait_ms)
+    found = await controller.polls.marks(
+        stream, domain, after=after, limit=limit, wait_ms=wait_ms, asker=call.asker
+    )
     return reply(marks_to_wire(found))
 
 
@@ -85,9 +88,11 @@ async def get_segment_times(
 
 
 @router.get("/cut", response_model=answer_shapes.CutShape, operation_id="getCut")
-async def cut(
+async def cut(  # noqa: PLR0913 - one parameter for each of the query's
     controller: ControllerDep,
+    call: CallDep,
     stream: StreamName,
+    *,
     complete_to: Annotated[shapes.Int64, Query()],
     domain: shapes.Name | None = None,
     wait_ms: Wait = 0,
@@ -96,7 +101,7 @@ async def cut(
 
     Waits up to `wait_ms` while there is none.
     """
-    found = await controller.polls.cut(stream, domain, complete_to, wait_ms)
+    found = await controller.polls.cut(stream, domain, complete_to, wait_ms, call.asker)
     return reply({**mark_to_wire(found), "has_position": bool(found.cut.offsets)})
 
 
@@ -107,6 +112,7 @@ async def cut(
 )
 async def complete_windows(  # noqa: PLR0913 - one parameter for each of the query's
     controller: ControllerDep,
+    call: CallDep,
     stream: StreamName,
     *,
     domain: shapes.Name | None = None,
@@ -122,23 +128,27 @@ async def complete_windows(  # noqa: PLR0913 - one parameter for each of the que
     """
     tiling = Tiling(size_ms, origin)
     found = await controller.polls.windows(
-        stream, domain, tiling, after=after, limit=limit, wait_ms=wait_ms
+        stream, domain, tiling, after=after, limit=limit, wait_ms=wait_ms, asker=call.asker
     )
     return reply(complete_windows_to_wire(found, after))
 
 
 @router.put(READER, response_model=answer_shapes.GroupShape, operation_id="reportPosition")
-async def report(
+async def report(  # noqa: PLR0913 - who reports what
     controller: ControllerDep,
+    call: CallDep,
     stream: StreamName,
     group: PathName,
     reader: PathName,
+    *,
     body: shapes.ReaderReport,
 ) -> Response:
     """Report how far a reader of the group has read."""
     position = position_from_wire(body.position)
     own = OwnBacklog(body.backlog) if "backlog" in body.model_fields_set else None
-    state, found = await controller.report(stream, group, reader, position, own=own)
+    state, found = await controller.report(
+        stream, group, reader, position, own=own, asker=call.asker
+    )
     return await _with_backlog(controller, stream, group, group_to_wire(state, found))
 
 

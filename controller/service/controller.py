@@ -10,6 +10,7 @@ import structlog
 
 from controller.aggregation import by_hand
 from controller.aggregation.by_hand import NOBODYS
+from controller.aggregation.shares import NOBODY
 from controller.service.alignments import AlignmentService
 from controller.service.backlogs import Backlogs
 from controller.service.clocks import Clocks
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from controller.aggregation.groups import OwnBacklog
     from controller.aggregation.inspection import WriterRow
     from controller.aggregation.owned_streams import OwnedStreams
+    from controller.aggregation.shares import Asker
     from controller.aggregation.stream import StreamState
     from controller.store.port import Store, StreamSummary
     from noted_time import Accepted, ReaderGroup, ScaleEvent, Seal, SealRequest
@@ -238,7 +240,7 @@ class Controller:
         log.info("writer_held", stream=name, writer=writer, for_ms=for_ms)
         return self.reads.writer(name, writer)
 
-    async def report(
+    async def report(  # noqa: PLR0913 - who reports what
         self,
         name: str,
         group: str,
@@ -246,6 +248,7 @@ class Controller:
         position: Position,
         *,
         own: OwnBacklog | None = None,
+        asker: Asker = NOBODY,
     ) -> tuple[StreamState, ReaderGroup]:
         """Take in how far a reader has read, and its own backlog; raises `LimitReached`."""
         checked_name("reader group", group)
@@ -254,9 +257,11 @@ class Controller:
         def report(streams: OwnedStreams, draft: Draft) -> tuple[StreamState, ReaderGroup]:
             stream = streams.stream(name)
             now = stream.service_ms(draft.moment)
-            stream.groups.check_room(group, reader, position, self.limits.readers)
+            stream.groups.check_room(group, reader, position, self.limits.readers, asker)
             groups = stream.groups
-            return stream, groups.report(group, reader, position, draft, now=now, own=own)
+            return stream, groups.report(
+                group, reader, position, draft, now=now, own=own, by=asker.token
+            )
 
         weight = 1 + len(position) // SEGMENTS_OF_A_NOTE
         reported: tuple[StreamState, ReaderGroup]

@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from controller.aggregation.shares import NOBODY, Asker, Shares
 from noted_time.errors import NotCompleteYet
 from noted_time.units import check_time, check_windows
 from noted_time.windows import complete_windows
@@ -41,7 +42,8 @@ class LongPolls:
     """Looks at a stream, and again at each of its marks, until there is an answer or time is up.
 
     All of it raises `UnknownStream` (also when the stream is removed meanwhile), `UnknownDomain`,
-    `NotOwner`, `StoreUnavailable`, and `Overloaded` where as many wait already as may.
+    `NotOwner`, `StoreUnavailable`, and `Overloaded` where as many wait already as may, or the
+    asker has its share of them.
     """
 
     def __init__(
@@ -54,11 +56,22 @@ class LongPolls:
         """Begin with nobody waiting; `stream` finds a stream by its name."""
         self._stream = stream
         self._notifier = notifier
-        self._limits = limits
+        self._shares = Shares(limits.long_polls)
         self._metrics = metrics
 
-    async def marks(
-        self, name: str, domain: str | None, *, after: int, limit: int, wait_ms: int
+    def __len__(self) -> int:
+        """How many wait."""
+        return len(self._shares)
+
+    async def marks(  # noqa: PLR0913 - what is asked, how long to wait, and for whom
+        self,
+        name: str,
+        domain: str | None,
+        *,
+        after: int,
+        limit: int,
+        wait_ms: int,
+        asker: Asker = NOBODY,
     ) -> NewMarks:
         """Return the marks after a seq, waiting up to `wait_ms` while there is none.
 
@@ -69,10 +82,17 @@ class LongPolls:
             stream = self._stream(name)
             found = stream.history(domain).after(after, limit)
             is_over = stream.final_cut is not None
-            if found or is_over or not await self._notified(stream, deadline - _now()):
+            if found or is_over or not await self._notified(stream, deadline - _now(), asker):
                 return NewMarks(stream, found)
 
-    async def cut(self, name: str, domain: str | None, complete_to: int, wait_ms: int) -> Mark:
+    async def cut(
+        self,
+        name: str,
+        domain: str | None,
+        complete_to: int,
+        wait_ms: int,
+        asker: Asker = NOBODY,
+    ) -> Mark:
         """Return the first mark with lower >= `complete_to`, waiting up to `wait_ms` for it.
 
         Raises `NotCompleteYet` and `ImplausibleTime` too.
@@ -87,7 +107,7 @@ class LongPolls:
                 return history.complete_to(complete_to)
             except NotCompleteYet:
                 is_over = stream.final_cut is not None
-                if is_over or not await self._notified(stream, deadline - _now()):
+                if is_over or not await self._notified(stream, deadline - _now(), asker):
                     raise
 
     async def windows(  # noqa: PLR0913 - what is asked, and how long to wait
@@ -99,6 +119,7 @@ class LongPolls:
         after: int | None,
         limit: int,
         wait_ms: int,
+        asker: Asker = NOBODY,
     ) -> CompleteWindows:
         """Return the complete windows from `after` on, waiting up to `wait_ms` for the first.
 
@@ -112,17 +133,17 @@ class LongPolls:
                 check_windows(after, tiling, history)
             found = complete_windows(history, tiling, after=after, limit=limit)
             is_over = stream.final_cut is not None
-            if found or is_over or not await self._notified(stream, deadline - _now()):
+            if found or is_over or not await self._notified(stream, deadline - _now(), asker):
                 return CompleteWindows(stream, found)
 
-    async def _notified(self, stream: StreamState, seconds: float) -> bool:
+    async def _notified(self, stream: StreamState, seconds: float, asker: Asker) -> bool:
         """Wait until the stream has new marks; false when `seconds` passed or at the shutdown."""
         if seconds <= 0:
             return False
-        if len(self._notifier) >= self._limits.long_polls:
-            message = f"{len(self._notifier)} long polls wait already; try again"
-            raise self._metrics.overload(message)
-        return await self._notifier.wait(stream.id, seconds)
+        if not self._shares.has_room(asker):
+            raise self._metrics.overload(f"{len(self)} long polls wait already; try again")
+        with self._shares.place(asker):
+            return await self._notifier.wait(stream.id, seconds)
 
 
 def _now() -> float:

@@ -20,6 +20,7 @@ from tests.support.memory_store import MemoryStore, MemoryTokens
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from controller.service.limits import Limits
     from controller.store.tokens import Tokens
 
 NOW = 1_700_000_000_000
@@ -55,6 +56,7 @@ class Door:
     """A client of one app behind a gate; answers are told as (status, code)."""
 
     client: httpx.AsyncClient
+    controller: Controller
 
     async def call(
         self,
@@ -89,9 +91,11 @@ class Door:
 
 
 @asynccontextmanager
-async def behind(gate: Gate, base_url: str = "http://localhost") -> AsyncIterator[Door]:
+async def behind(
+    gate: Gate, base_url: str = "http://localhost", limits: Limits | None = None
+) -> AsyncIterator[Door]:
     """Serve an app behind the gate, in which there are streams `s` and `t`."""
-    controller = Controller(MemoryStore())
+    controller = Controller(MemoryStore(), limits=limits)
     forwarding = Forwarding(controller)
     api = create_api(controller, gate, forwarding)
     transport = httpx.ASGITransport(
@@ -103,4 +107,4 @@ async def behind(gate: Gate, base_url: str = "http://localhost") -> AsyncIterato
     ):
         for stream in "st":
             await controller.put_stream(stream, {"mark_interval_ms": 0})
-        yield Door(client)
+        yield Door(client, controller)
