@@ -21,6 +21,21 @@ if TYPE_CHECKING:
     from noted_time.note import Note
 
 
+NOWHERE: Mapping[int, int] = {}
+
+
+class HeldBack(NamedTuple):
+    """The event whose time was refused as beyond `bound`: notes leave it out from then on.
+
+    `written` are the offsets, by segment, below which it was written, as far as they were told.
+    """
+
+    domain: str | None
+    time: int
+    bound: int
+    written: Mapping[int, int]
+
+
 class Claims:
     """A writer's position, and times by domain, none of which goes back.
 
@@ -38,6 +53,8 @@ class Claims:
         self._vouched = None if domains is None else tuple(domains)
         self._times: dict[str | None, int] = {}
         self._largest: dict[str | None, int] = {}
+        self._written: dict[str | None, Mapping[int, int]] = {}
+        self._held_back: dict[str | None, int] = {}
         self._accepted: dict[str | None, int] = {}
 
     def time(self, domain: str | None) -> int | None:
@@ -45,13 +62,21 @@ class Claims:
         return self._times.get(domain)
 
     def largest(self, domain: str | None) -> int | None:
-        """Return the largest event time written."""
+        """Return the largest event time to declare.
+
+        `None` where there is none, or it was refused and the writer's time has not passed it yet: a
+        smaller one is no bound of what was written.
+        """
+        held = self._held_back.get(domain)
+        if held is not None and self._times.get(domain, held - 1) < held:
+            return None
         return self._largest.get(domain)
 
     def untold(self) -> list[str | None]:
         """Return the domains whose largest event time no accepted note has carried."""
+        largest = ((domain, self.largest(domain)) for domain in self._largest)
         told = self._accepted
-        return [k for k, time in self._largest.items() if time > told.get(k, MIN_INT64 - 1)]
+        return [k for k, time in largest if time is not None and time > told.get(k, MIN_INT64 - 1)]
 
     # What the writer says
 
@@ -68,12 +93,15 @@ class Claims:
         self._times[domain] = time
         self.last_domain = domain
 
-    def declare(self, domain: str | None, event_time: int) -> None:
-        """Take the time of an event that was written."""
+    def declare(
+        self, domain: str | None, event_time: int, written: Mapping[int, int] = NOWHERE
+    ) -> None:
+        """Take the time of an event that was written below these offsets."""
         check_int64("event time", event_time)
         self._check_domain(domain)
         if event_time > self._largest.get(domain, MIN_INT64 - 1):
             self._largest[domain] = event_time
+            self._written[domain] = written
 
     def move(self, position: Mapping[int, int]) -> None:
         """Take a position of the caller's; raises `InvalidNote` where it goes back."""
@@ -101,20 +129,25 @@ class Claims:
         """Learn that the controller knows of an event time as large as this."""
         self._accepted[domain] = largest
 
-    def take_back(self, domain: str | None, bound: int) -> None:
-        """Forget times above the largest allowed, which were refused or will be.
+    def take_back(self, domain: str | None, bound: int) -> list[HeldBack]:
+        """Leave out times above the largest allowed, which were refused or will be.
 
-        What is said next goes on from before them, so that one wrong time spoils no later note.
+        The next time may be below the one that was noted, so that a wrong one spoils no later note.
+        Events cannot be unwritten: until the writer's time has passed the largest event time, none
+        is declared. Returns which events are left out from now on.
         """
         if self._times.get(domain, bound) > bound:
             del self._times[domain]
-        if self._largest.get(domain, bound) > bound:
-            del self._largest[domain]
+        held = self._held_back
+        beyond = {k: t for k, t in self._largest.items() if t > bound and held.get(k) != t}
+        held |= beyond
+        return [HeldBack(k, t, bound, self._written[k]) for k, t in beyond.items()]
 
     def forget(self, domain: str | None, *, instead: str) -> None:
         """Forget a domain that the stream does not declare; another one does instead."""
         self._times.pop(domain, None)
         self._largest.pop(domain, None)
+        self._held_back.pop(domain, None)
         self.last_domain = instead
 
     def _check_domain(self, domain: str | None) -> None:

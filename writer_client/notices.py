@@ -12,12 +12,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from noted_time.outage import Outage
-from noted_time.units import look_like_seconds, seconds_doubt
+from noted_time.spelling import spelled
+from noted_time.units import Beyond, look_like_seconds, seconds_doubt
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from noted_time.errors import NotedTimeError, Rejected
+    from writer_client.claims import HeldBack
     from writer_client.outcome import Exclusion
 
 LATE_PERIOD_S = 60.0
@@ -91,6 +93,19 @@ class Notices:
                 "max_time_ahead_ms: null",
                 seconds_doubt(time),
             )
+
+    def held_back(self, event: HeldBack) -> None:
+        """Name an event that is dated too far ahead; notes go on without its time."""
+        beyond = Beyond("max_time", event.time).sentence(event.bound)
+        written = ", ".join(f"{s}:{offset}" for s, offset in sorted(event.written.items()))
+        self._warn(
+            "%s: an event was written with the time %s%s%s: %s; until the writer notes a later "
+            "time it leaves max_time out, and the upper of marks is not a bound",
+            spelled(event.time),
+            written and f" below the offset {written}",
+            "" if event.domain is None else f" of {event.domain}",
+            beyond,
+        )
 
     def excluded(self, exclusion: Exclusion | None) -> None:
         """Tell of an exclusion, once."""

@@ -26,11 +26,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from noted_time.answer import Accepted
+from noted_time.cut import gained_by
 from noted_time.errors import Fenced, InvalidNote, Rejected
 from noted_time.note import MAX_NOTES_PER_REQUEST, Note
 from noted_time.settings import checked_name
 from writer_client.answers import can_be_said_otherwise, holder, is_too_far_ahead
-from writer_client.claims import Additions, Claims, check_int64
+from writer_client.claims import Additions, Claims, HeldBack, check_int64
 from writer_client.outcome import Exclusion
 from writer_client.waiting import Pending, Waiting
 
@@ -93,7 +94,9 @@ class Outbox:
         self._waiting = Waiting()
         self._in_flight: Batch = ()
         self._calls = 0
-        self._lives = self._known = self._must_join = False
+        self._lives = self._known = self._must_join = self._is_awaited = False
+        self.held_back: list[HeldBack] = []
+        """Events whose times are left out from now on, and that nobody was told of yet."""
         self._refused: dict[object, Rejected] = {}
         self._look_ups: list[LookUp] = []
         self._covered = 0
@@ -118,9 +121,10 @@ class Outbox:
         claims.check_time(time, domain)
         if max_time is not None:
             check_int64("max_time", max_time)
+        known = claims.position
         claims.move(position)
         if max_time is not None:
-            claims.declare(domain, max_time)
+            claims.declare(domain, max_time, gained_by(position, known))
         claims.note(time, domain)
         self.state, self._lives = "live", True
         self._calls = made = self._calls + 1
@@ -156,9 +160,10 @@ class Outbox:
 
         A writer that is not live joins by it: time has to wait for what it goes on to write.
         """
+        claims, known = self.claims, self.claims.position
+        claims.reach(position)
         if event_time is not None:
-            self.claims.declare(domain, event_time)
-        self.claims.reach(position)
+            claims.declare(domain, event_time, gained_by(position, known))
         if self.state != "live":
             self.join({})
 
@@ -212,6 +217,7 @@ class Outbox:
             self._give_up()
             return []
         begins = self._ends_beginning()
+        reached = batch[-1].note.position if batch else {}
         accepted = [result for result in answer.results if isinstance(result, Accepted)]
         if accepted:
             self.excluded = next(filter(None, map(Exclusion.of, accepted)), None)
@@ -222,7 +228,7 @@ class Outbox:
                 self._covered = max(self._covered, pending.written)
             else:
                 note = self._additions.take_off(pending.note)
-                refused += self._refuse(replace(pending, note=note), result, joined=joined)
+                refused += self._refuse(replace(pending, note=note), result, reached, joined=joined)
         self._rejoin(batch, answer)
         if begins:
             self._begun(answer.found)
@@ -343,7 +349,7 @@ class Outbox:
     # What an answer leads to
 
     def _accepted(self, note: Note, result: Accepted) -> None:
-        self._additions.takes_over = False
+        self._additions.takes_over, self._is_awaited = False, note.state == "live"
         if note.state == "live":
             self._known, self._must_join = True, False
         if note.max_time is not None:
@@ -354,17 +360,24 @@ class Outbox:
             self.claims.learn(result.position)
         self._lowers[note.domain] = result.lower
 
-    def _refuse(self, pending: Pending, result: Refused, *, joined: bool) -> list[InvalidNote]:
+    def _refuse(
+        self, pending: Pending, result: Refused, reached: Mapping[int, int], *, joined: bool
+    ) -> list[InvalidNote]:
+        """Take in a refusal; `reached` is the position of the last note of the batch."""
         note, status, last = pending.note, result.status, result.last
         may_join = self._lives and not joined
         again = pending.is_change and can_be_said_otherwise(note, result, may_join=may_join)
         if status == "too_far_ahead" and isinstance(last, int):
             self._take_back(note.domain, last)
+            if (note.time is None or note.time <= last) and note.max_time is not None:
+                note = replace(note, max_time=None, position=reached)
+                self._waiting.put_back(replace(pending, note=note))
+                return []
         elif status == "unknown_domain" and isinstance(last, tuple) and last:
             if note.domain not in last:
                 self.claims.forget(note.domain, instead=last[0])
         elif status == "unknown_writer":
-            self._known, self._must_join = False, self._lives
+            self._known, self._must_join, self._is_awaited = False, self._lives, False
         if again:
             self._waiting.put_back(pending)
         if again and note.max_time is None:
@@ -374,17 +387,21 @@ class Outbox:
         return [refusal]
 
     def _take_back(self, domain: str | None, bound: int) -> None:
-        """Forget times above the bound, also in the note that waits."""
-        largest = self.claims.largest(domain)
-        self.claims.take_back(domain, bound)
-        if largest is not None and largest > bound:
-            self._waiting.undeclare(domain)
+        """Leave out times above the bound, also in the notes that wait."""
+        held_back = self.claims.take_back(domain, bound)
+        self.held_back += held_back
+        for event in held_back:
+            self._waiting.undeclare(event.domain)
 
     def _rejoin(self, batch: Batch, answer: Answer) -> None:
-        """Say that the writer is there where the note that was to say so was too far ahead."""
+        """Say that the writer is there if the note that was to say so was too far ahead.
+
+        Only where the controller does not wait for it yet: a note that is refused for good is no
+        sign of life, or a writer with a wrong clock would hold the watermark for ever.
+        """
         results = zip(batch, answer.results, strict=True)
         refused = [p for p, r in results if is_too_far_ahead(r) and not p.is_change]
-        if refused and self.state == "live" and not self:
+        if refused and self.state == "live" and not (self or self._is_awaited):
             note = Note(self.writer, None, self.claims.position, None, None, "live")
             since = min(pending.since for pending in refused)
             self._waiting.put_back(Pending(note, since, self._calls))

@@ -220,6 +220,8 @@ class Posting:
             outbox.check()
         except Fenced as fenced:
             notices.refused(fenced)
+        while outbox.held_back:
+            notices.held_back(outbox.held_back.pop(0))
         notices.excluded(outbox.excluded)
 
     def _failed(self, batch: Batch, error: NotedTimeError, now: float) -> None:

@@ -156,7 +156,7 @@ async def test_the_bound_outlives_a_restart(store: Watched, time: GivenTime) -> 
 
 
 def test_a_refused_time_spoils_no_later_note(served: Served) -> None:
-    """The client raises what was refused, then notes on from before it."""
+    """The client raises what was refused, then notes on from before it, without a largest time."""
     served.create("ahead", max_time_ahead_ms=60_000)
     with WriterClient(served.url, "ahead", "UA") as client:
         client.note_time(5, {0: 10}, max_time=8)
@@ -172,7 +172,7 @@ def test_a_refused_time_spoils_no_later_note(served: Served) -> None:
     assert (refused.value.status, known["UA"], [(m["lower"], m["upper"]) for m in marks]) == (
         "too_far_ahead",
         {"state": "live", "times": {"default": 7}, "position": {"0": 30}},
-        [(5, 8), (7, 9)],
+        [(5, 8), (7, 8)],
     )
 
 
@@ -200,7 +200,7 @@ def test_what_a_writer_is_now_is_told_without_what_was_refused(state: str) -> No
     outbox.answered(batch, told_by.Answer((Refused("too_far_ahead", 100),) * 2))
 
     told = [(p.note.state, p.note.time, p.note.max_time) for p in outbox.take()]
-    assert (len(batch), told) == (2, [("live", None, None), (state, None, None)])
+    assert (len(batch), told) == (2, [("live", 5, None), (state, None, None)])
 
 
 def test_a_writer_with_a_wrong_clock_leaves_all_the_same(served: Served) -> None:
