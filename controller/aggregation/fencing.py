@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from controller.store.port import Change
 from noted_time.fencing import Session
+from noted_time.spelling import spelled
 from noted_time.wire import session_to_wire
 
 if TYPE_CHECKING:
@@ -28,15 +29,24 @@ MOST_SHOWN = 100
 class Fenced(NamedTuple):
     """The last note of a writer that was fenced: which process sent it, and which has the name.
 
-    Both are named by the labels that they gave, `None` where a process gave none. `since` is when
-    the younger took over and `at` when the note came, in Unix ms.
+    Both are named by the labels that they gave. `since` is when the younger took over and `at` when
+    the note came, in Unix ms.
     """
 
     writer: str
-    label: str | None
-    by: str | None
+    label: str
+    by: str
     since: int
     at: int
+
+    @property
+    def detail(self) -> str:
+        """What happened, to follow the name of the writer."""
+        older, younger = self.label or "one without a label", self.by or "one without a label"
+        return (
+            f"is noted by two processes: {younger} has the name since {spelled(self.since)}, and "
+            f"{older} was fenced at {spelled(self.at)}"
+        )
 
 
 class Fences:
@@ -52,19 +62,17 @@ class Fences:
         assert isinstance(held, Session)  # noqa: S101 - what `fenced` always has
         held = replace(held, since=held.since + shift)
         labels = {each.id: each.label for each in held.lost}
-        label = labels.get(note.session or "") or note.label or None
+        label = labels.get(note.session or "") or note.label
         self.notes += 1
         self._last.pop(note.writer, None)
-        self._last[note.writer] = Fenced(
-            note.writer, label, held.label or None, held.since, moment.wall
-        )
+        self._last[note.writer] = Fenced(note.writer, label, held.label, held.since, moment.wall)
         if len(self._last) > MOST_SHOWN:
             del self._last[next(iter(self._last))]
         return replace(refused, last=held)
 
     def shown(self, now: Moment) -> list[Fenced]:
-        """Return the last fenced note of each writer that had one within the hour."""
-        return [each for each in self._last.values() if now.wall - each.at < SHOWN_MS]
+        """Return the last fenced note of each writer within the hour, the latest first."""
+        return [each for each in reversed(self._last.values()) if now.wall - each.at < SHOWN_MS]
 
 
 class Takeovers:

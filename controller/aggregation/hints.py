@@ -1,4 +1,4 @@
-"""What looks wrong in the notes of a stream: times in seconds, times without any position."""
+"""What looks wrong in the notes of a stream: two processes, times in seconds, no position."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from noted_time.units import look_like_seconds, seconds_doubt
 
 if TYPE_CHECKING:
+    from controller.aggregation.draft import Moment
     from controller.aggregation.stream import StreamState
 
 EXAMINED = 10_000
@@ -18,16 +19,20 @@ NAMED = 10
 
 
 class Hint(NamedTuple):
-    """A live writer whose notes look wrong; `detail` says it, to follow the writer's name."""
+    """A writer whose notes look wrong; `detail` says it, to follow the writer's name."""
 
     writer: str
-    hint: Literal["seconds", "no_position"]
+    hint: Literal["fenced", "seconds", "no_position"]
     detail: str
 
 
-def hints(stream: StreamState, domain: str) -> list[Hint]:
-    """Return what looks wrong in `domain`, of the members that joined first."""
-    are_unix_ms, found = stream.settings.are_unix_ms, []
+def hints(stream: StreamState, domain: str, now: Moment) -> list[Hint]:
+    """Return what looks wrong in `domain`, of the members that joined first.
+
+    Before that, under which names two processes noted within the hour.
+    """
+    are_unix_ms = stream.settings.are_unix_ms
+    found = [Hint(each.writer, "fenced", each.detail) for each in stream.fences.shown(now)]
     for track in islice(stream.aggregator.tracks(domain), EXAMINED):
         writer, time = track.member.writer, track.noted
         if time is None or track.member.state != "live":

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from controller.aggregation.draft import Moment
-    from controller.aggregation.fencing import Fenced
     from controller.aggregation.hints import Hint
     from controller.aggregation.stream import StreamState
     from noted_time import Decision, Mark
@@ -40,9 +39,8 @@ NAMED = 5
 class Explanation:
     """The decision of one domain at `now`; `lower_without` is the lower without each holder named.
 
-    `last` is the last mark, and `would` what a dry run that was asked for leads to. `fenced` names
-    the writers under whose names two processes noted within the hour, `hints` those whose notes
-    look wrong. `now` is wall time in Unix ms.
+    `last` is the last mark, and `would` what a dry run that was asked for leads to. `hints` name
+    the writers whose notes look wrong. `now` is wall time in Unix ms.
     """
 
     now: int
@@ -50,7 +48,6 @@ class Explanation:
     last: Mark | None
     lower_without: Mapping[str, int | None]
     would: Would | None = None
-    fenced: Sequence[Fenced] = ()
     hints: Sequence[Hint] = ()
 
 
@@ -133,9 +130,8 @@ def explain(
     would = None
     if dry_run:
         would = aggregator.would(name, dry_run.exclude, dry_run.writer_timeout_ms, service_ms)
-    fenced = stream.fences.shown(now)
-    found = hints(stream, name)
-    return Explanation(now.wall, decision, last, without, would, fenced, found)
+    found = hints(stream, name, now)
+    return Explanation(now.wall, decision, last, without, would, found)
 
 
 def writers(stream: StreamState, query: WriterQuery, now: Moment) -> WritersPage:

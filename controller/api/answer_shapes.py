@@ -222,19 +222,6 @@ class GroupsPage(BaseModel):
     next: str | None
 
 
-class FencedNoteShape(BaseModel):
-    """A writer under whose name two processes noted within the hour, by their labels.
-
-    The one of `label` was fenced, last when `at`; the one of `by` has the name `since` then.
-    """
-
-    writer: str
-    label: str | None
-    by: str | None
-    since: int
-    at: int
-
-
 class WaitingShape(BaseModel):
     """A member that is waited for."""
 
@@ -254,13 +241,14 @@ class WouldShape(BaseModel):
 
 
 class HintShape(BaseModel):
-    """A live writer whose notes look wrong: `detail` says it, to follow the writer's name.
+    """A writer whose notes look wrong: `detail` says it, to follow the writer's name.
 
-    Its time is probably in `seconds`, or it noted times and never named a position (`no_position`).
+    Two processes noted under its name within the hour (`fenced`), its time is probably in
+    `seconds`, or it noted times and never named a position (`no_position`).
     """
 
     writer: str
-    hint: Literal["seconds", "no_position"]
+    hint: Literal["fenced", "seconds", "no_position"]
     detail: str
 
 
@@ -280,7 +268,6 @@ class ExplainShape(BaseModel):
     holders: int
     lower_without: dict[str, int | None]
     would: WouldShape | None
-    fenced: list[FencedNoteShape]
     hints: list[HintShape]
 
 

@@ -253,7 +253,6 @@ def explanation_to_wire(explanation: Explanation) -> Json:
         "holders": decision.holders if isinstance(decision, Hold) else 0,
         "lower_without": explanation.lower_without,
         "would": _would_to_wire(explanation.would),
-        "fenced": [each._asdict() for each in explanation.fenced],
         "hints": [each._asdict() for each in explanation.hints],
     }
 

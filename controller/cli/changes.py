@@ -56,6 +56,9 @@ def _row(change: Json) -> tuple[str, ...]:
     )
 
 
+CUT_AT = {"sealed": "at", "truncated": "up to"}
+
+
 def _what(change: Json) -> str:
     """Return in words what was changed, where the action does not say it all.
 
@@ -66,18 +69,20 @@ def _what(change: Json) -> str:
     'domains: a → a, b'
     >>> _what({"action": "scaled", "is": {"sealed": {"0": 5}, "created": {"2": [0], "3": [0]}}})
     'sealed 0:5, created 2 3'
+    >>> _what({"action": "taken_over", "was": {"label": "a:1"}, "is": {"label": "b:2"}})
+    'a:1 → b:2'
     """
     action, is_now = change["action"], change.get("is") or {}
     if action == "settings":
         was = change["was"].items()
         pairs = ((name, shown_setting(name, old), is_now[name]) for name, old in was)
         return "; ".join(f"{name}: {old} → {shown_setting(name, new)}" for name, old, new in pairs)
+    if action == "taken_over":
+        return f"{change['was']['label'] or '-'} → {is_now['label'] or '-'}"
     if action == "held":
         return f"for {shown_duration(is_now['for_ms'])}"
-    if action == "sealed":
-        return f"at {shown_position(is_now['cut'])}"
-    if action == "truncated":
-        return f"up to {shown_position(is_now['cut'])}"
+    if action in CUT_AT:
+        return f"{CUT_AT[action]} {shown_position(is_now['cut'])}"
     if action == "scaled":
         created = " ".join(sorted(is_now["created"], key=int)) or "-"
         return f"sealed {shown_position(is_now['sealed'])}, created {created}"

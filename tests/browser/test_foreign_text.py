@@ -99,3 +99,22 @@ def test_the_page_obeys_its_content_policy(visit: Visit) -> None:
     policy = answer.header_value("content-security-policy") or ""
     assert policy.startswith("default-src 'self'")
     assert "unsafe" not in policy
+
+
+def test_the_labels_of_two_processes_are_shown_as_they_were_given(
+    visit: Visit, seed: Seeder, stalled: Stalled
+) -> None:
+    """Beside the reason why the watermark holds, and in the ledger."""
+    older, younger = (
+        {"writer": "lima", "session": each, "takes_over": True, "label": f"{each}{MARKUP}"}
+        for each in ("older", "younger")
+    )
+    seed.call("POST", f"{stalled.name}/notes", {"notes": [older, younger, older]})
+    visit.open_stream(stalled.name)
+
+    detail = f"lima is noted by two processes: younger{MARKUP} has the name since"
+    expect(visit.page.locator("main")).to_contain_text(detail)
+    expect(visit.page.locator("main")).to_contain_text(
+        f"lima taken over from older{MARKUP} by younger{MARKUP}"
+    )
+    expect(visit.page.locator(ELEMENTS)).to_have_count(0)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from controller.aggregation.fencing import MOST_SHOWN, SHOWN_MS
+from controller.aggregation.fencing import MOST_SHOWN, SHOWN_MS, Fenced
 from noted_time import Accepted, Note, Refused
 from noted_time.fencing import Former, Session
 from tests.support.controllers import serve_for, serving, tell
@@ -27,9 +27,9 @@ def note(session: str, time: int, *, takes_over: bool = True, writer: str = "a")
     return Note(writer, time, session=session, takes_over=takes_over, label=label)
 
 
-def shown(controller: Controller) -> Any:  # noqa: ANN401 - any JSON
+def shown(controller: Controller, time: GivenTime) -> list[Fenced]:
     """Return whom explain names as fenced."""
-    return [each._asdict() for each in controller.reads.explain("s", None, limit=5).fenced]
+    return controller.stream("s").fences.shown(time.clocks().read())
 
 
 async def test_a_fenced_process_is_told_by_whom_and_since_when(
@@ -69,11 +69,13 @@ async def test_explain_names_both_processes_for_an_hour(memory: Watched, time: G
     """A fenced note is the proof that there are two."""
     async with serving(memory, time) as controller:
         await tell(controller, note("old", 1), note("new", 2), note("old", 3, takes_over=False))
-        at_once = shown(controller)
+        at_once = shown(controller, time)
         time.passes(SHOWN_MS)
 
-        named = {"writer": "a", "label": "on-old", "by": "on-new", "since": WALL, "at": WALL}
-        assert (at_once, shown(controller)) == ([named], [])
+        assert (at_once, shown(controller, time)) == (
+            [Fenced("a", "on-old", "on-new", since=WALL, at=WALL)],
+            [],
+        )
 
 
 async def test_fenced_notes_are_counted(memory: Watched) -> None:
@@ -84,12 +86,14 @@ async def test_fenced_notes_are_counted(memory: Watched) -> None:
         assert scraped(controller, "noted_time_fenced_total") == {("s",): 3.0}
 
 
-async def test_of_many_fenced_writers_the_last_are_shown(memory: WatchedMemory) -> None:
+async def test_of_many_fenced_writers_the_last_are_shown(
+    memory: WatchedMemory, time: GivenTime
+) -> None:
     """However many there are, they take no more memory."""
-    async with serving(memory) as controller:
+    async with serving(memory, time) as controller:
         for number in range(MOST_SHOWN + 1):
             writer = f"w{number}"
             await tell(controller, *(note(each, 1, writer=writer) for each in ("x", "y", "x")))
 
-        found = shown(controller)
-        assert (len(found), found[0]["writer"]) == (MOST_SHOWN, "w1")
+        found = shown(controller, time)
+        assert (len(found), found[-1].writer) == (MOST_SHOWN, "w1")

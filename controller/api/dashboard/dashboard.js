@@ -629,6 +629,7 @@ function changeText({ action, writer, was, is }) {
 	if (action === "held") return `${writer} held for ${lasting(is.for_ms)}`;
 	if (action === "truncated") return `truncated at ${shownPosition(is.cut)}`;
 	if (action === "scaled") return `scaled: sealed ${shownPosition(is.sealed)}, created ${Object.keys(is.created).join(", ") || "none"}`;
+	if (action === "taken_over") return `${writer} taken over from ${was.label} by ${is.label}`;
 	return writer ? `${writer} ${action}` : inWords(action);
 }
 

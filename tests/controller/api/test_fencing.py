@@ -35,5 +35,9 @@ async def test_a_writer_is_shown_with_its_session_and_explain_names_both(call: C
     row = (await call.get(f"{S}/writers/a")).json()
     explained = (await call.get(f"{S}/explain")).json()
 
-    fenced = {"writer": "a", "label": "host-a:1", "by": HELD["label"], "since": WALL, "at": WALL}
-    assert (row["session"], explained["fenced"]) == (HELD, [fenced])
+    detail = (
+        "is noted by two processes: <b>host-b:2</b> has the name since 2023-11-14T22:13:20+00:00, "
+        "and host-a:1 was fenced at 2023-11-14T22:13:20+00:00"
+    )
+    assert row["session"] == HELD
+    assert explained["hints"] == [{"writer": "a", "hint": "fenced", "detail": detail}]

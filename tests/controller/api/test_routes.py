@@ -370,7 +370,6 @@ async def test_explain_names_whom_time_waits_for(call: Caller, time: GivenTime) 
         "holders": 1,
         "lower_without": {"slow": 9},
         "would": None,
-        "fenced": [],
         "hints": [],
     }
 
@@ -390,7 +389,6 @@ async def test_explain_says_when_all_is_quiet(call: Caller) -> None:
         "holders": 0,
         "lower_without": {},
         "would": None,
-        "fenced": [],
         "hints": [],
     }
 
