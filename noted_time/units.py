@@ -75,12 +75,11 @@ def seconds_doubt(time: int) -> str:
     return f"{time}, which is {_EPOCH + timedelta(milliseconds=time):%B %Y}: are these seconds?"
 
 
-def check_time(time: int, history: MarkHistory) -> None:
+def check_time(time: int, lower: int | None) -> None:
     """Raise `ImplausibleTime` for a time in seconds once the lower shows that others are in ms.
 
     Only of streams whose times are Unix ms.
     """
-    lower = history.last_lower
     if lower is not None and lower > LEAST_UNIX_MS and look_like_seconds(time):
         raise ImplausibleTime(time, lower)
 
@@ -92,4 +91,4 @@ def check_windows(after: int | None, tiling: Tiling, history: MarkHistory) -> No
     """
     first = next(iter(history.after(0, 1)), None)
     if after is not None and first is not None and after + tiling.size_ms < first.lower:
-        check_time(after, history)
+        check_time(after, history.last_lower)

@@ -128,7 +128,7 @@ class Follower:
         Raises `NotCompleteYet`, and `ImplausibleTime` for one in seconds.
         """
         if self._are_unix_ms:
-            check_time(time, self._history)
+            check_time(time, self._history.last_lower)
         return self._history.complete_to(time)
 
     def marks_after(self, seq: int, limit: int) -> list[Mark]:

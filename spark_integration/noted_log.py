@@ -11,6 +11,7 @@ from pyspark.sql.types import StructType
 
 from noted_time import Rejected, StreamSettings, UnexpectedAnswer, UnknownDomain, Unreachable
 from noted_time.settings import checked_name
+from noted_time.units import check_time
 from reader_client.connection import Connection
 from spark_integration.ingested import INGESTED, checked_unstamped, event_time_of
 from spark_integration.late_rows import keeps_late
@@ -121,14 +122,14 @@ def read_noted_log(  # noqa: PLR0913 - the options of a source; all but three ar
 
     Raises `InvalidName` for the stream; `Rejected` for a URL, column or schema that cannot be,
     another order, a range that is empty or that Spark cannot express, and options that do not go
-    together; `UnknownStream`, `UnknownDomain` and `NotAllowed` as the controller answers, and
-    `UnexpectedAnswer` if something else does. (With Spark Connect the server looks for log and
-    controller, once the query starts.) The query fails with `Rejected` if the controller does not
-    know the stream or the domain when it starts, or no longer keeps the marks at `end_at`; if the
-    checkpoint has another `end_at`; or if the stream was made again after it was sealed and read to
-    its end. It fails with `UnreadableFile` for a file that is truncated or foreign. While the
-    controller is away, the query goes on reading, with `end_at` up to the last cut that it knows,
-    and its watermark does not advance.
+    together; `ImplausibleTime` for an `end_at` in seconds; `UnknownStream`, `UnknownDomain` and
+    `NotAllowed` as the controller answers, and `UnexpectedAnswer` if something else does. (With
+    Spark Connect the server looks for log and controller, once the query starts.) The query fails
+    with `Rejected` if the controller does not know the stream or the domain when it starts, or no
+    longer keeps the marks at `end_at`; if the checkpoint has another `end_at`; or if the stream was
+    made again after it was sealed and read to its end. It fails with `UnreadableFile` for a file
+    that is truncated or foreign. While the controller is away, the query goes on reading, with
+    `end_at` up to the last cut that it knows, and its watermark does not advance.
     """
     event_time = event_time_of(domain, event_time, max_event_time_lag_ms)
     times = TimeRange.asked(start_at, end_at, domain)
@@ -157,7 +158,7 @@ def read_noted_log(  # noqa: PLR0913 - the options of a source; all but three ar
     is_here = isinstance(spark, SparkSession)  # log and controller are a Connect server's to find
     with closing(Connection(controller_url, stream, None, token)) as connection:
         if is_here:
-            _check_known(connection, domain)
+            _check_known(connection, domain, end_at)
     rows = scan_schema(query, _parsed(schema)) if is_here or schema is not None else None
     reader = spark.readStream.format(registered(spark, LogSource)).option(OPTION, query.to_option())
     if token is not None:
@@ -167,20 +168,25 @@ def read_noted_log(  # noqa: PLR0913 - the options of a source; all but three ar
     return events_of_scan(reader.load(), event_time, dedup_retention_ms)
 
 
-def _check_known(connection: Connection, domain: str | None) -> None:
+def _check_known(connection: Connection, domain: str | None, end_at: Time | None) -> None:
     """Raise where what answers knows no such stream or domain; nobody waits for one that is away.
 
-    Raises `UnexpectedAnswer` where it is not a controller.
+    Raises `UnexpectedAnswer` where it is not a controller, and `ImplausibleTime` for an `end_at` in
+    seconds: the query would end at once, without a row.
     """
     try:
-        domains = tuple(connection.stream()["domains"])
+        stream = connection.stream()
     except UnexpectedAnswer:
         raise
     except Unreachable:
         return
+    domains = tuple(stream["domains"])
     chosen = StreamSettings(domains=domains).domain_or_default(domain)
     if chosen not in domains:
         raise UnknownDomain(chosen, domains)
+    last = stream["marks"].get(chosen)
+    if isinstance(end_at, int) and last and stream.get("max_time_ahead_ms") is not None:
+        check_time(end_at, last["lower"])
 
 
 def _with_time(columns: Sequence[str] | None, event_time: str) -> tuple[str, ...]:

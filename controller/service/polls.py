@@ -102,7 +102,7 @@ class LongPolls:
             stream = self._stream(name)
             history = stream.history(domain)
             if stream.settings.are_unix_ms:
-                check_time(complete_to, history)
+                check_time(complete_to, history.last_lower)
             try:
                 return history.complete_to(complete_to)
             except NotCompleteYet:

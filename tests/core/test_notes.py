@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from noted_time import Accepted, Note, Quiet, Refused
-from tests.support.streams import lowers, marks_of, restarted, stream_of, tell, told, waiting
+from noted_time.units import Beyond
+from tests.support.streams import (
+    TIMEOUT_MS,
+    lowers,
+    marks_of,
+    restarted,
+    stream_of,
+    tell,
+    told,
+    waiting,
+)
 
 if TYPE_CHECKING:
     from noted_time import State
@@ -50,6 +60,34 @@ def test_a_refused_note_changes_nothing() -> None:
     tell(stream, Note("UA", 12, {0: 4, 1: 9}), Note("UA", 9, {0: 9}), now=50)
 
     assert stream.record("UA") == before
+
+
+REFUSED = {
+    "invalid_time": Note("UA", 9),
+    "invalid_position": Note("UA", 12, {0: 4, 1: 9}),
+    "implausible_position": Note("UA", 12, {0: 2**62}),
+    "unknown_domain": Note("UA", 12, domain="nonsense"),
+    "superseded": Note("UA", 12, sequence=6),
+    "fenced": Note("UA", 12, session="older"),
+    "too_far_ahead": Note("UA", 10, max_time=2**63 - 1),
+    "too_many_segments": Note("UA", 12, dict.fromkeys(range(4097), 9)),
+    "not_vouched": Note("UA", 12, domain="ship"),
+}
+
+
+@pytest.mark.parametrize(("status", "note"), REFUSED.items())
+def test_a_writer_whose_notes_are_refused_times_out(status: str, note: Note) -> None:
+    """A refused note changes nothing of its writer, so it is no sign of life, whatever the why."""
+    stream = stream_of(domains=("default", "ship"))
+    terms: dict[str, Any] = {"domains": ("default",), "sequence": 7, "session": "younger"}
+    told(stream, Note("UA", 10, {0: 5}, **terms), Note("DL", 20, {1: 5}, **terms))
+    before = stream.record("UA")
+
+    (refused,) = tell(stream, note, now=TIMEOUT_MS - 1)
+
+    assert isinstance(refused, Refused)
+    assert (refused.status, stream.record("UA")) == (status, before)
+    assert stream.expire(TIMEOUT_MS) == ("UA",)
 
 
 def test_a_refused_note_makes_no_member() -> None:
@@ -221,7 +259,10 @@ def test_either_end_of_int64_is_refused(end: int) -> None:
 
     answers = tell(stream, Note("UA", end), Note("UA", 5, max_time=end))
 
-    assert answers == [Refused("too_far_ahead", 2**63 - 2)] * 2
+    assert answers == [
+        Refused("too_far_ahead", 2**63 - 2, Beyond("time", end)),
+        Refused("too_far_ahead", 2**63 - 2, Beyond("max_time", end)),
+    ]
 
 
 def test_a_record_says_since_when_a_writer_is_what_it_is() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from http.server import HTTPServer, SimpleHTTPRequestHandler
 from threading import Thread
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from noted_time import Rejected, UnexpectedAnswer, UnknownDomain, UnknownStream
+from noted_time import ImplausibleTime, Rejected, UnexpectedAnswer, UnknownDomain, UnknownStream
 from spark_integration import read_noted_log
 from spark_integration.log_query import LogQuery
 from spark_integration.log_rows import scan_schema
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from tests.support.marks_server import MarksServer
     from tests.support.noted_stream import NotedStream
+    from tests.support.served import Served
 
 WITHOUT_JAVA = SparkSession.__new__(SparkSession)
 """A session that can do nothing."""
@@ -84,6 +86,18 @@ def test_an_address_of_something_else_is_refused(tmp_path: Path) -> None:
     finally:
         other.shutdown()
         other.server_close()
+
+
+def test_an_end_in_seconds_is_refused(tmp_path: Path, served: Served) -> None:
+    """The query would end at once, without a row; only integers can be in another unit."""
+    noon = datetime(2013, 1, 1, 12, tzinfo=UTC)
+    served.create("hours")
+    served.note("hours", int(noon.timestamp()) * 1000, {"0": 1})
+
+    with pytest.raises(ImplausibleTime, match="is 1357041600 in seconds"):
+        asked(tmp_path, served.url, stream="hours", end_at=int(noon.timestamp()))
+    with pytest.raises(Rejected, match="no file yet"):
+        asked(tmp_path, served.url, stream="hours", end_at=noon)
 
 
 def test_the_event_time_is_read_whatever_the_columns_are(flights: NotedStream) -> None:
