@@ -17,7 +17,7 @@ from noted_time.mark import Mark, TimeWindow
 from noted_time.trend import Trend
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 
 class Stretch(NamedTuple):
@@ -239,6 +239,16 @@ class MarkHistory:
         """Return at most `limit` marks with a seq above `seq`, in order."""
         start = max(0, seq + 1 - self._first_seq)
         return [self._mark(i) for i in range(start, min(start + limit, self._count))]
+
+    def following(self, seq: int) -> Iterator[Mark]:
+        """Yield the marks with a seq above `seq`, of those there are now, one at a time.
+
+        Marks may be appended meanwhile, and forgotten, which are then left out.
+        """
+        last = self.last_seq
+        while seq < last:
+            seq = max(seq + 1, self._first_seq)
+            yield self.mark(seq)
 
     def mark(self, seq: int) -> Mark:
         """Return the mark with that seq; raises `KeyError` where it is not kept."""

@@ -89,6 +89,6 @@ def check_windows(after: int | None, tiling: Tiling, history: MarkHistory) -> No
 
     If marks are kept of that time, it may be the end of the window before.
     """
-    first = next(iter(history.after(0, 1)), None)
+    first = history.first
     if after is not None and first is not None and after + tiling.size_ms < first.lower:
         check_time(after, history.last_lower)

@@ -70,8 +70,10 @@ class CompleteWindow:
 
 def complete_windows(
     history: MarkHistory, tiling: Tiling, *, after: int | None, limit: int
-) -> list[CompleteWindow]:
+) -> Iterator[CompleteWindow]:
     """Return at most `limit` complete windows in order, from the one on that `after` lies in.
+
+    Each is looked up when it is asked for.
 
     So the end of the last one leads on to the next. Without `after` they begin with the last that
     was complete at the first mark kept. The last one of a sealed stream ends with its last lower,
@@ -88,7 +90,7 @@ def complete_windows(
     """
     first, last = history.first, history.last
     if first is None or last is None:
-        return []
+        return iter(())
     start = tiling.start_of(first.lower) - tiling.size_ms if after is None else after
     start = tiling.start_of(max(start, LEAST_TIME))
     if start < LEAST_TIME:
@@ -96,7 +98,7 @@ def complete_windows(
     reached = last.lower - start + (tiling.size_ms - 1 if history.is_whole else 0)
     count = min(limit, max(0, reached // tiling.size_ms))
     starts = [start + n * tiling.size_ms for n in range(count)]
-    return list(_between(history, starts, tiling.size_ms))
+    return _between(history, starts, tiling.size_ms)
 
 
 def _between(history: MarkHistory, starts: list[int], size_ms: int) -> Iterator[CompleteWindow]:

@@ -144,7 +144,7 @@ class Follower:
         """
         if self._are_unix_ms:
             check_windows(after, tiling, self._history)
-        return complete_windows(self._history, tiling, after=after, limit=limit)
+        return list(complete_windows(self._history, tiling, after=after, limit=limit))
 
     @property
     def last(self) -> Mark | None:

@@ -158,6 +158,7 @@ class MarksAnswer(BaseModel):
     """Marks after a seq; `stream_id` tells a stream made again under the same name.
 
     `sealed`: no mark follows the last one. `final_cut` is where the stream ends then, null before.
+    `has_more`: the answer ended before the last mark there is.
     """
 
     stream_id: str
@@ -165,6 +166,7 @@ class MarksAnswer(BaseModel):
     sealed: bool
     final_cut: Position | None
     marks: list[MarkShape]
+    has_more: bool
 
 
 class WindowShape(BaseModel):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlencode
 
 import msgspec
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from controller.api.answers import Answer
     from controller.api.forwarding import StreamRequest
     from controller.service.controller import Controller
-
-    Json = dict[str, Any]
 
 EVENTS = b"text/event-stream"
 HEADERS = [
@@ -94,8 +92,8 @@ class EventStreams:
         yield b"retry: %d\n\n" % (PAUSE_S * 1000)
         while answer.status in {OK, UNAVAILABLE}:
             if answer.status == OK:
-                page = msgspec.json.decode(answer.body)
-                if place.stream_id not in {None, page["stream_id"]}:
+                page = _PAGE.decode(answer.body)
+                if place.stream_id not in {None, page.stream_id}:
                     answer = problem_of(UnknownStream(place.request.stream))
                     break
                 yield b"".join(place.take(page)) or COMMENT
@@ -106,6 +104,21 @@ class EventStreams:
                 return
             answer = await self._poll(place.further())
         yield _event("problem", answer.body)
+
+
+class _MarksPage(msgspec.Struct):
+    """What is read of an answer with marks, which are passed on as they are."""
+
+    stream_id: str
+    scale_events: int
+    marks: list[msgspec.Raw]
+
+
+class _SeqOfMark(msgspec.Struct):
+    seq: int
+
+
+_PAGE, _MARK = msgspec.json.Decoder(_MarksPage), msgspec.json.Decoder(_SeqOfMark)
 
 
 @dataclass(slots=True)
@@ -140,15 +153,17 @@ class _Place:
         """Return the request for what comes after what was taken, which may be waited for."""
         return self.asking(urlencode({**self.query, "wait_ms": WAIT_MS}))
 
-    def take(self, page: Json) -> Iterator[bytes]:
+    def take(self, page: _MarksPage) -> Iterator[bytes]:
         """Yield the events of a page, and go past them."""
-        about = {"stream_id": page["stream_id"], "scale_events": page["scale_events"]}
-        if (self.stream_id, self.scale_events) != (*about.values(),):
-            self.stream_id, self.scale_events = about.values()
-            yield _event("stream", msgspec.json.encode(about))
-        for mark in page["marks"]:
-            self.query["after"] = str(mark["seq"])
-            yield b"id: %d\n" % mark["seq"] + _event(None, msgspec.json.encode(mark))
+        about = page.stream_id, page.scale_events
+        if (self.stream_id, self.scale_events) != about:
+            self.stream_id, self.scale_events = about
+            told = {"stream_id": page.stream_id, "scale_events": page.scale_events}
+            yield _event("stream", msgspec.json.encode(told))
+        for mark in page.marks:
+            seq = _MARK.decode(mark).seq
+            self.query["after"] = str(seq)
+            yield b"id: %d\n" % seq + _event(None, bytes(mark))
 
 
 def _event(name: str | None, data: bytes) -> bytes:

@@ -56,12 +56,14 @@ async def list_marks(  # noqa: PLR0913 - one parameter for each of the query's
 ) -> Response:
     """Return the marks after a seq; waits up to `wait_ms` while there is none.
 
+    The answer ends after `limit` marks or 4 MiB, and `has_more` says that there are further ones.
+
     With `Accept: text/event-stream` the answer goes on with each further mark; see `event_stream`.
     """
     found = await controller.polls.marks(
-        stream, domain, after=after, limit=limit, wait_ms=wait_ms, asker=call.asker
+        stream, domain, after=after, wait_ms=wait_ms, asker=call.asker
     )
-    return reply(marks_to_wire(found))
+    return reply(await marks_to_wire(found, limit))
 
 
 @router.post("/time-window", response_model=answer_shapes.WindowShape, operation_id="getTimeWindow")
@@ -124,13 +126,14 @@ async def complete_windows(  # noqa: PLR0913 - one parameter for each of the que
 ) -> Response:
     """Return the complete windows that end after a time; waits while there is none.
 
-    One of the windows begins at `origin`.
+    One of the windows begins at `origin`. The answer ends after `limit` windows or 4 MiB, and
+    `has_more` says that there are further ones.
     """
     tiling = Tiling(size_ms, origin)
     found = await controller.polls.windows(
-        stream, domain, tiling, after=after, limit=limit, wait_ms=wait_ms, asker=call.asker
+        stream, domain, tiling, after=after, limit=limit + 1, wait_ms=wait_ms, asker=call.asker
     )
-    return reply(complete_windows_to_wire(found, after))
+    return reply(await complete_windows_to_wire(found, after, limit))
 
 
 @router.put(READER, response_model=answer_shapes.GroupShape, operation_id="reportPosition")

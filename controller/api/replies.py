@@ -10,6 +10,7 @@ import msgspec
 from starlette.responses import Response
 
 from controller.aggregation.order import behind
+from controller.api.bounded import page_of
 from noted_time import Advance, Hold
 from noted_time.wire import (
     complete_window_to_wire,
@@ -83,25 +84,28 @@ def scale_to_wire(event: ScaleEvent) -> Json:
     }
 
 
-def marks_to_wire(found: NewMarks) -> Json:
-    """Return the JSON of the marks that a poll found."""
+async def marks_to_wire(found: NewMarks, limit: int) -> Json:
+    """Return the JSON of the marks that a poll found, as many as fit an answer."""
     final_cut = found.stream.final_cut
+    page = await page_of(found.marks, mark_to_wire, limit)
     return {
         "stream_id": found.stream.id,
         "scale_events": len(found.stream.scale_events),
         "sealed": final_cut is not None,
         "final_cut": None if final_cut is None else position_to_wire(final_cut),
-        "marks": [mark_to_wire(mark) for mark in found.marks],
+        "marks": page.items,
+        "has_more": page.has_more,
     }
 
 
-def complete_windows_to_wire(found: CompleteWindows, after: int | None) -> Json:
-    """Return the JSON of the complete windows from `after` on."""
-    windows = found.windows
+async def complete_windows_to_wire(found: CompleteWindows, after: int | None, limit: int) -> Json:
+    """Return the JSON of the complete windows from `after` on, as many as fit an answer."""
+    page = await page_of(found.windows, complete_window_to_wire, limit)
     return {
         "stream_id": found.stream.id,
-        "windows": [complete_window_to_wire(window) for window in windows],
-        "next": windows[-1].end if windows else after,
+        "windows": page.items,
+        "next": page.last.end if page.last else after,
+        "has_more": page.has_more,
     }
 
 

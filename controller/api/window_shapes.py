@@ -26,8 +26,12 @@ class CompleteWindowShape(BaseModel):
 
 
 class CompleteWindowsPage(BaseModel):
-    """Complete windows in order; `next` is the `after` of the next question."""
+    """Complete windows in order; `next` is the `after` of the next question.
+
+    `has_more`: the answer ended before the last one that is complete.
+    """
 
     stream_id: str
     windows: list[CompleteWindowShape]
     next: int | None
+    has_more: bool

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from controller.aggregation.shares import NOBODY, Asker, Shares
@@ -12,7 +13,7 @@ from noted_time.units import check_time, check_windows
 from noted_time.windows import complete_windows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator
 
     from controller.aggregation.stream import StreamState
     from controller.service.limits import Limits
@@ -24,18 +25,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class NewMarks:
-    """What a poll for marks found, and of which stream."""
+    """What a poll for marks found, and of which stream; each mark is made when it is asked for."""
 
     stream: StreamState
-    marks: Sequence[Mark]
+    marks: Iterator[Mark]
 
 
 @dataclass(frozen=True, slots=True)
 class CompleteWindows:
-    """What a question for complete windows found, and of which stream."""
+    """What a question for complete windows found, likewise."""
 
     stream: StreamState
-    windows: Sequence[CompleteWindow]
+    windows: Iterator[CompleteWindow]
 
 
 class LongPolls:
@@ -63,13 +64,12 @@ class LongPolls:
         """How many wait."""
         return len(self._shares)
 
-    async def marks(  # noqa: PLR0913 - what is asked, how long to wait, and for whom
+    async def marks(
         self,
         name: str,
         domain: str | None,
         *,
         after: int,
-        limit: int,
         wait_ms: int,
         asker: Asker = NOBODY,
     ) -> NewMarks:
@@ -80,10 +80,10 @@ class LongPolls:
         deadline = _now() + wait_ms / 1000
         while True:
             stream = self._stream(name)
-            found = stream.history(domain).after(after, limit)
-            is_over = stream.final_cut is not None
-            if found or is_over or not await self._notified(stream, deadline - _now(), asker):
-                return NewMarks(stream, found)
+            history = stream.history(domain)
+            is_over = history.last_seq > after or stream.final_cut is not None
+            if is_over or not await self._notified(stream, deadline - _now(), asker):
+                return NewMarks(stream, history.following(after))
 
     async def cut(
         self,
@@ -132,9 +132,10 @@ class LongPolls:
             if stream.settings.are_unix_ms:
                 check_windows(after, tiling, history)
             found = complete_windows(history, tiling, after=after, limit=limit)
-            is_over = stream.final_cut is not None
-            if found or is_over or not await self._notified(stream, deadline - _now(), asker):
-                return CompleteWindows(stream, found)
+            first = [*islice(found, 1)]
+            is_over = first or stream.final_cut is not None
+            if is_over or not await self._notified(stream, deadline - _now(), asker):
+                return CompleteWindows(stream, chain(first, found))
 
     async def _notified(self, stream: StreamState, seconds: float, asker: Asker) -> bool:
         """Wait until the stream has new marks; false when `seconds` passed or at the shutdown."""

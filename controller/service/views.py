@@ -122,7 +122,7 @@ class Views:
         return [row_of_stream(stream, now) async for stream in in_slices([*streams])]
 
 
-async def in_slices(things: Sequence[T]) -> AsyncIterator[T]:
+async def in_slices(things: Iterable[T]) -> AsyncIterator[T]:
     """Yield the things, and let others have their turn after every `SLICE_S`."""
     begun = perf_counter()
     for thing in things:

@@ -234,9 +234,7 @@ async def test_a_mark_that_was_written_all_the_same_wakes_its_readers(
 ) -> None:
     """Where the commit failed after all was written, readers see it without another mark."""
     async with serving(memory) as controller:
-        poll = asyncio.create_task(
-            controller.polls.marks("s", None, after=0, limit=10, wait_ms=30_000)
-        )
+        poll = asyncio.create_task(controller.polls.marks("s", None, after=0, wait_ms=30_000))
         await until(lambda: len(controller._notifier) == 1)
         memory.watch.lies = [StoreUnavailable("the connection broke")]
         await refused(tell(controller, Note("a", 5)))

@@ -175,7 +175,7 @@ async def test_a_poll_for_an_unknown_domain_is_refused(memory: Watched) -> None:
     """Nobody waits thirty seconds for marks that cannot come."""
     async with serving(memory) as controller:
         with pytest.raises(UnknownDomain, match="it declares default"):
-            await controller.polls.marks("s", "nope", after=0, limit=1, wait_ms=30_000)
+            await controller.polls.marks("s", "nope", after=0, wait_ms=30_000)
 
 
 async def test_old_marks_are_forgotten(store: Watched, time: GivenTime) -> None:

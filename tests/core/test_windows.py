@@ -74,7 +74,7 @@ def test_windows_are_what_a_scan_of_all_marks_finds(
     history = MarkHistory(marks)
     history.forget_through(through)
     kept = history.after(0, 99)
-    found = complete_windows(history, tiling, after=after, limit=limit)
+    found = list(complete_windows(history, tiling, after=after, limit=limit))
 
     assert found == [scanned(kept, w.start, w.start + tiling.size_ms) for w in found]
     assert [w.start for w in found] == expected_starts(kept, tiling, after)[:limit]
@@ -102,7 +102,7 @@ class Place(NamedTuple):
 def outside(world: World, domain: str, tiling: Tiling) -> list[Place]:
     """Return the vouched events of complete windows that lie outside of their two cuts."""
     history = MarkHistory(made.mark for made in world.made if made.domain == domain)
-    windows = complete_windows(history, tiling, after=-20, limit=1000)
+    windows = list(complete_windows(history, tiling, after=-20, limit=1000))
     event(
         f"windows that do not begin at the start: {sum(bool(w.from_cut.offsets) for w in windows)}"
     )
@@ -157,11 +157,11 @@ def test_pages_of_windows_give_each_time_once(
     history = MarkHistory(marks)
     after, found = -20, []
     for limit in [*pages, 1000]:
-        page = complete_windows(history, tiling, after=after, limit=limit)
+        page = list(complete_windows(history, tiling, after=after, limit=limit))
         found += page
         after = page[-1].end if page else after
 
-    assert found == complete_windows(history, tiling, after=-20, limit=2000)
+    assert found == list(complete_windows(history, tiling, after=-20, limit=2000))
     assert [w.end for w in found[:-1]] == [w.start for w in found[1:]]
 
 
@@ -171,7 +171,7 @@ def test_a_mark_that_skips_windows_completes_them_all() -> None:
         Mark(1, 10, 9, StreamCut({0: 5}), upper_is_bound=True),
         Mark(2, 40, 33, StreamCut({0: 8}), excluded=("DL",), upper_is_bound=True),
     ]
-    found = complete_windows(MarkHistory(marks), Tiling(10), after=0, limit=9)
+    found = list(complete_windows(MarkHistory(marks), Tiling(10), after=0, limit=9))
 
     shown = [(w.start, w.from_cut.offsets, w.seq, w.excluded, w.exact) for w in found]
     assert shown == [
@@ -194,7 +194,7 @@ def test_a_sealed_stream_completes_the_window_that_its_last_lower_lies_in(
         ]
     )
     history.seal({0: 8})
-    windows = complete_windows(history, Tiling(10), after=10, limit=9)
+    windows = list(complete_windows(history, Tiling(10), after=10, limit=9))
 
     assert [window.end for window in windows] == ends
     assert windows[-1].to_cut == StreamCut({0: 8})
@@ -211,8 +211,8 @@ def test_a_stream_that_is_sealed_beyond_its_last_mark_completes_no_further_windo
 def test_a_window_without_rows_begins_where_it_ends() -> None:
     """Time went on with nothing written: a later mark with the same upper is not needed."""
     marks = [Mark(n, n * 10, 3, StreamCut({0: n}), upper_is_bound=True) for n in (1, 2, 3)]
-    (first, *_) = complete_windows(MarkHistory(marks), Tiling(10), after=5, limit=1)
-    (second, *_) = complete_windows(MarkHistory(marks), Tiling(10), after=10, limit=1)
+    (first, *_) = list(complete_windows(MarkHistory(marks), Tiling(10), after=5, limit=1))
+    (second, *_) = list(complete_windows(MarkHistory(marks), Tiling(10), after=10, limit=1))
 
     assert (first.from_cut, first.to_cut) == (StreamCut({}), StreamCut({0: 1}))
     assert (second.from_cut, second.to_cut) == (StreamCut({0: 2}), StreamCut({0: 2}))
@@ -221,7 +221,7 @@ def test_a_window_without_rows_begins_where_it_ends() -> None:
 def test_no_window_begins_below_the_least_time() -> None:
     """The least int64 is no time, so neither is a window that would begin below it."""
     history = MarkHistory([Mark(1, 10, 9, StreamCut({0: 5}))])
-    (found,) = complete_windows(history, Tiling(2**62), after=1 - 2**63, limit=1)
+    (found,) = list(complete_windows(history, Tiling(2**62), after=1 - 2**63, limit=1))
 
     assert found.start == -(2**62)
 
@@ -236,7 +236,7 @@ def test_a_window_has_a_size(size_ms: int) -> None:
 @given(marks=chains, tiling=tilings)
 def test_a_window_is_read_from_json_as_it_was_written(marks: list[Mark], tiling: Tiling) -> None:
     """Every field, and a missing one is named."""
-    found = complete_windows(MarkHistory(marks), tiling, after=-20, limit=5)
+    found = list(complete_windows(MarkHistory(marks), tiling, after=-20, limit=5))
 
     assert [complete_window_from_wire(complete_window_to_wire(w)) for w in found] == found
 

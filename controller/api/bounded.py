@@ -1,0 +1,43 @@
+"""Lists in answers: as much of them as fits, encoded in slices, so that others have their turn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import msgspec
+
+from controller.service.views import in_slices
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+MOST_BYTES = 4 * 1024 * 1024
+"""An answer ends here, however few items that are: a mark of many segments is large (S17)."""
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[Item]):
+    """Encoded items and the last of them; whether the list goes on after it."""
+
+    items: list[msgspec.Raw]
+    last: Item | None
+    has_more: bool
+
+
+async def page_of(
+    items: Iterable[Item], to_wire: Callable[[Item], dict[str, Any]], limit: int
+) -> Page[Item]:
+    """Return at most `limit` items, and no more bytes than an answer has, but at least one item."""
+    page: list[msgspec.Raw] = []
+    last, room = None, MOST_BYTES
+    async for item in in_slices(items):
+        encoded = msgspec.json.encode(to_wire(item))
+        room -= len(encoded)
+        if len(page) == limit or (page and room < 0):
+            return Page(page, last, has_more=True)
+        page.append(msgspec.Raw(encoded))
+        last = item
+    return Page(page, last, has_more=False)

@@ -1,0 +1,162 @@
+"""However many segments notes have named, an answer with marks or windows stays small."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+
+from controller.api import bounded
+from controller.service import views
+from reader_client import ReaderClient
+from spark_integration.marks_feed import ControllerFeed
+from spark_integration.offsets import Released
+from tests.controller.api.test_event_stream import listening, marks
+from tests.support.served import Served
+from tests.support.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.support.http import Caller
+
+S = "/v1/streams/s"
+SEGMENTS, MARKS = 60, 40
+LARGEST = 4_000
+"""In place of 4 MiB: some six marks of so many segments."""
+
+ABOUT = 500
+"""What stands beside the list in an answer."""
+
+WIDE = [
+    {
+        "writer": "a",
+        "time": seq,
+        "max_time": seq,
+        "position": {str(s): seq for s in range(SEGMENTS)},
+    }
+    for seq in range(1, MARKS + 1)
+]
+
+
+@pytest.fixture(autouse=True)
+def small_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let answers end early."""
+    monkeypatch.setattr(bounded, "MOST_BYTES", LARGEST)
+
+
+@pytest.mark.anyio
+async def test_marks_end_with_the_answer_and_the_next_goes_on(call: Caller) -> None:
+    """All of them come, none twice; only the last answer has no more."""
+    await call.note(*WIDE)
+    answers = [await call.get(f"{S}/marks", limit=1000)]
+    while answers[-1].json()["has_more"]:
+        last = answers[-1].json()["marks"][-1]["seq"]
+        answers.append(await call.get(f"{S}/marks", limit=1000, after=last))
+
+    seqs = [mark["seq"] for answer in answers for mark in answer.json()["marks"]]
+    assert seqs == list(range(1, MARKS + 1))
+    assert max(len(answer.content) for answer in answers) < LARGEST + ABOUT
+    assert len(answers) > 3
+
+
+@pytest.mark.anyio
+async def test_windows_end_with_the_answer_and_the_next_goes_on(call: Caller) -> None:
+    """Each has two cuts, so that they are the largest answers that there are."""
+    await call.note(*WIDE)
+    answers = [await call.get(f"{S}/windows", limit=1000, size_ms=1, after=1)]
+    while answers[-1].json()["has_more"]:
+        after = answers[-1].json()["next"]
+        answers.append(await call.get(f"{S}/windows", limit=1000, size_ms=1, after=after))
+
+    starts = [window["start"] for answer in answers for window in answer.json()["windows"]]
+    assert starts == list(range(1, MARKS))
+    assert max(len(answer.content) for answer in answers) < LARGEST + ABOUT
+
+
+@pytest.mark.anyio
+async def test_an_item_that_is_larger_than_an_answer_comes_alone(
+    call: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or nobody would ever get past it."""
+    monkeypatch.setattr(bounded, "MOST_BYTES", 1)
+    await call.note(*WIDE[:2])
+    answer = (await call.get(f"{S}/marks")).json()
+
+    assert ([mark["seq"] for mark in answer["marks"]], answer["has_more"]) == ([1], True)
+
+
+@pytest.mark.anyio
+async def test_an_answer_that_ends_at_its_limit_has_more_too(call: Caller) -> None:
+    """So that whoever asks needs not know why it ended."""
+    await call.note(*WIDE[:3])
+    limited = [(await call.get(f"{S}/marks", limit=limit)).json() for limit in (2, 3)]
+    windows = [
+        (await call.get(f"{S}/windows", limit=limit, size_ms=1, after=1)).json() for limit in (1, 2)
+    ]
+
+    assert [each["has_more"] for each in (*limited, *windows)] == [True, False, True, False]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("path", "query"), [("marks", {}), ("windows", {"size_ms": 1, "after": 1, "limit": 1000})]
+)
+async def test_others_have_their_turn_while_an_answer_is_made(
+    call: Caller, monkeypatch: pytest.MonkeyPatch, path: str, query: dict[str, int]
+) -> None:
+    """After every slice, which here is one item."""
+    monkeypatch.setattr(bounded, "MOST_BYTES", 1_000_000)
+    monkeypatch.setattr(views, "SLICE_S", 0)
+    await call.note(*WIDE)
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    beside = asyncio.create_task(others())
+    await call.get(f"{S}/{path}", **query)
+    beside.cancel()
+
+    assert turns >= MARKS - 1
+
+
+@pytest.fixture
+def served() -> Iterator[Served]:
+    """Return a controller with the stream `s`, whose marks are wide."""
+    with Served() as served:
+        served.create("s")
+        httpx.post(f"{served.url}{S}/notes", json={"notes": WIDE}, trust_env=False)
+        yield served
+
+
+def test_an_event_stream_goes_on_where_an_answer_ended(served: Served) -> None:
+    """It is made of such answers."""
+    with listening(served) as answer:
+        found = marks(answer, MARKS)
+
+    assert [seq for _, seq in found] == list(range(1, MARKS + 1))
+
+
+def test_clients_go_on_where_an_answer_ended(served: Served) -> None:
+    """The reader, and the feed of Spark's sources."""
+    with ReaderClient(served.url, "s") as reader:
+        followed = [mark.seq for mark in islice(reader.marks(wait=30), MARKS)]
+    feed = ControllerFeed(served.url, "s", None)
+    feed.begin(Released())
+    fed: list[int] = []
+
+    def count() -> int:
+        fed.extend(mark.seq for mark in feed.take().marks)
+        return len(fed)
+
+    eventually(count, MARKS)
+    feed.close()
+
+    assert followed == fed == list(range(1, MARKS + 1))
