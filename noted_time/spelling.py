@@ -17,3 +17,12 @@ def spelled(unix_ms: int) -> str:
         return (_EPOCH + timedelta(milliseconds=unix_ms)).isoformat()
     except OverflowError:
         return str(unix_ms)
+
+
+def month(unix_ms: int) -> str:
+    """Return the month of a moment in Unix ms.
+
+    >>> month(1357041600000)
+    'January 2013'
+    """
+    return f"{_EPOCH + timedelta(milliseconds=unix_ms):%B %Y}"

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from noted_time.duration import shown_duration
 from noted_time.errors import ImplausibleTime
 from noted_time.note import LARGEST_TIME, LEAST_TIME
 from noted_time.settings import DAY_MS
+from noted_time.spelling import month
 
 if TYPE_CHECKING:
     from noted_time.history import MarkHistory
     from noted_time.windows import Tiling
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 YEAR_MS = 365 * DAY_MS
 
@@ -72,7 +70,7 @@ def seconds_doubt(time: int) -> str:
     >>> seconds_doubt(1795255200)
     '1795255200, which is January 1970: are these seconds?'
     """
-    return f"{time}, which is {_EPOCH + timedelta(milliseconds=time):%B %Y}: are these seconds?"
+    return f"{time}, which is {month(time)}: are these seconds?"
 
 
 def check_time(time: int, lower: int | None) -> None:

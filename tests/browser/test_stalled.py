@@ -135,3 +135,17 @@ def test_an_unknown_stream_is_said_and_leads_back(visit: Visit) -> None:
     visit.page.get_by_role("link", name="All streams").click()
 
     expect(visit.page.get_by_role("heading", level=1)).to_have_text("Streams")
+
+
+def test_writers_whose_notes_look_wrong_are_named(visit: Visit, seed: Seeder) -> None:
+    """One that notes seconds, and one that never named a position."""
+    now = wall_ms()
+    seed.make("units")
+    seed.note("units", {"writer": "berlin", "time": now // 1000, "position": {"0": 1}})
+    seed.note("units", {"writer": "lima", "time": now})
+    why = visit.open_stream("units")
+
+    expect(why).to_contain_text(
+        f"berlin noted {now // 1000}, which is January 1970: are these seconds?"
+    )
+    expect(why).to_contain_text("lima never named a position: no cut covers what it writes")
