@@ -8,10 +8,10 @@ and lets time advance; whatever changed is read back through `record` and the ma
 >>> stream = Aggregator(StreamSettings())
 >>> for writer in ("UA", "DL"):
 ...     _ = stream.note(Note(writer), now=0)
->>> for writer, time in (("UA", 5), ("DL", 9)):
-...     _ = stream.note(Note(writer, time, {0: time * 10}, max_time=time), now=0)
+>>> for writer, time, segment in (("UA", 5, 0), ("DL", 9, 1)):
+...     _ = stream.note(Note(writer, time, {segment: time * 10}, max_time=time), now=0)
 >>> stream.advance("default", now=0, written_at=0)  # doctest: +NORMALIZE_WHITESPACE
-Mark(seq=1, lower=5, upper=9, cut=StreamCut({0: 90}), written_at=0, excluded=(),
+Mark(seq=1, lower=5, upper=9, cut=StreamCut({0: 50, 1: 90}), written_at=0, excluded=(),
      upper_is_bound=True, final=False)
 >>> stream.decide("default", now=0)  # doctest: +NORMALIZE_WHITESPACE
 Hold(waiting_for=(Waiting(writer='UA', time=5, held_for_ms=0, times_out_in_ms=60000),),
@@ -35,6 +35,7 @@ from noted_time.record import record_of
 from noted_time.roster import Roster
 from noted_time.scaling import take_scale
 from noted_time.seal import seal
+from noted_time.sharing import Sharing
 from noted_time.succession import Succession
 from noted_time.units import Beyond
 
@@ -69,32 +70,37 @@ class Aggregator:
     far Unix ms is ahead of the service clock at present: by it moments are kept for people.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all that a stream begins with
         self,
         settings: StreamSettings,
         succession: Succession | None = None,
         last_marks: Mapping[str, tuple[Mark, int]] | None = None,
         declared_at: Mapping[str, int] | None = None,
+        *,
         sealed: Seal | None = None,
+        unbounded: Collection[str] = (),
     ) -> None:
         """Begin empty, at the last mark per domain and the service time it was appended at.
 
         A domain without a mark begins where it was declared, 0 where that is not said. `sealed`
-        says that the stream is, and how.
+        says that the stream is, and how. `unbounded` is what the property had.
         """
         self.succession = succession or Succession()
         self.sealed = sealed
         last = last_marks or {}
         declared = declared_at or {}
+        cuts = [mark.cut.offsets for mark, _ in last.values()]
+        sharing = Sharing(self.succession.final, cuts)
         self._domains = {
-            name: Domain(name, *last.get(name, (None, declared.get(name, 0))))
+            name: Domain(name, sharing, *last.get(name, (None, declared.get(name, 0))))
             for name in settings.domains
         }
         for domain in self._domains.values():
             domain.is_sealed = sealed is not None
+            domain.is_unbounded = domain.name in unbounded
         self._numbers = {name: number for number, name in enumerate(self._domains)}
         self._segments = _known_segments(settings, self.succession, self._domains.values())
-        self._roster = Roster(settings, self._domains.values(), self._segments)
+        self._roster = Roster(settings, self._domains.values(), self._segments, sharing)
         self._accepted = {name: _accepted(domain) for name, domain in self._domains.items()}
         self._default_domain = settings.domain_or_default(None)
 
@@ -117,6 +123,11 @@ class Aggregator:
         """How many members are in each state."""
         return self._roster.census
 
+    @property
+    def unbounded(self) -> tuple[str, ...]:
+        """The domains in which no later upper is a bound, as who wrote below the cut is gone."""
+        return tuple(name for name, domain in self._domains.items() if domain.is_unbounded)
+
     # Notes
 
     def note(  # noqa: C901, PLR0911, PLR0912 - one for each refusal, on the hot path
@@ -124,8 +135,8 @@ class Aggregator:
     ) -> Accepted | Refused:
         """Accept the note, or say what it fell behind; a refused note changes nothing.
 
-        Neither its time nor its `max_time` may be above `largest_time`: one bad clock would make
-        every other writer late. Nor may its `sequence` be below one that was accepted of its
+        Neither its time nor a largest time of it may be above `largest_time`: one bad clock would
+        make every other writer late. Nor may its `sequence` be below one that was accepted of its
         writer, which went on from there, whatever the note says. Nor may another process note under
         the writer's name, unless it takes the name over.
         """
@@ -142,16 +153,22 @@ class Aggregator:
                 and not held.admits(session, takes_over=note.takes_over)
             ):
                 return Refused("fenced", held)
-        name, time, max_time = note.domain, note.time, note.max_time
+        name, time, max_time, max_times = note.domain, note.time, note.max_time, note.max_times
         if name is None:
             name = self.domain_of(note) if time is None else self._default_domain
         number = self._numbers.get(name)
-        if number is None or (note.domains is not None and not self._declares(note.domains)):
+        if (
+            number is None
+            or (note.domains is not None and not self._declares(note.domains))
+            or (max_times and not self._declares(max_times))
+        ):
             return Refused("unknown_domain")
         if member is None and note.state != "live":
             return Refused("unknown_writer")
-        if (time is not None and not LEAST_TIME <= time <= largest_time) or (
-            max_time is not None and not LEAST_TIME <= max_time <= largest_time
+        if (
+            (time is not None and not LEAST_TIME <= time <= largest_time)
+            or (max_time is not None and not LEAST_TIME <= max_time <= largest_time)
+            or (max_times and not _are_within(max_times.values(), largest_time))
         ):
             return _too_far_ahead(note, largest_time)
         vouched = note.domains if member is None else note.domains or member.terms.domains
@@ -324,11 +341,11 @@ class Aggregator:
             raise StreamSealed("changes of its writers")
         self._roster.remove(writer, now, by)
 
-    def hold(self, writer: str, until: int | None, now: int) -> None:
+    def hold(self, writer: str, until: int | None) -> None:
         """Let no timeout exclude `writer` before `until`; `None`: as usual. Raises as `remove`."""
         if self.sealed is not None:
             raise StreamSealed("changes of its writers")
-        self._roster.hold(writer, until, now)
+        self._roster.hold(writer, until)
 
     def restore(self, records: Iterable[MemberRecord]) -> None:
         """Take the members back after a restart, as `Roster.restore` says."""
@@ -377,7 +394,7 @@ class Aggregator:
         self._default_domain = settings.domain_or_default(None)
         for name in settings.domains:
             if name not in self._domains:
-                domain = self._domains[name] = Domain(name, moved_at=now)
+                domain = self._domains[name] = Domain(name, self._roster.sharing, moved_at=now)
                 self._numbers[name] = len(self._numbers)
                 self._accepted[name] = _accepted(domain)
                 self._roster.declare(domain)
@@ -413,9 +430,14 @@ def _speaks_of_one_domain(note: NoteLike) -> bool:
     return note.domain is not None or note.time is not None or note.max_time is not None
 
 
+def _are_within(times: Iterable[int], largest_time: int) -> bool:
+    return all(LEAST_TIME <= time <= largest_time for time in times)
+
+
 def _too_far_ahead(note: NoteLike, largest_time: int) -> Refused:
     """Refuse a note for the first of its times that is beyond the bound, or an end of int64."""
-    times = (("time", note.time), ("max_time", note.max_time))
+    times = [("time", note.time), ("max_time", note.max_time)]
+    times += [(f"max_times.{name}", time) for name, time in (note.max_times or {}).items()]
     beyond = (
         Beyond(field, time)
         for field, time in times

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from noted_time.member import Role, Track
     from noted_time.membership import Absence, LateRows
+    from noted_time.sharing import Sharing
 
 HOLDERS_NAMED = 1000
 """A decision names so many holders; at the first advance of a large stream all of them hold."""
@@ -40,7 +41,8 @@ class Domain:
 
     `named` is what the last mark says of those that it went on without, `late_rows` how many rows
     below the lower writers reported since the stream was read, and `undeclared` how many members
-    wrote without declaring their event times. `is_sealed`: no mark follows any more.
+    wrote without declaring their event times. `is_unbounded`: one of these is gone, so that no
+    later upper is a bound. `is_sealed`: no mark follows any more.
     """
 
     __slots__ = (
@@ -58,14 +60,18 @@ class Domain:
         "moved_at",
         "name",
         "named",
+        "sharing",
         "timeouts",
         "undeclared",
         "upper",
     )
 
-    def __init__(self, name: str, last: Mark | None = None, moved_at: int = 0) -> None:
+    def __init__(
+        self, name: str, sharing: Sharing, last: Mark | None = None, moved_at: int = 0
+    ) -> None:
         """Begin at the mark `last`, appended (or the domain declared) at `moved_at`."""
         self.name = name
+        self.sharing = sharing
         self.last = last
         self.lower = last.lower if last else BEFORE_ALL_TIME
         self.moved_at = moved_at
@@ -92,8 +98,9 @@ class Domain:
                 max_time = time  # one object for both: 100,000 members more are in the cache
             if track.max_time is None or max_time > track.max_time:
                 track.max_time = max_time
-                if track.is_undeclared:
-                    self.declared(track)
+            if track.is_undeclared:
+                track.is_undeclared = False
+                self.undeclared -= 1
             if max_time > self.upper:  # noqa: PLR1730 - `max` would cost two calls a note
                 self.upper = max_time
         if time is None:
@@ -109,14 +116,9 @@ class Domain:
                 self.upper = time
             self.wrote_undeclared(track)
 
-    def declared(self, track: Track) -> None:
-        """Take the member's largest event time for a bound of all that it wrote."""
-        track.is_undeclared = False
-        self.undeclared -= 1
-
     def wrote_undeclared(self, track: Track) -> None:
-        """Remember that nothing bounds the event times of a member that wrote."""
-        if not track.is_undeclared and track.max_time is None:
+        """Remember that the member wrote, and that no event time it declared since bounds it."""
+        if not track.is_undeclared:
             track.is_undeclared = True
             self.undeclared += 1
 
@@ -182,11 +184,13 @@ class Domain:
             cut.get(segment, -1) >= offset for segment, offset in member.position.items()
         )
 
-    def forget(self, track: Track) -> None:
-        """Forget a member; what it wrote without declaring its times stays below the cut."""
-        if track.is_undeclared:
-            self.undeclared -= 1
-            self.is_unbounded = True
+    def forget(self, track: Track, *, is_passed: bool) -> None:
+        """Forget a member; what it wrote without declaring its times stays below the cut.
+
+        So may what it wrote without noting it, where `is_passed`.
+        """
+        self.undeclared -= track.is_undeclared
+        self.is_unbounded = self.is_unbounded or track.is_undeclared or is_passed
 
     def withdraw(self, others: Iterable[Track]) -> None:
         """Let a removed member's times count no more: only those of the `others` do.
@@ -203,11 +207,8 @@ class Domain:
     def restored(self, tracks: Collection[Track]) -> None:
         """Make good for what a restart forgot, once all members are back.
 
-        Whether a member that is forgotten by now declared its times is not known where the last
-        upper was no bound; and that upper may be what a removed member said.
+        The last upper may be what a removed member said.
         """
-        if self.last is not None and not self.last.upper_is_bound and not self.undeclared:
-            self.is_unbounded = True
         self.holders, self.late = _longest_first(self.holders), _longest_first(self.late)
         removed = [each for each in tracks if each.member.excluded == "removed"]
         if removed:
@@ -265,19 +266,24 @@ class Domain:
             return None
         return Advance(self.highest, flush=True)
 
+    def is_bound(self, cut: Mapping[int, int]) -> bool:
+        """Whether no event that the cut covers has a time above the upper."""
+        return not self.undeclared and not self.is_unbounded and self.sharing.is_noted(cut)
+
     def move(self, step: Advance, *, now: int, written_at: int, timeout_ms: int) -> Mark:
         """Advance to the step's lower and return the mark; the caller appends it."""
         lower = step.lower
         self.named = self.absences.take(lower, self.last.lower if self.last else None)
         excluded = [each.writer for each in self.named if each.reason != "late_rows"]
+        cut = self.cut.at(lower)
         self.last = Mark(
             seq=self.last.seq + 1 if self.last else 1,
             lower=lower,
             upper=self.upper,
-            cut=self.cut.at(lower),
+            cut=cut,
             written_at=written_at,
             excluded=tuple(excluded),
-            upper_is_bound=not self.undeclared and not self.is_unbounded,
+            upper_is_bound=self.is_bound(cut.offsets),
         )
         self.lower = lower
         self.moved_at = now

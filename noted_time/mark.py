@@ -13,13 +13,14 @@ if TYPE_CHECKING:
 class Mark:
     """The aggregate of the notes at one moment (PDP-33).
 
-    All events with time < `lower` of every vouching writer lie below `cut`; with `max_time` noted
-    by all, no event below the cut has a time > `upper`. Marks of a (stream, domain) form a chain:
-    `seq` 1, 2, 3 …, `lower` strictly rising, each cut reaching the one before.
+    All events with time < `lower` of every vouching writer lie below `cut`. `upper` is the largest
+    event time that was declared. Marks of a (stream, domain) form a chain: `seq` 1, 2, 3 …, `lower`
+    strictly rising, each cut reaching the one before.
 
     `written_at` is wall time in Unix ms, for people; nothing is decided by it. `excluded` names the
-    writers that this mark was the first to go on without. `upper_is_bound`: every writer below the
-    cut noted its `max_time`. `final`: the stream is sealed, and nothing lies beyond the cut.
+    writers that this mark was the first to go on without. `upper_is_bound`: no event below the cut
+    has a time above the upper, whatever its writer. `final`: the stream is sealed, and nothing lies
+    beyond the cut.
     """
 
     seq: int

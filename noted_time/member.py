@@ -63,6 +63,11 @@ class Member:
         return self.others[number - 1] if number else self.first
 
     @property
+    def wrote(self) -> bool:
+        """Whether any row lies below its position."""
+        return any(self.position.values())
+
+    @property
     def vouches(self) -> bool:
         """Whether it is live and was heard in time."""
         return self.state == "live" and self.excluded is None

@@ -56,6 +56,13 @@ class NoteLike(Protocol):
         """The largest event time written so far, where the writer knows it."""
 
     @property
+    def max_times(self) -> Mapping[str, int] | None:
+        """The same by domain, of any that are declared: what is written has times in all of them.
+
+        Of the note's own domain the larger of the two counts.
+        """
+
+    @property
     def state(self) -> State:
         """Whether to wait for this writer from now on."""
 
@@ -99,7 +106,7 @@ class Note:
     >>> Note("UA", 1357034220000, {0: 10})  # doctest: +NORMALIZE_WHITESPACE
     Note(writer='UA', time=1357034220000, position={0: 10}, domain=None, max_time=None,
          state='live', sequence=None, domains=None, timeout_ms=0, late=None, session=None,
-         takes_over=False, label='')
+         takes_over=False, label='', max_times=None)
     """
 
     writer: str
@@ -115,3 +122,4 @@ class Note:
     session: str | None = None
     takes_over: bool = False
     label: str = ""
+    max_times: Mapping[str, int] | None = None

@@ -28,7 +28,8 @@ class MemberRecord(NamedTuple):
     by domain, and `returned_late` the domains in which it came back below the last lower. `session`
     is the process that notes under its name, with those that did before. `heard_at` is its last
     accepted note in Unix ms, `None` where it never came, and `exclusions` by domain why and since
-    when (Unix ms) it is excluded.
+    when (Unix ms) it is excluded. `undeclared` are the domains in which it declared event times,
+    but not of what it wrote last.
     """
 
     writer: str
@@ -46,6 +47,7 @@ class MemberRecord(NamedTuple):
     session: Session = NO_SESSION
     heard_at: int | None = None
     exclusions: Mapping[str, Exclusion] = {}
+    undeclared: tuple[str, ...] = ()
 
     @property
     def exclusion(self) -> Exclusion | None:
@@ -59,11 +61,14 @@ def record_of(member: Member, domains: Iterable[str]) -> MemberRecord:
     max_times: dict[str, int] = {}
     late: tuple[str, ...] = ()
     exclusions: dict[str, Exclusion] = {}
+    undeclared: tuple[str, ...] = ()
     for name, track in zip(domains, member.tracks, strict=True):
         if track.time != BEFORE_ALL_TIME:
             times[name] = track.time
         if track.max_time is not None:
             max_times[name] = track.max_time
+            if track.is_undeclared:
+                undeclared += (name,)
         if track.returned_late:
             late += (name,)
         if track.exclusion is not None:
@@ -84,4 +89,5 @@ def record_of(member: Member, domains: Iterable[str]) -> MemberRecord:
         member.session,
         member.heard_at,
         exclusions,
+        undeclared,
     )

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from noted_time.census import Census
+from noted_time.cut import gained_by
 from noted_time.departures import Departures
 from noted_time.errors import UnknownWriter
 from noted_time.member import BEFORE_ALL_TIME, Member, Track, make_tracks
@@ -13,7 +14,7 @@ from noted_time.membership import NO_TERMS, Exclusion, LateRows
 from noted_time.note import UNCHANGED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Container, Iterable, Iterator, Mapping
 
     from noted_time.domain import Domain
     from noted_time.known_segments import KnownSegments
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from noted_time.note import NoteLike, State
     from noted_time.record import MemberRecord
     from noted_time.settings import StreamSettings
+    from noted_time.sharing import Sharing
 
 
 class Roster:
@@ -30,10 +32,15 @@ class Roster:
     """
 
     def __init__(
-        self, settings: StreamSettings, domains: Iterable[Domain], segments: KnownSegments
+        self,
+        settings: StreamSettings,
+        domains: Iterable[Domain],
+        segments: KnownSegments,
+        sharing: Sharing,
     ) -> None:
         """Begin without members."""
         self.settings = settings
+        self.sharing = sharing
         self.domains = list(domains)
         self.segments = segments
         self.unix_ahead = 0
@@ -86,7 +93,7 @@ class Roster:
             self._place(member, now)
         return new
 
-    def accept(
+    def accept(  # noqa: C901 - plain code, since every note goes through it
         self, member: Member, number: int, note: NoteLike, gained: Mapping[int, int], now: int
     ) -> Track:
         """Take in a note of the domain of that number; returns the member's track of it.
@@ -94,7 +101,8 @@ class Roster:
         `gained` is by how much its position goes beyond the member's.
         """
         state = note.state
-        changes, returns = member.excluded is not None or member.state != state, False
+        changes = member.excluded is not None or member.state != state
+        returns = widens = False
         if changes:
             returns = self._change_state(member, state, now)
         member.noted_at = now
@@ -104,12 +112,13 @@ class Roster:
         if note.session is not None and note.session != member.session.id:
             member.session = member.session.taken_by(note.session, note.label, now)
         if note.timeout_ms != UNCHANGED or note.domains is not None:
-            self._take_terms(member, note, now)
-            changes = True
+            changes, widens = True, self._take_terms(member, note)
         if gained:
-            self._gain(member, gained)
+            self._gain(member, number, note, gained)
         domain, track = self.domains[number], member.track(number)
         last = track.time
+        if note.max_times:
+            self._declare(member, note.max_times)
         domain.note(track, note.time, note.max_time)
         if note.late is not None:
             _report_late(member, domain, track, note.late)
@@ -117,7 +126,7 @@ class Roster:
         if not returns and track.has_caught_up(max(last, domain.lower)):
             track.exclusion, changes = None, True
         if changes:
-            self._change_place(member, now, returns=returns)
+            self._change_place(member, now, returns=returns or widens)
         elif track.role != "ahead":
             domain.place(track, self.settings.writer_timeout_ms, now)
         return track
@@ -129,24 +138,55 @@ class Roster:
         if member.state == "finished":
             self._departures.add(member)
 
-    def _gain(self, member: Member, gained: Mapping[int, int]) -> None:
-        member.position.update(gained)
+    def _gain(self, member: Member, number: int, note: NoteLike, gained: Mapping[int, int]) -> None:
+        first, domains, position = member.first, self.domains, member.position
+        if member.others or (note.max_time is None and not first.is_undeclared):
+            self._undeclare(member, number, note, gained)
+        named = len(position)
+        position.update(gained)
+        if len(position) != named or note.state == "finished":
+            self.sharing.name(member, gained)
         known = self.segments.offsets
         for segment, offset in gained.items():
             if offset > known[segment]:  # noqa: PLR1730 - `max` would cost a call for each
                 known[segment] = offset
-        first, domains = member.first, self.domains
         domains[0].cut.add(first.time, gained)
-        if first.max_time is None:
-            domains[0].wrote_undeclared(first)
-        for number, track in enumerate(member.others, start=1):
-            domains[number].cut.add(track.time, gained)
-            domains[number].wrote_undeclared(track)
+        for other, track in enumerate(member.others, start=1):
+            domains[other].cut.add(track.time, gained)
+
+    def _undeclare(
+        self, member: Member, number: int, note: NoteLike, gained: Mapping[int, int]
+    ) -> None:
+        """Remember where nothing bounds the times of what the member wrote up to its position."""
+        carried = note.max_times or ()
+        left = [
+            (domain, track)
+            for each, (domain, track) in enumerate(zip(self.domains, member.tracks, strict=True))
+            if not (track.is_undeclared or domain.name in carried)
+            and (each != number or note.max_time is None)
+        ]
+        if left and _wrote(member, note.position, gained):
+            for domain, track in left:
+                domain.wrote_undeclared(track)
+
+    def complete(self, member: Member, floor: Mapping[int, int]) -> None:
+        """Have a member's position reach what a scale event implies by a segment that it named."""
+        gained = gained_by(floor, member.position)
+        if _wrote(member, (), gained):
+            for domain, track in zip(self.domains, member.tracks, strict=True):
+                domain.wrote_undeclared(track)
+        member.position.update(gained)
+        self.sharing.name(member, gained)
+
+    def _declare(self, member: Member, max_times: Mapping[str, int]) -> None:
+        for domain, track in zip(self.domains, member.tracks, strict=True):
+            if domain.name in max_times:
+                domain.note(track, None, max_times[domain.name])
 
     def _change_state(self, member: Member, state: State, now: int) -> bool:
         """Change the membership; returns whether the member is waited for from now on."""
         returns = state == "live" and not member.vouches
-        was = member.excluded
+        was, left = member.excluded, member.state == "finished"
         member.since = now
         member.state = state
         member.excluded = None
@@ -154,6 +194,8 @@ class Roster:
             member.terms = replace(member.terms, removed_by=None)
             for number in range(len(self.domains)):
                 self._begin_again(member, number, max_time=None)
+        if left and state != "finished":
+            self.sharing.name(member, member.position, again=True)
         for track in member.tracks:
             if state != "live":
                 track.returned_late, track.exclusion = False, None
@@ -178,7 +220,7 @@ class Roster:
             is_undeclared=old.is_undeclared,
             exclusion=old.exclusion,
         )
-        if member.position:
+        if member.wrote and max_time is None:
             domain.wrote_undeclared(new)
         if number == 0:
             member.first = new
@@ -202,35 +244,36 @@ class Roster:
 
     # Terms of one writer
 
-    def _take_terms(self, member: Member, note: NoteLike, now: int) -> None:
+    def _take_terms(self, member: Member, note: NoteLike) -> bool:
+        """Take the terms that a note has; returns whether the member vouches for more by them."""
         terms = member.terms
         if note.timeout_ms != UNCHANGED:
             terms = replace(terms, timeout_ms=note.timeout_ms)
         if note.domains is not None:
             named = tuple(each.name for each in self.domains if each.name in note.domains)
             terms = replace(terms, domains=named)
-        if terms != member.terms:
-            self._set_terms(member, terms, now)
+        return terms != member.terms and self._set_terms(member, terms)
 
-    def _set_terms(self, member: Member, terms: Terms, now: int) -> None:
+    def _set_terms(self, member: Member, terms: Terms) -> bool:
         """Widening begins a domain anew; narrowing rests there, at the last position (S6)."""
         member.terms = NO_TERMS if terms == NO_TERMS else terms
+        widens = False
         for number, domain in enumerate(self.domains):
             track, vouches = member.track(number), member.vouches_for(domain.name)
             if vouches and not track.vouched:
                 self._begin_again(member, number, track.max_time)
+                widens = True
             elif not vouches:
-                track.vouched = track.returned_late = False
+                track.vouched = track.returned_late = track.is_unrecorded = False
                 track.exclusion = None
-        self._exclude_late(member, now)
-        self._place(member, now)
         for domain, track in zip(self.domains, member.tracks, strict=True):
             domain.timeouts.change_one(track, self.settings.writer_timeout_ms)
+        return widens
 
-    def hold(self, writer: str, until: int | None, now: int) -> None:
+    def hold(self, writer: str, until: int | None) -> None:
         """Let no timeout exclude the writer until then; raises `UnknownWriter`."""
         member = self.member(writer)
-        self._set_terms(member, replace(member.terms, hold_until=until), now)
+        self._set_terms(member, replace(member.terms, hold_until=until))
 
     # Members that go
 
@@ -284,12 +327,16 @@ class Roster:
         for member in gone:
             self.census.leave(member)
             del self._members[member.writer]
+            is_passed = self.sharing.may_pass(member)
             for domain, track in zip(self.domains, member.tracks, strict=True):
-                domain.forget(track)
+                domain.forget(track, is_passed=is_passed)
         return tuple(member.writer for member in gone)
 
     def _is_done_with(self, member: Member) -> bool:
-        pairs = zip(self.domains, member.tracks, strict=True)
+        pairs = list(zip(self.domains, member.tracks, strict=True))
+        is_bounded = any(not (each.is_unbounded or track.is_undeclared) for each, track in pairs)
+        if is_bounded and self.sharing.is_needed(member):
+            return False
         return all(domain.is_done_with(track) for domain, track in pairs)
 
     def finish(self, member: Member, now: int) -> None:
@@ -317,6 +364,7 @@ class Roster:
             member.late = dict(record.late) or None
             member.position.update(record.position)
             self.segments.join(record.position)
+            self.sharing.name(member, member.position)
             for domain, track in zip(self.domains, member.tracks, strict=True):
                 _restore_track(domain, track, record)
             self._place(member, record.since)
@@ -332,7 +380,7 @@ class Roster:
             track = Track(member, vouched=member.vouches_for(domain.name))
             member.others += (track,)
             domain.cut.add(track.time, member.position)
-            if member.position:
+            if member.wrote:
                 domain.wrote_undeclared(track)
 
     def reconfigure(self, settings: StreamSettings, now: int) -> None:
@@ -351,6 +399,14 @@ class Roster:
             domain.timeouts.change_all(waited_for, settings.writer_timeout_ms)
 
 
+def _wrote(member: Member, named: Container[int], gained: Mapping[int, int]) -> bool:
+    """Whether the member wrote what its position gains, and did not only name a successor."""
+    known = member.position
+    return any(
+        offset and (segment in named or segment in known) for segment, offset in gained.items()
+    )
+
+
 def _report_late(member: Member, domain: Domain, track: Track, reported: LateLike) -> None:
     late = LateRows(reported.rows, reported.least)
     if member.late is None:
@@ -364,7 +420,7 @@ def _restore_track(domain: Domain, track: Track, record: MemberRecord) -> None:
     time, max_time = record.times.get(domain.name), record.max_times.get(domain.name)
     domain.cut.add(BEFORE_ALL_TIME, record.position)
     domain.note(track, time, max_time)
-    if record.position:
+    if domain.name in record.undeclared or (track.member.wrote and max_time is None):
         domain.wrote_undeclared(track)
     track.returned_late = domain.name in record.returned_late
     track.exclusion = record.exclusions.get(domain.name)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from noted_time.cut import join_into
 from noted_time.errors import InvalidScale
 
 if TYPE_CHECKING:
@@ -37,6 +36,6 @@ def _complete_predecessors(roster: Roster, succession: Succession, segment: int)
     named = frozenset((segment,))
     for member in roster:
         if segment in member.position:
-            join_into(member.position, floor)
+            roster.complete(member, floor)
     for domain in roster.domains:
         domain.cut.complete(floor, named)

@@ -135,7 +135,7 @@ def _last_mark(domain: Domain, lower: int, final_cut: Mapping[int, int], written
         cut=StreamCut(final_cut),
         written_at=written_at,
         excluded=tuple(each.writer for each in domain.named if each.reason != "late_rows"),
-        upper_is_bound=not domain.undeclared and not domain.is_unbounded,
+        upper_is_bound=domain.is_bound(final_cut),
         final=True,
     )
 

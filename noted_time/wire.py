@@ -50,6 +50,8 @@ def note_to_wire(note: NoteLike) -> Json:
         value = getattr(note, name)
         if value is not None:
             wire[name] = value
+    if note.max_times:
+        wire["max_times"] = dict(note.max_times)
     if note.domains is not None:
         wire["domains"] = list(note.domains)
     if note.timeout_ms != UNCHANGED:

@@ -69,7 +69,14 @@ class StreamState:
                 last[domain] = (appended.mark, appended.appended_at)
         stream.publish_seal(record.seal)
         declared_at = record.declared_at
-        stream.aggregator = Aggregator(record.settings, succession, last, declared_at, record.seal)
+        stream.aggregator = Aggregator(
+            record.settings,
+            succession,
+            last,
+            declared_at,
+            sealed=record.seal,
+            unbounded=record.unbounded,
+        )
         stream.latest_ms = max((at for _, at in last.values()), default=0)
         stream.aggregator.restore(stream._dating(store.members(record.id)))
         stream.settle()
@@ -195,11 +202,12 @@ class StreamState:
         self.aggregator.remove(writer, self.begin(draft), by)
         self.excluded += 1
         draft.touched(self).add(writer)
+        self._keep_unbounded(draft)
 
     def hold(self, writer: str, for_ms: int | None, draft: Draft) -> None:
         """Let no timeout exclude a writer for so long; raises `UnknownWriter`."""
         now = self.begin(draft)
-        self.aggregator.hold(writer, None if for_ms is None else now + for_ms, now)
+        self.aggregator.hold(writer, None if for_ms is None else now + for_ms)
         draft.touched(self).add(writer)
 
     def exclude_the_silent(self, draft: Draft) -> tuple[str, ...]:
@@ -215,7 +223,15 @@ class StreamState:
         names = self.aggregator.forget_departed(self.service_ms(draft.moment), FORGOTTEN_AT_ONCE)
         if names:
             draft.forget(self, names)
+            self._keep_unbounded(draft)
         return names
+
+    def _keep_unbounded(self, draft: Draft) -> None:
+        """Have it written where no later upper is a bound any more."""
+        unbounded = self.aggregator.unbounded
+        if unbounded != self.record.unbounded:
+            self.record = replace(self.record, unbounded=unbounded)
+            draft.batch.streams.append(self.record)
 
     def advance_due(self, draft: Draft) -> int | None:
         """Mark every domain that may advance and whose mark interval is over.

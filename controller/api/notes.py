@@ -72,6 +72,7 @@ class WireNote(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False
     position: Annotated[dict[Segment, Offset], Meta(max_length=SEGMENTS_PER_POSITION)] = {}
     domain: Name | None = None
     max_time: Int64 | None = None
+    max_times: Annotated[dict[Name, Int64], Meta(max_length=MOST_DOMAINS)] | None = None
     state: Literal["live", "idle", "finished"] = "live"
     sequence: Number | None = None
     domains: Annotated[list[Name], Meta(min_length=1, max_length=MOST_DOMAINS)] | None = None
@@ -115,6 +116,8 @@ def decode(body: bytes) -> list[WireNote]:
     for note in notes:
         if note.domains is not None:
             names += note.domains
+        if note.max_times is not None:
+            names += note.max_times
     sessions = [note.session for note in notes if note.session is not None]
     if "".join(names + sessions).encode("ascii", "replace").translate(None, IN_NAMES):
         raise msgspec.ValidationError(MUST_BE_A_NAME)

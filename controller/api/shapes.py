@@ -48,6 +48,10 @@ MOST_DOMAINS = 100
 MOST_SEGMENTS = 100_000
 """So many segments may a stream be allowed."""
 
+Times = Annotated[
+    dict[Name, Int64],
+    Field(max_length=MOST_DOMAINS, json_schema_extra={"additionalProperties": False}),
+]
 SOME = Field(max_length=SEGMENTS_PER_POSITION)
 DIFFERENT = Field(min_length=1, max_length=MOST_DOMAINS, json_schema_extra={"uniqueItems": True})
 
@@ -146,7 +150,17 @@ class Note(Request):
     time: Int64 | None = None
     position: GivenPosition = Field(default_factory=dict)
     domain: Name | None = None
-    max_time: Int64 | None = None
+    max_time: Annotated[
+        Int64 | None,
+        Field(description="the largest event time that it wrote so far, in the note's domain"),
+    ] = None
+    max_times: Annotated[
+        Times | None,
+        Field(
+            description="the same by domain: what it writes has times in all of them; of the "
+            "note's own domain the larger one counts"
+        ),
+    ] = None
     state: Literal["live", "idle", "finished"] = "live"
     domains: Annotated[
         list[Name] | None,
@@ -242,10 +256,7 @@ class SealBody(Request):
     """
 
     cut: GivenPosition = Field(default_factory=dict)
-    final_times: Annotated[
-        dict[Name, Int64],
-        Field(max_length=MOST_DOMAINS, json_schema_extra={"additionalProperties": False}),
-    ] = Field(default_factory=dict)
+    final_times: Times = Field(default_factory=dict)
 
 
 class TruncateRequest(Request):

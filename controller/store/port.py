@@ -39,7 +39,8 @@ class StreamRecord:
     """A stream's identity and settings; an `id` is never used again, a `name` may be.
 
     `declared_at` has the service time in ms at which a domain was added to an existing stream,
-    `seal` how the stream was sealed, if it was.
+    `seal` how the stream was sealed, if it was, and `unbounded` the domains in which no later upper
+    is a bound.
     """
 
     id: str
@@ -47,6 +48,7 @@ class StreamRecord:
     settings: StreamSettings
     declared_at: Mapping[str, int] = field(default_factory=dict)
     seal: Seal | None = None
+    unbounded: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,13 +72,14 @@ def stream_row(record: StreamRecord) -> Row:
         encode(record.seal).decode() if record.seal else None,
         settings.max_segments,
         settings.max_offset_jump,
+        encode(record.unbounded).decode(),
     )
 
 
 def stream_of(row: Sequence[Any]) -> StreamRecord:
     """Return the stream of a row."""
     stream_id, name, timeout, interval, returning, domains, *others = row
-    retention, ahead, writer_retention, expected, reader_timeout, seal, *most = others
+    retention, ahead, writer_retention, expected, reader_timeout, seal, *most, unbounded = others
     declared_at = _times(domains)
     settings = StreamSettings(
         timeout,
@@ -93,7 +94,8 @@ def stream_of(row: Sequence[Any]) -> StreamRecord:
         *most,
     )
     added = {domain: at for domain, at in declared_at.items() if at}
-    return StreamRecord(stream_id, name, settings, added, _seal(seal) if seal else None)
+    ended = _seal(seal) if seal else None
+    return StreamRecord(stream_id, name, settings, added, ended, _names(unbounded))
 
 
 def scale_row(scale: tuple[str, int, ScaleEvent]) -> Row:
@@ -131,6 +133,7 @@ def member_rows(members: Iterable[tuple[str, MemberRecord]]) -> list[Row]:
             encode(member.session).decode() if member.session is not NO_SESSION else None,
             member.heard_at,
             encode(member.exclusions).decode() if member.exclusions else None,
+            encode(member.undeclared).decode() if member.undeclared else None,
         )
         for stream_id, member in members
     ]
@@ -141,7 +144,7 @@ def member_rows(members: Iterable[tuple[str, MemberRecord]]) -> list[Row]:
 def member_of(row: Sequence[Any]) -> MemberRecord:
     """Return the member of a row without its stream."""
     writer, state, excluded, position, times, max_times, *numbers = row
-    noted_at, since, sequence, terms, late, session, heard_at, exclusions = numbers
+    noted_at, since, sequence, terms, late, session, heard_at, exclusions, undeclared = numbers
     own, returned_late = _terms(terms) if terms else (NO_TERMS, ())
     return MemberRecord(
         writer,
@@ -159,6 +162,7 @@ def member_of(row: Sequence[Any]) -> MemberRecord:
         _session(session) if session else NO_SESSION,
         heard_at,
         _exclusions(exclusions) if exclusions else {},
+        _names(undeclared) if undeclared else (),
     )
 
 

@@ -78,6 +78,7 @@ stream = Table(
     Column("seal", Text),
     Column("max_segments", BigInteger, nullable=False, server_default=text("4096")),
     Column("max_offset_jump", BigInteger, server_default=text("1000000000000")),
+    Column("unbounded", Text, nullable=False, server_default=text("'[]'")),
     UniqueConstraint("name"),
 )
 
@@ -109,6 +110,7 @@ member = Table(
     Column("session", Text),
     Column("heard_at", BigInteger),
     Column("exclusions", Text),
+    Column("undeclared", Text),
     sqlite_with_rowid=False,
     postgresql_with={"fillfactor": 50},  # updates of a member find room on its page
 )

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from itertools import groupby
+from operator import itemgetter
+
 import sqlalchemy as sa
 from alembic import op
 
@@ -24,3 +28,24 @@ def upgrade() -> None:
         op.add_column("stream", column)
     op.add_column("member", sa.Column("heard_at", sa.BigInteger(), nullable=True))
     op.add_column("member", sa.Column("exclusions", sa.Text(), nullable=True))
+    _add_bounds()
+
+
+def _add_bounds() -> None:
+    """Where the last upper is no bound, none that follows is: who wrote it may be forgotten."""
+    op.add_column("member", sa.Column("undeclared", sa.Text(), nullable=True))
+    domains = sa.Column("unbounded", sa.Text(), server_default=sa.text("'[]'"), nullable=False)
+    op.add_column("stream", domains)
+    connection = op.get_bind()
+    lasts = connection.execute(
+        sa.text(
+            "SELECT stream_id, domain FROM mark WHERE NOT upper_is_bound AND NOT EXISTS ("
+            "SELECT 1 FROM mark later WHERE later.stream_id = mark.stream_id "
+            "AND later.domain = mark.domain AND later.seq > mark.seq) ORDER BY stream_id, domain"
+        )
+    ).all()
+    for stream_id, rows in groupby(lasts, itemgetter(0)):
+        connection.execute(
+            sa.text("UPDATE stream SET unbounded = :domains WHERE id = :stream_id"),
+            {"domains": json.dumps([domain for _, domain in rows]), "stream_id": stream_id},
+        )

@@ -49,15 +49,15 @@ def sealed(
 def test_the_last_mark_has_all_that_was_noted() -> None:
     """Its cut joins all positions, its lower is above every event, and it names who was live."""
     stream = stream_of("UA", "DL", "AA")
-    told(stream, Note("UA", 5, {0: 50}, max_time=8), Note("DL", 3, {0: 60}, max_time=9))
+    told(stream, Note("UA", 5, {0: 50}, max_time=8), Note("DL", 3, {1: 60}, max_time=9))
     tell(stream, Note("AA", state="idle"))
 
     made = sealed(stream)
 
     assert stream.last_mark("default") == Mark(
-        1, 10, 9, StreamCut({0: 60}), 7, ("DL", "UA"), upper_is_bound=True, final=True
+        1, 10, 9, StreamCut({0: 50, 1: 60}), 7, ("DL", "UA"), upper_is_bound=True, final=True
     )
-    assert (made.final_cut, made.at, made.never_noted) == ({0: 60}, 7, ("AA",))
+    assert (made.final_cut, made.at, made.never_noted) == ({0: 50, 1: 60}, 7, ("AA",))
 
 
 def test_every_member_is_finished_at_its_position() -> None:
@@ -224,7 +224,7 @@ def test_a_sealed_stream_takes_nothing_more() -> None:
         with pytest.raises(StreamSealed, match="no more changes of its writers"):
             each.remove("UA", 0)
         with pytest.raises(StreamSealed, match="no more changes of its writers"):
-            each.hold("UA", 9, 0)
+            each.hold("UA", 9)
         assert (each.decide("default", 0), marks_of(each)) == (Sealed(), [])
         assert (each.last_mark("default"), len(each)) == (last, 1)
 
@@ -252,8 +252,10 @@ def declared(world: World, event: Event, domain: str) -> bool:
     """Whether its writer noted a position beyond the event with its largest time in the domain."""
     return any(
         note.writer == event.writer
-        and note.domain == domain
-        and note.max_time is not None
+        and (
+            (note.domain == domain and note.max_time is not None)
+            or domain in (note.max_times or ())
+        )
         and note.position.get(event.segment, 0) > event.offset
         for note in world.notes
     )

@@ -11,15 +11,12 @@ from hypothesis import strategies as st
 from noted_time import MarkHistory, StreamCut
 from tests.support.acts import (
     DOMAINS,
-    WRITERS,
     Act,
     histories,
     late_histories,
     lived,
-    perform,
     streams,
 )
-from tests.support.world import World
 
 if TYPE_CHECKING:
     from noted_time import StreamSettings
@@ -113,17 +110,3 @@ def test_marks_of_a_domain_form_a_chain(settings: StreamSettings, history: list[
             and made.mark.cut.reaches(before.cut)
         )
     ] == [made for made in world.made if made.before is None and made.mark.seq != 1]
-
-
-@given(settings=streams, history=histories("waits", "restarts", "late"))
-def test_no_event_below_the_cut_is_above_the_upper_when_segments_are_unshared(
-    settings: StreamSettings, history: list[Act]
-) -> None:
-    """Every note declares its largest event time, and each writer has its own segment."""
-    world = World(replace(settings, domains=("order",)), WRITERS, len(WRITERS))
-    for name, parts in history:
-        own = (parts[0], WRITERS.index(str(parts[0])), parts[2]) if name == "write" else parts
-        if "ship" not in parts:
-            perform(world, (name, own))
-
-    assert [made for made in world.made if made.unbound] == []

@@ -139,7 +139,7 @@ def test_an_operator_keeps_a_writer_from_timing_out() -> None:
     """For so long; then as usual."""
     stream = stream_of("UA")
     told(stream, Note("UA", 5))
-    stream.hold("UA", 5 * TIMEOUT_MS, now=1)
+    stream.hold("UA", 5 * TIMEOUT_MS)
 
     out = [stream.expire(5 * TIMEOUT_MS - 1), stream.expire(5 * TIMEOUT_MS)]
 
@@ -150,9 +150,9 @@ def test_a_hold_that_is_ended_lets_the_timeout_count() -> None:
     """Which is over already."""
     stream = stream_of("UA")
     told(stream, Note("UA", 5))
-    stream.hold("UA", HOUR, now=1)
+    stream.hold("UA", HOUR)
 
-    stream.hold("UA", None, now=TIMEOUT_MS)
+    stream.hold("UA", None)
 
     assert stream.expire(TIMEOUT_MS) == ("UA",)
 
@@ -178,7 +178,7 @@ def test_nobody_can_remove_or_hold_who_is_no_member() -> None:
     with pytest.raises(UnknownWriter, match="no writer 'UX'"):
         stream.remove("UX", now=0)
     with pytest.raises(UnknownWriter, match="no writer 'UX'"):
-        stream.hold("UX", 5, now=0)
+        stream.hold("UX", 5)
 
 
 def test_the_wrong_clock_of_a_removed_writer_is_forgotten() -> None:

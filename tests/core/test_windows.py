@@ -23,7 +23,12 @@ tilings = st.builds(Tiling, st.integers(1, 7), st.integers(-20, 20))
 _writer, _later = st.sampled_from(WRITERS), st.fixed_dictionaries({"order": st.integers(0, 2)})
 _appended = st.tuples(_writer, st.integers(0, 2), _later)
 _noted = st.tuples(
-    _writer, st.just("order"), st.integers(1, 9), st.just(value=True), st.just("live")
+    _writer,
+    st.just("order"),
+    st.integers(1, 9),
+    st.just(value=True),
+    st.just("live"),
+    st.just("own"),
 )
 _flow = st.lists(
     st.one_of(
@@ -124,7 +129,7 @@ def outside(world: World, domain: str, tiling: Tiling) -> list[Place]:
 def test_all_rows_of_a_window_lie_between_its_cuts(
     settings: StreamSettings, history: list[Act], tiling: Tiling
 ) -> None:
-    """Every note declares its largest event time, and each writer has its own segment."""
+    """Each writer has its own segment; what it declares decides where windows begin."""
     world = World(replace(settings, domains=("order",)), WRITERS, len(WRITERS))
     for name, parts in history:
         own = (parts[0], WRITERS.index(str(parts[0])), parts[2]) if name == "write" else parts

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from hypothesis import strategies as st
 
 from noted_time import StreamSettings
-from tests.support.world import World
+from tests.support.world import Declares, World
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,6 +24,7 @@ _domains = st.sampled_from(DOMAINS)
 _live: tuple[State, ...] = ("live", "live", "live", "idle", "finished")
 _live_or_idle: st.SearchStrategy[State] = st.sampled_from(("live", "idle"))
 _states = st.sampled_from(_live)
+_declares: st.SearchStrategy[Declares] = st.sampled_from(("nothing", "own", "all", "all"))
 _returning: tuple[ReturningWriter, ...] = ("hold", "exclude")
 
 
@@ -44,6 +45,7 @@ _note = _act(
     st.none() | st.integers(0, 6),
     st.booleans(),
     _states,
+    _declares,
 )
 _advance = _act("advance", _domains)
 _wait = _act("wait", st.integers(0, 6))
@@ -51,14 +53,20 @@ _scale = _act("scale", st.sets(st.integers(0, 5), min_size=1, max_size=2), st.in
 _tell = _act("tell")
 _restart = _act("restart")
 _deliver = _act("deliver", _writers, st.integers(0, 5))
+_vouch = _act("vouch", _writers, st.sampled_from((DOMAINS, DOMAINS[:1], DOMAINS[1:])))
+_forget = _act("forget")
+_remove = _act("remove", _writers)
 
-Kind = Literal["late", "restarts", "scales", "waits"]
+Kind = Literal["late", "restarts", "scales", "waits", "narrows", "forgets", "removals"]
 
 
 def histories(*kinds: Kind, length: int = 50) -> st.SearchStrategy[list[Act]]:
     """Return histories of writing, noting and advancing, with the given kinds of trouble."""
     trouble = {
+        "forgets": (_forget,),
         "late": (_deliver,),
+        "narrows": (_vouch,),
+        "removals": (_remove,),
         "restarts": (_restart,),
         "scales": (_scale, _tell),
         "waits": (_wait,),
@@ -73,15 +81,38 @@ def histories(*kinds: Kind, length: int = 50) -> st.SearchStrategy[list[Act]]:
 def late_histories() -> st.SearchStrategy[list[Act]]:
     """Return histories of two writers, live at first, of whose requests many come late."""
     domain, two = st.just(DOMAINS[0]), st.sampled_from(WRITERS[:2])
-    begun: list[Act] = [("note", (writer, DOMAINS[0], 1, True, "live")) for writer in WRITERS[:2]]
+    begun: list[Act] = [
+        ("note", (writer, DOMAINS[0], 1, True, "live", "own")) for writer in WRITERS[:2]
+    ]
     later = st.fixed_dictionaries({DOMAINS[0]: st.integers(0, 1)})
     acts = (
         _act("write", two, st.integers(0, 1), later),
-        _act("note", two, domain, st.none() | st.just(3), st.just(value=True), _live_or_idle),
+        _act(
+            "note",
+            *(two, domain, st.none() | st.just(3), st.just(value=True), _live_or_idle, _declares),
+        ),
         _act("deliver", two, st.integers(1, 3)),
         _act("advance", domain),
     )
     return st.lists(st.one_of(*acts), min_size=30, max_size=50).map(lambda acts: begun + acts)
+
+
+def declared_histories() -> st.SearchStrategy[list[Act]]:
+    """Return histories, with all trouble, whose writers mostly declare and seldom share."""
+    later = {domain: st.integers(0, 6) for domain in DOMAINS}
+    own = [
+        _act("write", st.just(writer), st.just(number), st.fixed_dictionaries(later))
+        for number, writer in enumerate(WRITERS)
+    ]
+    begun: list[Act] = []
+    for number, writer in enumerate(WRITERS):
+        begun.append(("write", (writer, number, {})))
+        begun += [("note", (writer, domain, 1, True, "live", "all")) for domain in DOMAINS]
+    whole, all_ = st.just(value=True), st.just("all")
+    note = _act("note", _writers, _domains, st.integers(0, 6), whole, _states, all_)
+    trouble = (_write, _note, _wait, _scale, _tell, _restart, _deliver, _vouch, _forget, _remove)
+    acts = st.one_of(*own, note, note, note, _advance, _advance, *trouble)
+    return st.lists(acts, min_size=10, max_size=50).map(lambda acts: begun + acts)
 
 
 streams = st.builds(
@@ -96,16 +127,23 @@ def perform(world: World, act: Act) -> None:
     """Perform one act."""
     name, parts = act
     if name == "note":
-        writer, domain, step, whole, state = parts
-        world.note(writer, domain, step, whole=whole, state=state)  # type: ignore[arg-type]
+        writer, domain, step, *others = parts
+        said = dict(zip(("whole", "state", "declares"), others, strict=True))
+        world.note(writer, domain, step, **said)  # type: ignore[arg-type]
         return
     method: Callable[..., object] = getattr(world, name)
     method(*parts)
 
 
-def lived(settings: StreamSettings, history: list[Act], *, segments: int = 3) -> World:
-    """Return the world after the whole history, every domain advanced at its end."""
+def lived(
+    settings: StreamSettings, history: list[Act], *, segments: int = 3, names_first: bool = False
+) -> World:
+    """Return the world after the whole history, every domain advanced at its end.
+
+    With `names_first` a writer joins naming a segment before it writes to it.
+    """
     world = World(settings, WRITERS, segments)
+    world.names_first = names_first
     for act in history:
         perform(world, act)
     for domain in world.domains:

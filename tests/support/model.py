@@ -27,7 +27,7 @@ class Noted:
 
     domain: str
     time: int | None
-    max_time: int | None
+    max_times: dict[str, int]
     position: Position
 
 
@@ -55,6 +55,7 @@ class Writer:
     floor: dict[str, Position] = field(default_factory=dict)
     unrecorded: set[str] = field(default_factory=set)
     told: dict[str, Exclusion] = field(default_factory=dict)
+    undeclared: set[str] = field(default_factory=set)
 
     @property
     def position(self) -> Position:
@@ -85,16 +86,17 @@ class Writer:
 
     def declared(self, domain: str) -> list[int]:
         """Return the largest event times that it declared."""
-        return [noted.max_time for noted in self.said_of(domain) if noted.max_time is not None]
+        since = self.begun_at.get(domain, 0)
+        return [n.max_times[domain] for n in self.log[since:] if domain in n.max_times]
 
     def highest_event(self, domain: str) -> int:
         """Return the largest event time it declared, or its noted time where it declared none."""
         return max(self.declared(domain), default=self.time(domain))
 
     def is_undeclared(self, domain: str) -> bool:
-        """Whether it wrote, and nothing says up to which time."""
-        wrote = bool(self.position) or self.time(domain) != NEVER
-        return wrote and not self.declared(domain)
+        """Whether it wrote, and nothing that it said since says up to which time."""
+        is_unsaid = not self.declared(domain) and self.time(domain) != NEVER
+        return domain in self.undeclared or is_unsaid
 
     def begin_again(self, domain: str) -> None:
         """Take back all times of the domain."""
@@ -160,6 +162,10 @@ class Model:
         )
         if right:
             self.scales.append(event)
+            for writer, was in zip(self.writers.values(), positions, strict=True):
+                now = self.complete(writer.position)
+                if any(now[segment] > offset for segment, offset in was.items()):
+                    writer.undeclared |= self.marks.keys()
         return right
 
     # Notes
@@ -175,10 +181,17 @@ class Model:
         if writer.excluded == "removed":
             for each in self.marks:
                 writer.begin_again(each)
+                writer.undeclared |= {each} if self.has_written(writer) else set()
         before = writer.time(domain)
         widened = self._take_terms(writer, note)
+        max_times = dict(note.max_times or {})
+        if note.max_time is not None:
+            max_times[domain] = max(note.max_time, max_times.get(domain, note.max_time))
+        if self._wrote(writer, note):
+            writer.undeclared |= self.marks.keys()
+        writer.undeclared -= max_times.keys()
         position = join(writer.position, dict(note.position))
-        writer.log.append(Noted(domain, note.time, note.max_time, position))
+        writer.log.append(Noted(domain, note.time, max_times, position))
         writer.state, writer.excluded, writer.noted_at = note.state, None, now
         writer.sequence = max(writer.sequence, note.sequence or 0)
         if returns or widened:
@@ -190,6 +203,16 @@ class Model:
             writer.told.clear()
         writer.told = {k: each for k, each in writer.told.items() if writer.is_of(k)}
         return "accepted", self.marks[domain][-1].lower if self.marks[domain] else None
+
+    def has_written(self, writer: Writer) -> bool:
+        """Whether any row lies below its position."""
+        return any(self.complete(writer.position).values())
+
+    def _wrote(self, writer: Writer, note: Note) -> bool:
+        """Whether its position rises by more than segments that it only implies to be complete."""
+        known, said = self.complete(writer.position), self.complete(dict(note.position))
+        named = known.keys() | note.position.keys()
+        return any(said.get(segment, 0) > max(known.get(segment, 0), 0) for segment in named)
 
     def _take_terms(self, writer: Writer, note: Note) -> bool:
         """Take the writer's own timeout and domains; returns whether it vouches for more."""
@@ -205,7 +228,7 @@ class Model:
             largest = max(writer.declared(each), default=None)
             writer.begin_again(each)
             if largest is not None:
-                writer.log.append(Noted(each, None, largest, writer.position))
+                writer.log.append(Noted(each, None, {each: largest}, writer.position))
         writer.returned_late &= after
         return bool(added)
 
@@ -224,7 +247,7 @@ class Model:
         writer = self.writers.get(note.writer, Writer(note.writer))
         if note.sequence is not None and note.sequence < writer.sequence:
             return "superseded", writer.sequence
-        if domain not in self.marks or not set(note.domains or ()) <= set(self.marks):
+        if not {domain, *(note.domains or ()), *(note.max_times or ())} <= self.marks.keys():
             return "unknown_domain", None
         if note.writer not in self.writers and note.state != "live":
             return "unknown_writer", None
@@ -373,7 +396,10 @@ class Model:
         """Take changed settings; who lives below the last lower is out or back accordingly."""
         self.settings = settings
         for domain in settings.domains:
-            self.marks.setdefault(domain, [])
+            if domain not in self.marks:
+                self.marks[domain] = []
+                for writer in self.writers.values():
+                    writer.undeclared |= {domain} if self.has_written(writer) else set()
         for writer in self.writers.values():
             if settings.returning_writer == "hold":
                 writer.returned_late.clear()

@@ -64,7 +64,14 @@ def restarted(
         for domain in stream.settings.domains
         if (mark := stream.last_mark(domain)) is not None
     }
-    again = Aggregator(stream.settings, stream.succession, last, declared_at, stream.sealed)
+    again = Aggregator(
+        stream.settings,
+        stream.succession,
+        last,
+        declared_at,
+        sealed=stream.sealed,
+        unbounded=stream.unbounded,
+    )
     again.restore(stream.record(writer) for writer in stream.writers())
     return again
 

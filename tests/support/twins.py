@@ -43,6 +43,7 @@ class Says:
     gains: dict[int, int]
     state: State
     max_time: int | None
+    max_times: dict[str, int] | None
     order: int | None
     timeout_ms: int | None
     domains: tuple[str, ...] | None
@@ -108,6 +109,7 @@ says = st.builds(
     gains=st.dictionaries(_segments, st.integers(-1, 4), max_size=3),
     state=_states,
     max_time=st.none() | st.integers(-3, 3),
+    max_times=st.none() | st.dictionaries(st.sampled_from(DOMAINS), st.integers(0, 9), min_size=1),
     order=st.sampled_from((None, -3, -1, 0, 1, 4)),
     timeout_ms=st.sampled_from((0, 0, 0, 0, None, 2, 9)),
     domains=st.one_of(
@@ -208,6 +210,7 @@ class Twins:
             position={s: max(0, said.get(s, 0) + gain) for s, gain in step.gains.items()},
             domain=step.domain,
             max_time=None if step.max_time is None else base + step.max_time,
+            max_times=step.max_times,
             state=step.state,
             sequence=None if step.order is None else max(1, sequence + step.order),
             timeout_ms=step.timeout_ms,
@@ -225,7 +228,7 @@ class Twins:
             self.model.remove(writer, self.now)
         else:
             until = None if step.hold_ms is None else self.now + step.hold_ms
-            self.code.hold(step.writer, until, self.now)
+            self.code.hold(step.writer, until)
             writer.hold_until = until or 0
 
     def expires(self) -> None:
@@ -241,6 +244,10 @@ class Twins:
         if mark is not None:
             self.appended_at[domain] = self.now
         expected = self.model.advance(domain, self.now)
+        if mark is not None and expected is not None:
+            sharing = self.code.domain(domain).sharing
+            is_bound = expected.upper_is_bound and sharing.is_noted(mark.cut.offsets)
+            expected = replace(expected, upper_is_bound=is_bound)
         assert _plain(mark) == _plain(expected)
         return mark
 

@@ -7,7 +7,7 @@ soundness law, so that a mark can be judged against everything that was ever wri
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from noted_time import Accepted, Aggregator, InvalidScale, Mark, Note, ScaleEvent
 from tests.support.streams import restarted
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from noted_time.note import State
 
 NEVER = -(2**63) - 1
+Declares = Literal["nothing", "own", "all"]
+"""Of which domains a note carries the largest event time: none, its own, or all of the stream."""
 
 
 @dataclass
@@ -34,11 +36,13 @@ class Event:
 class Author:
     """A writer that keeps its word: per domain it writes nothing below `floor`.
 
-    `requests` is how many it made so far; `answered` the last of them that was accepted.
+    It vouches for its `domains`. `requests` is how many it made so far; `answered` the last of them
+    that was accepted.
     """
 
     name: str
     floor: dict[str, int]
+    domains: tuple[str, ...]
     position: dict[int, int] = field(default_factory=dict)
     noted: dict[int, int] = field(default_factory=dict)
     state: State = "finished"
@@ -49,7 +53,8 @@ class Author:
 
     def vouches(self, domain: str) -> bool:
         """Whether it is a live member whose time counts."""
-        return self.state == "live" and not self.excluded and domain not in self.returned_late
+        is_out = self.excluded or domain in self.returned_late or domain not in self.domains
+        return self.state == "live" and not is_out
 
 
 @dataclass(frozen=True)
@@ -78,7 +83,9 @@ class World:
         self.now = 0
         self.domains = settings.domains
         self.stream = Aggregator(settings)
-        self.authors = {name: Author(name, dict.fromkeys(self.domains, 0)) for name in writers}
+        floor = dict.fromkeys(self.domains, 0)
+        self.authors = {name: Author(name, dict(floor), self.domains) for name in writers}
+        self.names_first = False
         self.events: list[Event] = []
         self.ends = dict.fromkeys(range(segments), 0)
         self.open = list(range(segments))
@@ -94,24 +101,43 @@ class World:
         """Append an event at or above what its writer noted, in every domain."""
         author = self.authors[writer]
         segment = self.open[segment % len(self.open)]
+        if self.names_first and (segment not in author.noted or author.state == "finished"):
+            self.send(author, Note(writer, None, {segment: self.ends[segment]}, author.domains[0]))
         times = {domain: author.floor[domain] + later.get(domain, 0) for domain in self.domains}
         vouched = {k for k in self.domains if author.vouches(k) and times[k] >= self.lower(k)}
         self.events.append(Event(writer, segment, self.ends[segment], times, vouched))
         self.ends[segment] += 1
         author.position[segment] = self.ends[segment]
 
-    def note(
-        self, writer: str, domain: str, step: int | None, *, whole: bool, state: State
+    def note(  # noqa: PLR0913 - all that a note says
+        self,
+        writer: str,
+        domain: str,
+        step: int | None,
+        *,
+        whole: bool,
+        state: State,
+        declares: Declares,
     ) -> None:
         """Note as high as `step` asks and honesty allows; `whole` says how far it wrote by now."""
         author = self.authors[writer]
-        if state != "live" and writer not in self.stream:
-            return  # nobody waits for it
+        if domain not in author.domains or (state != "live" and writer not in self.stream):
+            return  # it is not vouched for, or nobody waits for it
         whole = whole or state != "live"
         position = dict(author.position if whole else author.noted)
         time = None if step is None else self.honest(author, domain, step, position)
-        largest = max((e.times[domain] for e in self.events if e.writer == writer), default=None)
-        self.send(author, Note(writer, time, position, domain, largest, state))
+        written = [event.times for event in self.events if event.writer == writer]
+        largest = {k: max(times[k] for times in written) for k in self.domains if written}
+        max_time = None if declares == "nothing" else largest.get(domain)
+        max_times = largest if declares == "all" else None
+        note = Note(writer, time, position, domain, max_time, state, max_times=max_times)
+        self.send(author, note)
+
+    def vouch(self, writer: str, domains: tuple[str, ...]) -> None:
+        """Say which domains it vouches for from now on, as it joins."""
+        author = self.authors[writer]
+        author.domains = domains
+        self.send(author, Note(writer, None, {}, domains[0], domains=domains))
 
     def send(self, author: Author, note: Note) -> None:
         """Post the note twice, numbered: the first request gets no answer, the second one does."""
@@ -173,11 +199,24 @@ class World:
         """Let the service clock go on and leave out the silent; what they had in hand is late."""
         self.now += ms
         for name in self.stream.expire(self.now):
-            author = self.authors[name]
-            author.excluded = True
-            for event in self.events:
-                if event.writer == name and event.offset >= author.noted.get(event.segment, 0):
-                    event.vouched.clear()
+            self._leave_out(name)
+
+    def _leave_out(self, writer: str) -> None:
+        author = self.authors[writer]
+        author.excluded = True
+        for event in self.events:
+            if event.writer == writer and event.offset >= author.noted.get(event.segment, 0):
+                event.vouched.clear()
+
+    def forget(self) -> None:
+        """Forget who is gone for longer than the stream remembers it."""
+        self.stream.forget_departed(self.now, len(self.authors))
+
+    def remove(self, writer: str) -> None:
+        """Remove a writer by hand."""
+        if writer in self.stream:
+            self.stream.remove(writer, self.now)
+            self._leave_out(writer)
 
     def scale(self, sealed: set[int], created: int) -> None:
         """Seal open segments where they end and create others; the stream is not told yet."""
@@ -220,11 +259,7 @@ class World:
             self.latest(),
             lost=self.missed(domain, mark.lower, cut),
             needless=self.needless(domain, mark, before),
-            unbound=[
-                event
-                for event in self.events
-                if event.offset < cut.get(event.segment, 0) and event.times[domain] > mark.upper
-            ],
+            unbound=self.unbound(domain, mark),
         )
         self.made.append(made)
         return made
@@ -252,6 +287,15 @@ class World:
             if domain in event.vouched
             and event.times[domain] < lower
             and event.offset >= position.get(event.segment, 0)
+        ]
+
+    def unbound(self, domain: str, mark: Mark) -> list[Event]:
+        """Return the events below the cut with a time above the upper."""
+        cut = mark.cut.offsets
+        return [
+            event
+            for event in self.events
+            if event.offset < cut.get(event.segment, 0) and event.times[domain] > mark.upper
         ]
 
     def needless(self, domain: str, mark: Mark, before: Mark | None) -> set[int]:

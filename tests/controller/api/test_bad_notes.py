@@ -20,8 +20,8 @@ AT_LEAST = "Input should be greater than or equal to"
 STATE = "Input should be 'live', 'idle' or 'finished'"
 NO_SUCH = "there is no such field"
 FIELDS = (
-    "writer, time, position, domain, max_time, state, domains, timeout_ms, late, sequence, "
-    "session, takes_over, label"
+    "writer, time, position, domain, max_time, max_times, state, domains, timeout_ms, late, "
+    "sequence, session, takes_over, label"
 )
 NAME = "must be 1 to 249 characters of A-Z a-z 0-9 . _ -, and neither . nor .."
 SESSION = "must be 1 to 64 characters of A-Z a-z 0-9 . _ -"
@@ -49,6 +49,7 @@ BAD_NOTES = {
     '{"writer": "a", "time": true}': f"time: {INTEGER}, not true",
     '{"writer": "a", "time": "5"}': f'time: {INTEGER}, not "5"',
     '{"writer": "a", "max_time": 1.5}': f"max_time: {INTEGER}, not 1.5",
+    '{"writer": "a", "max_times": {"default": 1.5}}': (f"max_times.default: {INTEGER}, not 1.5"),
     '{"writer": "a b"}': f'writer: {NAME}, not "a b"',
     '{"writer": "a\\n"}': f'writer: {NAME}, not "a\\n"',
     '{"writer": "Zoë"}': f'writer: {NAME}, not "Zoë"',

@@ -1,0 +1,333 @@
+"""When the upper of a mark is a bound: no event below its cut has a larger time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import event, given
+from hypothesis import strategies as st
+
+from noted_time import MarkHistory, Note, Refused, ScaleEvent, SealRequest
+from noted_time.cut import MAX_INT64
+from noted_time.units import Beyond
+from noted_time.windows import Tiling, complete_windows
+from tests.support.acts import WRITERS, Act, declared_histories, histories, lived, streams
+from tests.support.streams import expiries, marks_of, restarted, stream_of, tell, told
+
+if TYPE_CHECKING:
+    from noted_time import Aggregator, StreamSettings
+
+TWO = ("order", "ship")
+FORGOTTEN_MS = 6
+
+
+def bounds(stream: Aggregator, *notes: Note) -> list[bool]:
+    """Tell each note and let time go on; returns whether the upper of each mark is a bound."""
+    return [mark.upper_is_bound for note in notes for mark in told(stream, note)]
+
+
+def both(stream: Aggregator) -> list[bool]:
+    """Let the time of two domains go on; returns whether the upper of each mark is a bound."""
+    return [mark.upper_is_bound for domain in TWO for mark in marks_of(stream, domain)]
+
+
+# What is undeclared
+
+
+def test_what_a_note_gains_is_undeclared_until_the_next_that_declares() -> None:
+    """It may have any time, whatever was declared before."""
+    assert bounds(
+        stream_of(),
+        Note("UA", 5, {0: 1}, max_time=6),
+        Note("UA", 7, {0: 2}),
+        Note("UA", 8),
+        Note("UA", 9, max_time=6),
+    ) == [True, False, False, True]
+
+
+@pytest.mark.parametrize("state", ["idle", "finished"])
+def test_what_is_gained_by_going_is_undeclared(state: str) -> None:
+    """A position given with the last word is in the next cut."""
+    stream = stream_of("DL")
+    tell(stream, Note("UA", 5, {0: 1}, max_time=6))
+    tell(stream, Note("UA", None, {0: 2}, state=state))  # type: ignore[arg-type]
+
+    assert bounds(stream, Note("DL", 9, max_time=9)) == [False]
+
+
+def test_what_is_gained_is_undeclared_in_each_domain_that_the_note_does_not_declare() -> None:
+    """A client that was killed between its two notes has told of one domain alone."""
+    stream = stream_of(domains=TWO)
+    for time, offset in ((5, 1), (7, 2)):
+        for domain in TWO:
+            tell(stream, Note("UA", time, {0: offset}, domain, max_time=time))
+    before = both(stream)
+
+    tell(stream, Note("UA", 9, {0: 3}, "order", max_time=9), Note("UA", 9, {}, "ship"))
+
+    assert (before, both(stream)) == ([True, True], [True, False])
+
+
+def test_a_note_declares_all_domains_at_once() -> None:
+    """Whatever its own domain is."""
+    stream = stream_of(domains=TWO)
+    tell(stream, Note("UA", 5, {0: 1}, "order", max_times={"order": 6, "ship": 30}))
+    tell(stream, Note("UA", 5, {}, "ship"))
+
+    marks = {domain: marks_of(stream, domain) for domain in TWO}
+
+    uppers = {k: [(mark.upper, mark.upper_is_bound) for mark in made] for k, made in marks.items()}
+    assert uppers == {"order": [(6, True)], "ship": [(30, True)]}
+
+
+@pytest.mark.parametrize("times", [(6, 8), (8, 6)])
+def test_of_two_largest_times_of_one_domain_the_larger_counts(times: tuple[int, int]) -> None:
+    """`max_time` is that of the note's own domain, which `max_times` may name as well."""
+    own, named = times
+    note = Note("UA", 5, {0: 1}, max_time=own, max_times={"default": named})
+
+    (mark,) = told(stream_of(), note)
+
+    assert (mark.upper, mark.upper_is_bound) == (8, True)
+
+
+def test_largest_times_are_judged_like_any_other() -> None:
+    """Domains must be declared, and no time too far ahead; nothing is taken then."""
+    stream = stream_of(domains=TWO)
+
+    answers = [
+        stream.note(Note("UA", 5, {0: 1}, "order", max_times=times), now=0, largest_time=10)
+        for times in ({"order": 9, "pay": 1}, {"ship": 11}, {"ship": -MAX_INT64 - 1})
+    ]
+
+    too_far = [Refused("too_far_ahead", 10, Beyond("max_times.ship", 11))]
+    too_far += [Refused("too_far_ahead", 10, Beyond("max_times.ship", -MAX_INT64 - 1))]
+    assert (answers, len(stream)) == ([Refused("unknown_domain"), *too_far], 0)
+
+
+def test_a_domain_that_a_writer_does_not_vouch_for_is_undeclared_too() -> None:
+    """Its rows are below the cut of that domain; it may declare their times all the same."""
+    stream = stream_of("DL", domains=TWO)
+    tell(stream, Note("UA", 5, {0: 1}, "order", 6, domains=("order",)))
+    tell(stream, Note("DL", 5, {1: 1}, "ship", 6))
+    before = [mark.upper_is_bound for mark in marks_of(stream, "ship")]
+
+    tell(stream, Note("UA", 6, {0: 2}, "order", 6, max_times={"ship": 9}))
+    tell(stream, Note("DL", 9, {1: 2}, "ship", 9))
+
+    assert (before, [m.upper_is_bound for m in marks_of(stream, "ship")]) == ([False], [True])
+
+
+def test_a_segment_that_is_named_at_its_begin_gains_nothing() -> None:
+    """No row lies below offset 0."""
+    stream = stream_of("DL")
+    tell(stream, Note("UA", None, {0: 0}))
+
+    assert bounds(stream, Note("UA", 9), Note("DL", 9, {1: 5}, max_time=9)) == [False]
+    assert bounds(stream, Note("UA", 10, max_time=4), Note("DL", 10)) == [True]
+
+
+def test_what_is_undeclared_survives_a_restart() -> None:
+    """Also where times were declared before."""
+    stream = stream_of()
+    told(stream, Note("UA", 5, {0: 1}, max_time=6))
+    tell(stream, Note("UA", 7, {0: 2}))
+
+    again = restarted(stream)
+
+    assert again.record("UA").undeclared == ("default",)
+    assert [mark.upper_is_bound for mark in marks_of(again)] == [False]
+    assert bounds(again, Note("UA", 8, max_time=8)) == [True]
+
+
+def test_a_writer_that_is_forgotten_undeclared_leaves_no_bound() -> None:
+    """Its rows stay below the cut, also after a restart and once all others have declared."""
+    stream = stream_of("UA")
+    tell(stream, Note("UA", 5, {0: 1}, state="finished"), Note("DL", 6, {1: 1}))
+    marks_of(stream)
+    stream.forget_departed(10**9, 9)
+
+    again = restarted(stream)
+
+    assert (len(again), again.unbounded) == (1, ("default",))
+    assert bounds(again, Note("DL", 7, max_time=9)) == [False]
+
+
+# Segments that two members name
+
+
+def test_a_cut_of_a_segment_that_two_members_name_bounds_nothing() -> None:
+    """It may cover rows of one that only the other has passed."""
+    stream = stream_of()
+
+    assert bounds(
+        stream,
+        Note("UA", 5, {0: 1}, max_time=6),
+        Note("DL", 6, {0: 2}, max_time=6),
+        Note("UA", 6, {0: 3}, max_time=6),
+        Note("DL", 7, max_time=7),
+        Note("UA", 7, max_time=7),
+    ) == [True, False, False]
+
+
+def test_a_segment_that_two_members_name_at_its_begin_is_not_below_the_cut() -> None:
+    """Where there are no rows, none is passed."""
+    stream = stream_of("UA", "DL")
+    tell(stream, Note("UA", 5, {0: 0, 1: 3}, max_time=6), Note("DL", 5, {0: 0}, max_time=6))
+
+    assert [mark.upper_is_bound for mark in marks_of(stream)] == [True]
+
+
+def test_a_segment_is_shared_after_a_restart_too() -> None:
+    """Positions tell who named it."""
+    stream = stream_of("UA", "DL")
+    tell(stream, Note("UA", 5, {0: 1}, max_time=5), Note("DL", 5, {0: 2}, max_time=5))
+
+    assert [mark.upper_is_bound for mark in marks_of(restarted(stream))] == [False]
+
+
+def test_a_segment_goes_from_a_writer_that_finished_to_the_next() -> None:
+    """The position of the first is final, and the second one begins behind it."""
+    stream = stream_of()
+    told(stream, Note("UA", 5, {0: 10}, max_time=5), Note("UA", state="finished"))
+
+    for each in (stream, restarted(stream)):
+        assert bounds(each, Note("DL", 6, {0: 12}, max_time=6)) == [True]
+
+
+@pytest.mark.parametrize("state", ["live", "idle"])
+def test_a_segment_does_not_go_from_a_writer_that_may_return(state: str) -> None:
+    """What it writes then is passed by the position of the other."""
+    stream = stream_of()
+    told(stream, Note("UA", 5, {0: 10}, max_time=5), Note("UA", state=state))  # type: ignore[arg-type]
+    expiries(stream, 10**9)
+
+    assert bounds(stream, Note("DL", 6, {0: 12}, max_time=6)) == [False]
+
+
+def test_a_writer_that_finished_and_returns_shares_what_went_to_another() -> None:
+    """From then on both write."""
+    stream = stream_of()
+    told(stream, Note("UA", 5, {0: 10}, max_time=5), Note("UA", state="finished"))
+    told(stream, Note("DL", 6, {0: 12}, max_time=6))
+    tell(stream, Note("UA", 7))
+
+    assert bounds(stream, Note("DL", 8, max_time=8)) == [False]
+
+
+def test_a_writer_that_returns_behind_one_that_finished_shares_nothing() -> None:
+    """A segment may go to and fro."""
+    stream = stream_of()
+    told(stream, Note("UA", 5, {0: 10}, max_time=5), Note("UA", state="finished"))
+    told(stream, Note("DL", 6, {0: 12}, max_time=6), Note("DL", state="finished"))
+
+    assert bounds(stream, Note("UA"), Note("UA", 7, {0: 15}, max_time=7)) == [True]
+
+
+def test_a_successor_passes_its_predecessor_until_the_writer_of_that_is_at_its_end() -> None:
+    """To name a successor is not to write to what was sealed."""
+    stream = stream_of("UA")
+    told(stream, Note("UA", 5, {0: 10}, max_time=5))
+    stream.scale(ScaleEvent({0: 12}, {1: (0,)}))
+
+    passed = bounds(stream, Note("DL", 6, {1: 3}, max_time=6), Note("UA", 6, {0: 11}, max_time=6))
+    noted = bounds(stream, Note("UA", 7, {0: 12}, max_time=7), Note("DL", 7, {1: 4}, max_time=7))
+
+    assert (passed, noted) == ([False], [True])
+
+
+def test_a_successor_that_is_only_named_leaves_nothing_undeclared() -> None:
+    """Whoever wrote the predecessor declared it."""
+    stream = stream_of("UA")
+    told(stream, Note("UA", 5, {0: 12}, max_time=5))
+    stream.scale(ScaleEvent({0: 12}, {1: (0,)}))
+    tell(stream, Note("DL", None, {1: 0}), Note("DL", 6))
+
+    assert bounds(stream, Note("UA", 6, max_time=5), Note("DL", 6, max_time=6)) == [False]
+    assert not stream.domain("default").undeclared
+
+
+def test_a_writer_that_died_is_remembered_as_long_as_it_alone_wrote_to_a_segment() -> None:
+    """Whoever goes on there passes rows that it may not have noted, also after a restart."""
+    stream = stream_of()
+    told(stream, Note("UA", 5, {0: 10}, max_time=5))
+    told(stream, Note("DL", 6, {1: 10}, max_time=6))
+    expiries(stream, 10**6)
+    told(stream, Note("DL", 7, max_time=7), now=10**6)
+    stream.forget_departed(10**9, 9)
+
+    again = restarted(stream)
+
+    assert bounds(again, Note("DL", 8, {0: 12}, max_time=8)) == [False]
+    again.forget_departed(10**9, 9)
+    assert (list(again.writers()), again.unbounded) == (["DL"], ("default",))
+
+
+def test_a_segment_does_not_go_to_a_writer_that_begins_before_the_end_of_the_first() -> None:
+    """It wrote beside it, and the cut passes what it has still to note."""
+    stream = stream_of()
+    told(stream, Note("UA", 5, {0: 10}, max_time=5), Note("UA", state="finished"))
+
+    assert bounds(stream, Note("DL", 6, {0: 8}, max_time=6)) == [False]
+
+
+# Laws
+
+
+@given(settings=streams, history=declared_histories(), seals=st.booleans())
+def test_no_event_below_the_cut_is_above_a_bound(
+    settings: StreamSettings, history: list[Act], *, seals: bool
+) -> None:
+    """Through lost answers, kills, narrowing, shared segments, removals, in two domains."""
+    world = lived(replace(settings, writer_retention_ms=FORGOTTEN_MS), history, names_first=True)
+    made = [(each.domain, each.mark, each.unbound) for each in world.made]
+    if seals:
+        world.stream.seal(SealRequest(), now=world.now, written_at=0)
+        lasts = [(domain, world.stream.last_mark(domain)) for domain in world.domains]
+        made += [(k, last, world.unbound(k, last)) for k, last in lasts if last and last.final]
+    bounded = sum(mark.upper_is_bound and bool(mark.cut.offsets) for _, mark, _ in made)
+    event(f"bounds of a cut: {min(5, bounded)}")
+
+    assert [each for each in made if each[1].upper_is_bound and each[2]] == []
+
+
+@given(settings=streams, history=declared_histories(), size=st.integers(1, 9))
+def test_an_exact_window_has_all_its_rows(
+    settings: StreamSettings, history: list[Act], size: int
+) -> None:
+    """None of its rows lies below the cut that it begins with, whoever wrote it."""
+    world = lived(replace(settings, writer_retention_ms=FORGOTTEN_MS), history, names_first=True)
+    lost = []
+    for domain in world.domains:
+        marks = MarkHistory(made.mark for made in world.made if made.domain == domain)
+        for window in complete_windows(marks, Tiling(size), after=0, limit=99):
+            before = window.from_cut.offsets
+            lost += [
+                (window, row)
+                for row in world.events
+                if window.exact
+                and window.start <= row.times[domain] < window.end
+                and row.offset < before.get(row.segment, 0)
+            ]
+
+    assert lost == []
+
+
+@given(settings=streams, history=histories("waits", "restarts", "late"))
+def test_the_upper_is_a_bound_where_all_declare_and_nobody_shares(
+    settings: StreamSettings, history: list[Act]
+) -> None:
+    """No mark is needlessly without one: each writer has a segment, and declares all domains."""
+    own: list[Act] = [("write", (writer, 0, {})) for writer in WRITERS]
+    own += [act for act in history if act[0] != "note" or act[1][-1] == "all"]
+    world = lived(settings, [_alone(*act) for act in own], segments=len(WRITERS))
+
+    assert [made for made in world.made if made.unbound or not made.mark.upper_is_bound] == []
+
+
+def _alone(name: str, parts: tuple[object, ...]) -> Act:
+    if name == "write":
+        parts = (parts[0], WRITERS.index(str(parts[0])), parts[2])
+    return name, parts
