@@ -40,7 +40,8 @@ HEADINGS = (
     *("most state rows", "rows lost"),
 )
 COLOURS = {"share": OWN, "time": NOTED}
-BESIDE = {"share": (4, 12), "time": (6, -14)}
+ABOVE = {"xytext": (-6, 8), "horizontalalignment": "right"}
+"""Above a line that rises, to the left of one of its points."""
 
 Times = dict[int, list[int]]
 """Segment → the departures of its rows in Unix ms, by offset."""
@@ -113,7 +114,7 @@ def play(stage: Stage) -> Told:
         table=results(TITLE, HEADINGS, map(_cells, readings), ours="time"),
         meaning=(_meaning(*readings),),
         figures={reading.order: _figures(reading) for reading in readings},
-        picture=_picture(readings),
+        picture=picture(readings),
         broken=tuple(
             f'order="{reading.order}" lost {reading.lost:,} rows.'
             for reading in readings
@@ -189,7 +190,8 @@ def _meaning(share: Reading, time: Reading) -> str:
     )
 
 
-def _picture(readings: Sequence[Reading]) -> Figure:
+def picture(readings: Sequence[Reading]) -> Figure:
+    """Draw how far each segment was read, by share and by time."""
     share, time = (reading.disorder_ms / HOUR_MS for reading in readings)
     figure = headed(
         f"Rows out of order by {time:.1f} hours, not {share:.0f}",
@@ -219,6 +221,7 @@ def _draw(axes: Axes, reading: Reading) -> None:
         ]
         axes.plot(*zip(*read, strict=True), color=colour, linewidth=1.8)
     style: dict[str, Any] = {"color": colour, "fontsize": 10.5, "textcoords": "offset points"}
-    axes.annotate("the segment added", read[0], xytext=BESIDE[reading.order], **style)
+    middle = read[len(read) // 2]
+    axes.annotate("the segment added", middle, **ABOVE, **style)
     axes.set_title(f'order="{reading.order}"', loc="left", color=colour, weight="bold")
     axes.set_xlabel("micro-batch", color=GREY)
