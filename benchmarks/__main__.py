@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from benchmarks.figures import Figure, Run
-from benchmarks.report import as_json, table
+from benchmarks.report import as_json, lines
 
 BENCHMARKS = {
     "single": "single_notes",
@@ -59,7 +59,7 @@ def bench(
     if unknown:
         raise typer.BadParameter(f"no benchmark is called {', '.join(unknown)}")
     figures = measured(chosen, quick=quick, minutes=minutes)
-    Console().print(table(figures))
+    typer.echo("\n".join(lines(figures)))
     if json_file is not None:
         json_file.write_text(json.dumps(as_json(figures), indent=2) + "\n")
 

@@ -1,28 +1,33 @@
-"""How figures are shown: a table for people, JSON for machines."""
+"""How figures are shown: lines for people, JSON for machines."""
 
 from __future__ import annotations
 
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
-from rich.table import Table
-
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
-    from benchmarks.figures import Figure, Samples
+    from benchmarks.figures import Figure
 
-COLUMNS = ("figure", "measured", "floor", "ratio", "target", "")
 FAR_FROM_ZERO = 1000
+WIDTH = 80
+NAME, MEASURED, RATIO, VERDICT = 49, 16, 6, 5
+"""How wide each column is: with the blanks between, a line is as wide as a terminal."""
 
 
-def table(figures: Iterable[Figure]) -> Table:
-    """Return a table of medians, each with its least and greatest sample."""
-    shown = Table(title="noted-time, median (least to greatest)", title_justify="left")
-    for column in COLUMNS:
-        shown.add_column(column, overflow="fold")
+def lines(figures: Iterable[Figure]) -> Iterator[str]:
+    """Yield a line of medians for each figure, and below it, indented, what they are of."""
+    yield _line("median of", "measured", "ratio", "")
     for figure in figures:
-        shown.add_row(*_row(figure), end_section=True)
-    return shown
+        name = figure.name
+        if len(name) > NAME:
+            yield name
+            name = ""
+        ratio = _digits(figure.ratio.median) if figure.ratio else ""
+        verdict = ("short" if figure.is_short else "ok") if figure.target else ""
+        yield _line(name, f"{_digits(figure.ours.median)} {figure.unit}", ratio, verdict)
+        yield from wrap(_below(figure), WIDTH, initial_indent="    ", subsequent_indent="    ")
 
 
 def as_json(figures: Iterable[Figure]) -> list[dict[str, Any]]:
@@ -45,26 +50,22 @@ def as_json(figures: Iterable[Figure]) -> list[dict[str, Any]]:
     ]
 
 
-def _row(figure: Figure) -> tuple[str, ...]:
-    name = f"{figure.name}\n[dim]{figure.remark}[/dim]" if figure.remark else figure.name
-    floor = ""
+def _line(name: str, measured: str, ratio: str, verdict: str) -> str:
+    line = f"{name:<{NAME}} {measured:>{MEASURED}} {ratio:>{RATIO}} {verdict:>{VERDICT}}"
+    return line.rstrip()
+
+
+def _below(figure: Figure) -> str:
+    """Return the floor, the target, how far the samples lie apart, and the remark."""
+    parts = []
     if figure.floor is not None:
-        floor = f"{_number(figure.floor, figure.unit)}\n[dim]{figure.floor_is}[/dim]"
-    verdict = "[red]short[/red]" if figure.is_short else "[green]ok[/green]"
-    return (
-        name,
-        _number(figure.ours, figure.unit),
-        floor,
-        _number(figure.ratio, "") if figure.ratio else "",
-        str(figure.target or ""),
-        verdict if figure.target else "",
-    )
-
-
-def _number(samples: Samples, unit: str) -> str:
-    low, high = samples.spread
-    spread = f" ({_digits(low)} to {_digits(high)})" if low != high else ""
-    return f"{_digits(samples.median)} {unit}".rstrip() + spread
+        parts.append(f"floor {_digits(figure.floor.median)} {figure.unit}: {figure.floor_is}")
+    if figure.target is not None:
+        parts.append(f"target {figure.target}")
+    low, high = figure.ours.spread
+    if low != high:
+        parts.append(f"{_digits(low)} to {_digits(high)} {figure.unit}")
+    return "; ".join([*parts, *filter(None, [figure.remark])])
 
 
 def _digits(value: float) -> str:

@@ -40,7 +40,7 @@ class BacklogPolicy:
     >>> BacklogPolicy(behind_ms=0)
     Traceback (most recent call last):
         ...
-    noted_time.errors.Rejected: behind_ms is 0; a threshold is 1 ms at least, None for never
+    noted_time.errors.Rejected: behind_ms must be at least 1 ms, got 0; use None to disable it
     """
 
     watermark_lag_ms: int | None = None
@@ -190,7 +190,7 @@ def _check_threshold(name: str, value: int | None) -> None:
     except TypeError:
         in_range = False
     if not in_range:
-        raise Rejected(f"{name} is {value!r}; a threshold is 1 ms at least, None for never")
+        raise Rejected(f"{name} must be at least 1 ms, got {value!r}; use None to disable it")
 
 
 def with_reason(state: BacklogState, *, told: bool | None) -> BacklogState:

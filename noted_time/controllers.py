@@ -38,7 +38,7 @@ class Controllers:
         """Take one URL, or several with commas between; raises `Rejected` where one is none."""
         self.urls = tuple(url.strip().rstrip("/") for url in urls.split(",") if url.strip())
         if not self.urls:
-            message = "no URL of a controller: say http://127.0.0.1:7464"
+            message = "not the URL of a controller: use http://127.0.0.1:7464"
             raise Rejected(message)
         for url in self.urls:
             _check(url)
@@ -89,6 +89,6 @@ def _check(url: str) -> None:
             "the URL of a controller has no user and password: leave out what stands before the @"
         )
     if not url.lower().startswith(("http://", "https://")):
-        raise Rejected(f"{url!r} has no scheme: say http://{url.rpartition('//')[2]}, or https://")
+        raise Rejected(f"{url!r} has no scheme: use http://{url.rpartition('//')[2]}, or https://")
     if url.endswith("/v1"):
-        raise Rejected(f"{url!r} names a path of the API: say {url.removesuffix('/v1')}")
+        raise Rejected(f"{url!r} names a path of the API: use {url.removesuffix('/v1')}")

@@ -19,12 +19,14 @@ def duration_ms(text: str) -> int:
     >>> duration_ms("1.5h")
     Traceback (most recent call last):
         ...
-    noted_time.errors.Rejected: '1.5h' is no duration: say 90d, 12h, 30m, 45s or 500ms
+    noted_time.errors.Rejected: invalid duration '1.5h'; use for example 90d, 12h, 30m, 45s or 500ms
     """
     parts = FORM.fullmatch(text)
     found = int(parts[1]) * UNITS_MS[parts[2]] if parts else LONGEST_MS + 1
     if found > LONGEST_MS:
-        raise Rejected(f"{text[:40]!r} is no duration: say 90d, 12h, 30m, 45s or 500ms")
+        raise Rejected(
+            f"invalid duration {text[:40]!r}; use for example 90d, 12h, 30m, 45s or 500ms"
+        )
     return found
 
 

@@ -239,7 +239,9 @@ class UnknownStream(Rejected):
     """There is no stream of that name."""
 
     def __init__(self, stream: str) -> None:
-        super().__init__(f"there is no stream {stream!r}; create it with PUT /v1/streams/{stream}")
+        super().__init__(
+            f"there is no stream {stream!r}: create it with `noted-time stream create {stream}`"
+        )
         self.stream = stream
 
 
@@ -248,7 +250,8 @@ class UnknownAlignment(Rejected):
 
     def __init__(self, alignment: str) -> None:
         super().__init__(
-            f"there is no alignment {alignment!r}; create it with PUT /v1/alignments/{alignment}"
+            f"there is no alignment {alignment!r}: create it with "
+            f"`noted-time alignment set {alignment} --max-drift DURATION`"
         )
         self.alignment = alignment
 
@@ -268,7 +271,7 @@ class UnknownWriter(Rejected):
     """The stream has no member of that name."""
 
     def __init__(self, writer: str) -> None:
-        super().__init__(f"there is no writer {writer!r}; GET …/writers lists those there are")
+        super().__init__(f"there is no writer {writer!r}: `noted-time writers STREAM` lists them")
         self.writer = writer
 
 
@@ -306,7 +309,7 @@ class AlreadySealed(Conflict):
 
 
 class NotedMeanwhile(Conflict):
-    """The writer noted after the moment since which it was not to have noted.
+    """The writer sent a note after the given moment.
 
     `noted_at` is when, in Unix ms.
     """

@@ -40,7 +40,7 @@ class GrowingEnds:
     def take(self, ends: Mapping[int, int]) -> dict[int, int]:
         """Return the ends of what is not empty.
 
-        Raises `Rejected` naming a segment whose end went back: the log was made anew.
+        Raises `Rejected` naming a segment whose end went back: the log was recreated.
         """
         found = {segment: end for segment, end in ends.items() if end}
         for segment, end in self.seen.items():
@@ -48,7 +48,7 @@ class GrowingEnds:
             if now < end:
                 raise Rejected(
                     f"segment {segment} ends at {now} and ended at {end} before: "
-                    "the log was made anew"
+                    "the log was recreated"
                 )
         self.seen = found
         return found
@@ -98,7 +98,7 @@ class Look:
 
         It is due where the ends are others than those noted last, or the time noted last is
         `max_lag_ms` old; never while the clock is behind that time. Raises `Rejected` naming the
-        segment whose end went back: the log was made anew.
+        segment whose end went back: the log was recreated.
         """
         found = self._ends.take(ends)
         time, last = now - self.skew_ms, self._last

@@ -19,10 +19,10 @@ class Outage:
 
     >>> outage = Outage("the reader of stream 's'")
     >>> outage.failed(Unreachable("no route"), now=5.0)
-    "the reader of stream 's' gets no answer, and tries again: no route"
+    "the reader of stream 's': no response, retrying: no route"
     >>> outage.failed(Unreachable("no route"), now=6.0)
     >>> outage.answered(now=7.0)
-    "the reader of stream 's' is answered again, after 2.0 s"
+    "the reader of stream 's': the controller responds again, after 2.0 s"
     """
 
     def __init__(self, who: str) -> None:
@@ -39,9 +39,9 @@ class Outage:
             return None
         self._told.add(kind)
         if isinstance(error, UnexpectedAnswer):
-            return f"{self._who} tries again after an unexpected answer: {error}"
-        what = "was refused" if isinstance(error, Rejected) else "gets no answer"
-        return f"{self._who} {what}, and tries again: {error}"
+            return f"{self._who}: retrying after an unexpected answer: {error}"
+        what = "refused" if isinstance(error, Rejected) else "no response"
+        return f"{self._who}: {what}, retrying: {error}"
 
     def answered(self, *, now: float, asker: str = "") -> str | None:
         """Learn that this asker was answered; it is over once all are."""
@@ -49,7 +49,7 @@ class Outage:
         if since is None or self._since:
             return None
         self._told.clear()
-        return f"{self._who} is answered again, after {now - since:.1f} s"
+        return f"{self._who}: the controller responds again, after {now - since:.1f} s"
 
 
 def kind_of(error: NotedTimeError) -> str:

@@ -31,8 +31,8 @@ def unix_ms_of(time: Time, *, up: bool = False) -> int:
         return _integer(time)
     if time.tzinfo is None or time.utcoffset() is None:
         raise Rejected(
-            f"{time!r} has no time zone: make it with tzinfo=datetime.UTC, "
-            "or say .astimezone() where it is local time"
+            f"{time!r} has no time zone: create it with tzinfo=datetime.UTC, "
+            "or call .astimezone() if it is local time"
         )
     since = time - _EPOCH
     return -(-since // _MS) if up else since // _MS

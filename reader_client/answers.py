@@ -174,11 +174,11 @@ def _int64(value: object) -> int:
         or not isinstance(value, int)
         or not -MAX_INT64 <= value <= MAX_INT64
     ):
-        raise TypeError(f"{str(value)[:SHOWN]!r} is no int64")
+        raise TypeError(f"{str(value)[:SHOWN]!r} is not an int64")
     return value
 
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{str(value)[:SHOWN]!r} is no text")
+        raise TypeError(f"{str(value)[:SHOWN]!r} is not a string")
     return value

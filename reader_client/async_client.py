@@ -192,7 +192,7 @@ class AsyncReaderClient(Reading):
         super()._check_usable()
         if not self._is_open:
             begin = f"async with AsyncReaderClient(…, {self._stream!r}) as reader:"
-            raise Rejected(f"the reader of stream {self._stream!r} is not open: say {begin}")
+            raise Rejected(f"the reader of stream {self._stream!r} is not open: use {begin}")
 
     async def _next_page(
         self, cursor: Pages[Found], domain: str | None, wait: float | None

@@ -81,6 +81,6 @@ def _check(url: str) -> None:
     try:
         host = httpx.URL(url).host
     except httpx.InvalidURL as error:
-        raise Rejected(f"{url!r} is no URL: {error}; say http://127.0.0.1:7464") from error
+        raise Rejected(f"{url!r} is not a URL: {error}; use http://127.0.0.1:7464") from error
     if not host:
-        raise Rejected(f"{url!r} names no host: say http://127.0.0.1:7464")
+        raise Rejected(f"{url!r} names no host: use http://127.0.0.1:7464")

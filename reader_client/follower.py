@@ -50,7 +50,7 @@ class Follower:
     def __init__(self, domain: str, *, keep_last: int) -> None:
         """Begin with nothing known; at most an eighth more than `keep_last` marks are kept."""
         if keep_last < 1:
-            message = f"keep_last is {keep_last}; at least the last mark is kept"
+            message = f"keep_last must be at least 1, got {keep_last}"
             raise Rejected(message)
         self.domain = domain
         self.needs_stream = True

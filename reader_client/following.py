@@ -162,7 +162,7 @@ class Following:
     def _take_stream(self, follower: Follower, stream: StreamAnswer) -> None:
         if self._stream_id not in {None, stream.id}:
             logger.warning(
-                "stream %r was deleted and created again: its marks and windows begin anew",
+                "stream %r was deleted and created again: its marks start from the beginning",
                 self._stream,
             )
         self._stream_id = stream.id
@@ -176,7 +176,7 @@ class Following:
         if was is not None and follower.stream_id is None:
             logger.warning(
                 "the marks of stream %r, domain %r, do not continue those known here, as after a "
-                "restored backup: they are followed anew",
+                "restored backup: they are read from the beginning",
                 self._stream,
                 follower.domain,
             )

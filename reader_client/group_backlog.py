@@ -103,4 +103,4 @@ class GroupBacklog:
                 try:
                     listener.callback(state)
                 except Exception:
-                    logger.exception("a callback of on_backlog failed; the reader goes on")
+                    logger.exception("a callback of on_backlog failed; the reader continues")

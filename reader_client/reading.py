@@ -312,7 +312,7 @@ def _check_names(
         message = "a reader of a group has both: the name of the group and its own"
         raise Rejected(message)
     if isinstance(domains, str):
-        raise Rejected(f"domains is a list of names: say domains=[{domains!r}]")
+        raise Rejected(f"domains is a list of names: use domains=[{domains!r}]")
     for what, name in (
         ("group", group),
         ("reader", reader),

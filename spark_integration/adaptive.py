@@ -51,7 +51,7 @@ def run_adaptively(
     what a query fails with, and `Rejected` where none of its sources is a `read_noted_log`.
     """
     if dwell_ms < 0:
-        raise Rejected(f"dwell_ms is {dwell_ms}; it is 0 at least")
+        raise Rejected(f"dwell_ms must be 0 or more, got {dwell_ms}")
     _Run(start, policy, dwell_ms, stopping or threading.Event()).run()
 
 
@@ -114,7 +114,7 @@ class _Run:
         """Alternate until it is over."""
         mode: Mode | None = self._first
         while mode is not None and not self._stopping.is_set():
-            log.info("the query goes on in the mode %r", mode)
+            log.info("the query continues in mode %r", mode)
             query = self._start(mode)
             try:
                 mode = self._caught_up(query) if mode == "backlog" else self._live(query)

@@ -78,7 +78,7 @@ def event_time_of(domain: str | None, event_time: str | None, max_lag_ms: int | 
     if not is_stamp and max_lag_ms is None:
         raise Rejected(
             f"marks of ingestion promise nothing of {event_time!r}: leave event_time out, and the "
-            f"watermark is that of {INGESTED}; or say max_event_time_lag_ms="
+            f"watermark is that of {INGESTED}; or pass max_event_time_lag_ms="
         )
     return event_time or INGESTED
 

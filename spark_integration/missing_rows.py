@@ -24,7 +24,7 @@ MISSING = (
 
 
 class MissingRows:
-    """What is said of them, and which of them nobody need wait for."""
+    """Reports missing rows and decides which can be skipped."""
 
     def __init__(self, subject: str, root: str) -> None:
         """Speak of `subject`, whose log is under `root`."""

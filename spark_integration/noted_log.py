@@ -208,8 +208,9 @@ def _check_limits(usual: int | None, backlog: BacklogPolicy | None, larger: int 
     if larger is None:
         return
     if backlog is None:
-        raise Rejected("backlog_rows_per_trigger without backlog=: say when there is a backlog")
-    if larger < max(1, usual or 1):
+        raise Rejected("backlog_rows_per_trigger requires backlog=")
+    if larger < (least := max(1, usual or 1)):
         raise Rejected(
-            f"backlog_rows_per_trigger is {larger}: it is to be no less than max_rows_per_trigger"
+            f"backlog_rows_per_trigger is {larger}: "
+            f"it must be at least max_rows_per_trigger ({least})"
         )

@@ -51,8 +51,8 @@ class TimeRange:
         asked = cls(first, last)
         if domain == INGESTION and asked != ALL_TIMES:
             raise Rejected(
-                f"start_at and end_at do not go with domain={INGESTION!r}: its marks say when rows "
-                "came in, and nothing of their event times; filter by a column of the rows instead"
+                f"start_at and end_at cannot be used with domain={INGESTION!r}: its marks say when "
+                "rows came in, not their event times; filter by a column of the rows instead"
             )
         return asked
 

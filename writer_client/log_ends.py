@@ -179,7 +179,8 @@ class _Segment:
         start = start_of(name, self._stream, self._number)
         if start is None:
             raise Rejected(
-                f"{self._path / name} is no file of stream {self._stream!r}, segment {self._number}"
+                f"{self._path / name} is not a file of stream {self._stream!r}, "
+                f"segment {self._number}"
             )
         return start
 
@@ -190,5 +191,5 @@ def _rows(path: Path) -> int:
     except FileNotFoundError:
         raise
     except (pa.ArrowException, OSError) as error:
-        raise Rejected(f"{path} is no whole Parquet file: {error}") from error
+        raise Rejected(f"{path} is not a complete Parquet file: {error}") from error
     return rows

@@ -62,6 +62,6 @@ class LogTimes:
         except FileNotFoundError:  # removed meanwhile, with its rows
             return None
         except pa.ArrowException as error:
-            raise Rejected(f"{path} is no whole Parquet file: {error}") from error
+            raise Rejected(f"{path} is not a complete Parquet file: {error}") from error
         except OSError as error:
             raise Unreachable(f"{path} cannot be read: {error}") from error

@@ -132,7 +132,7 @@ class Notices:
         self.late(late, self._late_after)
         if calls:
             self._warn(
-                "%s: what was noted was not sent to %s: calls %d, last time %s; the last error: %s",
+                "%s: notes not delivered to %s: %d (last time %s); the last error: %s",
                 self._url,
                 calls,
                 last,

@@ -106,7 +106,7 @@ def log(  # noqa: PLR0913 - one parameter for each flag
         typer.Option(
             "--for",
             metavar="DURATION",
-            help="End after so long; 0s looks once. By default it goes on until Ctrl-C.",
+            help="Stop after this long; 0s looks once. By default it runs until Ctrl-C.",
             show_default=False,
         ),
     ] = None,
@@ -128,7 +128,7 @@ def log(  # noqa: PLR0913 - one parameter for each flag
     it. By event time: the newest time of each segment less the delay; the slowest segment counts.
 
     Ends with status 0 on Ctrl-C or after `--for`, and with 1 where it is refused (unknown stream,
-    missing right, a log that was made anew). The observer stays a member of the stream: time waits
+    missing right, a log that was recreated). The observer stays a member of the stream: time waits
     for it until its timeout.
 
     Try it:  noted-time observe log /data/log flights --by event-time --field departure --delay 5m

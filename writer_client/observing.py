@@ -51,7 +51,7 @@ class Observer(ABC):
 
     `run` looks in the calling thread, a ``with`` block or `start` in one of its own. What cannot be
     read now is logged once (``noted_time.observer``) and tried again, while nothing is noted: time
-    holds there, then goes on without the observer. Where the log was made anew the observer stops:
+    holds there, then goes on without the observer. Where the log was recreated the observer stops:
     `run`, `check` and `close` raise the `Rejected` that says so.
     """
 
@@ -68,7 +68,7 @@ class Observer(ABC):
 
         What another process under the writer's name noted until that was accepted lies below what
         is seen then. Raises `Unreachable` where the log cannot be read now, or the client cannot
-        join, `Rejected` where the log was made anew, `Fenced` where another process took over.
+        join, `Rejected` where the log was recreated, `Fenced` where another process took over.
         """
         if self.client.takes_over:
             self._join()
@@ -277,7 +277,7 @@ class EventTimeNoter(Observer):
 def _check_ends(error: Rejected | None) -> None:
     """Raise where a note was refused as the log no longer reaches as far as it did."""
     if isinstance(error, InvalidNote) and error.status == "invalid_position":
-        raise Rejected(f"the log was made anew: {error}") from error
+        raise Rejected(f"the log was recreated: {error}") from error
 
 
 def _reached(read: Callable[[], Found]) -> Found:

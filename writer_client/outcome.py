@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 _REASONS = {
     "timed_out": (
         "it was silent for its timeout",
-        "note more often, say idle() while nothing is written, or give the client a timeout_ms",
+        "note more often, call idle() while nothing is written, or give the client a timeout_ms",
     ),
     "removed": (
-        "somebody removed it by hand",
+        "an operator removed it",
         "the ledger of the stream says who",
     ),
     "returned_late": (
@@ -35,8 +35,8 @@ class Exclusion:
     the writer has noted a time above the lower.
 
     >>> exclusion = Exclusion("timed_out", since=1357041600000, lower=90)
-    >>> exclusion.sentence[:76]
-    'the watermark advances without it since 2013-01-01T12:00:00+00:00 (timed_out'
+    >>> exclusion.sentence[:86]
+    'the watermark has been advancing without it since 2013-01-01T12:00:00+00:00 (timed_out'
     """
 
     reason: str
@@ -54,7 +54,7 @@ class Exclusion:
         """What it means and what to do, to follow the name of the writer."""
         happened, remedy = _REASONS.get(self.reason, ("see explain", "see explain of the stream"))
         return (
-            f"the watermark advances without it since {spelled(self.since)} "
+            f"the watermark has been advancing without it since {spelled(self.since)} "
             f"({self.reason}: {happened}), "
             f"so what it writes below {self.lower} is late until it has noted a time above that; "
             f"to avoid it, {remedy}"

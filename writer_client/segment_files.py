@@ -150,7 +150,7 @@ class SegmentFiles:
             with pq.ParquetFile(path) as file:
                 rows, schema = file.metadata.num_rows, file.schema_arrow
         except (pa.ArrowException, OSError) as error:
-            message = f"{path} is no whole Parquet file: {error}"
+            message = f"{path} is not a complete Parquet file: {error}"
             raise Rejected(message) from error
         if not rows:
             message = f"{path} holds no rows, so nothing can follow it"
@@ -164,14 +164,14 @@ class SegmentFiles:
         except FileNotFoundError:  # removed meanwhile, with its rows
             return None
         except (pa.ArrowException, OSError) as error:
-            message = f"{path} is no whole Parquet file: {error}"
+            message = f"{path} is not a complete Parquet file: {error}"
             raise Rejected(message) from error
 
     def _start(self, name: str) -> int:
         start = start_of(name, self.stream, self.segment)
         if start is None:
             path = self._directory / name
-            message = f"{path} is no file of stream {self.stream!r}, segment {self.segment}"
+            message = f"{path} is not a file of stream {self.stream!r}, segment {self.segment}"
             raise Rejected(message)
         if name != file_name(self.stream, self.segment, start):
             message = (
@@ -209,7 +209,7 @@ def _reaches(path: Path, batch: Batch) -> bool | None:
     try:
         held = Batch.from_metadata(pq.read_metadata(path).metadata)
     except (pa.ArrowException, OSError) as error:
-        message = f"{path} is no whole Parquet file: {error}"
+        message = f"{path} is not a complete Parquet file: {error}"
         raise Rejected(message) from error
     if held is None or held.source != batch.source:
         return None

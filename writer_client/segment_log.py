@@ -169,7 +169,7 @@ class SegmentLogWriter:
         where time goes back, `Rejected` where there is no client.
         """
         if self.client is None:
-            message = f"this writer of {self.stream!r} was made without a client to note by"
+            message = f"this writer of {self.stream!r} was created without a client to note with"
             raise Rejected(message)
         with self._lock:
             self.client.note_time(time, NOWHERE, domain=domain, max_time=self._largest.get(domain))

@@ -146,8 +146,8 @@ class Writer(ABC, Generic[Transport]):
         """
         if self._notes_clock:
             message = (
-                f"the client of writer {self._outbox.writer!r} notes the clock by itself: tell it "
-                "positions by wrote(), or make it without automatically_note_time"
+                f"the client of writer {self._outbox.writer!r} notes the clock by itself: report "
+                "positions with wrote(), or create it without automatically_note_time"
             )
             raise Rejected(message)
         largest = None if max_time is None else unix_ms_of(max_time, up=True)

@@ -156,7 +156,7 @@ def remove(
 
 
 def hold(stream: StreamState, draft: Draft, order: Order, writer: str, for_ms: int | None) -> None:
-    """Let no timeout exclude a writer for so long, `None`: as usual; raises `UnknownWriter`."""
+    """Suspend the writer's timeout for `for_ms`; `None` ends the hold; raises `UnknownWriter`."""
     was = _until(stream, writer, draft)
     stream.hold(writer, for_ms, draft)
     became = _until(stream, writer, draft)

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from controller.api.shapes import Int64, Name, Request
 from noted_time.cut import MAX_INT64
 
-EITHER = "say `time`, or `stream` and `group`"
+EITHER = "pass `time`, or `stream` and `group`"
 
 
 class AlignmentRequest(Request):

@@ -61,7 +61,7 @@ class Part(msgspec.Struct, frozen=True):
 
 
 class Overview(NamedTuple):
-    """A page of streams; of all that match, of how many the owner did not answer."""
+    """A page of streams, the number of matches, and how many owners did not respond."""
 
     total: int
     unanswered: int

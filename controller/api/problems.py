@@ -127,7 +127,7 @@ PROBLEMS: Responses = {
         (409, "Read again, then retry"),
         (413, "Body over 1 MiB"),
         (422, "A field does not fit"),
-        (503, "No answer from the database, or too much waits: retry after a while"),
+        (503, "Database unavailable or server overloaded; retry later"),
     )
 }
 """What the OpenAPI document says of the problems of a route."""

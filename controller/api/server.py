@@ -172,7 +172,7 @@ def to_call(url: str) -> str:
     try:
         parts = httpx.URL(url)
     except httpx.InvalidURL as error:
-        raise Rejected(f"--advertise {url!r} is no URL: {error}") from error
+        raise Rejected(f"--advertise {url!r} is not a URL: {error}") from error
     whole = parts.scheme in {"http", "https"} and parts.host
     if not whole or parts.query or parts.fragment:
         raise Rejected(f"--advertise {url!r} is not like http://host:port")

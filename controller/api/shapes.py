@@ -184,7 +184,7 @@ class Note(Request):
         str | None,
         Field(
             pattern=rf"^[A-Za-z0-9._-]{{1,{SESSION_LENGTH}}}$",
-            description="the process that notes; absent: not told from others of its name",
+            description="the process that notes; absent: not distinguished from others of its name",
         ),
     ] = None
     takes_over: Annotated[

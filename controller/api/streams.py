@@ -135,7 +135,9 @@ async def truncate(
     stream: StreamName,
     body: shapes.TruncateRequest,
     *,
-    dry_run: Annotated[bool, Query(description="say what it would do, and change nothing")] = False,
+    dry_run: Annotated[
+        bool, Query(description="report what it would do, without changing anything")
+    ] = False,
 ) -> Response:
     """Drop the marks before the one that a reader exactly at the cut needs; never the last."""
     cut = position_from_wire(body.cut)

@@ -109,7 +109,7 @@ def set_alignment(  # noqa: PLR0913 - one parameter for each flag
                 was = client.ask("GET", path)
             except UnknownAlignment:
                 if max_drift is None:
-                    message = f"there is no alignment {alignment!r}; say --max-drift to make it"
+                    message = f"there is no alignment {alignment!r}; use --max-drift to create it"
                     raise Rejected(message) from None
             else:
                 settings = {name: was[name] for name in SETTINGS} | settings
@@ -118,7 +118,7 @@ def set_alignment(  # noqa: PLR0913 - one parameter for each flag
         print_json(made)
         return
     is_new = status == HTTPStatus.CREATED
-    say(f"{alignment} is {'made' if is_new else 'changed'}.")
+    say(f"{'Created' if is_new else 'Changed'} alignment {alignment}.")
     _print_alignment(made)
 
 

@@ -99,7 +99,7 @@ class ApiClient:
                     for part in answer.iter_bytes():
                         incoming.add(part)
             except httpx.InvalidURL as error:
-                raise Rejected(f"{url!r} is no URL: {error}") from error
+                raise Rejected(f"{url!r} is not a URL: {error}") from error
             except httpx.HTTPError as error:
                 reason = str(error) or type(error).__name__
                 raise Unreachable(f"no answer from {url}: {reason}") from error
@@ -136,7 +136,7 @@ def _body(answer: Reply, url: str, path: str) -> Json:
     if answer.status in SUCCESS and isinstance(body, dict):
         return body
     if not (isinstance(body, dict) and kind_of(body)):
-        raise Unreachable(f"what answers at {url} is no controller: status {answer.status}")
+        raise Unreachable(f"{url} is not a noted-time controller (HTTP {answer.status})")
     stream = path.removeprefix("/v1/streams").strip("/").partition("/")[0]
     after = answer.headers.get("retry-after")
     raise error_of(answer.status, body, stream=stream, retry_after=after)

@@ -124,6 +124,6 @@ def _says(second: int) -> str | None:
 SAYINGS = {
     0: f"{SLOW} has caught up. From here on it falls behind again.",
     LAST_S + EVERY_S: f"{SLOW} has fallen silent: it times out in {TIMEOUT_S - EVERY_S}s.",
-    LAST_S + TIMEOUT_S + 1: f"{SLOW} has timed out: the watermark goes on without it.",
+    LAST_S + TIMEOUT_S + 1: f"{SLOW} has timed out: the watermark advances without it.",
     BACK_S: f"{SLOW} is back, below the watermark, which waits until it has caught up.",
 }

@@ -44,7 +44,7 @@ def demo_stream(
     ] = None,
     again: Annotated[
         bool,
-        typer.Option("--again", help="Play into a stream that was not made for it, all the same."),
+        typer.Option("--again", help="Play into a stream that demo-stream did not create."),
     ] = False,
     url: Url = DEFAULT_URL,
     token: Token = None,
@@ -78,8 +78,8 @@ def _prepare(client: ApiClient, name: str, *, again: bool) -> bool:
     ours: bool = found["expected_writers"] == list(WRITERS)
     if not (ours or again):
         raise Rejected(
-            f"there is a stream {name!r} already, which was not made by demo-stream: say another "
-            f"name, or --again to have {', '.join(WRITERS)} note in it all the same"
+            f"there is a stream {name!r} already, which demo-stream did not create: use another "
+            f"name, or --again to have {', '.join(WRITERS)} note in it anyway"
         )
     return ours
 

@@ -40,11 +40,9 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 Comment = Annotated[
     str | None,
-    typer.Option(
-        metavar="TEXT", show_default=False, help="Why, for those who look at the changes later."
-    ),
+    typer.Option(metavar="TEXT", show_default=False, help="The reason, kept with the change."),
 ]
-Limit = Annotated[int, typer.Option(min=1, help="At most so many rows.")]
+Limit = Annotated[int, typer.Option(min=1, help="Maximum number of rows.")]
 
 Stream = Annotated[str, typer.Argument(metavar="STREAM", help="The stream's name.")]
 Writer = Annotated[str, typer.Argument(metavar="WRITER", help="The writer's name.")]
@@ -53,6 +51,6 @@ Domain = Annotated[
     typer.Option(
         metavar="DOMAIN",
         show_default=False,
-        help="The time domain; may be left out where the stream has one, or means `default`.",
+        help="The time domain; optional if the stream has only one, or one named `default`.",
     ),
 ]

@@ -73,7 +73,7 @@ def confirm(question: str, *, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        fail("there is no terminal to ask for confirmation on: say --yes", status=2)
+        fail("there is no terminal to ask for confirmation on: use --yes", status=2)
     typer.confirm(question, abort=True, err=True)
 
 

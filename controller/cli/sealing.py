@@ -94,7 +94,7 @@ def _sealed(stream: str, sealed: Json) -> list[str]:
     ...     print(sentence)
     flights is sealed at 0:9.
     The last mark of default is at 42.
-    Never noted a time, so nobody knows how far they wrote: DL.
+    Never noted a time, so it is unknown how far they wrote: DL.
     """
     sentences = [f"{stream} is sealed at {shown_position(sealed['seal']['cut'])}."]
     for domain, mark in sealed["marks"].items():
@@ -102,5 +102,5 @@ def _sealed(stream: str, sealed: Json) -> list[str]:
         sentences.append(f"The last mark of {domain} {at}.")
     if sealed["never_noted"]:
         names = ", ".join(sealed["never_noted"])
-        sentences.append(f"Never noted a time, so nobody knows how far they wrote: {names}.")
+        sentences.append(f"Never noted a time, so it is unknown how far they wrote: {names}.")
     return sentences

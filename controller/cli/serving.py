@@ -56,7 +56,7 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
         typer.Option(
             "--require-token",
             envvar="NOTED_TIME_REQUIRE_TOKEN",
-            help="Ask for tokens even while there is none yet.",
+            help="Require tokens even before the first one is created.",
         ),
     ] = False,
     insecure: Annotated[
@@ -64,7 +64,7 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
         typer.Option(
             "--insecure",
             envvar="NOTED_TIME_INSECURE",
-            help="Let everybody who reaches the address note, read and remove, without tokens.",
+            help="Let anyone who can reach the address note, read and remove, without tokens.",
         ),
     ] = False,
     max_streams: Annotated[
@@ -157,7 +157,7 @@ def _check_address(gate: Gate, place: Place, *, insecure: bool) -> None:
     if not (gate.asks() or insecure):
         raise Rejected(
             f"{place.host} can be reached by others, and there is no token: make one with "
-            "`noted-time token create --scope admin`, or say --insecure to admit every call"
+            "`noted-time token create --scope admin`, or pass --insecure to admit every call"
         )
     if not gate.asks():
         log.warning("open_to_everybody", host=place.host)

@@ -178,7 +178,7 @@ def create(  # noqa: PLR0913 - one parameter for each flag
         print_json(made)
         return
     is_new = status == HTTPStatus.CREATED
-    say(f"{stream} is made." if is_new else f"{stream} was there; its settings are as follows.")
+    say(f"Created stream {stream}." if is_new else f"Stream {stream} already exists. Settings:")
     _print_settings(made)
 
 

@@ -105,7 +105,7 @@ def _heading(strip: Strip, clock: Clock) -> Table:
 
 def _watermark(strip: Strip, clock: Clock) -> str:
     if strip.lower is None:
-        return "none yet: there is no mark"
+        return "none yet: no mark has been made"
     lag = ""
     if strip.lower in UNIX_MS and strip.now > strip.lower:
         lag = f", {shown_gap(strip.lower, strip.now)} behind the clock"
@@ -119,8 +119,8 @@ def _decision(strip: Strip, clock: Clock) -> Text:
     if strip.next_lower is not None:
         return Text(f"advances to {clock.short(strip.next_lower)}", "green")
     if strip.decision == "sealed":
-        return Text("sealed: it takes no notes any more, and no mark follows")
-    return Text("quiet: it waits for nobody, and all is marked")
+        return Text("sealed: it takes no more notes, and no mark follows")
+    return Text("quiet: it waits for no writer; everything is marked")
 
 
 def _holders(strip: Strip, clock: Clock) -> str:

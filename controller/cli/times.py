@@ -28,11 +28,11 @@ def time_of(text: str) -> int:
     """
     if INTEGER.fullmatch(text):
         return int(text)
-    forms = "say an integer, or ISO 8601 with its zone, as 2013-01-01T10:00Z"
+    forms = "use an integer, or ISO 8601 with a zone, for example 2013-01-01T10:00Z"
     try:
         found = datetime.fromisoformat(text)
     except ValueError as error:
-        raise Rejected(f"{text[:40]!r} is no time: {forms}") from error
+        raise Rejected(f"{text[:40]!r} is not a time: {forms}") from error
     if found.tzinfo is None:
         raise Rejected(f"{text[:40]!r} has no zone: {forms}")
     return unix_ms_of(found, up=True)

@@ -36,7 +36,7 @@ def create(  # noqa: PLR0913 - one parameter for each flag
         list[str], typer.Option(help="Stream to write or read; * stands for anything. All if none.")
     ] = NONE,
     writer: Annotated[
-        list[str], typer.Option(help="Writer that may be noted for, likewise. All if none.")
+        list[str], typer.Option(help="Writer it may note for; * stands for anything. All if none.")
     ] = NONE,
     expires_in: Annotated[
         str | None, typer.Option(help="90d, 12h, 30m or 45s; by default the token never expires.")
@@ -54,7 +54,7 @@ def create(  # noqa: PLR0913 - one parameter for each flag
         grant = Grant.of(scope, stream, writer)
         lifetime_ms = None if expires_in is None else duration_ms(expires_in)
         if lifetime_ms == 0:
-            raise Rejected("a token that expires at once lets nobody in: say 90d, 12h or 30m")
+            raise Rejected("the lifetime must be positive, for example 90d")
         shown, record = mint(grant, label=label, now_ms=_now(), lifetime_ms=lifetime_ms)
         kept.add(record)
     say(f"Token {record.id}, kept in {without_password(database)}; it is shown only now:")

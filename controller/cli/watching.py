@@ -45,7 +45,7 @@ def watch(  # noqa: PLR0913 - one parameter for each flag
     *,
     domain: Domain = None,
     every: Annotated[
-        str, typer.Option(metavar="DURATION", help="How often to ask; 100ms at least.")
+        str, typer.Option(metavar="DURATION", help="How often to ask, at least 100ms.")
     ] = "1s",
     limit: Limit = 20,
     url: Url = DEFAULT_URL,
@@ -61,7 +61,7 @@ def watch(  # noqa: PLR0913 - one parameter for each flag
     with told_plainly(), connected(url, token) as client:
         every_ms = duration_ms(every)
         if every_ms < LEAST_MS:
-            raise Rejected(f"--every {every} is too often: say 100ms or more")
+            raise Rejected(f"--every {every} is too short: use 100ms or more")
         watched = Watched(client, stream, domain, limit)
         console = console_for_strips()
         if console.is_dumb_terminal or not sys.stdout.isatty():

@@ -18,10 +18,14 @@ NAMED = 5
 
 REASONS = {
     "timed_out": "timed out",
-    "removed": "removed by hand",
+    "removed": "removed by an operator",
     "returned_late": "came back late",
     "sealed": "live when the stream was sealed",
 }
+ABANDONED = (
+    "Every writer that has not finished is excluded: the watermark advances again when one of them "
+    "notes a later time."
+)
 RESTING = {"idle": "idle", "finished": "finished", "excluded": "excluded"}
 
 
@@ -50,6 +54,8 @@ def explained(stream: str, found: Json, further: Further) -> Iterator[str]:
     if found["decision"] == "hold":
         yield _holding(found, rows, now)
     yield from _others(found, _waiting(found, rows, states), further.domain)
+    if found["decision"] == "quiet" and states["excluded"] and not states["live"] + states["idle"]:
+        yield ABANDONED
     if found["decision"] == "hold":
         yield _goes_on(found)
         yield _left_out(found, further.without_all)
@@ -65,8 +71,8 @@ def decided(stream: str, found: Json) -> str:
     if found["decision"] == "advance":
         return f"{stream}, {at}, advances to {shown_time(found['next_lower'])}."
     if found["decision"] == "sealed":
-        return f"{stream} is sealed {at}: it takes no notes any more, and no mark follows."
-    return f"{stream} is quiet {at}: it waits for nobody, and all is marked."
+        return f"{stream} is sealed {at}: it takes no more notes, and no mark follows."
+    return f"{stream} is quiet {at}: it waits for no writer; everything is marked."
 
 
 def would(found: Json) -> str:
@@ -134,7 +140,7 @@ def _others(found: Json, states: Mapping[str, int], domain: str | None) -> Itera
         yield f"{_count(ahead, live)} {verb} noted later times{vouches if domain else ''}."
     resting = [f"{states[state]:,} {word}" for state, word in RESTING.items() if states[state]]
     if resting:
-        yield f"It does not wait for writers that rest: {', '.join(resting)}."
+        yield f"Not waited for: {', '.join(resting)}."
     if not any(states.values()):
         yield "No writer has joined yet."
 
@@ -144,13 +150,13 @@ def _goes_on(found: Json) -> str:
     waits = found["waiting_for"]
     left = [each["times_out_in_ms"] for each in waits]
     who = waits[0]["writer"] if found["holders"] == 1 else "each of them"
-    until = f"It goes on when {who} notes a later time"
+    until = f"It advances when {who} notes a later time"
     if None in left:
-        return f"{until}, and not before: nobody times out."
+        return f"{until}, and not before: no writer times out."
     all_named = len(waits) == found["holders"]
     at = f"in {shown_seconds(max(left))}{'' if all_named else ' at the earliest'}"
     ends = f"{who} times out" if found["holders"] == 1 else "the last of them times out"
-    return f"{until}, or by itself {at}, when {ends}."
+    return f"{until}, or automatically {at}, when {ends}."
 
 
 def _left_out(found: Json, without_all: Json | None) -> str:
@@ -169,7 +175,7 @@ def _without(who: str, what: str, lower: int | None, then: int | None) -> str:
     if then is None:
         return f"Without {who} there would still be no mark."
     if then == lower:
-        return f"Without {who} it would stay where it is: nobody has noted a later time."
+        return f"Without {who} it would stay where it is: no other writer has noted a later time."
     at = time_beside(then, lower)
     gap = "" if lower is None else f", {shown_gap(lower, then)} later"
     return f"Without {who} it would be at {at}{gap}; {what} below {at} would then be late."
@@ -177,7 +183,7 @@ def _without(who: str, what: str, lower: int | None, then: int | None) -> str:
 
 def _excluded(rows: Sequence[Json], number: int, now: int) -> str:
     if not number:
-        return "Nobody is excluded."
+        return "No writer is excluded."
     named = [f"{row['writer']} ({_why(row['excluded'], now)})" for row in rows]
     return f"Excluded at present: {_names(named, number)}."
 

@@ -134,7 +134,7 @@ def hold(  # noqa: PLR0913 - one parameter for each flag
     Try it:  noted-time hold flights UA --for 90m
     """
     if (duration is None) is not release:
-        raise typer.BadParameter("say either --for DURATION or --release")
+        raise typer.BadParameter("use either --for DURATION or --release")
     with told_plainly(), connected(url, token) as client:
         path, query = writer_path(stream, writer, "hold"), {"comment": comment}
         if duration is None:

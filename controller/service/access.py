@@ -127,13 +127,13 @@ class Grant:
         """
         for scope in scopes:
             if scope not in SCOPES:
-                raise Rejected(f"there is no scope {scope!r}: say {', '.join(SCOPES)}")
+                raise Rejected(f"unknown scope {scope!r}: use {', '.join(SCOPES)}")
         if not scopes:
-            raise Rejected(f"a token has a scope: say {', '.join(SCOPES)}")
+            raise Rejected(f"a token needs a scope: use {', '.join(SCOPES)}")
         if "admin" in scopes and (streams or writers):
-            raise Rejected("an administrator may do everything: name no streams and no writers")
+            raise Rejected("an admin token cannot be limited to streams or writers")
         if writers and "write" not in scopes:
-            raise Rejected("writers narrow the scope write, which was not named")
+            raise Rejected("--writer requires --scope write")
         names = Patterns(tuple(streams) or ("*",))
         return cls(
             admin="admin" in scopes,

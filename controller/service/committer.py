@@ -58,7 +58,7 @@ PATIENCE = Backoff(first_s=0.1, cap_s=4.0)
 
 AWAY = "the database does not answer; try again"
 
-FAILED = "the controller failed, as its log tells; start it again"
+FAILED = "the controller failed (see its log); restart it"
 
 PROVED_S = 2.0
 """For how long a commit, or a ping, proves that the database takes commits."""

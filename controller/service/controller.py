@@ -235,7 +235,10 @@ class Controller:
     async def hold_writer(
         self, name: str, writer: str, for_ms: int | None, order: Order = NOBODYS
     ) -> WriterRow:
-        """Let no timeout exclude a writer for so long, `None`: as usual; raises `UnknownWriter`."""
+        """Suspend the writer's timeout for `for_ms`; `None` ends the hold.
+
+        Raises `UnknownWriter`.
+        """
         await self._change(name, by_hand.hold, order, writer, for_ms)
         log.info("writer_held", stream=name, writer=writer, for_ms=for_ms)
         return self.reads.writer(name, writer)

@@ -93,7 +93,7 @@ class Metrics:
         self.service_clock = self._gauge(
             "noted_time_service_clock_seconds", "For how long this controller has served"
         )
-        self._ready = self._gauge("noted_time_ready", "1 where the controller serves, else 0")
+        self._ready = self._gauge("noted_time_ready", "1 if the controller serves, else 0")
         self._buckets = Gauge(
             "noted_time_buckets",
             "Buckets of streams, by who owns them",
@@ -169,7 +169,7 @@ class Exposition(Collector):
         yield from self._of_domains()
         yield from self._of_holders()
         yield from self._of_groups()
-        sentence = "1 where a reader group has a backlog, else 0"
+        sentence = "1 if a reader group has a backlog, else 0"
         yield _family("group_backlog", sentence, self._backlogs, ["stream", "group"])
         yield from self._alignments.families()
 
@@ -182,7 +182,7 @@ class Exposition(Collector):
         yield _family("members", "Members by state", members, ["stream", "state"])
         excluded = CounterMetricFamily(
             "noted_time_excluded",
-            "Writers excluded by their timeout or removed by hand",
+            "Writers excluded by their timeout or removed by an operator",
             labels=["stream"],
         )
         for stream in self._streams:
@@ -201,7 +201,7 @@ class Exposition(Collector):
         # The last seq is the number of marks ever appended, over all restarts and owners.
         marks = CounterMetricFamily(
             "noted_time_marks",
-            "Marks appended since the stream was made",
+            "Marks appended since the stream was created",
             labels=["stream", "domain"],
         )
         for stream, domain in _domains(self._streams):
@@ -217,7 +217,7 @@ class Exposition(Collector):
         yield late
         yield self._of_each("lower", "Lower of the last mark", _lower)
         yield self._of_each(
-            "watermark_lag_seconds", "Wall clock minus lower, where that is Unix time", self._lag_s
+            "watermark_lag_seconds", "Wall clock minus lower, if that is Unix time", self._lag_s
         )
         yield self._of_each("mark_age_seconds", "Since the last mark", self._age_s)
         yield self._of_each(

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from controller.store.rows import Row
     from controller.store.sql import Chains
 
-SAY = "say postgresql://user@host:5432/database"
+SAY = "use postgresql://user@host:5432/database"
 
 # A connection that is lost without a word is noticed within seconds.
 CONNECT: dict[str, Any] = {

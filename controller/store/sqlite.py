@@ -44,7 +44,7 @@ PRAGMAS = (
 # took a quarter longer. An existing file keeps its page size.
 PAGE_BYTES = 1024
 
-SAY = "say sqlite:///path/to/file.db or postgresql://user@host:5432/database"
+SAY = "use sqlite:///path/to/file.db or postgresql://user@host:5432/database"
 
 _WRITE_NOTHING = "DELETE FROM bucket WHERE number < 0"
 _REVISION = "SELECT version_num FROM alembic_version"
@@ -146,7 +146,7 @@ def file_of(url_or_path: str | Path) -> Path:
     try:
         url = make_url(url_or_path)
     except ArgumentError as error:
-        raise Rejected(f"{url_or_path!r} is no URL: {SAY}") from error
+        raise Rejected(f"{url_or_path!r} is not a URL: {SAY}") from error
     if not url.drivername.startswith("sqlite") or url.database in {None, "", ":memory:"}:
         raise Rejected(f"{url.render_as_string()!r} names no SQLite file: {SAY}")
     return Path(str(url.database)).absolute()

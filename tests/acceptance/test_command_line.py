@@ -83,8 +83,8 @@ def test_the_database_of_another_program_is_left_alone(tmp_path: Path) -> None:
     ("url", "says"),
     [
         ("mysql://u:secret@h/db", "'mysql://u:***@h/db' names no SQLite file"),
-        ("memory:", "'memory:' is no URL: say sqlite:///path/to/file.db"),
-        ("nonsense:::", "'nonsense:::' is no URL: say sqlite:///path/to/file.db"),
+        ("memory:", "'memory:' is not a URL: use sqlite:///path/to/file.db"),
+        ("nonsense:::", "'nonsense:::' is not a URL: use sqlite:///path/to/file.db"),
         ("sqlite://", "'sqlite://' names no SQLite file"),
         ("sqlite:///not/there/file.db", "unable to open database file"),
     ],

@@ -80,11 +80,11 @@ def test_a_bound_token_names_the_first_writer_it_may_not_note_for() -> None:
 @pytest.mark.parametrize(
     ("scopes", "streams", "writers", "says"),
     [
-        ([], [], [], "a token has a scope"),
-        (["reed"], [], [], "there is no scope 'reed'"),
-        (["admin"], ["s"], [], "name no streams"),
-        (["admin", "write"], [], ["w"], "no writers"),
-        (["read"], [], ["w"], "narrow the scope write"),
+        ([], [], [], "a token needs a scope"),
+        (["reed"], [], [], "unknown scope 'reed'"),
+        (["admin"], ["s"], [], "cannot be limited to streams"),
+        (["admin", "write"], [], ["w"], "or writers"),
+        (["read"], [], ["w"], "requires --scope write"),
         (["read"], ["a"] * 1001, [], "more than 1000 patterns"),
     ],
 )

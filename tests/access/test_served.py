@@ -153,7 +153,7 @@ def test_without_tokens_only_this_machine_may_call(tmp_path: Path) -> None:
 
     says = (
         "noted-time: 0.0.0.0 can be reached by others, and there is no token: make one with "
-        "`noted-time token create --scope admin`, or say --insecure to admit every call"
+        "`noted-time token create --scope admin`, or pass --insecure to admit every call"
     )
     assert (refused.returncode, refused.stderr.splitlines()[-1]) == (1, says)
 
@@ -217,9 +217,9 @@ def test_tokens_are_listed_without_their_secrets(tmp_path: Path) -> None:
     ("arguments", "says"),
     [
         (["revoke", "0123456789ab"], "there is no token '0123456789ab'"),
-        (["create", "--scope", "reed"], "there is no scope 'reed'"),
-        (["create", "--scope", "read", "--expires-in", "soon"], "'soon' is no duration"),
-        (["create", "--scope", "read", "--expires-in", "0s"], "expires at once lets nobody in"),
+        (["create", "--scope", "reed"], "unknown scope 'reed'"),
+        (["create", "--scope", "read", "--expires-in", "soon"], "invalid duration 'soon'"),
+        (["create", "--scope", "read", "--expires-in", "0s"], "the lifetime must be positive"),
         (["create", "--scope", "read", "--stream", "a?"], "pattern 'a?' is not"),
     ],
 )

@@ -1,16 +1,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from rich.console import Console
 
 from benchmarks import aggregation, note_batches, single_notes, time_windows, visible_marks
 from benchmarks.figures import Figure, Run, Samples, Target, WrongResult
 from benchmarks.load import Answered, drive, end_of_answer
 from benchmarks.processes import bare_server, controller
-from benchmarks.report import as_json, table
+from benchmarks.report import as_json, lines
 from benchmarks.single_notes import create_stream
 from benchmarks.stored import marks_stored, offsets_stored, sqlite_url
 from benchmarks.writers import Writers
@@ -43,15 +43,28 @@ def test_each_sample_is_compared_with_the_one_taken_beside_it() -> None:
 
 def test_a_figure_below_its_target_is_short() -> None:
     """A median ratio of 0.2 is not 0.33, and both forms of the report say so."""
-    console = Console(width=120, record=True)
-    console.print(table([SLOW]))
-    shown = " short " in console.export_text()
+    shown = " short" in "\n".join(lines([SLOW]))
 
     assert (shown, as_json([SLOW])[0]["ok"], json.dumps(as_json([SLOW])) != "") == (
         True,
         False,
         True,
     )
+
+
+def test_a_figure_is_one_line_of_80_columns_and_its_remark_below() -> None:
+    """Medians in columns; floor, target, spread and remark are wrapped, indented."""
+    figure = replace(SLOW, name="durable single notes, 64 connections, SQLite", remark="a " * 40)
+    shown = list(lines([SLOW, figure]))
+
+    assert max(map(len, shown)) <= 80
+    assert [line for line in shown if not line.startswith(" ")] == [
+        "median of                                                 measured  ratio",
+        "notes                                                        20 /s    0.2 short",
+        "durable single notes, 64 connections, SQLite                 20 /s    0.2 short",
+    ]
+    below = "    floor 100 /s: bare; target ratio ≥ 0.33; 10 to 30 /s"
+    assert shown[2:5:2] == [below, f"{below}; a a a a a a a a a a a"]
 
 
 def test_an_answer_is_whole_when_all_of_its_body_is_there() -> None:

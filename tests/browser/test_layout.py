@@ -103,4 +103,4 @@ def test_a_stream_whose_writers_are_all_excluded_is_an_alarm(
     expect(visit.rows("Streams").first).to_contain_text("all writers excluded")
     expect(visit.rows("Streams").first.locator(".pill.bad").first).to_be_visible()
 
-    expect(visit.open_stream("b")).to_contain_text("All writers are excluded")
+    expect(visit.open_stream("b")).to_contain_text("has not finished is excluded")

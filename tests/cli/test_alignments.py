@@ -59,7 +59,7 @@ def test_to_set_changes_what_is_given_alone(run: Commands) -> None:
     changed = run("alignment", "set", "fresh", "--member-timeout", "5m")
     found = run("alignment", "show", "fresh", "--json").json
 
-    assert (made.err, changed.err) == ("fresh is made.\n", "fresh is changed.\n")
+    assert (made.err, changed.err) == ("Created alignment fresh.\n", "Changed alignment fresh.\n")
     assert (found["max_drift"], found["member_timeout_ms"]) == (90 * 60_000, 5 * 60_000)
     assert ["bound", "none: no member counts"] in changed.table
 
@@ -82,9 +82,18 @@ def test_what_goes_wrong_names_the_remedy(run: Commands) -> None:
     ]
 
     assert [(each.status, each.err) for each in refused] == [
-        (1, "noted-time: there is no alignment 'none'; say --max-drift to make it\n"),
-        (1, "noted-time: there is no alignment 'none'; create it with PUT /v1/alignments/none\n"),
-        (1, "noted-time: '2 hours' is no duration: say 90d, 12h, 30m, 45s or 500ms\n"),
+        (1, "noted-time: there is no alignment 'none'; use --max-drift to create it\n"),
+        (
+            1,
+            (
+                "noted-time: there is no alignment 'none': create it with "
+                "`noted-time alignment set none --max-drift DURATION`\n"
+            ),
+        ),
+        (
+            1,
+            "noted-time: invalid duration '2 hours'; use for example 90d, 12h, 30m, 45s or 500ms\n",
+        ),
     ]
 
 
@@ -94,6 +103,6 @@ def test_an_alignment_is_removed_after_yes_only(run: Commands, shop: str) -> Non
     removed = run("alignment", "remove", shop, "--yes")
     left = run("alignment", "list", "--json").json["alignments"]
 
-    assert (refused.status, "say --yes" in refused.err) == (2, True)
+    assert (refused.status, "use --yes" in refused.err) == (2, True)
     assert (removed.status, removed.err) == (0, f"{shop} is removed.\n")
     assert shop not in [each["name"] for each in left]

@@ -40,7 +40,7 @@ def test_a_stream_is_made_with_the_settings_that_are_given(run: Commands) -> Non
     settings = dict(row for row in made.table if len(row) == 2)
     assert (made.status, made.err, settings["writer_timeout_ms"], settings["domains"]) == (
         0,
-        "made is made.\n",
+        "Created stream made.\n",
         "1h 30m",
         "order_time, ship_time",
     )
@@ -77,7 +77,7 @@ def test_to_make_a_stream_again_says_that_it_was_there(run: Commands, stream: st
     shown = run("stream", "show", stream, "--json").json
 
     found = (again.err, shown["writer_timeout_ms"], shown["mark_interval_ms"])
-    assert found == (f"{stream} was there; its settings are as follows.\n", 5000, 0)
+    assert found == (f"Stream {stream} already exists. Settings:\n", 5000, 0)
 
 
 def test_streams_are_listed_with_their_last_marks(
@@ -108,11 +108,14 @@ def test_a_stream_is_deleted_after_yes_only(run: Commands, stream: str) -> None:
     again = run("stream", "delete", stream, "--yes")
 
     assert [(each.status, each.err) for each in (refused, deleted, again)] == [
-        (2, "noted-time: there is no terminal to ask for confirmation on: say --yes\n"),
+        (2, "noted-time: there is no terminal to ask for confirmation on: use --yes\n"),
         (0, f"{stream} is removed.\n"),
         (
             1,
-            f"noted-time: there is no stream {stream!r}; create it with PUT /v1/streams/{stream}\n",
+            (
+                f"noted-time: there is no stream {stream!r}: create it with "
+                f"`noted-time stream create {stream}`\n"
+            ),
         ),
     ]
 
@@ -135,7 +138,7 @@ def test_explain_names_the_holders_and_what_would_be(
                 "what a writes below 11:05Z would then be late."
             )
         ],
-        ["Nobody is excluded."],
+        ["No writer is excluded."],
     ]
     assert ("it noted 10:00Z and no later time" in heard, "when a times out" in goes_on) == (
         True,
@@ -150,9 +153,9 @@ def test_explain_of_a_new_stream_says_that_it_has_no_mark(run: Commands, stream:
     explained = run("explain", stream)
 
     assert explained.out.splitlines() == [
-        f"{stream} is quiet before its first mark: it waits for nobody, and all is marked.",
+        f"{stream} is quiet before its first mark: it waits for no writer; everything is marked.",
         "No writer has joined yet.",
-        "Nobody is excluded.",
+        "No writer is excluded.",
     ]
 
 
@@ -177,7 +180,9 @@ def test_explain_names_who_is_excluded(run: Commands, served: Served, stream: st
     explained = run("explain", stream)
 
     assert re.search(
-        r"^Excluded at present: a \(removed by hand \ds ago\)\.$", explained.out, re.MULTILINE
+        r"^Excluded at present: a \(removed by an operator \ds ago\)\.$",
+        explained.out,
+        re.MULTILINE,
     )
 
 
@@ -247,10 +252,10 @@ def test_wait_ends_with_124_when_time_is_up(run: Commands, served: Served, strea
         (("nowhere", "5"), "there is no stream 'nowhere'"),
         (("a b", "5"), "stream 'a b' is not 1 to 249 characters"),
         (("{stream}", "2013-01-01T10:00"), "has no zone"),
-        (("{stream}", "soon"), "'soon' is no time: say an integer, or ISO 8601"),
+        (("{stream}", "soon"), "'soon' is not a time: use an integer, or ISO 8601"),
         (("{stream}", "5", "--domain", "other"), "the stream has no domain 'other'"),
         (("{stream}", str(TEN // 1000)), f"is {TEN // 1000} in seconds? The times of the stream"),
-        (("{stream}", "5", "--timeout", "1.5h"), "'1.5h' is no duration: say 90d"),
+        (("{stream}", "5", "--timeout", "1.5h"), "invalid duration '1.5h'; use for example 90d"),
     ],
 )
 def test_wait_that_is_refused_ends_with_1_at_once(
@@ -290,9 +295,9 @@ def test_wait_for_a_controller_that_never_comes_gives_the_true_reason(run: Comma
 @pytest.mark.parametrize(
     ("url", "says"),
     [
-        ("127.0.0.1:7464", "has no scheme: say http://127.0.0.1:7464"),
-        ("http://127.0.0.1:7464/v1", "names a path of the API: say http://127.0.0.1:7464"),
-        ("http://localhost:port", "'http://localhost:port' is no URL"),
+        ("127.0.0.1:7464", "has no scheme: use http://127.0.0.1:7464"),
+        ("http://127.0.0.1:7464/v1", "names a path of the API: use http://127.0.0.1:7464"),
+        ("http://localhost:port", "'http://localhost:port' is not a URL"),
     ],
 )
 def test_a_url_that_leads_nowhere_is_explained(run: Commands, url: str, says: str) -> None:

@@ -104,8 +104,8 @@ def test_a_stream_of_somebody_else_is_left_alone(run: Commands, served: Served, 
     played = run("demo-stream", name, "--for", "1s", "--again")
 
     says = (
-        f"noted-time: there is a stream '{name}' already, which was not made by demo-stream: say "
-        "another name, or --again to have berlin, nairobi, osaka, lima note in it all the same\n"
+        f"noted-time: there is a stream '{name}' already, which demo-stream did not create: use "
+        "another name, or --again to have berlin, nairobi, osaka, lima note in it anyway\n"
     )
     assert (refused.status, refused.err, untouched) == (1, says, {})
     removals = [f"noted-time remove {name} {writer}" for writer in WRITERS]

@@ -111,7 +111,7 @@ def test_it_observes_until_it_is_told_to_end(served: Served, stream: str, root: 
         ("--poll 9ms", "poll_ms must be 10 or more, not 9"),
         ("--max-lag 500ms", "max_lag_ms must be at least poll_ms"),
         ("--timeout 0s", "timeout_ms must be 1 or more"),
-        ("--delay soon", "'soon' is no duration"),
+        ("--delay soon", "invalid duration 'soon'"),
         ("--by event-time --field landing --delay 5m --for 0s", "has no column landing"),
         ("--domain elsewhere --for 0s", "unknown_domain"),
     ],

@@ -36,7 +36,7 @@ def test_a_stream_is_sealed_with_what_is_given(run: Commands, stream: str) -> No
             f"{stream} has 2 live, 0 idle, 0 finished, 0 excluded writers.",
             f"{stream} is sealed at 0:9 1:4.",
             "The last mark of default is at 50.",
-            "Never noted a time, so nobody knows how far they wrote: DL.",
+            "Never noted a time, so it is unknown how far they wrote: DL.",
         ],
     )
     assert f"{stream} is sealed at 50" in explained
@@ -49,7 +49,7 @@ def test_nothing_is_sealed_without_a_yes(run: Commands, stream: str, served: Ser
     """There is no terminal to ask on."""
     said = run("seal", stream)
 
-    assert (said.status, "say --yes" in said.err) == (2, True)
+    assert (said.status, "use --yes" in said.err) == (2, True)
     assert served.call("GET", f"/{stream}")["seal"] is None
 
 
@@ -58,7 +58,7 @@ def test_nothing_is_sealed_without_a_yes(run: Commands, stream: str, served: Ser
     [
         (["--cut", "0:8"], (1, "behind what was noted: {0: 9}")),
         (["--final-time", "default=41"], (1, "is not above 41")),
-        (["--final-time", "default=noon"], (1, "is no time")),
+        (["--final-time", "default=noon"], (1, "is not a time")),
         (["--cut", "0"], (2, "not of the form")),
         (["--cut", "0:x"], (2, "not of the form")),
         (["--final-time", "5"], (2, "not of the form")),

@@ -121,7 +121,7 @@ def test_more_writers_than_rows_are_counted() -> None:
         ),
         (
             Strip("s", "", NOW, NINE_25, "quiet", None, 0, STATES, ()),
-            "decision   quiet: it waits for nobody, and all is marked",
+            "decision   quiet: it waits for no writer; everything is marked",
         ),
         (
             Strip("s", "", NOW, NINE_25, "hold", None, 3, STATES, BARS),
@@ -129,7 +129,7 @@ def test_more_writers_than_rows_are_counted() -> None:
         ),
         (
             Strip("s", "", NOW, None, "hold", None, 1, STATES, BARS),
-            "watermark  none yet: there is no mark",
+            "watermark  none yet: no mark has been made",
         ),
         (Strip("s", "", NOW, 42, "quiet", None, 0, STATES, ()), "watermark  42"),
         (

@@ -178,7 +178,7 @@ def test_remove_shows_what_would_follow_and_asks(run: Commands, stub: Stub) -> N
         2,
         [
             *DRY_RUN,
-            "noted-time: there is no terminal to ask for confirmation on: say --yes",
+            "noted-time: there is no terminal to ask for confirmation on: use --yes",
         ],
         [],
     )
@@ -253,7 +253,7 @@ def test_hold_is_for_a_while_or_released(run: Commands, stub: Stub, options: lis
     """One of the two has to be said."""
     refused = run("hold", "flights", "UA", *options)
 
-    told = "say either --for DURATION or --release" in refused.err
+    told = "use either --for DURATION or --release" in refused.err
     assert (refused.status, told, stub.changes) == (2, True, [])
 
 
@@ -323,7 +323,7 @@ def test_explain_tries_what_is_asked(run: Commands, stub: Stub) -> None:
     held = ["UA", "2013-01-01T10:00:00Z", "5s", "never", "2013-01-01T10:01:00Z"]
     would = ["Then it would advance to 2013-01-01T10:01:00Z, without UA."]
     asked = {"exclude": ["UA", "DL"], "writer_timeout_ms": ["300000"]}
-    says = "It goes on when UA notes a later time, and not before: nobody times out."
+    says = "It advances when UA notes a later time, and not before: no writer times out."
     assert (shown.table[-2:], stub.queries[0]) == ([held, would], asked)
     assert says in shown.out.splitlines()
 
@@ -339,5 +339,5 @@ def test_what_is_no_controller_is_named(run: Commands, stub: Stub) -> None:
     """An answer that is no problem document of ours is no answer of a controller's."""
     shown = run("stream", "show", "flights", "--url", f"{stub.url}/elsewhere")
 
-    says = f"noted-time: what answers at {stub.url}/elsewhere is no controller: status 404\n"
+    says = f"noted-time: {stub.url}/elsewhere is not a noted-time controller (HTTP 404)\n"
     assert (shown.status, shown.err) == (1, says)

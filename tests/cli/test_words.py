@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from controller.cli.words import Further, explained
+from controller.cli.words import ABANDONED, Further, explained
 
 NINE_25 = 1_357_032_300_000
 HALF_PAST_TEN = 1_357_036_200_000
@@ -50,13 +50,13 @@ def test_one_holder_is_explained_as_an_operator_would() -> None:
         "orders holds at 2013-01-01T09:25:00Z: it waits for 1 writer.",
         "lima has held it for 1m: it noted 09:25Z and no later time, and was last heard 1m 2s ago.",
         "2 other live writers have noted later times.",
-        "It does not wait for writers that rest: 2 idle, 1 finished.",
-        "It goes on when lima notes a later time, or by itself in 5s, when lima times out.",
+        "Not waited for: 2 idle, 1 finished.",
+        "It advances when lima notes a later time, or automatically in 5s, when lima times out.",
         (
             "Without lima it would be at 10:30Z, 65 min later; "
             "what lima writes below 10:30Z would then be late."
         ),
-        "Nobody is excluded.",
+        "No writer is excluded.",
     ]
 
 
@@ -72,7 +72,7 @@ def test_of_several_holders_the_longest_is_told() -> None:
             "lima has held it longest, for 1m: it noted 09:25Z and no later time."
         ),
         (
-            "It goes on when each of them notes a later time, or by itself in 35s, "
+            "It advances when each of them notes a later time, or automatically in 35s, "
             "when the last of them times out."
         ),
         (
@@ -86,7 +86,7 @@ def test_holders_that_are_not_all_named_may_take_longer() -> None:
     """The controller names a thousand of them."""
     said = list(explained("orders", hold("lima", "osaka", holders=2000), Further(page(live=2000))))
 
-    assert "or by itself in 10s at the earliest, when the last of them times out." in said[2]
+    assert "or automatically in 10s at the earliest, when the last of them times out." in said[2]
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_what_a_holder_noted_is_told(time: int | None, lower: int | None, says: 
         (
             NINE_25,
             NINE_25,
-            "Without lima it would stay where it is: nobody has noted a later time.",
+            "Without lima it would stay where it is: no other writer has noted a later time.",
         ),
         (None, None, "Without lima there would still be no mark."),
         (
@@ -145,13 +145,22 @@ def test_those_excluded_are_named_with_the_reason() -> None:
     said = explained("orders", found, Further(page(idle=1, excluded=3), excluded=gone))
 
     assert list(said) == [
-        "orders is quiet at 2013-01-01T09:25:00Z: it waits for nobody, and all is marked.",
-        "It does not wait for writers that rest: 1 idle, 3 excluded.",
+        "orders is quiet at 2013-01-01T09:25:00Z: it waits for no writer; everything is marked.",
+        "Not waited for: 1 idle, 3 excluded.",
         (
             "Excluded at present: "
             "lima (timed out 1m 30s ago), osaka (came back late 1s ago) and 1 more."
         ),
     ]
+
+
+def test_a_stream_without_any_writer_left_is_not_merely_quiet() -> None:
+    """It says what would advance it; beside an idle writer it is quiet."""
+    found = QUIET | {"lower": NINE_25}
+    abandoned = list(explained("orders", found, Further(page(excluded=2, finished=1))))
+    resting = list(explained("orders", found, Further(page(excluded=2, idle=1))))
+
+    assert (ABANDONED in abandoned, ABANDONED in resting) == (True, False)
 
 
 def test_in_one_of_several_domains_others_may_not_vouch() -> None:

@@ -178,7 +178,7 @@ def test_what_is_told_counts_at_once() -> None:
 def test_a_threshold_below_one_is_refused(threshold: Any) -> None:  # noqa: ANN401 - that is meant
     """And so is whatever is no number of ms."""
     for name in ("watermark_lag_ms", "behind_ms"):
-        with pytest.raises(Rejected, match=f"{name} is"):
+        with pytest.raises(Rejected, match=f"{name} must be at least"):
             BacklogPolicy(**{name: threshold})
 
 

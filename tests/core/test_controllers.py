@@ -52,7 +52,7 @@ def test_a_refusal_is_an_answer() -> None:
 @pytest.mark.parametrize("urls", ["", " , "])
 def test_somebody_must_be_named(urls: str) -> None:
     """No URL at all is a mistake that is told at once."""
-    with pytest.raises(Rejected, match="no URL"):
+    with pytest.raises(Rejected, match="not the URL"):
         Controllers(urls)
 
 
@@ -63,8 +63,8 @@ def test_somebody_must_be_named(urls: str) -> None:
         ("controller.example", "http://controller.example"),
         ("ftp://a", "http://a"),
         ("http://a,b:7464", "http://b:7464"),
-        ("http://a/v1", "say http://a$"),
-        ("https://a/v1/", "say https://a$"),
+        ("http://a/v1", "use http://a$"),
+        ("https://a/v1/", "use https://a$"),
     ],
 )
 def test_what_is_no_url_of_a_controller_is_refused_with_the_remedy(url: str, remedy: str) -> None:

@@ -52,7 +52,7 @@ def test_what_is_finer_than_a_millisecond_is_rounded_as_asked() -> None:
 @pytest.mark.parametrize("time", [NOON.replace(tzinfo=None), pd.NaT, pd.Timestamp(2013, 1, 1)])
 def test_a_time_without_a_zone_is_refused(time: Any) -> None:  # noqa: ANN401
     """The remedy is in the message."""
-    with pytest.raises(Rejected, match="has no time zone: make it with tzinfo=datetime"):
+    with pytest.raises(Rejected, match="has no time zone: create it with tzinfo=datetime"):
         unix_ms_of(time)
 
 

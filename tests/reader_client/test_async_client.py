@@ -205,8 +205,8 @@ def test_a_controller_that_is_away_is_named_when_time_is_up(
 
     words = [message.split(",")[0].split(" s' ")[-1] for message in caplog.messages]
     assert words == [
-        "the reader of stream 's' gets no answer",
-        "the reader of stream 's' is answered again",
+        "the reader of stream 's': no response",
+        "the reader of stream 's': the controller responds again",
     ]
 
 

@@ -114,8 +114,8 @@ def test_an_outage_is_logged_once_and_its_end_once(
     away, back = caplog.messages
 
     who = f"the reader of stream {stream!r} (reader 'r' of group 'g')"
-    assert away.startswith(f"{who} gets no answer, and tries again: no answer from {served.url}")
-    assert back.startswith(f"{who} is answered again, after ")
+    assert away.startswith(f"{who}: no response, retrying: no answer from {served.url}")
+    assert back.startswith(f"{who}: the controller responds again, after ")
 
 
 def test_a_refusal_is_logged_once(served: Served, caplog: pytest.LogCaptureFixture) -> None:
@@ -124,8 +124,8 @@ def test_a_refusal_is_logged_once(served: Served, caplog: pytest.LogCaptureFixtu
     with ReaderClient(served.url, "unheard-of", backoff=SOON, transport=network):
         eventually(lambda: len(network.bodies) > 3, expected=True)
 
-    refused = "the reader of stream 'unheard-of' was refused, and tries again"
-    why = "there is no stream 'unheard-of'; create it with PUT /v1/streams/unheard-of"
+    refused = "the reader of stream 'unheard-of': refused, retrying"
+    why = "there is no stream 'unheard-of': create it with `noted-time stream create unheard-of`"
     assert caplog.messages == [f"{refused}: {why}"]
 
 
@@ -139,7 +139,7 @@ def test_an_unexpected_answer_is_logged_once(
         eventually(lambda: len(caplog.messages), 2)
 
     assert caplog.messages[0] == (
-        f"the reader of stream {stream!r} tries again after an unexpected answer: no answer of a "
+        f"the reader of stream {stream!r}: retrying after an unexpected answer: no answer of a "
         f"controller: status 404, text/plain; charset=utf-8: {PAGE!r}; "
         "check the URL and its proxies"
     )
@@ -153,7 +153,7 @@ def test_a_stream_made_again_is_logged(
         client.catch_up()
         served.call("DELETE", f"/{stream}")
         served.create(stream)
-        begins_anew = "was deleted and created again: its marks and windows begin anew"
+        begins_anew = "was deleted and created again: its marks start from the beginning"
         eventually(lambda: f"stream {stream!r} {begins_anew}" in caplog.messages, expected=True)
 
 

@@ -114,7 +114,7 @@ def test_a_callback_that_fails_is_logged_and_the_reader_goes_on(
         reader.set_backlog(True)
         eventually(lambda: [state.because for state in told], [("told",)])
 
-    assert "a callback of on_backlog failed; the reader goes on" in caplog.messages
+    assert "a callback of on_backlog failed; the reader continues" in caplog.messages
 
 
 def test_a_reader_without_a_group_has_no_backlog_to_speak_of(served: Served, stream: str) -> None:

@@ -59,7 +59,7 @@ def test_waiting_for_an_unknown_stream_ends_at_once(
     """No waiting call waits for what only somebody else can create."""
     with (
         ReaderClient(served.url, "nowhere") as client,
-        pytest.raises(UnknownStream, match="there is no stream 'nowhere'; create it"),
+        pytest.raises(UnknownStream, match="there is no stream 'nowhere': create it"),
     ):
         wait(client, LONG)
 
@@ -172,7 +172,7 @@ def test_a_domain_that_is_declared_later_is_followed(served: Served, stream: str
 )
 def test_a_url_that_is_none_is_refused_at_once(url: str) -> None:
     """With one that would do."""
-    with pytest.raises(Rejected, match="say http://"):
+    with pytest.raises(Rejected, match="use http://"):
         ReaderClient(url, "flights")
 
 

@@ -79,15 +79,15 @@ def test_the_flag_decides_nothing_when_a_batch_is_run_again(
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ({"backlog_rows_per_trigger": 5}, "without backlog="),
-        ({"backlog": BacklogPolicy(), "backlog_rows_per_trigger": 0}, "no less than"),
+        ({"backlog_rows_per_trigger": 5}, "requires backlog="),
+        ({"backlog": BacklogPolicy(), "backlog_rows_per_trigger": 0}, "must be at least"),
         (
             {
                 "backlog": BacklogPolicy(),
                 "max_rows_per_trigger": 9,
                 "backlog_rows_per_trigger": 8,
             },
-            "no less than",
+            "must be at least",
         ),
     ],
 )

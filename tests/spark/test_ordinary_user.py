@@ -131,7 +131,7 @@ def test_a_job_that_runs_now_and_then_loses_rows_and_is_told(
     assert (before, user.counts()) == ([(1, 2)], [(1, 2)])
     assert [each.reason for each in late] == ["timed_out"]
     assert told.late_rows == 2  # type: ignore[attr-defined]
-    assert "the watermark advances without it since" in caplog.text
+    assert "the watermark has been advancing without it since" in caplog.text
     absences = [each for entry in entries for each in entry["writers"]]
     reasons = [each["reason"] for each in absences if each["writer"] == "nightly"]
     assert reasons == ["timed_out", "late_rows"]

@@ -235,7 +235,7 @@ def test_a_database_is_made_only_where_there_is_none(url: str) -> None:
 )
 def test_a_url_of_no_store_is_rejected(url: str) -> None:
     """The error tells what a URL looks like."""
-    with pytest.raises(Rejected, match=r"say sqlite:///path/to/file\.db"):
+    with pytest.raises(Rejected, match=r"use sqlite:///path/to/file\.db"):
         open_store(url)
 
 

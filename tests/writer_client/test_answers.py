@@ -68,7 +68,9 @@ def test_what_no_controller_says_loses_no_note(
     warnings = [record.getMessage() for record in caplog.records if record.levelno >= 30]
     assert ([note["time"] for note in network.notes], len(warnings)) == ([5, 5, 5, 5], 2)
     assert "no answer of a controller: status" in warnings[0]
-    assert warnings[1].startswith("writer 'UA' of stream 's' is answered again, after ")
+    assert warnings[1].startswith(
+        "writer 'UA' of stream 's': the controller responds again, after "
+    )
 
 
 def test_a_flush_says_what_was_seen() -> None:
@@ -135,10 +137,10 @@ def test_a_controller_that_is_away_is_logged_once_and_when_it_is_back(
 
     logged = [(record.name, record.getMessage()) for record in caplog.records]
     away = (
-        "writer 'UA' of stream 's' gets no answer, and tries again: the answer had status 503; "
+        "writer 'UA' of stream 's': no response, retrying: the answer had status 503; "
         "what is noted is kept"
     )
-    back = "writer 'UA' of stream 's' is answered again, after 0.0 s"
+    back = "writer 'UA' of stream 's': the controller responds again, after 0.0 s"
     assert logged == [("noted_time.writer", away), ("noted_time.writer", back)]
 
 
@@ -172,7 +174,7 @@ def test_a_sender_that_died_is_an_error_of_every_call(
     assert causes == [fault] * len(calls)
     died = "writer 'UA' of stream 's': its sender failed"
     unsent = (
-        f"writer 'UA' of stream 's': what was noted was not sent to {URL}: calls 1, last time 5; "
+        f"writer 'UA' of stream 's': notes not delivered to {URL}: 1 (last time 5); "
         "the last error: 'a fault of ours'"
     )
     logged = [(each.levelname, each.getMessage()) for each in caplog.records]

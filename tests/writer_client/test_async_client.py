@@ -94,7 +94,7 @@ async def test_a_closed_client_says_so_and_what_it_did_not_send(
 
     with pytest.raises(Rejected, match="is closed"):
         client.note_time(6, {0: 10})
-    assert "calls 1, last time 5" in caplog.records[-1].getMessage()
+    assert "1 (last time 5)" in caplog.records[-1].getMessage()
 
 
 async def test_a_fault_of_ours_is_an_error_of_every_call(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -118,5 +118,5 @@ def test_a_truncated_file_is_named(tmp_path: Path) -> None:
     _, _, path = files(tmp_path)[0]
     path.write_bytes(path.read_bytes()[:20])
 
-    with pytest.raises(Rejected, match="is no whole Parquet file"):
+    with pytest.raises(Rejected, match="is not a complete Parquet file"):
         log.append_once([{"time": 2}], Batch("q", 0))

@@ -112,8 +112,8 @@ def test_a_script_that_noted_to_nobody_does_not_look_successful() -> None:
     done = run(TO_NOBODY, "UA")
 
     assert done.stderr.splitlines()[-1].startswith(
-        "writer 'UA' of stream 'flights': what was noted was not sent to http://127.0.0.1:9: "
-        "calls 1, last time 5; the last error: no answer from http://127.0.0.1:9/v1/streams"
+        "writer 'UA' of stream 'flights': notes not delivered to http://127.0.0.1:9: "
+        "1 (last time 5); the last error: no answer from http://127.0.0.1:9/v1/streams"
     )
 
 
@@ -125,7 +125,7 @@ def test_the_end_of_a_process_waits_two_seconds_in_all() -> None:
     five = run(TO_NOBODY, *(f"w{number}" for number in range(5)))
     after_five = time.monotonic()
 
-    unsent = [each.stderr.count("was not sent to") for each in (one, five)]
+    unsent = [each.stderr.count("not delivered to") for each in (one, five)]
     assert unsent == [1, 5]
     # each in turn would take eight seconds more; half of that is left to a busy machine
     assert after_five - after_one < after_one - began + 4
@@ -138,7 +138,7 @@ def test_closing_says_what_was_not_sent(caplog: pytest.LogCaptureFixture) -> Non
     with pytest.raises(Unreachable):
         client.close(0.1)
 
-    assert "calls 1, last time 5" in caplog.records[-1].getMessage()
+    assert "1 (last time 5)" in caplog.records[-1].getMessage()
 
 
 def test_what_was_sent_is_not_warned_of(caplog: pytest.LogCaptureFixture) -> None:

@@ -72,7 +72,7 @@ def test_a_writer_that_is_excluded_is_told_in_every_way(
     assert told == [flushed[0][0].excluded]
     warnings = [each.getMessage() for each in caplog.records if each.name == "noted_time.writer"]
     assert len(warnings) == 1
-    assert "is excluded: the watermark advances without it since 20" in warnings[0]
+    assert "is excluded: the watermark has been advancing without it since 20" in warnings[0]
     assert f"({reason}: " in warnings[0]
 
 
@@ -140,9 +140,9 @@ def test_an_exclusion_is_logged_with_the_remedy(caplog: pytest.LogCaptureFixture
     note_each(Scripted(EXCLUDED, EXCLUDED), 3, lambda _: None)
 
     told = (
-        "writer 'UA' of stream 's' is excluded: the watermark advances without it since "
+        "writer 'UA' of stream 's' is excluded: the watermark has been advancing without it since "
         "2013-01-01T12:00:00+00:00 (timed_out: it was silent for its timeout), so what it writes "
-        "below 90 is late until it has noted a time above that; to avoid it, note more often, say "
+        "below 90 is late until it has noted a time above that; to avoid it, note more often, call "
         "idle() while nothing is written, or give the client a timeout_ms"
     )
     assert [record.getMessage() for record in caplog.records] == [told]

@@ -134,7 +134,7 @@ def test_a_foreign_file_is_named_until_it_is_gone(tmp_path: Path) -> None:
     foreign = segment_directory(tmp_path, "flights", 0) / "part-0.parquet"
     foreign.write_text("")
     for _ in range(2):
-        with pytest.raises(Rejected, match=r"part-0.parquet is no file of stream 'flights'"):
+        with pytest.raises(Rejected, match=r"part-0.parquet is not a file of stream 'flights'"):
             ends()
     foreign.unlink()
 
@@ -161,7 +161,7 @@ def test_a_truncated_file_is_named_until_it_is_whole(tmp_path: Path) -> None:
     path = write(tmp_path, 0, 0, 3)
     whole = path.read_bytes()
     path.write_bytes(whole[:20])
-    with pytest.raises(Rejected, match=r"0000000000.parquet is no whole Parquet file"):
+    with pytest.raises(Rejected, match=r"0000000000.parquet is not a complete Parquet file"):
         ends()
     path.write_bytes(whole)
 

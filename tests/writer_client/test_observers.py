@@ -148,7 +148,7 @@ def test_a_log_that_was_made_anew_between_two_observers_stops_the_second(
     append(tmp_path, stream, 0, 1)
 
     with (
-        pytest.raises(Rejected, match=r"the log was made anew.*last is {0: 3}"),
+        pytest.raises(Rejected, match=r"the log was recreated.*last is {0: 3}"),
         WriterClient(served.url, stream, "observer") as client,
     ):
         IngestionNoter(

@@ -240,10 +240,10 @@ def test_a_loser_of_the_race_for_a_new_segment_minds_its_schema(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("flights+0+0000000000.parquet", b"PAR1 and no more", "is no whole Parquet file"),
-        ("flights+0+0000000000.parquet", b"", "is no whole Parquet file"),
-        ("cargo+0+0000000000.parquet", b"", "is no file of stream 'flights', segment 0"),
-        ("part-00000.parquet", b"", "is no file of stream 'flights', segment 0"),
+        ("flights+0+0000000000.parquet", b"PAR1 and no more", "is not a complete Parquet file"),
+        ("flights+0+0000000000.parquet", b"", "is not a complete Parquet file"),
+        ("cargo+0+0000000000.parquet", b"", "is not a file of stream 'flights', segment 0"),
+        ("part-00000.parquet", b"", "is not a file of stream 'flights', segment 0"),
     ],
 )
 def test_a_file_that_does_not_belong_is_named(
@@ -434,7 +434,7 @@ def test_each_domain_has_its_column(tmp_path: Path, served: Served) -> None:
 
 def test_a_writer_without_a_client_cannot_note(tmp_path: Path) -> None:
     """Time is noted through a client."""
-    with pytest.raises(Rejected, match="made without a client"):
+    with pytest.raises(Rejected, match="created without a client"):
         writer(tmp_path).note_time(5)
 
 

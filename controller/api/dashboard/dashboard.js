@@ -154,7 +154,7 @@ const inWords = (name) => name.replaceAll("_", " ");
 const counted = (count) => count.toLocaleString("en");
 const many = (count, one) => `${counted(count)} ${one}${count === 1 ? "" : "s"}`;
 const listed = (names) =>
-	names.length < 2 ? (names[0] ?? "nobody") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
+	names.length < 2 ? (names[0] ?? "no writer") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
 const shownPosition = (position) =>
 	Object.entries(position).map(([segment, offset]) => `${segment}:${offset}`).join(" ") || "–";
 
@@ -479,7 +479,7 @@ function whyText(row, states) {
 	const { lower, now, holders, waiting_for: [first], decision, would } = row;
 	const lines = [];
 	if (decision === "sealed") lines.push(["The stream is sealed: this is its last mark."]);
-	else if (decision === "quiet" && isAbandoned(states)) lines.push(["All writers are excluded. The watermark advances again when one of them notes a later time."]);
+	else if (decision === "quiet" && isAbandoned(states)) lines.push(["Every writer that has not finished is excluded: the watermark advances again when one of them notes a later time."]);
 	else if (decision === "quiet") lines.push(["No writer is waited for, and all that was noted is marked."]);
 	else if (!first) lines.push(["The watermark is about to advance."]);
 	else {
@@ -610,7 +610,7 @@ function ledgerSection({ ledger, changes }) {
 	const went = ledger.entries.map((entry) => ({ ...entry, key: `m${entry.seq}`, what: entryText(entry) }));
 	const made = changes.changes.map((change) => ({ ...change, key: `c${change.number}`, what: changeText(change) }));
 	const rows = [...went, ...made].sort((a, b) => b.at - a.at);
-	return section("Ledger", [soft("marks that went on without a writer, and changes by hand")],
+	return section("Ledger", [soft("marks that advanced without a writer, and manual changes")],
 		table("Ledger", rows.map((row) =>
 			tr(row.key, cell("When.bare", when(row.at)), cell("What.bare.name", row.what),
 				cell("From", row.from !== undefined && when(row.from)), cell("To", row.to !== undefined && whenBeyond(row.to, row.from)),
@@ -621,7 +621,7 @@ function ledgerSection({ ledger, changes }) {
 function entryText({ writers }) {
 	const absent = writers.filter((each) => each.reason !== "late_rows").map((each) => `${each.writer} (${inWords(each.reason)})`);
 	const late = writers.filter((each) => each.late).map((each) => `${each.writer} wrote ${many(each.late.rows, "late row")}`);
-	return [absent.length && `went on without ${listed(absent)}`, ...late].filter(Boolean).join("; ");
+	return [absent.length && `advanced without ${listed(absent)}`, ...late].filter(Boolean).join("; ");
 }
 
 function changeText({ action, writer, was, is }) {
@@ -662,12 +662,12 @@ function charts({ from, to, before, points }) {
 	const flags = points.filter((point) => point.excluded_marks);
 	return h("div.chart", { tabindex: 0, role: "group", "aria-label": "History: arrow keys read the marks" },
 		h("div.key", h("span.k-lower", "lower"), h("span.k-upper", "upper"), isTime && h("span.k-clock", "clock"),
-			flags.length > 0 && h("span.k-flag", "went on without a writer")),
+			flags.length > 0 && h("span.k-flag", "advanced without a writer")),
 		plot("lower and upper over wall time", frame, ticks(low, high, 5, isTime), (time) => (isUnix(time) ? localText(time) : time), [low, high], (x, y, line) => [
 			isTime && high > from && svg("path.clock", { d: line([greatest([from, low]), least([to, high])].map((at) => [at, at])) }),
 			svg("path.upper", { d: line(stepped(points, "upper", null, from, to)) }),
 			svg("path.lower", { d: line(stepped(points, "lower", before, from, to)) }),
-			flags.map(({ at, excluded }) => svg("path.flag", { d: `M${x(at) - 5} 2h10l-5 9z` }, svg("title", `went on without ${listed(excluded)}`)))]),
+			flags.map(({ at, excluded }) => svg("path.flag", { d: `M${x(at) - 5} 2h10l-5 9z` }, svg("title", `advanced without ${listed(excluded)}`)))]),
 		isTime && [h("div.key", h("span.k-lower", "lag behind the clock")),
 			plot("lag over wall time", frame, ticks(0, most, 5, true), lasting, [0, most], (x, y, line) => svg("path.lag", { d: line([[lags[0][0], 0], ...lags, [to, 0]]) }))],
 		frame.cursor && tip(frame));
@@ -826,8 +826,8 @@ async function wouldText(query, consequence) {
 	const found = await Promise.all(names.map((name) => get(["explain"], { ...query, domain: name, limit: 1 })));
 	return found.map(({ lower, would }, place) => {
 		const which = names.length > 1 ? `${names[place]}: ` : "";
-		if (would.decision === "advance") return [which, "The watermark goes from ", when(lower), " to ", whenBeyond(would.lower, lower), ". ", consequence(would)];
-		return [which, "The watermark stays at ", when(lower), would.decision === "hold" ? ": another writer holds it as well." : ": nobody is waited for any more."];
+		if (would.decision === "advance") return [which, "The watermark advances from ", when(lower), " to ", whenBeyond(would.lower, lower), ". ", consequence(would)];
+		return [which, "The watermark stays at ", when(lower), would.decision === "hold" ? ": another writer holds it as well." : ": no writer is waited for any more."];
 	});
 }
 
@@ -861,7 +861,7 @@ function askToHold({ writer: name }) {
 		fields: labelled("For how long?", field, "As 90m, 4h or 1d."),
 		dryRun: async () => {
 			const forMs = durationMs(field.value);
-			if (!(forMs > 0)) return ["Say a duration."];
+			if (!(forMs > 0)) return ["Enter a duration, for example 90m."];
 			const until = Date.now() + state.skew + forMs;
 			return [[`${name} is not excluded before `, when(until), ", however long it is silent. Where it holds the watermark, the watermark waits for it until then."]];
 		},
@@ -896,7 +896,7 @@ function changedSettings(form, was) {
 		else if (text === "none" && /^max_(time|offset)/.test(name)) value = null;
 		else if (name.endsWith("_ms")) value = durationMs(text);
 		else if (name !== "returning_writer") value = /^\d+$/.test(text) ? narrowed(BigInt(text)) : NaN;
-		if (Number.isNaN(value)) throw new Problem(422, { detail: `${settingName(name)}: write ${name.endsWith("_ms") ? "a duration, as 90m, 1h 30m or 500ms" : "a whole number"}` });
+		if (Number.isNaN(value)) throw new Problem(422, { detail: `${settingName(name)}: enter ${name.endsWith("_ms") ? "a duration, for example 90m, 1h 30m or 500ms" : "a whole number"}` });
 		if (written(value) !== written(was[name])) changed[name] = value;
 	}
 	return changed;

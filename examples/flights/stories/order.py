@@ -40,7 +40,7 @@ HEADINGS = (
     *("most state rows", "rows lost"),
 )
 COLOURS = {"share": OWN, "time": NOTED}
-ABOVE = {"xytext": (-6, 8), "horizontalalignment": "right"}
+ABOVE: dict[str, Any] = {"xytext": (-6, 8), "horizontalalignment": "right"}
 """Above a line that rises, to the left of one of its points."""
 
 Times = dict[int, list[int]]

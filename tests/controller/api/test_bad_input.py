@@ -314,7 +314,7 @@ async def test_an_unknown_stream_is_a_404_everywhere(call: Caller, method: str, 
     """With the way to make it."""
     answer = await call.send(method, f"/v1/streams/nope{path}", b"{}")
 
-    says = "there is no stream 'nope'; create it with PUT /v1/streams/nope"
+    says = "there is no stream 'nope': create it with `noted-time stream create nope`"
     assert problem(answer) == (404, "unknown_stream", says)
 
 
@@ -370,8 +370,8 @@ async def test_a_fault_of_ours_is_told_as_one_to_be_started_again(
 
     assert [problem(answer) for answer in (note, ready, alive)] == [
         (503, "unavailable", "the controller failed; try again"),
-        (503, "unavailable", "the controller failed, as its log tells; start it again"),
-        (503, "unavailable", "the controller failed, as its log tells; start it again"),
+        (503, "unavailable", "the controller failed (see its log); restart it"),
+        (503, "unavailable", "the controller failed (see its log); restart it"),
     ]
 
 
