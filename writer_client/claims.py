@@ -48,8 +48,6 @@ class Claims:
         self.position: dict[int, int] = {}
         self.last_domain = domains[0] if domains else None
         """The domain noted last, or any that is declared: for notes that need one."""
-        self.noted_before: Mapping[int, int] = {}
-        """What a former self of the writer had noted, where that is known."""
         self._vouched = None if domains is None else tuple(domains)
         self._times: dict[str | None, int] = {}
         self._largest: dict[str | None, int] = {}

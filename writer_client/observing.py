@@ -70,6 +70,7 @@ class Observer(ABC):
         is seen then. Raises `Unreachable` where the log cannot be read now, or the client cannot
         join, `Rejected` where the log was recreated, `Fenced` where another process took over.
         """
+        self.client.check()
         if self.client.takes_over:
             self._join()
         try:

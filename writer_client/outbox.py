@@ -202,11 +202,11 @@ class Outbox:
         earlier ones as behind. So all come back with that position: a weaker claim, still true.
         """
         self._in_flight = ()
-        if self._ends_beginning():  # what waits is what was said
-            batch = ()
+        begins = self._ends_beginning()
         for pending in batch:
             note = replace(self._additions.take_off(pending.note), position=batch[-1].note.position)
-            self._waiting.put_back(replace(pending, note=note))
+            if not begins:  # else all that was said still waits
+                self._waiting.put_back(replace(pending, note=note))
 
     def answered(self, batch: Batch, answer: Answer) -> list[InvalidNote]:
         """Learn what became of each note of the batch, in order; returns the new refusals."""
@@ -355,8 +355,6 @@ class Outbox:
         if note.max_time is not None:
             self.claims.accepted(note.domain, note.max_time)
         if result.position is not None:
-            if not note.position:
-                self.claims.noted_before = result.position
             self.claims.learn(result.position)
         self._lowers[note.domain] = result.lower
 

@@ -170,8 +170,8 @@ class Writer(ABC, Generic[Transport]):
         *After a restart*, `position` has to reach all that the former process wrote, noted or not:
         the ends of the segments it writes to will do. Without it, readers may pass what was written
         before a crash, and drop it. `max_times` are the largest event times of all that, by domain.
-        `SegmentLogWriter` gives both by itself. What the controller knows of the writer's position
-        is taken in, too, but that is only what was noted.
+        `SegmentLogWriter` finds both by itself (`begin`). What the controller knows of the writer's
+        position is taken in, too, but that is only what was noted.
         """
         times = {self._named(k): unix_ms_of(t, up=True) for k, t in (max_times or {}).items()}
         with self._noting():
@@ -299,11 +299,6 @@ class Writer(ABC, Generic[Transport]):
     def takes_over(self) -> bool:
         """Whether no note was accepted yet: until then another process may have the name."""
         return self._outbox.takes_over
-
-    @property
-    def noted_before(self) -> dict[int, int]:
-        """What the controller knew when the writer joined without a position; else nothing."""
-        return dict(self._outbox.claims.noted_before)
 
     @property
     def state(self) -> State | Literal["excluded", "fenced"]:

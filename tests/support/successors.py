@@ -1,7 +1,7 @@
 """Processes that note under one writer name, one after the other or at once, over a bad network.
 
 Their outboxes, exchanges and the aggregator are the real ones. Answers are lost, requests delayed
-until long after their process gave them up, and processes die.
+until long after their process gave them up, the controller is restarted.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from controller.api.notes import _result, decode
 from noted_time import Accepted, Aggregator, StreamSettings, Unreachable
 from noted_time.asking import Reply
 from noted_time.backoff import Backoff
+from tests.support.streams import restarted
 from writer_client.answers import Found
 from writer_client.claims import Process
 from writer_client.exchange import Exchange, Numbers
@@ -35,7 +36,7 @@ WRITER = "UA"
 MOST = 5
 
 step = st.tuples(
-    st.sampled_from(["start", "write", "note", "join", "send", "send", "take", "take", "take"]),
+    st.sampled_from(["start", "restart", "write", "note", "join", *["send"] * 3, *["take"] * 4]),
     st.integers(0, 99),
 )
 steps = st.lists(step, max_size=120)
@@ -80,6 +81,8 @@ class Successors:
             self.now += 1
             if act == "start" and len(self.processes) < MOST:
                 self.start(number)
+            elif act == "restart":
+                self.stream = restarted(self.stream)
             elif act == "take":
                 self.take(number)
             elif act != "start":

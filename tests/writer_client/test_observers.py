@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from noted_time import ClientFailed, Rejected, Unreachable
+from noted_time import ClientFailed, Fenced, Rejected, Unreachable
 from tests.support.scripted import URL, Scripted
 from tests.support.waiting import eventually
 from writer_client import (
@@ -118,6 +118,34 @@ def test_where_ends_cannot_be_read_nothing_is_noted_until_they_can(
     assert noted(transport) == [("live", None, {}), ("live", 1000, {"0": 5})]
     said = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
     assert said == ["nothing is noted of flights: the log cannot be read: the disk is away"]
+
+
+def test_an_observer_is_fenced_by_the_next_of_its_name(
+    served: Served, stream: str, tmp_path: Path
+) -> None:
+    """The younger goes on from what the older noted; the older ends with the reason."""
+    served.create(stream, max_time_ahead_ms=None)
+    append(tmp_path, stream, 0, 7)
+    clock = Now()
+    older = WriterClient(served.url, stream, "observer")
+    first = IngestionNoter(older, LogEnds(tmp_path, stream), clock=clock, domain="default")
+    first.look()
+    older.flush()
+    with WriterClient(served.url, stream, "observer") as younger:
+        append(tmp_path, stream, 0, 7)
+        clock.now = 2000
+        IngestionNoter(younger, LogEnds(tmp_path, stream), clock=clock, domain="default").look()
+    append(tmp_path, stream, 0, 7)
+    clock.now = 3000
+    first.look()
+
+    with pytest.raises(Fenced):
+        older.flush()
+    with pytest.raises(Fenced):
+        first.run()
+    with pytest.raises(Fenced):
+        older.close()
+    assert marks(served, stream, "default")[-1] == (2000, 1999, {"0": 2})
 
 
 @pytest.mark.parametrize("again", [0, 1])

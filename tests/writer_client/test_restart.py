@@ -16,9 +16,12 @@ import pytest
 from noted_time.file_log import file_name, segment_directory
 from tests.support.scripted import URL, Scripted
 from writer_client import SegmentLogWriter, WriterClient
+from writer_client.answers import Found
 from writer_client.segment_files import SegmentFiles
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tests.support.served import Served
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -97,19 +100,24 @@ def test_the_upper_is_a_bound_of_what_was_appended_before_a_crash(
 def test_only_what_was_not_noted_before_is_looked_at(
     tmp_path: Path, served: Served, stream: str
 ) -> None:
-    """Past the position that the controller knows, which a writer learns by joining first."""
+    """Past the position that the controller knows, which a writer learns as it begins."""
+    known = []
+
+    def look_up(position: Mapping[int, int]) -> Found:
+        known.append(position)
+        return Found({}, {})
+
     with WriterClient(served.url, stream, "UA") as client:
         log = SegmentLogWriter(tmp_path, "flights", client=client, event_time="time")
         log.append([{"time": 900}])
         log.note_time(50)
     SegmentLogWriter(tmp_path, "flights", event_time="time").append([{"time": 700}])
     with WriterClient(served.url, stream, "UA") as client:
-        client.join()
+        client.begin(look_up)
         client.flush()
-        files = SegmentFiles(tmp_path, "flights", 0)
-        known = client.noted_before
+    files = SegmentFiles(tmp_path, "flights", 0)
 
-    assert (known, files.largest("time", beyond=known[0])) == ({0: 1}, 700)
+    assert (known, files.largest("time", beyond=1)) == ([{0: 1}], 700)
 
 
 @pytest.mark.parametrize("statistics", [True, False])
