@@ -4,10 +4,15 @@ In micro-batch N an operator emits what the watermark W of the batch has passed,
 rows below it. So once the output of N is in the log, no later one emits a window that ends at or
 below W, and that is what the sink notes: the rows first, then W. A batch that is run again finds
 its rows in the log, by the name of the batch in the file, and only notes.
+
+At the end of a sealed source the watermark goes to the end of Spark's time, which is no time of any
+row. The rows of that batch are the last ones: what is noted is the end of them, and the writer is
+done.
 """
 
 from __future__ import annotations
 
+import logging
 from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -16,9 +21,10 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from noted_time import Rejected, Unreachable
+from noted_time import InvalidNote, Rejected, Unreachable
 from noted_time.settings import checked_name
 from spark_integration.query_progress import PlannedBatches
+from spark_integration.watermark import LAST_MS
 from writer_client import Batch, SegmentLogWriter
 
 if TYPE_CHECKING:
@@ -31,6 +37,13 @@ if TYPE_CHECKING:
 
 JOIN_S = 10.0
 AT_ONCE_S = 0.0
+
+log = logging.getLogger("noted_time.spark")
+
+AHEAD = (
+    "stream %s: its last rows end further ahead than its max_time_ahead_ms allows to note (%s); "
+    "readers get past them when it is sealed"
+)
 
 
 class NotedLogSink:
@@ -52,6 +65,12 @@ class NotedLogSink:
     windows and of rows that an operator lets through, not of the starts of windows, which are
     refused. A join with a time interval may emit rows as much as its interval below W: `delay_ms`
     is then subtracted. Rows below a noted time are counted and told as late, as by any writer.
+
+    Once the query has read all of a sealed stream, it gives out its last windows in a last batch.
+    The sink notes the end of these rows and finishes its writer, and with `seal` it seals the
+    derived stream too, unless that has other writers: so whoever reads that closes its last windows
+    as well. This batch waits for the controller, and fails with `Unreachable`; started again, the
+    query does it again, whatever was done before.
     """
 
     def __init__(  # noqa: PLR0913 - one keyword for each thing there is to choose
@@ -65,13 +84,14 @@ class NotedLogSink:
         segment: int = 0,
         domain: str | None = None,
         delay_ms: int = 0,
+        seal: bool = False,
     ) -> None:
         """Append to `segment` of the log of `stream` under `root`; makes nothing yet.
 
         `checkpoint_location` is the `checkpointLocation` with which the query is started, a path or
         a URI: it knows the query's id and the watermark of each batch. `domain` is the time domain
-        of `time_of`, where the stream has several. Raises `InvalidName`, or `Rejected` for a
-        negative delay.
+        of `time_of`, where the stream has several. `seal` needs a client with the right to
+        administer. Raises `InvalidName`, or `Rejected` for a negative delay.
         """
         if delay_ms < 0:
             raise Rejected(f"delay_ms must be 0 or more, not {delay_ms}")
@@ -84,6 +104,7 @@ class NotedLogSink:
         self._segment = segment
         self._domain = domain
         self._delay_ms = delay_ms
+        self._seals = seal
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Append the batch and note its watermark.
@@ -94,8 +115,11 @@ class NotedLogSink:
         checkpoint needs a new stream.
         """
         watermark = self._planned.watermark(batch_id)
-        rows = self._rows(batch)
-        self._log.append_once(rows, Batch(self._query_id, batch_id), self._segment)
+        rows, named = self._rows(batch), Batch(self._query_id, batch_id)
+        if watermark == LAST_MS:
+            self._end(rows, named)
+            return
+        self._log.append_once(rows, named, self._segment)
         if watermark is not None:
             self._log.note_time(watermark - self._delay_ms, domain=self._domain)
         with suppress(Unreachable):  # the note is kept, and sent when the controller is back
@@ -110,14 +134,51 @@ class NotedLogSink:
         """The writer, which is a member of the stream before it appends for the first time."""
         self._client.join()
         self._client.flush(JOIN_S)
+        return self._opened(self._client)
+
+    def _opened(self, client: WriterClient | None) -> SegmentLogWriter:
         column = self._column
         return SegmentLogWriter(
             self._root,
             self._stream,
             segments=(self._segment,),
-            client=self._client,
+            client=client,
             event_time=column if self._domain is None else {self._domain: column},
         )
+
+    def _end(self, rows: pa.Table, batch: Batch) -> None:
+        """Append the last rows, note their end, and leave; a run that did so before has sealed."""
+        try:
+            self._log.append_once(rows, batch, self._segment)
+            self._finish()
+        except InvalidNote as refused:
+            is_there = not rows.num_rows or self._opened(None).holds(batch)
+            if refused.status == "sealed" and is_there:
+                return
+            raise
+        if self._seals and not self._client.seal():
+            log.warning("stream %s has other writers, and is not sealed", self._stream)
+
+    def _finish(self) -> None:
+        largest, noted = self._log.max_time(self._domain), self._client.late_below(self._domain)
+        if largest is not None and (noted is None or largest >= noted):
+            self._log.note_time(largest + 1, domain=self._domain)
+        try:
+            self._client.finish(timeout=JOIN_S)
+        except InvalidNote as refused:
+            self._pass_over(refused)
+
+    def _pass_over(self, refused: InvalidNote) -> None:
+        """Finish without a time where windows end in the future, as the day does that is today."""
+        while refused.status == "too_far_ahead":
+            log.warning(AHEAD, self._stream, refused)
+            try:
+                self._client.flush(JOIN_S)
+            except InvalidNote as another:
+                refused = another
+            else:
+                return
+        raise refused
 
     def _rows(self, batch: DataFrame) -> pa.Table:
         """Return the rows with their event time in a column; timestamps are in UTC."""

@@ -97,6 +97,16 @@ class WriterClient(Writer[httpx.BaseTransport]):
             self._outbox.finished(position)
         return self._sender.flush(timeout)
 
+    def seal(self) -> bool:
+        """End the stream for good, unless others are members of it; returns whether it is sealed.
+
+        That is for the only writer of a stream, once it has finished, with a token of the scope
+        `admin`. The same again changes nothing. Raises `NotAllowed`, or `Unreachable` where the
+        outcome is unknown.
+        """
+        self.check()
+        return self._connection.seal(self.writer)
+
     def close(self, timeout: float = 10.0) -> None:
         """Flush for at most `timeout` seconds in all, and give everything back.
 

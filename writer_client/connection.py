@@ -41,6 +41,10 @@ class Connection:
         """Post the notes and return what became of them; raises what `Exchange.post` does."""
         return run(self._exchange.post(batch), self._send)
 
+    def seal(self, writer: str) -> bool:
+        """Seal the stream if nobody else is a member; raises what the controller answers."""
+        return run(self._exchange.seal(writer), self._send)
+
     def close(self) -> None:
         """Give the connections back."""
         self._http.close()

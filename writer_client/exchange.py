@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from noted_time.answer import Refused
 from noted_time.asking import Request, ask_in_turn
@@ -19,7 +19,7 @@ from noted_time.wire import note_to_wire
 from writer_client.answers import answer_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Mapping
 
     from noted_time.asking import Reply
     from writer_client.answers import Answer
@@ -64,7 +64,7 @@ class Numbers:
 
 
 class Exchange:
-    """The posts of one writer to `/v1/streams/{stream}/notes`.
+    """The posts of one writer to `/v1/streams/{stream}/notes`, and its seal.
 
     Each request has a number above those before it, also one that says the same to another
     controller: one that was given up may still be taken, and is known to be old then.
@@ -73,7 +73,7 @@ class Exchange:
     def __init__(self, url: str, stream: str) -> None:
         """Begin with the first of the URLs; raises `Rejected` where one is none."""
         self.controllers = Controllers(url)
-        self._path = f"/v1/streams/{stream}/notes"
+        self._path = f"/v1/streams/{stream}"
         self._stream = stream
         self._numbers = Numbers()
         self._overtaken = 0
@@ -95,11 +95,31 @@ class Exchange:
                 return answer
         raise SharedName(batch[0].note.writer)
 
+    def seal(self, writer: str) -> Generator[Request, Reply, bool]:
+        """Seal the stream if nobody else is a member of it; returns whether it is sealed."""
+        members = yield from self._call("GET", "writers", {"params": {"limit": 2}})
+        if any(each["writer"] != writer for each in members["writers"]):
+            return False
+        why = f"{writer}, its only writer, has finished"
+        yield from self._call("POST", "seal", {"params": {"comment": why}, "json": {}})
+        return True
+
+    def _call(
+        self, method: str, what: str, options: Mapping[str, Any]
+    ) -> Generator[Request, Reply, dict[str, Any]]:
+        return (
+            yield from ask_in_turn(
+                self.controllers,
+                lambda url: Request(method, f"{url}{self._path}/{what}", options),
+                lambda reply: reply.body(self._stream),
+            )
+        )
+
     def _ask(self, batch: Batch) -> Generator[Request, Reply, Answer]:
         def request_to(url: str) -> Request:
             sequence = self._numbers.take()
             notes = [note_to_wire(replace(each.note, sequence=sequence)) for each in batch]
-            return Request("POST", url + self._path, {"json": {"notes": notes}})
+            return Request("POST", f"{url}{self._path}/notes", {"json": {"notes": notes}})
 
         return (
             yield from ask_in_turn(

@@ -106,7 +106,7 @@ class SegmentFiles:
         the files were looked through takes the next offset, and is looked at before it is passed.
         """
         self.find_end()
-        if self._holds(batch):
+        if self.holds(batch):
             return False
         with self._hidden_file(table, batch) as hidden:
             while not self._linked(hidden, table.num_rows):
@@ -118,7 +118,7 @@ class SegmentFiles:
         self.schema = self.schema or table.schema
         return True
 
-    def _holds(self, batch: Batch) -> bool:
+    def holds(self, batch: Batch) -> bool:
         """Whether the newest file of the batch's source holds it or a later batch."""
         names = (path.name for path in self._directory.iterdir())
         starts = sorted(self._start(name) for name in names if not is_hidden(name))

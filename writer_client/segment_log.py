@@ -151,6 +151,11 @@ class SegmentLogWriter:
                 self._count_late(table, spans)
             return appended
 
+    def holds(self, batch: Batch, segment: int | None = None) -> bool:
+        """Whether the batch, or a later one of its source, was appended to the segment."""
+        with self._lock:
+            return self._segment(segment).holds(batch)
+
     def _table(self, rows: Rows, files: SegmentFiles) -> pa.Table | None:
         """Return the rows in the segment's schema, `None` where there are none."""
         if isinstance(rows, list) and not rows:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime, timedelta
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from noted_time import InvalidNote, Rejected
 from spark_integration import NotedLogSink, read_noted_log
+from spark_integration.watermark import LAST_MS
 from tests.support.disorder import disorder
 from tests.support.page import Session
 from tests.support.queries import rows_of
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
     from tests.support.disorder import Step
     from tests.support.query_output import QueryOutput
+    from writer_client import Flushed
 
 pytestmark = pytest.mark.spark
 
@@ -125,6 +128,35 @@ def test_a_count_in_two_stages_equals_one_batch_query_through_a_kill(
     assert last_lower(served, "counts") == 28_000
 
 
+@pytest.mark.timeout(900)
+def test_both_stages_close_their_last_windows_at_the_end_of_the_first_stream(
+    spark: SparkSession, served: Served, output: QueryOutput, tmp_path: Path
+) -> None:
+    """SIGKILL between the seal of the second stream and Spark's commit, and a start after that."""
+    root = tmp_path / "log"
+    told: dict[str, object] = {
+        "root": str(root),
+        "url": served.url,
+        "checkpoint": str(tmp_path / "stage one"),
+        "dies_at": FOREVER,
+    }
+    flights = Flights(root, served.url)
+    flights.replay(disorder(12, events=25)[:12])
+    flights.close()
+    served.call("POST", "/flights/seal")
+    killed = SparkProgram("derive_counts", {**told, "dies_sealed": True}, tmp_path / "killed.log")
+    eventually(killed.running, expected=False, timeout_s=200)
+    SparkProgram("derive_counts", told, tmp_path / "again.log").finish()
+    counts = read_noted_log(
+        spark, root, "counts", controller_url=served.url, event_time="window_end"
+    )
+    output.catch_up(per_five_seconds(counts))
+
+    derived = spark.read.parquet(str(root / "counts"))
+    assert derived.select("window").distinct().count() == derived.count()
+    assert output.rows == rows_of(in_one_query(spark, root))
+
+
 class Sinks:
     """Makes sinks of the stream `counts` beside a checkpoint that a test makes by hand."""
 
@@ -138,6 +170,12 @@ class Sinks:
     def client_again(self) -> WriterClient:
         """Return a client for the writer `counter`, as each run of the program makes one."""
         return WriterClient(self._url, "counts", "counter")
+
+    def die_before(self, step: str) -> None:
+        """Have the client's process end before one of its calls, or after the seal."""
+        self.client.close()
+        self.client = Dying(self._url, "counts", "counter")
+        self.client.dies_before = step
 
     def __call__(self, time_of: str = "window.end", **options: int) -> NotedLogSink:
         """Return a sink."""
@@ -162,6 +200,37 @@ def sinks(served: Served, tmp_path: Path) -> Iterator[Sinks]:
     made = Sinks(served, tmp_path)
     yield made
     made.client.end(2.0)
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+class Dying(WriterClient):
+    """The client of a process that ends before one of these calls."""
+
+    dies_before = ""
+
+    def note_time(self, *told: Any, **options: Any) -> None:  # noqa: ANN401 - as it is
+        """Note, or die."""
+        self._live("note_time")
+        super().note_time(*told, **options)
+
+    def finish(self, *told: Any, **options: Any) -> Flushed:  # noqa: ANN401 - as it is
+        """Finish, or die."""
+        self._live("finish")
+        return super().finish(*told, **options)
+
+    def seal(self) -> bool:
+        """Seal, and die before or after that."""
+        self._live("seal")
+        sealed = super().seal()
+        self._live("commit")
+        return sealed
+
+    def _live(self, step: str) -> None:
+        if step == self.dies_before:
+            raise Killed
 
 
 def windows(spark: SparkSession, *seconds: int) -> DataFrame:
@@ -237,6 +306,85 @@ def test_a_refused_note_fails_a_later_batch(spark: SparkSession, sinks: Sinks) -
         return False
 
     assert eventually(refused, expected=True)
+
+
+@pytest.mark.parametrize("step", ["", "note_time", "finish", "seal", "commit"])
+def test_the_end_of_a_sealed_source_ends_the_derived_stream(
+    spark: SparkSession, served: Served, sinks: Sinks, step: str
+) -> None:
+    """At the end of its own rows, whatever the run before had done; the next batch is empty."""
+    sinks.plan(0, 5000)
+    sinks()(windows(spark, 3), 0)
+    sinks.client.flush()
+    sinks.plan(1, LAST_MS)
+    if step:
+        sinks.die_before(step)
+        with pytest.raises(Killed):
+            sinks(seal=True)(windows(spark, 6, 7), 1)
+        sinks.client.close()
+    for rows, batch_id in ((windows(spark, 6, 7), 1), (windows(spark), 2)):
+        sinks.client = sinks.client_again()
+        sinks.plan(batch_id, LAST_MS)
+        sinks(seal=True)(rows, batch_id)
+
+    about = served.call("GET", "/counts")
+    mark = about["marks"]["default"]
+    assert (about["seal"]["cut"], mark["cut"], mark["lower"]) == ({"0": 3}, {"0": 3}, 8001)
+    assert served.writers("counts")["counter"]["state"] == "finished"
+
+
+def test_a_derived_stream_with_other_writers_is_not_sealed(
+    spark: SparkSession, served: Served, sinks: Sinks
+) -> None:
+    """The sink's own writer is done, and the others go on."""
+    served.note("counts", 4000, {"1": 1})
+    sinks.plan(0, LAST_MS)
+    sinks(seal=True)(windows(spark, 3, 7), 0)
+    before = last_lower(served, "counts")
+    served.note("counts", 9000, {"1": 2})
+
+    assert served.writers("counts")["counter"]["state"] == "finished"
+    assert (before, last_lower(served, "counts")) == (4000, 9000)
+
+
+def test_a_sink_that_does_not_seal_notes_the_end_of_its_rows(
+    spark: SparkSession, served: Served, sinks: Sinks
+) -> None:
+    """And not of time: others may write to the derived stream for long."""
+    sinks.plan(0, LAST_MS)
+    sinks()(windows(spark, 3, 7), 0)
+    about = served.call("GET", "/counts")
+
+    assert (about["marks"]["default"]["lower"], about["seal"]) == (8001, None)
+    assert served.writers("counts")["counter"]["state"] == "finished"
+
+
+def test_last_windows_that_end_in_the_future_end_the_derived_stream_too(
+    spark: SparkSession, served: Served, sinks: Sinks
+) -> None:
+    """The day that is today, say: its end may not be noted yet, and the seal covers its row."""
+    in_two_days = int(time.time()) + 2 * 86_400
+    sinks.plan(0, LAST_MS)
+    sinks(seal=True)(windows(spark, 3, in_two_days), 0)
+    about = served.call("GET", "/counts")
+
+    assert about["seal"]["cut"] == {"0": 2}
+    assert served.writers("counts")["counter"]["state"] == "finished"
+
+
+def test_last_rows_that_a_sealed_stream_does_not_take_fail_the_query(
+    spark: SparkSession, served: Served, sinks: Sinks
+) -> None:
+    """Somebody sealed it before they were in its log."""
+    sinks.plan(0, 5000)
+    sinks()(windows(spark, 3), 0)
+    sinks.client.flush()
+    served.call("POST", "/counts/seal")
+    sinks.client = sinks.client_again()
+    sinks.plan(1, LAST_MS)
+
+    with pytest.raises(InvalidNote, match="sealed"):
+        sinks()(windows(spark, 7), 1)
 
 
 def test_what_a_sink_cannot_promise_is_refused(spark: SparkSession, sinks: Sinks) -> None:

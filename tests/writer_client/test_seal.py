@@ -37,3 +37,26 @@ def test_a_writer_of_a_sealed_stream_is_told_so(
         {"0": 10},
     )
     assert "the stream is sealed, and takes no more notes" in caplog.text
+
+
+def test_the_only_writer_of_a_stream_may_seal_it(served: Served, stream: str) -> None:
+    """Again too, after an answer that was lost; the changes say who did it and why."""
+    with WriterClient(served.url, stream, "UA") as client:
+        client.note_time(5, {0: 10})
+        client.finish()
+        sealed = [client.seal(), client.seal()]
+
+    last = served.call("GET", f"/{stream}/changes")["changes"][0]
+    assert sealed == [True, True]
+    assert (last["action"], last["comment"]) == ("sealed", "UA, its only writer, has finished")
+
+
+def test_a_writer_among_others_does_not_seal_their_stream(served: Served, stream: str) -> None:
+    """Not even where they are done, or never came."""
+    served.create(stream, expected_writers=["DL"])
+    with WriterClient(served.url, stream, "UA") as client:
+        client.note_time(5, {0: 10})
+        client.finish()
+        sealed = client.seal()
+
+    assert (sealed, served.call("GET", f"/{stream}")["seal"]) == (False, None)

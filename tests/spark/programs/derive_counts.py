@@ -1,6 +1,7 @@
 """Counts the events of a file log per second into a log of its own, and notes how far that is.
 
-It kills itself once the log has `dies_at` files: after an append, before the note that follows.
+It kills itself once the log has `dies_at` files: after an append, before the note that follows; or
+once it has sealed its log, if it `dies_sealed`.
 """
 
 from __future__ import annotations
@@ -25,17 +26,27 @@ if TYPE_CHECKING:
 
 
 class Dying(WriterClient):
-    """A client that never comes to note once there are enough files."""
+    """A client that never comes to note once there are enough files, or dies of its seal.
 
-    def __init__(self, files: Path, dies_at: int, *names: str) -> None:
-        super().__init__(*names)
-        self._files, self._dies_at = files, dies_at
+    It takes the whole process group with it, as at a power cut.
+    """
+
+    def __init__(self, told: Mapping[str, Any]) -> None:
+        super().__init__(told["url"], "counts", "counter")
+        self._files, self._told = Path(told["root"], "counts"), told
 
     def note_time(self, time: Time, position: Mapping[int, int], **options: Any) -> None:  # noqa: ANN401
-        """Note, or die with the whole process group, as at a power cut."""
-        if len(list(self._files.rglob("*.parquet"))) >= self._dies_at:
+        """Note, or die."""
+        if len(list(self._files.rglob("*.parquet"))) >= self._told["dies_at"]:
             os.killpg(0, signal.SIGKILL)
         super().note_time(time, position, **options)
+
+    def seal(self) -> bool:
+        """Seal, and die."""
+        sealed = super().seal()
+        if self._told.get("dies_sealed"):
+            os.killpg(0, signal.SIGKILL)
+        return sealed
 
 
 def main(told: dict[str, Any]) -> None:
@@ -52,8 +63,8 @@ def main(told: dict[str, Any]) -> None:
         max_rows_per_trigger=20,
     )
     counts = events.groupBy(F.window("time", "1 second")).count()
-    with Dying(Path(root, "counts"), told["dies_at"], url, "counts", "counter") as client:
-        sink = NotedLogSink(root, "counts", client, checkpoint_location=checkpoint)
+    with Dying(told) as client:
+        sink = NotedLogSink(root, "counts", client, checkpoint_location=checkpoint, seal=True)
         query = counts.writeStream.foreachBatch(sink).trigger(availableNow=True)
         query.option("checkpointLocation", checkpoint).start().awaitTermination()
     spark.stop()
