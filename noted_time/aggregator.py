@@ -207,12 +207,12 @@ class Aggregator:
         """Return the answer to a note that was accepted, as of now."""
         name = self.domain_of(note)
         member = self._roster.member(note.writer)
-        joins = note.state == "live" and note.time is None
-        return Accepted(
-            self._accepted[name].lower,
-            member.track(self._numbers[name]).exclusion,
-            member.position if joins and member.position else None,
-        )
+        lower, exclusion = self._accepted[name].lower, member.track(self._numbers[name]).exclusion
+        if note.state != "live" or note.time is not None or not member.position:
+            return Accepted(lower, exclusion)
+        times = {domain: member.track(number).time for domain, number in self._numbers.items()}
+        noted = {domain: time for domain, time in times.items() if time > BEFORE_ALL_TIME}
+        return Accepted(lower, exclusion, member.position, noted)
 
     def domain_of(self, note: NoteLike) -> str:
         """Return the domain that a note speaks of, which may be one that is not declared."""

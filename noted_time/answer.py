@@ -18,13 +18,14 @@ class Accepted:
     """The note counts; `lower` is that of its domain's last mark, `None` before the first.
 
     `exclusion` says that time went on without the writer, which has not caught up since. `position`
-    is all that is known of the writer's, where it joined and there is any: one that restarts goes
-    on from there.
+    and `times` (the last of each domain) are all that is known of the writer's, where it joined and
+    named a position before: one that restarts goes on from there.
     """
 
     lower: int | None
     exclusion: Exclusion | None = None
     position: Mapping[int, int] | None = None
+    times: Mapping[str, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

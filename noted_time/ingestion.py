@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from noted_time.cut import join_into
 from noted_time.errors import Rejected
 from noted_time.note import Note
 
@@ -53,6 +54,12 @@ class GrowingEnds:
         self.seen = found
         return found
 
+    def reach(self, ends: Mapping[int, int]) -> None:
+        """Know that the segments ended there, or beyond."""
+        seen = dict(self.seen)
+        join_into(seen, ends)
+        self.seen = seen
+
 
 @dataclass(slots=True)
 class Look:
@@ -75,7 +82,7 @@ class Look:
     skew_ms: int = 0
     writer: str = INGESTION
     domain: str = INGESTION
-    _ends: GrowingEnds = field(default_factory=GrowingEnds, init=False)
+    ends: GrowingEnds = field(default_factory=GrowingEnds)
     _last: Note | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -100,7 +107,7 @@ class Look:
         `max_lag_ms` old; never while the clock is behind that time. Raises `Rejected` naming the
         segment whose end went back: the log was recreated.
         """
-        found = self._ends.take(ends)
+        found = self.ends.take(ends)
         time, last = now - self.skew_ms, self._last
         if last is not None and last.time is not None:
             if time < last.time:

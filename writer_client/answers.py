@@ -63,7 +63,7 @@ def read_answer(body: Mapping[str, Any], count: int) -> Answer:
     """Return the answer of a decoded body.
 
     >>> read_answer({"results": [{"status": "accepted", "lower": 7}]}, 1).results
-    (Accepted(lower=7, exclusion=None, position=None),)
+    (Accepted(lower=7, exclusion=None, position=None, times=None),)
     """
     results = _is(list, body.get("results"), "results")
     if len(results) != count:
@@ -119,10 +119,12 @@ def _beyond(result: Mapping[str, Any]) -> Beyond | None:
 
 def _accepted(result: Mapping[str, Any]) -> Accepted:
     excluded, position = result.get("excluded"), result.get("position")
+    times = result.get("times")
     return Accepted(
         _int_or_none(result.get("lower")),
         None if excluded is None else _exclusion(_is(dict, excluded, "excluded")),
         None if position is None else _position(position),
+        None if times is None else _times(times),
     )
 
 
@@ -146,6 +148,10 @@ def _int_or_none(value: object) -> int | None:
 
 def _position(value: object) -> Mapping[int, int]:
     return position_from_wire(_is(dict, value, "position"))
+
+
+def _times(value: object) -> Mapping[str, int]:
+    return {domain: _int(time) for domain, time in _is(dict, value, "times").items()}
 
 
 def _names(value: object) -> tuple[str, ...]:

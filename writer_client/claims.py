@@ -48,6 +48,8 @@ class Claims:
         self.position: dict[int, int] = {}
         self.last_domain = domains[0] if domains else None
         """The domain noted last, or any that is declared: for notes that need one."""
+        self.known_times: Mapping[str, int] = {}
+        """The writer's last time of each domain, as the controller knew it at the last join."""
         self._vouched = None if domains is None else tuple(domains)
         self._times: dict[str | None, int] = {}
         self._largest: dict[str | None, int] = {}

@@ -55,9 +55,10 @@ class Observer(ABC):
     `run`, `check` and `close` raise the `Rejected` that says so.
     """
 
-    def __init__(self, client: WriterClient, poll_ms: int) -> None:
+    def __init__(self, client: WriterClient, poll_ms: int, ends: GrowingEnds) -> None:
         self.client = client
         self.poll_ms = poll_ms
+        self._ends = ends
         self.failure: NotedTimeError | None = None
         self._stopping = threading.Event()
         self._is_away = False
@@ -73,6 +74,7 @@ class Observer(ABC):
         self.client.check()
         if self.client.takes_over:
             self._join()
+        self._ends.reach(self.client.position)
         try:
             self._look()
         except InvalidNote as error:
@@ -194,14 +196,14 @@ class IngestionNoter(Observer):
         skew_ms: int = 0,
         clock: Callable[[], int] = unix_ms,
     ) -> None:
-        super().__init__(client, poll_ms)
         self._step = Look(poll_ms, max_lag_ms, skew_ms, domain=domain)
-        self._ends = ends
+        super().__init__(client, poll_ms, self._step.ends)
+        self._read_ends = ends
         self._clock = clock
         _warn_of_timeout(client, self._step.silence_ms())
 
     def _look(self) -> None:
-        note = self._step.take(self._clock, lambda: _reached(self._ends))
+        note = self._step.take(self._clock, lambda: _reached(self._read_ends))
         if note is not None and note.time is not None:
             self.client.note_time(
                 note.time, note.position, domain=note.domain, max_time=note.time - 1
@@ -232,14 +234,13 @@ class EventTimeNoter(Observer):
         poll_ms: int = 1000,
         clock: Callable[[], int] = monotonic_ms,
     ) -> None:
-        super().__init__(client, poll_ms)
+        super().__init__(client, poll_ms, GrowingEnds())
         if poll_ms < LEAST_POLL_MS:
             raise Rejected(f"poll_ms must be {LEAST_POLL_MS} or more, not {poll_ms}")
         self._times = times
         self._domain = domain
         self._clock = clock
         self._clocks = SegmentClocks(idle_timeout_ms, delay_ms)
-        self._ends = GrowingEnds()
         self._largest: int | None = None
         self._said_at = clock()
         _warn_of_timeout(client, SIGN_OF_LIFE_MS + poll_ms)
@@ -267,12 +268,12 @@ class EventTimeNoter(Observer):
 
     def _note(self, ends: dict[int, int], now: int) -> None:
         self._said_at = now
-        if self._clocks.time is None:
-            self.client.join(ends)
-        else:
-            self.client.note_time(
-                self._clocks.time, ends, domain=self._domain, max_time=self._largest
-            )
+        client, time, domain = self.client, self._clocks.time, self._domain
+        before = client.known_time(domain)
+        if time is not None and (before is None or time >= before):
+            client.note_time(time, ends, domain=domain, max_time=self._largest)
+        else:  # below what a former process noted, it would be refused, which is no sign of life
+            client.join(ends, max_times={} if self._largest is None else {domain: self._largest})
 
 
 def _check_ends(error: Rejected | None) -> None:

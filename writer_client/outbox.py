@@ -352,6 +352,8 @@ class Outbox:
         self._additions.takes_over, self._is_awaited = False, note.state == "live"
         if note.state == "live":
             self._known, self._must_join = True, False
+            if note.time is None:
+                self.claims.known_times = result.times or {}
         if note.max_time is not None:
             self.claims.accepted(note.domain, note.max_time)
         if result.position is not None:

@@ -300,6 +300,12 @@ class Writer(ABC, Generic[Transport]):
         """Whether no note was accepted yet: until then another process may have the name."""
         return self._outbox.takes_over
 
+    def known_time(self, domain: str | None = None) -> int | None:
+        """Return the writer's last time of a domain at its last join, `None` before the first."""
+        times = self._outbox.claims.known_times
+        only = next(iter(times)) if len(times) == 1 else "default"
+        return times.get(self._named(domain) or only)
+
     @property
     def state(self) -> State | Literal["excluded", "fenced"]:
         """`live`, `idle`, `finished` (also before the first call), `excluded`, or `fenced`.

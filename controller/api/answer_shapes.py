@@ -348,14 +348,15 @@ class ExcludedShape(ExclusionShape):
 class AcceptedShape(BaseModel):
     """The note is durable; `lower` is the last mark's: what lies below is already late.
 
-    `excluded` is there while the watermark goes on without the writer, `position` (all that is
-    known of the writer's) where it joined by this note.
+    `excluded` is there while the watermark goes on without the writer, `position` and `times` (all
+    that is known of the writer's, the last time by domain) where it joined by this note.
     """
 
     status: Literal["accepted"]
     lower: int | None
     excluded: ExcludedShape | None = None
     position: Position | None = None
+    times: dict[str, int] | None = None
 
 
 class InvalidPositionShape(BaseModel):

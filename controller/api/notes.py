@@ -201,7 +201,7 @@ def _how_far(refused: Refused) -> str:
 
 
 def _encoded(runs: Runs) -> Iterator[bytes]:
-    """Yield the results as JSON; positions of joins as long as a request's own could be no larger.
+    """Yield the results as JSON; what joins are told while a request's own could be no larger.
 
     Else a small request of many joins would have an answer of many megabytes.
     """
@@ -209,9 +209,9 @@ def _encoded(runs: Runs) -> Iterator[bytes]:
     for result, n in runs:
         wire = _result(result)
         if "position" in wire:
-            room -= n * len(wire["position"])
+            room -= n * (len(wire["position"]) + len(wire["times"]))
             if room < 0:
-                del wire["position"]
+                del wire["position"], wire["times"]
         yield b",".join([_encoder.encode(wire)] * n)
 
 
@@ -235,5 +235,5 @@ def _accepted(result: Accepted) -> dict[str, Any]:
     if result.exclusion is not None:
         wire["excluded"] = {**result.exclusion._asdict(), "lower": result.lower}
     if result.position is not None:
-        wire["position"] = position_to_wire(result.position)
+        wire["position"], wire["times"] = position_to_wire(result.position), result.times or {}
     return wire

@@ -65,7 +65,11 @@ def test_a_join_is_answered_with_the_position_that_is_known() -> None:
 
     answers = tell(stream, Note("UA"), Note("UA", 5, {0: 3, 1: 4}), Note("UA"))
 
-    assert answers == [Accepted(None), Accepted(None), Accepted(None, None, {0: 3, 1: 4})]
+    assert answers == [
+        Accepted(None),
+        Accepted(None),
+        Accepted(None, None, {0: 3, 1: 4}, {"default": 5}),
+    ]
 
 
 def test_a_live_writer_that_returned_late_keeps_the_highest_time_from_a_flush() -> None:

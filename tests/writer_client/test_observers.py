@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from noted_time import ClientFailed, Fenced, Rejected, Unreachable
-from tests.support.scripted import URL, Scripted
+from tests.support.scripted import URL, Scripted, accepted, results
 from tests.support.waiting import eventually
 from writer_client import (
     EventTimeNoter,
@@ -176,7 +176,7 @@ def test_a_log_that_was_made_anew_between_two_observers_stops_the_second(
     append(tmp_path, stream, 0, 1)
 
     with (
-        pytest.raises(Rejected, match=r"the log was recreated.*last is {0: 3}"),
+        pytest.raises(Rejected, match="segment 0 ends at 1 and ended at 3 before"),
         WriterClient(served.url, stream, "observer") as client,
     ):
         IngestionNoter(
@@ -235,6 +235,88 @@ def test_the_slowest_segment_decides_until_it_is_idle(
         (90, 500, {"0": 2, "1": 1}),
         (590, 600, {"0": 3, "1": 1}),
     ]
+
+
+def event_times(client: WriterClient, root: Path, clock: Now) -> EventTimeNoter:
+    """Return an observer of the client's stream, for which a segment is idle after 5 s."""
+    times_of = LogTimes(root, client.stream, "time")
+    return EventTimeNoter(client, times_of, delay_ms=10, idle_timeout_ms=5000, clock=clock)
+
+
+def test_an_observer_that_restarts_begins_at_the_time_that_it_noted_last(
+    served: Served, stream: str, tmp_path: Path
+) -> None:
+    """A segment that was idle is waited for again: its time lies below, and nothing is refused."""
+    served.create(stream, max_time_ahead_ms=None)
+    clock = Now()
+    append(tmp_path, stream, 1, 100)
+    with WriterClient(served.url, stream, "observer") as client:
+        noter = event_times(client, tmp_path, clock)
+        for time in (600, 700):
+            append(tmp_path, stream, 0, time)
+            noter.look()
+            clock.now += 5000
+        noter.look()
+    with WriterClient(served.url, stream, "observer") as client:
+        noter = event_times(client, tmp_path, clock)
+        seen = []
+        for time in (800, 900):
+            append(tmp_path, stream, 0, time)
+            noter.look()
+            client.flush()
+            seen.append(served.writers(stream)["observer"]["times"])
+            clock.now += 5000
+
+    assert seen == [{"default": 690}, {"default": 890}]
+
+
+def test_an_observer_whose_time_is_below_what_it_noted_joins_as_a_sign_of_life(
+    tmp_path: Path,
+) -> None:
+    """A note of such a time would be refused, and what is refused is no sign of life."""
+    known = accepted(position={"0": 1}, times={"default": 70})
+    clock, transport = Now(), Scripted(*[results(known)] * 3)
+    append(tmp_path, "flights", 0, 50)
+    with scripted(transport) as client:
+        noter = event_times(client, tmp_path, clock)
+        for later in (0, 2000, 2000):
+            clock.now += later
+            noter.look()
+            append(tmp_path, "flights", 0, 60)
+            client.flush()
+        clock.now += 10_000
+        append(tmp_path, "flights", 0, 90)
+        noter.look()
+
+    assert noted(transport)[1:] == [
+        ("live", None, {"0": 1}),
+        ("live", None, {"0": 2}),
+        ("live", 80, {"0": 5}),
+    ]
+
+
+@pytest.mark.parametrize("by", ["ingestion", "event time"])
+def test_a_segment_that_vanished_stops_a_new_observer_too(
+    served: Served, stream: str, tmp_path: Path, by: str
+) -> None:
+    """Its rows are gone, which the controller knows to have been there."""
+    for segment in (0, 1):
+        append(tmp_path, stream, segment, 5, 6)
+
+    def observer(client: WriterClient) -> EventTimeNoter | IngestionNoter:
+        if by == "event time":
+            return event_times(client, tmp_path, Now())
+        return IngestionNoter(client, LogEnds(tmp_path, stream), domain="default")
+
+    with WriterClient(served.url, stream, "observer") as client:
+        observer(client).look()
+    shutil.rmtree(tmp_path / stream / "partition=1")
+
+    with (
+        WriterClient(served.url, stream, "observer") as client,
+        pytest.raises(Rejected, match="segment 1 ends at 0 and ended at 2 before"),
+    ):
+        observer(client).look()
 
 
 def test_a_segment_that_is_empty_so_far_is_waited_for(tmp_path: Path) -> None:
