@@ -23,10 +23,10 @@ class Former(NamedTuple):
 class Session:
     """The process that notes under a writer's name, and those that lost it, the latest last.
 
-    `since` is when it took over, on the service clock. A session that lost the name has no note
+    `since` is when it took over, in Unix ms. A session that lost the name has no note
     accepted again, whatever requests are delayed:
 
-    >>> held = NO_SESSION.taken_by("b1", "host-a", now=5).taken_by("f7", "host-b", now=9)
+    >>> held = NO_SESSION.taken_by("b1", "host-a", since=5).taken_by("f7", "host-b", since=9)
     >>> held
     Session(id='f7', label='host-b', since=9, lost=(Former(id='b1', label='host-a'),))
     >>> held.admits("b1", takes_over=True), held.admits("c3", takes_over=True)
@@ -44,13 +44,13 @@ class Session:
             return False
         return self.id is None or takes_over
 
-    def taken_by(self, session: str, label: str, now: int) -> Session:
-        """Return that another session has the name since now."""
-        return Session(session, label, now, self._lost())
+    def taken_by(self, session: str, label: str, since: int) -> Session:
+        """Return that another session has the name since then."""
+        return Session(session, label, since, self._lost())
 
-    def fenced(self, now: int) -> Session:
-        """Return that no process holds the name since now: this one lost it."""
-        return Session(None, "", now, self._lost())
+    def fenced(self, since: int) -> Session:
+        """Return that no process has the name since then: this one lost it."""
+        return Session(None, "", since, self._lost())
 
     def _lost(self) -> tuple[Former, ...]:
         if self.id is None:

@@ -110,7 +110,8 @@ class Roster:
         if note.sequence is not None:
             member.sequence = note.sequence
         if note.session is not None and note.session != member.session.id:
-            member.session = member.session.taken_by(note.session, note.label, now)
+            since = now + self.unix_ahead
+            member.session = member.session.taken_by(note.session, note.label, since)
         if note.timeout_ms != UNCHANGED or note.domains is not None:
             changes, widens = True, self._take_terms(member, note)
         if gained:

@@ -64,7 +64,7 @@ def note_to_wire(note: NoteLike) -> Json:
 
 
 def session_to_wire(session: Session) -> Json:
-    """Return the JSON shape of a session whose `since` is in Unix ms."""
+    """Return the JSON shape of a session, without those that lost the name."""
     return {"session": session.id, "label": session.label, "since": session.since}
 
 

@@ -6,17 +6,16 @@ such a note changes nothing.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from controller.store.port import Change
-from noted_time.fencing import Session
 from noted_time.spelling import spelled
 from noted_time.wire import session_to_wire
 
 if TYPE_CHECKING:
-    from controller.aggregation.draft import Moment
-    from noted_time import Aggregator, Refused
+    from noted_time import Aggregator
+    from noted_time.fencing import Session
     from noted_time.note import NoteLike
 
 SHOWN_MS = 3_600_000
@@ -24,6 +23,9 @@ SHOWN_MS = 3_600_000
 
 MOST_SHOWN = 100
 """Maximum number of writers with a fenced note that are shown."""
+
+MOST_RECORDED = 100
+"""Maximum number of takeovers of a stream that are recorded within an hour."""
 
 
 class Fenced(NamedTuple):
@@ -55,24 +57,28 @@ class Fences:
     def __init__(self) -> None:
         self.notes = 0
         self._last: dict[str, Fenced] = {}
+        self._recorded = deque[int](maxlen=MOST_RECORDED)
 
-    def refuse(self, note: NoteLike, refused: Refused, moment: Moment, shift: int) -> Refused:
-        """Remember a fenced note; returns its answer with the moment in Unix ms."""
-        held = refused.last
-        assert isinstance(held, Session)  # noqa: S101 - what `fenced` always has
-        held = replace(held, since=held.since + shift)
+    def refuse(self, note: NoteLike, held: Session, at: int) -> None:
+        """Remember a note that was fenced."""
         labels = {each.id: each.label for each in held.lost}
         label = labels.get(note.session or "") or note.label
         self.notes += 1
         self._last.pop(note.writer, None)
-        self._last[note.writer] = Fenced(note.writer, label, held.label, held.since, moment.wall)
+        self._last[note.writer] = Fenced(note.writer, label, held.label, held.since, at)
         if len(self._last) > MOST_SHOWN:
             del self._last[next(iter(self._last))]
-        return replace(refused, last=held)
 
-    def shown(self, now: Moment) -> list[Fenced]:
+    def shown(self, now: int) -> list[Fenced]:
         """Return the last fenced note of each writer within the hour, the latest first."""
-        return [each for each in reversed(self._last.values()) if now.wall - each.at < SHOWN_MS]
+        return [each for each in reversed(self._last.values()) if now - each.at < SHOWN_MS]
+
+    def may_record(self, at: int) -> bool:
+        """Whether one more takeover may be recorded; it counts as such."""
+        if len(self._recorded) == MOST_RECORDED and at - self._recorded[0] < SHOWN_MS:
+            return False
+        self._recorded.append(at)
+        return True
 
 
 class Takeovers:
@@ -82,17 +88,14 @@ class Takeovers:
         self._aggregator = aggregator
         self._before: dict[str, Session] = {}
 
-    def __bool__(self) -> bool:
-        return bool(self._before)
-
-    def watch(self, writer: str) -> None:
+    def watch(self, note: NoteLike) -> None:
         """Remember who has the writer's name, before a note that takes it over."""
-        if writer in self._aggregator:
-            member = self._aggregator.member(writer)
-            if member.vouches and member.session.id is not None:
-                self._before.setdefault(writer, member.session)
+        if note.writer in self._aggregator:
+            member = self._aggregator.member(note.writer)
+            if member.vouches and member.session.id not in {None, note.session}:
+                self._before.setdefault(note.writer, member.session)
 
-    def changes(self, stream_id: str, moment: Moment, shift: int) -> list[Change]:
+    def changes(self, stream_id: str, at: int, fences: Fences) -> list[Change]:
         """Return what is to be recorded of the names that another process has now."""
         pairs = (
             (writer, before, self._aggregator.member(writer).session)
@@ -100,17 +103,8 @@ class Takeovers:
         )
         return [
             Change(
-                stream_id,
-                moment.wall,
-                "taken_over",
-                writer,
-                _dated(before, shift),
-                _dated(after, shift),
+                stream_id, at, "taken_over", writer, session_to_wire(before), session_to_wire(after)
             )
             for writer, before, after in pairs
-            if after.id != before.id
+            if after.id != before.id and fences.may_record(at)
         ]
-
-
-def _dated(session: Session, shift: int) -> dict[str, object]:
-    return session_to_wire(replace(session, since=session.since + shift))

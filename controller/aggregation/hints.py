@@ -32,7 +32,7 @@ def hints(stream: StreamState, domain: str, now: Moment) -> list[Hint]:
     Before that, under which names two processes noted within the hour.
     """
     are_unix_ms = stream.settings.are_unix_ms
-    found = [Hint(each.writer, "fenced", each.detail) for each in stream.fences.shown(now)]
+    found = [Hint(each.writer, "fenced", each.detail) for each in stream.fences.shown(now.wall)]
     for track in islice(stream.aggregator.tracks(domain), EXAMINED):
         writer, time = track.member.writer, track.noted
         if time is None or track.member.state != "live":

@@ -195,7 +195,7 @@ def writer_row(stream: StreamState, writer: str, domain: str | None, now: Moment
         domains=terms.domains,
         held_until=None if terms.hold_until is None else terms.hold_until + shift,
         late=record.late,
-        session=replace(session, since=session.since + shift) if session.id else None,
+        session=session if session.id else None,
         times_out_in_ms=left_ms,
         lower_without=without,
     )

@@ -18,6 +18,7 @@ from noted_time import (
     Succession,
 )
 from noted_time.errors import StreamSealed, UnknownDomain
+from noted_time.fencing import Session
 from noted_time.note import LARGEST_TIME
 
 if TYPE_CHECKING:
@@ -160,8 +161,7 @@ class StreamState:
     ) -> list[Accepted | Refused]:
         """Feed the notes in order; where the stream marks every advance, so does each note.
 
-        A new writer beyond `most_writers` is refused. Since when another process has the name of a
-        writer is answered in Unix ms.
+        A new writer beyond `most_writers` is refused.
         """
         crowded = (
             len(self.aggregator) + len(notes) > most_writers and self.aggregator.sealed is None
@@ -177,19 +177,16 @@ class StreamState:
                 result = Refused("too_many_writers", most_writers)
             else:
                 if each.takes_over:
-                    takeovers.watch(each.writer)
+                    takeovers.watch(each)
                 result = note(each, now, largest)
             if type(result) is Accepted:
                 touched.add(each.writer)
                 if every_advance and self._advance_all(draft):
                     result = self.aggregator.answer(each)
-            elif isinstance(result, Refused) and result.status == "fenced":
-                shift = self.unix_shift(draft.moment)
-                result = self.fences.refuse(each, result, draft.moment, shift)
+            elif isinstance(result, Refused) and isinstance(result.last, Session):
+                self.fences.refuse(each, result.last, draft.moment.wall)
             results.append(result)
-        if takeovers:
-            shift = self.unix_shift(draft.moment)
-            draft.batch.changes += takeovers.changes(self.id, draft.moment, shift)
+        draft.batch.changes += takeovers.changes(self.id, draft.moment.wall, self.fences)
         return results
 
     def expect(self, writers: Iterable[str], draft: Draft) -> None:

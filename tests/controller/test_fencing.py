@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from controller.aggregation.fencing import MOST_SHOWN, SHOWN_MS, Fenced
+from controller.aggregation.fencing import MOST_RECORDED, MOST_SHOWN, SHOWN_MS, Fenced
 from noted_time import Accepted, Note, Refused
 from noted_time.fencing import Former, Session
 from tests.support.controllers import serve_for, serving, tell
@@ -29,7 +29,7 @@ def note(session: str, time: int, *, takes_over: bool = True, writer: str = "a")
 
 def shown(controller: Controller, time: GivenTime) -> list[Fenced]:
     """Return whom explain names as fenced."""
-    return controller.stream("s").fences.shown(time.clocks().read())
+    return controller.stream("s").fences.shown(time.wall)
 
 
 async def test_a_fenced_process_is_told_by_whom_and_since_when(
@@ -63,6 +63,21 @@ async def test_a_takeover_from_a_live_session_is_a_change(memory: Watched, time:
         became,
         "created",
     )
+
+
+async def test_so_many_takeovers_are_recorded_within_an_hour(
+    memory: Watched, time: GivenTime
+) -> None:
+    """A process that starts again and again does not fill the database."""
+    async with serving(memory, time) as controller:
+        for number in range(MOST_RECORDED + 2):
+            await tell(controller, note(f"s{number}", 1))
+        time.passes(SHOWN_MS)
+        await tell(controller, note("later", 1))
+        found = await controller.reads.changes("s", before=None, limit=1000)
+
+    actions = [change.action for _, change in found]
+    assert actions == ["taken_over"] * (MOST_RECORDED + 1) + ["created"]
 
 
 async def test_explain_names_both_processes_for_an_hour(memory: Watched, time: GivenTime) -> None:

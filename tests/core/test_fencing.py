@@ -115,7 +115,7 @@ def test_a_session_that_is_fenced_by_hand_never_notes_again() -> None:
     """Whoever comes next has the name, without taking it over."""
     stream = stream_of()
     tell(stream, older(5))
-    stream.member("UA").session = stream.member("UA").session.fenced(now=9)
+    stream.member("UA").session = stream.member("UA").session.fenced(since=9)
 
     answers = tell(stream, older(6, takes_over=True), younger(6, takes_over=False))
 
