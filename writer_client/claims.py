@@ -6,6 +6,7 @@ import os
 import secrets
 import socket
 from dataclasses import replace
+from itertools import islice
 from operator import index
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,6 +23,12 @@ if TYPE_CHECKING:
 
 
 NOWHERE: Mapping[int, int] = {}
+
+UNNAMED = "default"
+"""What the domain without a name is called where a stream declares several."""
+
+MOST_DOMAINS = 100
+"""So many domains may a stream declare, and a note name."""
 
 
 class HeldBack(NamedTuple):
@@ -55,7 +62,7 @@ class Claims:
         self._largest: dict[str | None, int] = {}
         self._written: dict[str | None, Mapping[int, int]] = {}
         self._held_back: dict[str | None, int] = {}
-        self._accepted: dict[str | None, int] = {}
+        self._unnamed: str | None = UNNAMED
 
     def time(self, domain: str | None) -> int | None:
         """Return the last time noted."""
@@ -72,11 +79,27 @@ class Claims:
             return None
         return self._largest.get(domain)
 
-    def untold(self) -> list[str | None]:
-        """Return the domains whose largest event time no accepted note has carried."""
-        largest = ((domain, self.largest(domain)) for domain in self._largest)
-        told = self._accepted
-        return [k for k, time in largest if time is not None and time > told.get(k, MIN_INT64 - 1)]
+    def declared(self, note: Note) -> Note:
+        """Return a note with the largest event times as of now, those of all domains.
+
+        They are taken when it is sent: it is true of whatever its position passes, however much was
+        written since it was made.
+        """
+        max_times: dict[str, int] = {}
+        for each in self._largest.keys() - {note.domain}:
+            name, time = self._name(each), self.largest(each)
+            if name is not None and time is not None:
+                max_times[name] = max(time, max_times.get(name, time))
+        named = dict(islice(sorted(max_times.items()), MOST_DOMAINS))
+        return replace(note, max_time=self.largest(note.domain), max_times=named or None)
+
+    @property
+    def domains(self) -> int:
+        """How many domains a note may declare."""
+        return min(len(self._largest), MOST_DOMAINS)
+
+    def _name(self, domain: str | None) -> str | None:
+        return self._unnamed if domain is None else domain
 
     # What the writer says
 
@@ -125,9 +148,23 @@ class Claims:
             join_into(joined, offsets)
             self.position = joined
 
-    def accepted(self, domain: str | None, largest: int) -> None:
-        """Learn that the controller knows of an event time as large as this."""
-        self._accepted[domain] = largest
+    def keep(self, declared: tuple[str, ...]) -> list[str]:
+        """Forget the domains that the stream does not declare; returns their names.
+
+        The domain without a name is the only one that is declared, or the default.
+        """
+        self._unnamed = declared[0] if len(declared) == 1 else UNNAMED
+        if self._unnamed not in declared:
+            self._unnamed = None
+        unknown = [each for each in self._largest if each is not None and each not in declared]
+        for domain in unknown:
+            del self._largest[domain]
+            self._held_back.pop(domain, None)
+        return unknown
+
+    def is_named(self, domain: str | None, declared: tuple[str, ...]) -> bool:
+        """Whether a domain, as the caller names it, is one that the stream declares."""
+        return self._name(domain) in declared
 
     def take_back(self, domain: str | None, bound: int) -> list[HeldBack]:
         """Leave out times above the largest allowed, which were refused or will be.

@@ -51,6 +51,9 @@ if TYPE_CHECKING:
 OFFSETS_PER_REQUEST = 20_000
 """Keeps a request below the controller's 1 MiB, at no more than 45 bytes an offset."""
 
+OFFSETS_PER_DOMAIN = 6
+"""A largest event time with the name of its domain takes as much room."""
+
 
 class Outbox:
     """One writer's notes on their way; no thread, no clock, no network.
@@ -128,7 +131,7 @@ class Outbox:
         claims.note(time, domain)
         self.state, self._lives = "live", True
         self._calls = made = self._calls + 1
-        note = Note(self.writer, time, claims.position, domain, claims.largest(domain), "live")
+        note = Note(self.writer, time, claims.position, domain)
         self._waiting.note(note, made, self.written)
         return made
 
@@ -186,13 +189,14 @@ class Outbox:
         """Return the next notes to post; they stay the outbox's until answered or put back."""
         if self._look_ups:
             return self._begins()
-        room = OFFSETS_PER_REQUEST // (len(self.claims.position) + 1)
+        each = len(self.claims.position) + OFFSETS_PER_DOMAIN * self.claims.domains
+        room = OFFSETS_PER_REQUEST // (each + 1)
         room = max(2, min(room, MAX_NOTES_PER_REQUEST))
         batch, change = self._waiting.take(room)
         if change is not None:
             batch += self._told(change, room - len(batch), follows=bool(batch))
-        put_on = self._additions.put_on
-        self._in_flight = tuple(replace(each, note=put_on(each.note)) for each in batch)
+        put_on, declared = self._additions.put_on, self.claims.declared
+        self._in_flight = tuple(replace(each, note=put_on(declared(each.note))) for each in batch)
         return self._in_flight
 
     def put_back(self, batch: Batch) -> None:
@@ -200,6 +204,7 @@ class Outbox:
 
         If it was applied, the controller knows the position of its last note and would refuse the
         earlier ones as behind. So all come back with that position: a weaker claim, still true.
+        What they declare is said as of when they are sent.
         """
         self._in_flight = ()
         begins = self._ends_beginning()
@@ -272,8 +277,7 @@ class Outbox:
 
     def _renewed(self, note: Note) -> Note:
         """Return a note as it is said now: further, and so a weaker claim, which is still true."""
-        largest = None if note.time is None else self.claims.largest(note.domain)
-        return replace(note, position=self.claims.position, max_time=largest)
+        return replace(note, position=self.claims.position)
 
     def _give_up(self) -> None:
         self._waiting, self._look_ups, self.beginning = Waiting(), [], ()
@@ -332,19 +336,17 @@ class Outbox:
         return made
 
     def _told(self, change: Pending, room: int, *, follows: bool) -> list[Pending]:
-        """Return the change as notes: one for each domain that has something to tell, or one.
+        """Return the change as notes: one for each domain that has late rows to tell of, or one.
 
         A writer that was live, and that nobody knows yet, joins first: nobody else may leave.
         """
-        domains = list(dict.fromkeys([*self.claims.untold(), *self._additions.late_domains]))
+        domains = self._additions.late_domains
         live = change.note.state == "live"
         joins = self._lives and not live and (self._must_join or not (self._known or follows))
         first = [replace(change, note=replace(change.note, state="live"))] if joins else []
         told = domains[: room - len(first)] or [self.claims.last_domain]
-        return first + [replace(change, note=self._of_domain(change.note, each)) for each in told]
-
-    def _of_domain(self, note: Note, domain: str | None) -> Note:
-        return replace(note, domain=domain, max_time=self.claims.largest(domain))
+        notes = [replace(change.note, domain=each) for each in told]
+        return first + [replace(change, note=note) for note in notes]
 
     # What an answer leads to
 
@@ -352,10 +354,13 @@ class Outbox:
         self._additions.takes_over, self._is_awaited = False, note.state == "live"
         if note.state == "live":
             self._known, self._must_join = True, False
+<<<<<<< HEAD
             if note.time is None:
                 self.claims.known_times = result.times or {}
         if note.max_time is not None:
             self.claims.accepted(note.domain, note.max_time)
+=======
+>>>>>>> 1da10ef (Declare the largest event times of all domains with each note that is sent)
         if result.position is not None:
             self.claims.learn(result.position)
         self._lowers[note.domain] = result.lower
@@ -369,29 +374,33 @@ class Outbox:
         again = pending.is_change and can_be_said_otherwise(note, result, may_join=may_join)
         if status == "too_far_ahead" and isinstance(last, int):
             self._take_back(note.domain, last)
-            if (note.time is None or note.time <= last) and note.max_time is not None:
-                note = replace(note, max_time=None, position=reached)
-                self._waiting.put_back(replace(pending, note=note))
+            if (note.time is None or note.time <= last) and _declares(note):
+                self._waiting.put_back(replace(pending, note=replace(note, position=reached)))
                 return []
         elif status == "unknown_domain" and isinstance(last, tuple) and last:
-            if note.domain not in last:
-                self.claims.forget(note.domain, instead=last[0])
+            unknown = self.claims.keep(last)
+            if self.claims.is_named(note.domain, last):  # only what it declares is not
+                self._waiting.put_back(replace(pending, note=replace(note, position=reached)))
+                return self._complain_of(pending, result) if unknown else []
+            self.claims.forget(note.domain, instead=last[0])
         elif status == "unknown_writer":
             self._known, self._must_join, self._is_awaited = False, self._lives, False
         if again:
             self._waiting.put_back(pending)
-        if again and note.max_time is None:
+        if again and not _declares(note):
             return []
-        refusal = InvalidNote(self.writer, status, last, result.beyond, first=note.takes_over)
+        return self._complain_of(pending, result)
+
+    def _complain_of(self, pending: Pending, result: Refused) -> list[InvalidNote]:
+        note = pending.note
+        first, beyond = note.takes_over, result.beyond
+        refusal = InvalidNote(self.writer, result.status, result.last, beyond, first=first)
         self._refused[note.domain, note.state] = refusal
         return [refusal]
 
     def _take_back(self, domain: str | None, bound: int) -> None:
         """Leave out times above the bound, also in the notes that wait."""
-        held_back = self.claims.take_back(domain, bound)
-        self.held_back += held_back
-        for event in held_back:
-            self._waiting.undeclare(event.domain)
+        self.held_back += self.claims.take_back(domain, bound)
 
     def _rejoin(self, batch: Batch, answer: Answer) -> None:
         """Say that the writer is there if the note that was to say so was too far ahead.
@@ -405,3 +414,7 @@ class Outbox:
             note = Note(self.writer, None, self.claims.position, None, None, "live")
             since = min(pending.since for pending in refused)
             self._waiting.put_back(Pending(note, since, self._calls))
+
+
+def _declares(note: Note) -> bool:
+    return note.max_time is not None or bool(note.max_times)

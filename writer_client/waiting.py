@@ -102,12 +102,6 @@ class Waiting:
         if self._change is not None:
             self._change = replace(self._change, note=renewed(self._change.note))
 
-    def undeclare(self, domain: str | None) -> None:
-        """Take the largest event time out of the domain's note."""
-        if domain in self._timed:
-            pending = self._timed[domain]
-            self._timed[domain] = replace(pending, note=replace(pending.note, max_time=None))
-
     def _put_change_back(self, pending: Pending) -> None:
         later = [each for each in self._timed.values() if each.made > pending.made]
         change = self._change
@@ -116,7 +110,7 @@ class Waiting:
         elif change is not None and change.made > pending.made:
             self._change = replace(change, since=min(change.since, pending.since))
         else:
-            self._change = replace(pending, note=replace(pending.note, domain=None, max_time=None))
+            self._change = replace(pending, note=replace(pending.note, domain=None))
 
     def _speak_for(self, newer: Pending, older: Pending) -> None:
         since = min(newer.since, older.since)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from hypothesis import strategies as st
 
 from noted_time import Accepted, Aggregator, Note, StreamSettings
-from noted_time.cut import join_into
+from noted_time.cut import gained_by, join_into
 from noted_time.wire import position_to_wire
 from writer_client.answers import read_answer
 from writer_client.outbox import Outbox
@@ -87,6 +87,7 @@ class Run:
     positions: list[dict[int, int]] = field(default_factory=list)
     claims: dict[tuple[str | None, int | None], list[int]] = field(default_factory=dict)
     sent: list[Note] = field(default_factory=list)
+    events: list[tuple[str, int, dict[int, int]]] = field(default_factory=list)
     largest_batch: int = 0
 
     def __post_init__(self) -> None:
@@ -106,12 +107,13 @@ class Run:
 
     def write(self, act: Wrote) -> None:
         """Tell the outbox of an event, and the other controller at once."""
-        self.outbox.wrote(act.time, act.domain, self.gain(act.gains))
+        gained = self.gain(act.gains, of=(act.domain, act.time))
+        self.outbox.wrote(act.time, act.domain, gained)
         self.tell(Note("UA", None, dict(self.position), act.domain, act.time))
 
     def say(self, act: Say) -> None:
         """Call the outbox, and tell the other controller at once."""
-        gained = self.gain(act.gains)
+        gained = self.gain(act.gains, of=(act.domain, act.wrote))
         time = None
         if act.domain is None:
             self._change(act.state)(gained)
@@ -122,10 +124,15 @@ class Run:
         domain = act.domain or DOMAINS[0]
         self.tell(Note("UA", time, dict(self.position), domain, act.wrote, act.state))
 
-    def gain(self, gains: Sequence[tuple[int, int]]) -> dict[int, int]:
-        """Write on in some segments; returns where these end now."""
-        gained = {segment: self.position.get(segment, 0) + more for segment, more in gains}
+    def gain(
+        self, gains: Sequence[tuple[int, int]], of: tuple[str | None, int | None]
+    ) -> dict[int, int]:
+        """Write an event of that domain and time to some segments; returns where these end now."""
+        known, (domain, time) = dict(self.position), of
+        gained = {segment: known.get(segment, 0) + more for segment, more in gains}
         join_into(self.position, gained)
+        if domain is not None and time is not None:
+            self.events.append((domain, time, gained_by(gained, {0: 0, 1: 0, 2: 0} | known)))
         return gained
 
     def tell(self, note: Note) -> None:
@@ -170,6 +177,14 @@ class Run:
     def claimed_at(self, note: Note) -> list[int]:
         """Return the calls at which this time of the domain was claimed."""
         return self.claims[note.domain, note.time]
+
+    def passed(self, note: Note) -> dict[str, int]:
+        """Return by domain the largest time of the events that lie below a note's position."""
+        largest: dict[str, int] = {}
+        for domain, time, gained in self.events:
+            if any(note.position.get(segment, 0) >= end for segment, end in gained.items()):
+                largest[domain] = max(time, largest.get(domain, time))
+        return largest
 
     def drain(self) -> Run:
         """Post until nothing waits."""

@@ -38,12 +38,15 @@ def notes(outbox: Outbox) -> list[tuple[str | None, int | None, dict[int, int], 
 @laws
 @given(acts)
 def test_what_is_heard_in_the_end_is_what_was_said(played: list[Act]) -> None:
-    """Coalescing, lost posts and lost answers change nothing of what is known of a writer."""
+    """Coalescing, lost posts and lost answers change nothing of what is known of a writer.
+
+    But that each note declares all domains, so that less is left undeclared.
+    """
     run = Run().play([*played, Say("finished")]).drain()
 
     said = [run.told.record(writer) for writer in run.told.writers()]
     heard = [run.heard.record(writer) for writer in run.heard.writers()]
-    assert heard == said
+    assert heard == [each._replace(undeclared=()) for each in said]
 
 
 @laws
@@ -54,6 +57,21 @@ def test_a_claim_that_is_sent_is_true(played: list[Act]) -> None:
 
     timed = [note for note in run.sent if note.time is not None and note.state == "live"]
     assert all(note.position in run.positions[run.claimed_at(note)[0] :] for note in timed)
+
+
+@laws
+@given(acts)
+def test_each_note_that_is_sent_bounds_what_its_position_passes(played: list[Act]) -> None:
+    """In every domain in which anything was declared, whatever answers were lost."""
+    run = Run().play(played).drain()
+
+    for note in run.sent:
+        said = dict(note.max_times or {})
+        if note.domain is not None and note.max_time is not None:
+            said[note.domain] = note.max_time
+        passed = run.passed(note)
+        assert {k: said[k] for k in passed if k in said and said[k] < passed[k]} == {}
+        assert passed.keys() <= said.keys(), "what is known of one domain goes with every note"
 
 
 @laws
@@ -163,6 +181,54 @@ def test_leaving_tells_the_largest_event_time_of_each_domain() -> None:
     run.drain()
 
     assert run.heard.record("UA").max_times == dict(zip(DOMAINS, (70, 90), strict=True))
+
+
+def test_a_note_declares_all_domains_of_its_writer() -> None:
+    """The one without a name is the default, by which a note of another domain calls it."""
+    outbox = Outbox("UA")
+    outbox.wrote(7, None, {0: 1})
+    outbox.wrote(9, "ship", {0: 1})
+    outbox.note(5, {}, domain="ship")
+    outbox.note(6, {})
+
+    told = [(p.note.domain, p.note.max_time, p.note.max_times) for p in outbox.take()]
+    assert told == [("ship", 9, {"default": 7}), (None, 7, {"ship": 9})]
+
+
+def test_a_note_whose_answer_was_lost_declares_what_was_written_since() -> None:
+    """It comes back with the position of the last one, below which that lies."""
+    outbox = Outbox("UA")
+    outbox.note(5, {0: 1}, domain="order", max_time=5)
+    outbox.note(5, {0: 2}, domain="ship", max_time=9)
+    outbox.wrote(30, "order", {0: 2})
+    outbox.put_back(outbox.take())
+
+    told = [(p.note.position, p.note.max_time, p.note.max_times) for p in outbox.take()]
+    assert told == [({0: 2}, 30, {"ship": 9}), ({0: 2}, 9, {"order": 30})]
+
+
+def test_the_domain_without_a_name_is_the_only_one_of_the_stream() -> None:
+    """Which a note of another domain learns by its first refusal, and is posted again."""
+    outbox = Outbox("UA")
+    outbox.wrote(7, None, {0: 1})
+    outbox.note(5, {}, domain="ship", max_time=9)
+    outbox.answered(outbox.take(), Answer((Refused("unknown_domain", ("ship",)),)))
+
+    told = [(p.note.time, p.note.max_time, p.note.max_times) for p in outbox.take()]
+    assert (told, outbox.pop_refused()) == ([(5, 9, {"ship": 7})], None)
+
+
+def test_an_event_of_a_domain_that_is_not_declared_spoils_no_note() -> None:
+    """The caller is told of it once, and what was noted is posted again without it."""
+    outbox = Outbox("UA")
+    outbox.wrote(7, "shpi", {0: 1})
+    outbox.note(5, {}, domain="ship")
+    outbox.answered(outbox.take(), Answer((Refused("unknown_domain", ("ship", "order")),)))
+
+    told = [(p.note.time, p.note.max_times) for p in outbox.take()]
+    refused = outbox.pop_refused()
+    assert isinstance(refused, InvalidNote)
+    assert (told, refused.status, outbox.pop_refused()) == ([(5, None)], "unknown_domain", None)
 
 
 def test_writing_brings_an_idle_writer_back() -> None:

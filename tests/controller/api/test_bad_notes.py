@@ -25,7 +25,7 @@ FIELDS = (
 )
 NAME = "must be 1 to 249 characters of A-Z a-z 0-9 . _ -, and neither . nor .."
 SESSION = "must be 1 to 64 characters of A-Z a-z 0-9 . _ -"
-LINE = "must be one line, without control characters"
+LINE = "must be one line, without control characters and bidirectional overrides"
 SEGMENT = "must name a segment: a decimal integer below 10^18"
 
 
