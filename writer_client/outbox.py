@@ -354,13 +354,8 @@ class Outbox:
         self._additions.takes_over, self._is_awaited = False, note.state == "live"
         if note.state == "live":
             self._known, self._must_join = True, False
-<<<<<<< HEAD
             if note.time is None:
                 self.claims.known_times = result.times or {}
-        if note.max_time is not None:
-            self.claims.accepted(note.domain, note.max_time)
-=======
->>>>>>> 1da10ef (Declare the largest event times of all domains with each note that is sent)
         if result.position is not None:
             self.claims.learn(result.position)
         self._lowers[note.domain] = result.lower
