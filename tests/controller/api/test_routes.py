@@ -233,7 +233,7 @@ async def test_marks_are_given_after_a_seq(call: Caller) -> None:
 
     second = MARK | {"seq": 2, "lower": 6}
     about = {"stream_id": stream_id, "scale_events": 0, "sealed": False, "final_cut": None}
-    assert answer == {**about, "marks": [second]}
+    assert answer == {**about, "marks": [second], "has_more": True}
 
 
 async def test_a_long_poll_is_answered_by_the_mark(call: Caller) -> None:
