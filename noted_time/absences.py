@@ -1,4 +1,4 @@
-"""Whom the next marks of a domain go on without, and which late rows they learn of."""
+"""Whom the marks of a domain go on without, and which late rows they learn of."""
 
 from __future__ import annotations
 
@@ -17,15 +17,24 @@ if TYPE_CHECKING:
 class Absences:
     """Members that were excluded, each until the first mark above its time names it.
 
-    An entry may be stale: a member that came back meanwhile is dropped in its turn.
+    An entry may be stale: a member that came back meanwhile is dropped in its turn. `missing` has
+    the writers that the last mark went on without, whether they are members still or forgotten,
+    and until a mark counts them again or names them as removed (S18).
     """
 
-    __slots__ = ("_late", "_queue")
+    __slots__ = ("_back", "_late", "_queue", "missing")
 
     def __init__(self) -> None:
         """Begin with nobody."""
         self._queue: TimeQueue[Track] = TimeQueue()
         self._late: dict[Track, LateRows] = {}
+        self._back: dict[str, Track] = {}
+        self.missing: set[str] = set()
+
+    def look(self, track: Track, lower: int) -> None:
+        """Notice a missing member that the next mark may count again, or that left the domain."""
+        if track.member.writer in self.missing and not track.is_missed_at(lower + 1):
+            self._back[track.member.writer] = track
 
     def add(self, track: Track) -> None:
         """Name the member on the first mark above its time, if it is excluded by then."""
@@ -41,7 +50,11 @@ class Absences:
 
     def awaits(self, track: Track) -> bool:
         """Whether a mark has still to name the member."""
-        return (track.is_unrecorded and track.member.excluded is not None) or track in self._late
+        return (
+            (track.is_unrecorded and track.member.excluded is not None)
+            or track in self._late
+            or track.member.writer in self._back
+        )
 
     def before(self, lower: int) -> Iterator[Track]:
         """Yield the members that a mark at `lower` would name; nothing changes."""
@@ -58,7 +71,8 @@ class Absences:
                 track.in_absences = False
                 if _is_to_be_named(track, lower):
                     track.is_unrecorded = False
-                    absences[track.member.writer] = absence_of(track, last_lower)
+                    named = absences[track.member.writer] = absence_of(track, last_lower)
+                    self._miss(named)
                 elif track.is_unrecorded and track.is_out:
                     self.add(track)
         for track, late in self._late.items():
@@ -66,6 +80,20 @@ class Absences:
             absences[known.writer] = known._replace(late=late)
         self._late.clear()
         return tuple(absences[writer] for writer in sorted(absences))
+
+    def returned(self, lower: int) -> tuple[str, ...]:
+        """Return who is missing no longer as of the mark at `lower`, but for those removed."""
+        found = self._back.items()
+        back = sorted(writer for writer, track in found if not track.is_missed_at(lower))
+        self._back.clear()
+        self.missing.difference_update(back)
+        return tuple(back)
+
+    def _miss(self, named: Absence) -> None:
+        if named.reason == "removed":
+            self.missing.discard(named.writer)
+        else:
+            self.missing.add(named.writer)
 
 
 def _is_to_be_named(track: Track, lower: int) -> bool:

@@ -59,6 +59,8 @@ DOMAINS_NAMED = 10
 
 SEALED = Refused("sealed")
 
+NO_DOMAIN: Mapping[str, Iterable[str]] = MappingProxyType({})
+
 NOTHING: Mapping[int, int] = MappingProxyType({})
 """The position of a writer that is no member."""
 
@@ -286,6 +288,14 @@ class Aggregator:
         """Return whom the last mark of `domain` went on without, or who reported late rows."""
         return self.domain(domain).named
 
+    def returned(self, domain: str) -> tuple[str, ...]:
+        """Return who is missing no longer since the last mark of `domain`."""
+        return self.domain(domain).returned
+
+    def missing(self, domain: str) -> Collection[str]:
+        """Return the writers that the last mark of `domain` went on without, for reading only."""
+        return self.domain(domain).absences.missing
+
     def late_rows(self, domain: str) -> int:
         """Return how many rows below the lower writers reported since the stream was read."""
         return self.domain(domain).late_rows
@@ -347,9 +357,11 @@ class Aggregator:
             raise StreamSealed("changes of its writers")
         self._roster.hold(writer, until)
 
-    def restore(self, records: Iterable[MemberRecord]) -> None:
+    def restore(
+        self, records: Iterable[MemberRecord], missing: Mapping[str, Iterable[str]] = NO_DOMAIN
+    ) -> None:
         """Take the members back after a restart, as `Roster.restore` says."""
-        self._roster.restore(records)
+        self._roster.restore(records, missing)
 
     # Changes of the stream
 

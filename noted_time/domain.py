@@ -39,10 +39,11 @@ HOLDERS_NAMED = 1000
 class Domain:
     """The running state of one domain; times on the service clock are called `now`.
 
-    `named` is what the last mark says of those that it went on without, `late_rows` how many rows
-    below the lower writers reported since the stream was read, and `undeclared` how many members
-    wrote without declaring their event times. `is_unbounded`: one of these is gone, so that no
-    later upper is a bound. `is_sealed`: no mark follows any more.
+    `named` is what the last mark says of those that it went on without, and `returned` who is
+    missing no longer since it; `late_rows` is how many rows below the lower writers reported since
+    the stream was read, and `undeclared` how many members wrote without declaring their event
+    times. `is_unbounded`: one of these is gone, so that no later upper is a bound. `is_sealed`: no
+    mark follows any more.
     """
 
     __slots__ = (
@@ -60,6 +61,7 @@ class Domain:
         "moved_at",
         "name",
         "named",
+        "returned",
         "sharing",
         "timeouts",
         "undeclared",
@@ -84,6 +86,7 @@ class Domain:
         self.late: dict[str, Track] = {}
         self.late_rows = 0
         self.named: tuple[Absence, ...] = ()
+        self.returned: tuple[str, ...] = ()
         self.absences = Absences()
         self.timeouts = Timeouts()
         self.cut = RunningCut(self.lower, last.cut if last else None)
@@ -134,6 +137,8 @@ class Domain:
             role = "ahead" if track.time > self.lower else "holds"
         if role != track.role:
             self._change_role(track, role, timeout_ms, now)
+        if self.absences.missing:
+            self.absences.look(track, self.lower)
 
     def return_late(self, track: Track, unix_ms: int) -> None:
         """Go on without a member that came back below the last lower."""
@@ -273,6 +278,7 @@ class Domain:
     def move(self, step: Advance, *, now: int, written_at: int, timeout_ms: int) -> Mark:
         """Advance to the step's lower and return the mark; the caller appends it."""
         lower = step.lower
+        self.returned = self.absences.returned(lower)
         self.named = self.absences.take(lower, self.last.lower if self.last else None)
         excluded = [each.writer for each in self.named if each.reason != "late_rows"]
         cut = self.cut.at(lower)

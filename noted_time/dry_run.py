@@ -59,11 +59,13 @@ def would(
         if domain.is_sealed:
             return Would("sealed", lower, cut, ())
         return Would("hold" if waits else "quiet", lower, cut, ())
+    missing = domain.absences.missing
     absent = {track.member.writer for track in domain.absences.before(step.lower)}
     for writer in out:
         member = roster.member(writer)
         track = member.track(number)
-        if member.vouches and track.vouched and track.time < step.lower:
+        is_new = member.vouches or (member.excluded != "removed" and writer in missing)
+        if is_new and track.vouched and track.time < step.lower:
             absent.add(writer)
     return Would("advance", step.lower, domain.cut.would_be(step.lower), tuple(sorted(absent)))
 

@@ -145,9 +145,13 @@ class Track:
         """Whether time goes on without the member."""
         return self.returned_late or self.member.excluded is not None
 
+    def is_missed_at(self, lower: int) -> bool:
+        """Whether a mark at `lower` would go on without what it is to vouch for."""
+        return self.vouched and self.is_out and self.time < lower
+
     def has_caught_up(self, above: int) -> bool:
-        """Whether it is excluded no longer, now that it noted a time `above` that."""
-        return self.exclusion is not None and not self.returned_late and self.time > above
+        """Whether it is excluded no longer, where it noted a time `above` that."""
+        return not self.returned_late and self.time > above
 
     @property
     def largest(self) -> int:

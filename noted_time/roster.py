@@ -124,7 +124,7 @@ class Roster:
         if note.late is not None:
             _report_late(member, domain, track, note.late)
         # the first note after its return may be above the lower, and is answered all the same
-        if not returns and track.has_caught_up(max(last, domain.lower)):
+        if track.exclusion and not returns and track.has_caught_up(max(last, domain.lower)):
             track.exclusion, changes = None, True
         if changes:
             self._change_place(member, now, returns=returns or widens)
@@ -313,7 +313,7 @@ class Roster:
         for domain, track in zip(self.domains, member.tracks, strict=True):
             if track.vouched:
                 track.exclusion = exclusion
-                if waited_for:
+                if waited_for or member.writer in domain.absences.missing:
                     domain.absences.add(track)
             track.returned_late = False  # if it comes back late again, a mark says so again
         self._place(member, now)
@@ -349,12 +349,16 @@ class Roster:
 
     # Restarts and changed settings
 
-    def restore(self, records: Iterable[MemberRecord]) -> None:
-        """Take the members back after a restart.
+    def restore(
+        self, records: Iterable[MemberRecord], missing: Mapping[str, Iterable[str]]
+    ) -> None:
+        """Take the members back after a restart; by domain, who was missing at the last mark.
 
         The history that made cuts tight is gone: each member has one note, at its latest position,
         so the next cut may be loose, never unsound.
         """
+        for domain in self.domains:
+            domain.absences.missing.update(missing.get(domain.name, ()))
         for record in records:
             member = self.join(record.writer, record.noted_at, record.state, record.terms)
             member.excluded = record.excluded
@@ -425,7 +429,12 @@ def _restore_track(domain: Domain, track: Track, record: MemberRecord) -> None:
         domain.wrote_undeclared(track)
     track.returned_late = domain.name in record.returned_late
     track.exclusion = record.exclusions.get(domain.name)
+    missing = domain.absences.missing
+    if not (track.vouched and track.is_out):
+        return
     is_above = time is not None and time >= domain.lower
-    unrecorded = is_above or record.since > domain.moved_at
-    if unrecorded and track.vouched and (record.excluded or track.returned_late):
-        domain.absences.add(track)
+    if is_above or record.since > domain.moved_at:
+        if record.state == "live" or record.writer in missing:
+            domain.absences.add(track)
+    elif record.excluded != "removed":
+        missing.add(record.writer)  # its entry of the ledger may be forgotten

@@ -76,6 +76,7 @@ def seal(
         if lower is not None:
             domain.is_unbounded = domain.is_unbounded or is_beyond
             tracks = [each.track(number) for each in members]
+            domain.returned = domain.absences.returned(lower)
             domain.named = _named(domain, tracks, lower, written_at)
             domain.last = _last_mark(domain, lower, final_cut, written_at)
             domain.lower, domain.moved_at = lower, now

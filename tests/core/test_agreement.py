@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noted_time import Aggregator, Hold, Note, Quiet, StreamSettings
+from noted_time.missing import Missing
 from tests.support.model import NEVER
-from tests.support.streams import marks_of, restarted
+from tests.support.streams import restarted
 from tests.support.twins import WRITERS, Step, Twins, starts, steps
 
 
@@ -85,8 +86,9 @@ def to_come(stream: Aggregator, now: int) -> list[object]:
         decision = stream.decide(domain, now)
         waiting = decision.waiting_for if isinstance(decision, Hold) else ()
         come.append(sorted(each.writer for each in waiting))
-        marks = marks_of(stream, domain, now=now)
-        come += [(mark.seq, mark.lower, mark.excluded) for mark in marks]
+        while (mark := stream.advance(domain, now=now, written_at=0)) is not None:
+            named = [(each.writer, each.reason) for each in stream.absences(domain)]
+            come.append((mark.seq, mark.lower, mark.excluded, named, stream.returned(domain)))
     return come
 
 
@@ -125,3 +127,29 @@ def test_a_writer_is_told_what_is_recorded_over_a_restart_too(
                 assert told == recorded == {k: writer.told.get(k) for k in settings.domains}
                 counts["excluded" if record.exclusions else record.state] += 1
             assert stream.census.members == counts
+
+
+@given(settings=starts, history=steps, size=st.integers(1, 7), start=st.integers(-9, 9))
+def test_windows_and_cuts_name_whom_time_went_on_without(
+    settings: StreamSettings, history: list[Step], size: int, start: int
+) -> None:
+    """Exactly those whose interval meets the window, or is open at the mark (S18)."""
+    twins = Twins(settings)
+    for step in history:
+        twins.take(step)
+
+    for domain, missing in twins.missing.items():
+        last = twins.model.lower(domain)
+        starts_of = range(start, last - size + 1, size)  # of the windows that are complete
+        windows = missing.in_windows(starts_of, size)
+        assert [_names(each) for each in windows] == [
+            twins.model.missing_in(domain, each, each + size) for each in starts_of
+        ]
+        cuts = [_names(missing.at_mark(mark)) for mark in twins.model.marks[domain]]
+        assert cuts == [set(each) for each in twins.model.went_without[domain]]
+
+
+def _names(missing: Missing) -> set[str]:
+    """Return who is named; each is once."""
+    assert len(missing.writers) == missing.count
+    return {each.writer for each in missing.writers}

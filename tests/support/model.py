@@ -80,6 +80,11 @@ class Writer:
         """Whether it says of the domain what it wrote while it is live."""
         return self.domains is None or domain in self.domains
 
+    def is_missed_at(self, domain: str, lower: int) -> bool:
+        """Whether a mark at that lower goes on without what it should vouch for."""
+        is_out = bool(self.excluded) or domain in self.returned_late
+        return self.is_of(domain) and is_out and self.time(domain) < lower
+
     def counts(self, domain: str) -> bool:
         """Whether time waits for it."""
         return self.vouches(domain) and domain not in self.returned_late
@@ -130,6 +135,8 @@ class Model:
         self.settings = settings
         self.writers: dict[str, Writer] = {}
         self.marks: dict[str, list[Mark]] = {domain: [] for domain in settings.domains}
+        self.missing: dict[str, dict[str, int]] = {domain: {} for domain in settings.domains}
+        self.went_without: dict[str, list[dict[str, int]]] = {}
         self.upper: dict[str, int] = {}
         self.unbounded: set[str] = set()
         self.scales: list[ScaleEvent] = []
@@ -321,7 +328,9 @@ class Model:
 
     def leave_out(self, writer: Writer, now: int, reason: Reason = "timed_out") -> None:
         """Go on without the writer."""
+        missing = {k for k in self.marks if writer.name in self.missing[k]}
         writer.unrecorded |= {k for k in self.marks if writer.vouches(k)}
+        writer.unrecorded |= {k for k in missing if writer.is_of(k)}
         writer.told |= {k: Exclusion(reason, now) for k in self.marks if writer.is_of(k)}
         writer.excluded = reason
         writer.returned_late.clear()
@@ -361,18 +370,51 @@ class Model:
         lower = self.next_lower(domain)
         if lower is None:
             return None
+        out = self._went_on_without(domain, lower)
+        self._miss(domain, lower, out)
         mark = Mark(
             seq=len(self.marks[domain]) + 1,
             lower=lower,
             upper=self.upper[domain],
             cut=StreamCut(self.cut(domain, lower)),
-            excluded=tuple(sorted(self._went_on_without(domain, lower))),
+            excluded=tuple(sorted(out)),
             upper_is_bound=domain not in self.unbounded
             and not any(writer.is_undeclared(domain) for writer in self.writers.values()),
         )
         self.marks[domain].append(mark)
         self.settle(now)
         return mark
+
+    def _miss(self, domain: str, lower: int, named: set[str]) -> None:
+        """Remember whom a mark goes on without, each with the time from which it is missing.
+
+        One that was removed by hand is missing at the mark that names it, and no longer.
+        """
+        missing = {
+            name: start
+            for name, start in self.missing[domain].items()
+            if self.writers[name].is_missed_at(domain, lower)
+        }
+        for name in named:
+            writer = self.writers[name]
+            start = writer.time(domain)
+            if start == NEVER and writer.log:
+                start = self.lower(domain)
+            missing.setdefault(name, start)
+        self.went_without.setdefault(domain, []).append(missing)
+        removed = {name for name in named if self.writers[name].excluded == "removed"}
+        self.missing[domain] = {k: start for k, start in missing.items() if k not in removed}
+
+    def missing_in(self, domain: str, start: int, end: int) -> set[str]:
+        """Return who was missing from a mark while time passed the window."""
+        passed = zip(self.marks[domain], self.went_without.get(domain, ()), strict=True)
+        return {
+            name
+            for mark, missing in passed
+            if mark.lower > start
+            for name, since in missing.items()
+            if since < end
+        }
 
     def cut(self, domain: str, lower: int) -> Position:
         """Return the tight cut: everybody's position for the lower and the last mark's cut."""
@@ -400,6 +442,7 @@ class Model:
                 self.marks[domain] = []
                 for writer in self.writers.values():
                     writer.undeclared |= {domain} if self.has_written(writer) else set()
+            self.missing.setdefault(domain, {})
         for writer in self.writers.values():
             if settings.returning_writer == "hold":
                 writer.returned_late.clear()

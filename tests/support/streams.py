@@ -53,7 +53,7 @@ def restarted(
     appended_at: dict[str, int] | None = None,
     declared_at: dict[str, int] | None = None,
 ) -> Aggregator:
-    """Return what a restart makes of the stream: its records and last marks, nothing else.
+    """Return what a restart makes of the stream: records, last marks, and who is missing at them.
 
     `appended_at` gives the service time of each domain's last mark, and `declared_at` at which it
     was declared, 0 where they do not.
@@ -72,7 +72,8 @@ def restarted(
         sealed=stream.sealed,
         unbounded=stream.unbounded,
     )
-    again.restore(stream.record(writer) for writer in stream.writers())
+    missing = {domain: sorted(stream.missing(domain)) for domain in stream.settings.domains}
+    again.restore([stream.record(writer) for writer in stream.writers()], missing)
     return again
 
 

@@ -20,6 +20,7 @@ from noted_time import (
     StreamSettings,
 )
 from noted_time.errors import UnknownWriter
+from noted_time.missing import MissingWriters
 from tests.support.model import NEVER, Model
 
 if TYPE_CHECKING:
@@ -160,6 +161,7 @@ class Twins:
         self.positions: list[dict[int, int]] = []
         self.appended_at: dict[str, int] = {}
         self.declared_at: dict[str, int] = {}
+        self.missing: dict[str, MissingWriters] = {}
 
     def take(self, step: Step) -> None:
         """Take one step on both sides and compare all that can be asked."""
@@ -240,9 +242,13 @@ class Twins:
 
     def advances(self, domain: str) -> Mark | None:
         """Let one domain's time go on by a mark."""
+        before = self.code.last_mark(domain)
         mark = self.code.advance(domain, now=self.now, written_at=0)
         if mark is not None:
             self.appended_at[domain] = self.now
+            lowers = before and before.lower, mark.lower
+            said = self.code.absences(domain), self.code.returned(domain)
+            self.missing.setdefault(domain, MissingWriters()).take(mark.seq, 0, lowers, *said)
         expected = self.model.advance(domain, self.now)
         if mark is not None and expected is not None:
             sharing = self.code.domain(domain).sharing

@@ -1,0 +1,193 @@
+"""Which writers time went on without, from when to when: what complete windows and cuts name (S18).
+
+An interval of a writer begins with its last time, at the first mark above it, and ends with the
+last lower before a mark that counts the writer again, or with the mark that names it as removed.
+It is made of the entries of the ledger alone, so it is the same after a restart.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+from noted_time.cut import MIN_INT64
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable, Iterator, Sequence
+
+    from noted_time.mark import Mark
+    from noted_time.membership import Absence, Reason
+
+NAMED = 100
+"""Maximum number of missing writers that are named at a time; all of them are counted."""
+
+
+class MissingWriter(NamedTuple):
+    """A writer that time went on without: why, since when (Unix ms), and its last time."""
+
+    writer: str
+    reason: Reason
+    since: int | None
+    time: int | None
+
+
+class Missing(NamedTuple):
+    """The writers that are missing, at most `NAMED`, and how many those are.
+
+    `is_known` is false if the ledger does not reach back so far: there may be others.
+    """
+
+    writers: tuple[MissingWriter, ...] = ()
+    count: int = 0
+    is_known: bool = True
+
+
+NO_WRITER = Missing()
+
+
+class Interval(NamedTuple):
+    """From the time `start` and the mark `first_seq` on a writer is missing, until it ends.
+
+    It ends below the time `end`, with the mark `last_seq`; `opened_at` is the moment of its first
+    entry of the ledger (Unix ms).
+    """
+
+    writer: MissingWriter
+    start: int
+    first_seq: int
+    opened_at: int
+    end: int
+    last_seq: int
+
+
+class MissingWriters:
+    """The intervals of one domain: those that ended, in that order, and those that are open.
+
+    >>> from noted_time import Mark, StreamCut
+    >>> from noted_time.membership import Absence
+    >>> missing = MissingWriters()
+    >>> missing.take(2, 0, (10, 20), [Absence("UA", 10, {}, "timed_out", None, 7, 10)], ())
+    >>> missing.take(4, 0, (30, 40), (), ("UA",))
+    >>> [found.count for found in missing.in_windows([0, 10, 20, 30], 10)]
+    [0, 1, 1, 0]
+    >>> marks = [Mark(seq, 10 * seq, 0, StreamCut({})) for seq in (1, 2, 3, 4)]
+    >>> [missing.at_mark(mark).count for mark in marks]
+    [0, 1, 1, 0]
+    """
+
+    __slots__ = ("_ended", "_ends", "_last_seqs", "_open", "known_from")
+
+    def __init__(self, known_from: int = MIN_INT64) -> None:
+        """Begin with none; what windows below `known_from` miss is not all known."""
+        self.known_from = known_from
+        self._open: dict[str, Interval] = {}
+        self._ended: list[Interval] = []
+        self._ends: list[int] = []
+        self._last_seqs: list[int] = []
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the names of those that are missing at the last mark."""
+        return iter(self._open)
+
+    def take(
+        self,
+        seq: int,
+        at: int,
+        lowers: tuple[int | None, int],
+        absences: Iterable[Absence],
+        returned: Iterable[str],
+    ) -> None:
+        """Take in what the ledger says of mark `seq`, which took the lower from one to the other.
+
+        To be called in the order of the marks.
+        """
+        before, lower = lowers
+        for name in returned:
+            self._end(name, before, seq - 1)
+        for absence in absences:
+            if absence.reason != "late_rows":
+                self.begin(absence, seq, at)
+                if absence.reason == "removed":
+                    self._end(absence.writer, lower, seq)
+
+    def begin(self, absence: Absence, seq: int, at: int) -> None:
+        """Begin an interval with mark `seq`, unless the writer is missing already."""
+        if absence.writer not in self._open:
+            writer = MissingWriter(absence.writer, absence.reason, absence.since, absence.time)
+            start = MIN_INT64 if absence.missing_from is None else absence.missing_from
+            self._open[absence.writer] = Interval(writer, start, seq, at, start, seq)
+
+    def _end(self, name: str, end: int | None, seq: int) -> None:
+        interval = self._open.pop(name, None)
+        if interval is not None and end is not None:
+            self._add(interval._replace(end=end, last_seq=seq))
+
+    def _add(self, interval: Interval) -> None:
+        self._ended.append(interval)
+        self._ends.append(interval.end)
+        self._last_seqs.append(interval.last_seq)
+
+    def forget_before(self, at: int, last_lower: int | None, members: Container[str]) -> None:
+        """Forget the intervals that began before `at` (Unix ms), as the ledger does.
+
+        One that is open is kept as long as its writer is a member.
+        """
+        old = [each for each in self._ended if each.opened_at < at]
+        gone = [
+            name for name, each in self._open.items() if each.opened_at < at and name not in members
+        ]
+        if not old and not gone:
+            return
+        ends = [each.end for each in old]
+        if gone and last_lower is not None:
+            ends.append(last_lower)
+        for name in gone:
+            del self._open[name]
+        kept = [each for each in self._ended if each.opened_at >= at]
+        self._ended, self._ends, self._last_seqs = [], [], []
+        for each in kept:
+            self._add(each)
+        self.known_from = max(self.known_from, *ends)
+
+    def at_mark(self, mark: Mark) -> Missing:
+        """Return who is missing at the cut of a mark."""
+        seq = mark.seq
+        later = self._ended[bisect_left(self._last_seqs, seq) :]
+        found = [each.writer for each in (*later, *self._open.values()) if each.first_seq <= seq]
+        return Missing(tuple(found[:NAMED]), len(found), mark.lower > self.known_from)
+
+    def in_windows(self, starts: Sequence[int], size: int) -> list[Missing]:
+        """Return who is missing in each of consecutive windows of one size.
+
+        Each interval that ends above the first start is looked at once.
+        """
+        if not starts:
+            return []
+        first, count = starts[0], len(starts)
+        begin: list[list[Interval]] = [[] for _ in starts]
+        over: list[list[Interval]] = [[] for _ in range(count + 1)]
+        beyond = first + count * size
+        for each in self._ended[bisect_right(self._ends, first) :]:
+            if each.start < beyond:
+                begin[max(0, (each.start - first) // size)].append(each)
+                over[min(count, (each.end - 1 - first) // size + 1)].append(each)
+        for each in self._open.values():
+            if each.start < beyond:
+                begin[max(0, (each.start - first) // size)].append(each)
+        return list(self._sweep(starts, begin, over))
+
+    def _sweep(
+        self, starts: Sequence[int], begin: list[list[Interval]], over: list[list[Interval]]
+    ) -> Iterator[Missing]:
+        """Yield who is missing in each window, where intervals begin and are over at some."""
+        missing: dict[str, list[Interval]] = {}
+        for start, new, gone in zip(starts, begin, over, strict=False):
+            for each in gone:
+                missing[each.writer.writer].remove(each)
+                if not missing[each.writer.writer]:
+                    del missing[each.writer.writer]
+            for each in new:
+                missing.setdefault(each.writer.writer, []).append(each)
+            named = tuple(each[0].writer for each in islice(missing.values(), NAMED))
+            yield Missing(named, len(missing), start >= self.known_from)
