@@ -41,6 +41,7 @@ from noted_time.units import Beyond
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Set as AbstractSet
 
     from noted_time.census import Census
     from noted_time.decision import Decision
@@ -292,7 +293,7 @@ class Aggregator:
         """Return who is missing no longer since the last mark of `domain`."""
         return self.domain(domain).returned
 
-    def missing(self, domain: str) -> Collection[str]:
+    def missing(self, domain: str) -> AbstractSet[str]:
         """Return the writers that the last mark of `domain` went on without, for reading only."""
         return self.domain(domain).absences.missing
 

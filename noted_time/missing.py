@@ -8,13 +8,14 @@ It is made of the entries of the ledger alone, so it is the same after a restart
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from noted_time.cut import MIN_INT64
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from noted_time.mark import Mark
     from noted_time.membership import Absence, Reason
@@ -32,7 +33,8 @@ class MissingWriter(NamedTuple):
     time: int | None
 
 
-class Missing(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Missing:
     """The writers that are missing, at most `NAMED`, and how many those are.
 
     `is_known` is false if the ledger does not reach back so far: there may be others.
@@ -43,7 +45,7 @@ class Missing(NamedTuple):
     is_known: bool = True
 
 
-NO_WRITER = Missing()
+NOT_KNOWN = Missing(is_known=False)
 
 
 class Interval(NamedTuple):
@@ -62,7 +64,7 @@ class Interval(NamedTuple):
 
 
 class MissingWriters:
-    """The intervals of one domain: those that ended, in that order, and those that are open.
+    """The intervals of one domain: those that ended, in that order, and by writer the `open` ones.
 
     >>> from noted_time import Mark, StreamCut
     >>> from noted_time.membership import Absence
@@ -76,19 +78,15 @@ class MissingWriters:
     [0, 1, 1, 0]
     """
 
-    __slots__ = ("_ended", "_ends", "_last_seqs", "_open", "known_from")
+    __slots__ = ("_ended", "_ends", "_last_seqs", "known_from", "open")
 
     def __init__(self, known_from: int = MIN_INT64) -> None:
         """Begin with none; what windows below `known_from` miss is not all known."""
         self.known_from = known_from
-        self._open: dict[str, Interval] = {}
+        self.open: dict[str, Interval] = {}
         self._ended: list[Interval] = []
         self._ends: list[int] = []
         self._last_seqs: list[int] = []
-
-    def __iter__(self) -> Iterator[str]:
-        """Yield the names of those that are missing at the last mark."""
-        return iter(self._open)
 
     def take(
         self,
@@ -113,13 +111,13 @@ class MissingWriters:
 
     def begin(self, absence: Absence, seq: int, at: int) -> None:
         """Begin an interval with mark `seq`, unless the writer is missing already."""
-        if absence.writer not in self._open:
+        if absence.writer not in self.open:
             writer = MissingWriter(absence.writer, absence.reason, absence.since, absence.time)
             start = MIN_INT64 if absence.missing_from is None else absence.missing_from
-            self._open[absence.writer] = Interval(writer, start, seq, at, start, seq)
+            self.open[absence.writer] = Interval(writer, start, seq, at, start, seq)
 
     def _end(self, name: str, end: int | None, seq: int) -> None:
-        interval = self._open.pop(name, None)
+        interval = self.open.pop(name, None)
         if interval is not None and end is not None:
             self._add(interval._replace(end=end, last_seq=seq))
 
@@ -128,22 +126,21 @@ class MissingWriters:
         self._ends.append(interval.end)
         self._last_seqs.append(interval.last_seq)
 
-    def forget_before(self, at: int, last_lower: int | None, members: Container[str]) -> None:
+    def forget_before(self, at: int, last_lower: int | None, members: Iterable[str]) -> None:
         """Forget the intervals that began before `at` (Unix ms), as the ledger does.
 
         One that is open is kept as long as its writer is a member.
         """
         old = [each for each in self._ended if each.opened_at < at]
-        gone = [
-            name for name, each in self._open.items() if each.opened_at < at and name not in members
-        ]
+        gone = {name for name, each in self.open.items() if each.opened_at < at}
+        gone.difference_update(members if gone else ())
         if not old and not gone:
             return
         ends = [each.end for each in old]
         if gone and last_lower is not None:
             ends.append(last_lower)
         for name in gone:
-            del self._open[name]
+            del self.open[name]
         kept = [each for each in self._ended if each.opened_at >= at]
         self._ended, self._ends, self._last_seqs = [], [], []
         for each in kept:
@@ -154,16 +151,16 @@ class MissingWriters:
         """Return who is missing at the cut of a mark."""
         seq = mark.seq
         later = self._ended[bisect_left(self._last_seqs, seq) :]
-        found = [each.writer for each in (*later, *self._open.values()) if each.first_seq <= seq]
+        found = [each.writer for each in (*later, *self.open.values()) if each.first_seq <= seq]
         return Missing(tuple(found[:NAMED]), len(found), mark.lower > self.known_from)
 
-    def in_windows(self, starts: Sequence[int], size: int) -> list[Missing]:
-        """Return who is missing in each of consecutive windows of one size.
+    def in_windows(self, starts: Sequence[int], size: int) -> Iterator[Missing]:
+        """Yield who is missing in each of consecutive windows of one size.
 
         Each interval that ends above the first start is looked at once.
         """
         if not starts:
-            return []
+            return
         first, count = starts[0], len(starts)
         begin: list[list[Interval]] = [[] for _ in starts]
         over: list[list[Interval]] = [[] for _ in range(count + 1)]
@@ -172,10 +169,10 @@ class MissingWriters:
             if each.start < beyond:
                 begin[max(0, (each.start - first) // size)].append(each)
                 over[min(count, (each.end - 1 - first) // size + 1)].append(each)
-        for each in self._open.values():
+        for each in self.open.values():
             if each.start < beyond:
                 begin[max(0, (each.start - first) // size)].append(each)
-        return list(self._sweep(starts, begin, over))
+        yield from self._sweep(starts, begin, over)
 
     def _sweep(
         self, starts: Sequence[int], begin: list[list[Interval]], over: list[list[Interval]]

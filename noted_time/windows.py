@@ -9,17 +9,20 @@ job reads what lies between the two cuts and nothing else.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 from noted_time.cut import MAX_INT64, StreamCut
 from noted_time.errors import Rejected
+from noted_time.missing import NOT_KNOWN, Missing
 from noted_time.note import LEAST_TIME
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from noted_time.history import MarkHistory
     from noted_time.mark import Mark
+    from noted_time.missing import MissingWriters
 
 NOTHING = StreamCut({})
 
@@ -54,8 +57,12 @@ class CompleteWindow:
 
     All its rows of vouching writers lie below `to_cut`, that of mark `seq`, written at `written_at`
     (Unix ms). Where it is `exact`, none of them lies below `from_cut`; else that is empty, and the
-    rows may begin anywhere. `excluded` names the writers whose rows may be missing: those that a
-    mark was the first to go on without when it advanced over a part of the window.
+    rows may begin anywhere. `excluded` names the writers that a mark was the first to go on without
+    when it advanced over a part of the window.
+
+    `missing` has the writers that time went on without while it passed the window, so that rows of
+    theirs may be missing: `missing.writers`, at most 100 of `missing.count`, each with the reason,
+    since when (Unix ms) and its last time. If `missing.is_known` is false there may be others.
     """
 
     start: int
@@ -66,10 +73,16 @@ class CompleteWindow:
     written_at: int
     excluded: tuple[str, ...] = ()
     exact: bool = False
+    missing: Missing = NOT_KNOWN
 
 
 def complete_windows(
-    history: MarkHistory, tiling: Tiling, *, after: int | None, limit: int
+    history: MarkHistory,
+    tiling: Tiling,
+    *,
+    after: int | None,
+    limit: int,
+    missing: MissingWriters | None = None,
 ) -> Iterator[CompleteWindow]:
     """Return at most `limit` complete windows in order, from the one on that `after` lies in.
 
@@ -77,7 +90,7 @@ def complete_windows(
 
     So the end of the last one leads on to the next. Without `after` they begin with the last that
     was complete at the first mark kept. The last one of a sealed stream ends with its last lower,
-    or that lies in it.
+    or that lies in it. Without `missing` it is not known which writers are.
 
     >>> from noted_time import Mark, MarkHistory
     >>> history = MarkHistory([
@@ -98,13 +111,16 @@ def complete_windows(
     reached = last.lower - start + (tiling.size_ms - 1 if history.is_whole else 0)
     count = min(limit, max(0, reached // tiling.size_ms))
     starts = [start + n * tiling.size_ms for n in range(count)]
-    return _between(history, starts, tiling.size_ms)
+    named = repeat(NOT_KNOWN) if missing is None else missing.in_windows(starts, tiling.size_ms)
+    return _between(history, zip(starts, named, strict=False), tiling.size_ms)
 
 
-def _between(history: MarkHistory, starts: list[int], size_ms: int) -> Iterator[CompleteWindow]:
+def _between(
+    history: MarkHistory, starts: Iterable[tuple[int, Missing]], size_ms: int
+) -> Iterator[CompleteWindow]:
     """Yield the window at each start; many may end at one mark, which is looked up once."""
     to: Mark | None = None
-    for start in starts:
+    for start, missing in starts:
         end = start + size_ms
         if to is None or to.lower < end:
             to = history.complete_to(end)
@@ -119,4 +135,5 @@ def _between(history: MarkHistory, starts: list[int], size_ms: int) -> Iterator[
             to.written_at,
             history.excluded_in(since, to.seq),
             exact=before is not None,
+            missing=missing,
         )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from noted_time.cut import StreamCut
 from noted_time.errors import Rejected
 from noted_time.mark import Mark, TimeWindow
+from noted_time.missing import Missing, MissingWriter
 from noted_time.note import UNCHANGED
 from noted_time.windows import CompleteWindow
 
@@ -122,6 +123,16 @@ def complete_window_to_wire(window: CompleteWindow) -> Json:
         "written_at": window.written_at,
         "excluded": list(window.excluded),
         "exact": window.exact,
+        **missing_to_wire(window.missing),
+    }
+
+
+def missing_to_wire(missing: Missing) -> Json:
+    """Return the JSON fields that say which writers are missing."""
+    return {
+        "missing": [each._asdict() for each in missing.writers],
+        "missing_count": missing.count,
+        "missing_is_known": missing.is_known,
     }
 
 
@@ -137,10 +148,20 @@ def complete_window_from_wire(wire: Json) -> CompleteWindow:
             written_at=wire["written_at"],
             excluded=tuple(wire["excluded"]),
             exact=wire["exact"],
+            missing=_missing(wire),
         )
     except KeyError as missing:
         message = f"a window without {missing}"
         raise Rejected(message) from missing
+
+
+def _missing(wire: Json) -> Missing:
+    """Return which writers are missing, if the answer says it."""
+    named = wire.get("missing", ())
+    writers = (MissingWriter(*(each[name] for name in MissingWriter._fields)) for each in named)
+    return Missing(
+        tuple(writers), wire.get("missing_count", 0), wire.get("missing_is_known", False)
+    )
 
 
 def _segment(name: str) -> int:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from zlib import crc32
 
 from controller.aggregation.alignments import Alignments
+from controller.aggregation.missing import take
 from controller.aggregation.stream import StreamState
 from noted_time.errors import UnknownStream
 
@@ -124,6 +125,10 @@ class OwnedStreams:
             stream = self._by_id.get(appended.stream_id)
             if stream is not None:
                 stream.publish(appended)
+        for entry in batch.ledger:
+            stream = self._by_id.get(entry.stream_id)
+            if stream is not None:
+                take(stream.missing[entry.domain], entry)
         for record in batch.streams:
             sealed = self._by_id.get(record.id)
             if sealed is not None:

@@ -29,8 +29,7 @@ def end(stream: StreamState, request: SealRequest, by: str | None, draft: Draft)
         mark = aggregator.last_mark(domain)
         if mark is not None and mark != last:
             draft.batch.marks.append(AppendedMark(stream.id, domain, mark, now))
-            if aggregator.absences(domain):
-                draft.batch.ledger.append(stream.ledger_entry(domain, last, mark, by))
+            stream.record_absences(domain, last, mark, draft, by)
     stream.record = replace(stream.record, seal=seal)
     draft.batch.streams.append(stream.record)
     draft.touched(stream).update(aggregator.writers())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from controller.aggregation import missing
 from controller.aggregation.fencing import Fences, Takeovers
 from controller.aggregation.groups import ReaderGroups
 from controller.store.port import AppendedMark, LedgerEntry, StreamSummary
@@ -19,6 +20,7 @@ from noted_time import (
 )
 from noted_time.errors import StreamSealed, UnknownDomain
 from noted_time.fencing import Session
+from noted_time.missing import MissingWriters
 from noted_time.note import LARGEST_TIME
 
 if TYPE_CHECKING:
@@ -49,6 +51,7 @@ class StreamState:
         self.record = record
         self.aggregator = Aggregator(record.settings)
         self.histories = {domain: MarkHistory() for domain in record.settings.domains}
+        self.missing = {domain: MissingWriters() for domain in record.settings.domains}
         self.groups = ReaderGroups(record.id)
         self.scale_events: list[ScaleEvent] = []
         self.excluded = 0
@@ -79,7 +82,10 @@ class StreamState:
             unbounded=record.unbounded,
         )
         stream.latest_ms = max((at for _, at in last.values()), default=0)
-        stream.aggregator.restore(stream._dating(store.members(record.id)))
+        stream.missing = missing.read(record, store)
+        names = {domain: each.open for domain, each in stream.missing.items()}
+        stream.aggregator.restore(stream._dating(store.members(record.id)), names)
+        missing.complete(stream)
         stream.settle()
         reported_at = stream.groups.restore(store.readers(record.id), store.backlogs(record.id))
         stream.latest_ms = max(stream.latest_ms, reported_at)
@@ -146,6 +152,10 @@ class StreamState:
             return self.histories[name]
         except KeyError:
             raise UnknownDomain(name, self.settings.domains) from None
+
+    def missing_from(self, domain: str | None) -> MissingWriters:
+        """Return who is missing from windows and cuts of `domain`, which `history` knows."""
+        return self.missing[self.settings.domain_or_default(domain)]
 
     def window(self, position: Mapping[int, int], domain: str | None) -> TimeWindow:
         """Return the time window of a reader's position; raises `UnknownDomain`."""
@@ -285,6 +295,7 @@ class StreamState:
         declared_at = {**self.record.declared_at, **added}
         self.record = replace(self.record, settings=settings, declared_at=declared_at)
         self.histories.update((domain, MarkHistory()) for domain in added)
+        self.missing.update((domain, MissingWriters()) for domain in added)
         self._next_mark_at.clear()
         self.expect(expected, draft)
         # who was excluded may be a member again, and holds time from this moment on
@@ -368,18 +379,24 @@ class StreamState:
         if mark is not None:
             draft.batch.marks.append(AppendedMark(self.id, domain, mark, now))
             self._next_mark_at[domain] = moment.steady + self.settings.mark_interval_ms
-            if self.aggregator.absences(domain):
-                draft.batch.ledger.append(self.ledger_entry(domain, before, mark))
+            self.record_absences(domain, before, mark, draft)
         return mark
 
-    def ledger_entry(
-        self, domain: str, before: Mark | None, mark: Mark, by_whom: str | None = None
-    ) -> LedgerEntry:
-        """Return what the ledger says of a mark; `by_whom` is who made it by hand."""
-        absences = self.aggregator.absences(domain)
+    def record_absences(
+        self,
+        domain: str,
+        before: Mark | None,
+        mark: Mark,
+        draft: Draft,
+        by_whom: str | None = None,
+    ) -> None:
+        """Have the ledger say whom a mark went on without; `by_whom` is who made it by hand."""
+        absences, returned = self.aggregator.absences(domain), self.aggregator.returned(domain)
+        if not absences and not returned:
+            return
         removed = (each.writer for each in absences if each.reason == "removed")
         by = (self.aggregator.record(writer).terms.removed_by for writer in removed)
-        return LedgerEntry(
+        entry = LedgerEntry(
             self.id,
             domain,
             mark.seq,
@@ -388,4 +405,6 @@ class StreamState:
             mark.lower,
             absences,
             by_whom or next((name for name in by if name), None),
+            returned,
         )
+        draft.batch.ledger.append(entry)

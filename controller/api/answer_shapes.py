@@ -25,15 +25,6 @@ class MarkShape(BaseModel):
     final: bool
 
 
-class CutShape(MarkShape):
-    """The first mark that is complete to a time; `has_position` is false if its cut is empty.
-
-    Its writers noted times alone: no position stands behind it.
-    """
-
-    has_position: bool
-
-
 class ScaleShape(BaseModel):
     """A scale event that was taken."""
 
@@ -290,7 +281,10 @@ class AbsenceShape(BaseModel):
 
 
 class EntryShape(BaseModel):
-    """One mark of the ledger, `at` in Unix ms; `by` is who removed a writer by hand."""
+    """One mark of the ledger, `at` in Unix ms; `by` is who removed a writer by hand.
+
+    `returned` names the writers that are missing no longer as of this mark.
+    """
 
     seq: int
     at: int
@@ -298,6 +292,7 @@ class EntryShape(BaseModel):
     to: int
     writers: list[AbsenceShape]
     by: str | None
+    returned: list[str]
 
 
 class LedgerPage(BaseModel):

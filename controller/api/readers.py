@@ -26,7 +26,7 @@ from controller.service.views import in_slices
 from noted_time import BacklogPolicy
 from noted_time.cut import MAX_INT64
 from noted_time.windows import Tiling
-from noted_time.wire import mark_to_wire, position_from_wire
+from noted_time.wire import mark_to_wire, missing_to_wire, position_from_wire
 
 if TYPE_CHECKING:
     from controller.service.controller import Controller
@@ -89,7 +89,7 @@ async def get_segment_times(
     return reply(segment_times_to_wire(found))
 
 
-@router.get("/cut", response_model=answer_shapes.CutShape, operation_id="getCut")
+@router.get("/cut", response_model=window_shapes.CutShape, operation_id="getCut")
 async def cut(  # noqa: PLR0913 - one parameter for each of the query's
     controller: ControllerDep,
     call: CallDep,
@@ -104,7 +104,9 @@ async def cut(  # noqa: PLR0913 - one parameter for each of the query's
     Waits up to `wait_ms` while there is none.
     """
     found = await controller.polls.cut(stream, domain, complete_to, wait_ms, call.asker)
-    return reply({**mark_to_wire(found), "has_position": bool(found.cut.offsets)})
+    missing = controller.stream(stream).missing_from(domain).at_mark(found)
+    has_position = {"has_position": bool(found.cut.offsets)}
+    return reply(mark_to_wire(found) | missing_to_wire(missing) | has_position)
 
 
 @router.get(

@@ -211,6 +211,7 @@ def entry_to_wire(entry: LedgerEntry) -> Json:
         "to": entry.to_lower,
         "writers": [_absence_to_wire(absence) for absence in entry.writers],
         "by": entry.by,
+        "returned": list(entry.returned),
     }
 
 

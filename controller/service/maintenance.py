@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from controller.aggregation import missing
 from controller.store.port import StoreUnavailable
 from noted_time import NotedTimeError
 from noted_time.settings import DAY_MS
@@ -107,9 +108,10 @@ def forget_old_marks(streams: OwnedStreams, draft: Draft) -> None:
 
 def forget_old_records(streams: OwnedStreams, draft: Draft) -> None:
     """Drop the entries of ledgers, and the changes, that are older than they are kept."""
-    old = [(stream.id, draft.moment.wall - RECORDS_KEPT_MS) for stream in streams]
-    draft.batch.forgotten_ledger += old
-    draft.batch.forgotten_changes += old
+    before = draft.moment.wall - RECORDS_KEPT_MS
+    for stream in streams:
+        missing.forget(stream, before, draft)
+        draft.batch.forgotten_changes.append((stream.id, before))
 
 
 def forget_departed(streams: OwnedStreams, draft: Draft) -> None:

@@ -131,7 +131,8 @@ class LongPolls:
             history = stream.history(domain)
             if stream.settings.are_unix_ms:
                 check_windows(after, tiling, history)
-            found = complete_windows(history, tiling, after=after, limit=limit)
+            missing = stream.missing_from(domain)
+            found = complete_windows(history, tiling, after=after, limit=limit, missing=missing)
             first = [*islice(found, 1)]
             is_over = first or stream.final_cut is not None
             if is_over or not await self._notified(stream, deadline - _now(), asker):

@@ -40,7 +40,8 @@ class StreamRecord:
 
     `declared_at` has the service time in ms at which a domain was added to an existing stream,
     `seal` how the stream was sealed, if it was, and `unbounded` the domains in which no later upper
-    is a bound.
+    is a bound. `ledger_from` has the time from which on the ledger of a domain says who is missing,
+    if entries were forgotten.
     """
 
     id: str
@@ -49,6 +50,7 @@ class StreamRecord:
     declared_at: Mapping[str, int] = field(default_factory=dict)
     seal: Seal | None = None
     unbounded: tuple[str, ...] = ()
+    ledger_from: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,8 @@ class LedgerEntry:
     """That the mark `seq` of (stream, domain) went on without writers, or learned of late rows.
 
     `at` is wall time in Unix ms. The mark took the lower from `from_lower`, `None` for the first,
-    to `to_lower`. `by` is who removed a writer by hand, `None` where nobody did.
+    to `to_lower`. `by` is who removed a writer by hand, `None` where nobody did. `returned` names
+    the writers that are missing no longer as of this mark.
     """
 
     stream_id: str
@@ -110,6 +113,7 @@ class LedgerEntry:
     to_lower: int
     writers: tuple[Absence, ...]
     by: str | None = None
+    returned: tuple[str, ...] = ()
 
 
 Action = Literal[

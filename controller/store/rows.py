@@ -73,13 +73,15 @@ def stream_row(record: StreamRecord) -> Row:
         settings.max_segments,
         settings.max_offset_jump,
         encode(record.unbounded).decode(),
+        encode(record.ledger_from).decode() if record.ledger_from else None,
     )
 
 
 def stream_of(row: Sequence[Any]) -> StreamRecord:
     """Return the stream of a row."""
     stream_id, name, timeout, interval, returning, domains, *others = row
-    retention, ahead, writer_retention, expected, reader_timeout, seal, *most, unbounded = others
+    retention, ahead, writer_retention, expected, reader_timeout, seal, *others = others
+    *most, unbounded, ledger_from = others
     declared_at = _times(domains)
     settings = StreamSettings(
         timeout,
@@ -94,8 +96,8 @@ def stream_of(row: Sequence[Any]) -> StreamRecord:
         *most,
     )
     added = {domain: at for domain, at in declared_at.items() if at}
-    ended = _seal(seal) if seal else None
-    return StreamRecord(stream_id, name, settings, added, ended, _names(unbounded))
+    ended, reaches = _seal(seal) if seal else None, _times(ledger_from) if ledger_from else {}
+    return StreamRecord(stream_id, name, settings, added, ended, _names(unbounded), reaches)
 
 
 def scale_row(scale: tuple[str, int, ScaleEvent]) -> Row:
@@ -230,14 +232,15 @@ def clock_rows(clocks: Mapping[int, int]) -> list[Row]:
 def ledger_row(entry: LedgerEntry) -> Row:
     """Return the row of an entry of the ledger."""
     who = entry.stream_id, entry.domain, entry.seq, entry.at
-    return (*who, entry.from_lower, entry.to_lower, encode(entry.writers).decode(), entry.by)
+    writers, returned = (encode(each).decode() for each in (entry.writers, entry.returned))
+    return (*who, entry.from_lower, entry.to_lower, writers, entry.by, returned)
 
 
 def ledger_of(row: Sequence[Any]) -> LedgerEntry:
     """Return the entry of the ledger of a row."""
-    stream_id, domain, seq, at, from_lower, to_lower, writers, by = row
-    absences = _absences(writers)
-    return LedgerEntry(stream_id, domain, seq, at, from_lower, to_lower, absences, by)
+    stream_id, domain, seq, at, from_lower, to_lower, writers, by, returned = row
+    absences, back = _absences(writers), _names(returned)
+    return LedgerEntry(stream_id, domain, seq, at, from_lower, to_lower, absences, by, back)
 
 
 def change_row(change: Change) -> Row:

@@ -79,6 +79,7 @@ stream = Table(
     Column("max_segments", BigInteger, nullable=False, server_default=text("4096")),
     Column("max_offset_jump", BigInteger, server_default=text("1000000000000")),
     Column("unbounded", Text, nullable=False, server_default=text("'[]'")),
+    Column("ledger_from", Text),
     UniqueConstraint("name"),
 )
 
@@ -170,6 +171,7 @@ ledger = Table(
     Column("to_lower", BigInteger, nullable=False),
     Column("writers", Text, nullable=False),
     Column("by", Text),
+    Column("returned", Text, nullable=False, server_default=text("'[]'")),
     sqlite_with_rowid=False,
 )
 

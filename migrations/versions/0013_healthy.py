@@ -28,6 +28,9 @@ def upgrade() -> None:
         op.add_column("stream", column)
     op.add_column("member", sa.Column("heard_at", sa.BigInteger(), nullable=True))
     op.add_column("member", sa.Column("exclusions", sa.Text(), nullable=True))
+    op.add_column("stream", sa.Column("ledger_from", sa.Text(), nullable=True))
+    returned = sa.Column("returned", sa.Text(), server_default=sa.text("'[]'"), nullable=False)
+    op.add_column("ledger", returned)
     _add_bounds()
 
 

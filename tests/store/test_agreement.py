@@ -137,6 +137,7 @@ entries = st.builds(
     int64,
     st.lists(absences, max_size=2).map(tuple),
     st.none() | names,
+    excluded,
 )
 
 told = st.none() | st.dictionaries(names, st.none() | int64 | names | st.lists(names), min_size=1)

@@ -246,7 +246,7 @@ class Twins:
         mark = self.code.advance(domain, now=self.now, written_at=0)
         if mark is not None:
             self.appended_at[domain] = self.now
-            lowers = before and before.lower, mark.lower
+            lowers = before.lower if before else None, mark.lower
             said = self.code.absences(domain), self.code.returned(domain)
             self.missing.setdefault(domain, MissingWriters()).take(mark.seq, 0, lowers, *said)
         expected = self.model.advance(domain, self.now)

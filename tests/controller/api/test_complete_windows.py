@@ -16,6 +16,7 @@ pytestmark = pytest.mark.anyio
 
 S = "/v1/streams/s"
 WALL = 1_700_000_000_000
+NOBODY_MISSING = {"missing": [], "missing_count": 0, "missing_is_known": True}
 
 
 async def note(call: Caller, time: int, end: int) -> None:
@@ -30,7 +31,7 @@ async def test_complete_windows_are_listed_with_their_cuts(call: Caller) -> None
     answer = (await call.get(f"{S}/windows", size_ms=10, after=10, limit=2)).json()
     rest = (await call.get(f"{S}/windows", size_ms=10, after=answer["next"])).json()
 
-    about = {"written_at": WALL, "excluded": [], "exact": True}
+    about = {"written_at": WALL, "excluded": [], "exact": True, **NOBODY_MISSING}
     second = {"start": 10, "end": 20, "from": {"0": 5}, "to": {"0": 8}, "seq": 2, **about}
     third = {"start": 20, "end": 30, "from": {"0": 8}, "to": {"0": 9}, "seq": 3, **about}
     stream_id = (await call.get(S)).json()["id"]

@@ -50,7 +50,17 @@ async def test_a_removed_writer_is_excluded_at_once(call: Caller) -> None:
     }
     by = ledger["entries"][0]["by"]
     assert ledger == {
-        "entries": [{"seq": 2, "at": WALL, "from": 5, "to": 9, "writers": [absence], "by": by}],
+        "entries": [
+            {
+                "seq": 2,
+                "at": WALL,
+                "from": 5,
+                "to": 9,
+                "writers": [absence],
+                "by": by,
+                "returned": [],
+            }
+        ],
         "next": None,
     }
     assert by

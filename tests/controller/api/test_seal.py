@@ -56,7 +56,9 @@ async def test_a_sealed_stream_shows_its_end(call: Caller) -> None:
     ends = {"sealed": True, "final_cut": {"0": 9, "1": 4}}
     assert marks | {"marks": [MARK]} | ends == marks
     assert past | {"marks": []} | ends == past
-    assert (cuts, windows) == ([MARK | {"has_position": True}] * 3, [False, True])
+    missing = {"writer": "a", "reason": "sealed", "since": WALL, "time": 5}
+    assert [each | MARK | {"missing": [missing]} for each in cuts] == cuts
+    assert windows == [False, True]
 
 
 async def test_an_open_stream_is_not_sealed(call: Caller) -> None:
