@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from noted_time.units import look_like_seconds, seconds_doubt
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from controller.aggregation.draft import Moment
     from controller.aggregation.stream import StreamState
 
@@ -16,6 +18,9 @@ EXAMINED = 10_000
 
 NAMED = 10
 """Maximum number of hints of one stream."""
+
+
+NO_POSITION = "never named a position: no cut covers what it writes"
 
 
 class Hint(NamedTuple):
@@ -31,16 +36,17 @@ def hints(stream: StreamState, domain: str, now: Moment) -> list[Hint]:
 
     Before that, under which names two processes noted within the hour.
     """
+    fenced = (Hint(each.writer, "fenced", each.detail) for each in stream.fences.shown(now.wall))
+    return list(islice(chain(fenced, _doubts(stream, domain)), NAMED))
+
+
+def _doubts(stream: StreamState, domain: str) -> Iterator[Hint]:
     are_unix_ms = stream.settings.are_unix_ms
-    found = [Hint(each.writer, "fenced", each.detail) for each in stream.fences.shown(now.wall)]
     for track in islice(stream.aggregator.tracks(domain), EXAMINED):
         writer, time = track.member.writer, track.noted
         if time is None or track.member.state != "live":
             continue
         if are_unix_ms and look_like_seconds(time):
-            found.append(Hint(writer, "seconds", f"noted {seconds_doubt(time)}"))
+            yield Hint(writer, "seconds", f"noted {seconds_doubt(time)}")
         if not track.member.position:
-            found.append(
-                Hint(writer, "no_position", "never named a position: no cut covers what it writes")
-            )
-    return found[:NAMED]
+            yield Hint(writer, "no_position", NO_POSITION)
