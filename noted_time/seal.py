@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from noted_time.absences import absence_of
-from noted_time.cut import StreamCut, behind_of, join_into
+from noted_time.cut import StreamCut, behind_of, join_into, reaches
 from noted_time.errors import InvalidCut, InvalidFinalTime, UnknownDomain
 from noted_time.mark import Mark
 from noted_time.member import BEFORE_ALL_TIME
@@ -65,7 +65,7 @@ def seal(
     """
     known = _known(roster, succession)
     final_cut = _final_cut(known, succession, request.cut)
-    times = _final_times(roster, request.final_times)
+    times = _final_times(roster, request.final_times, final_cut)
     members = list(roster)
     silent = (each.writer for each in members if not _has_noted(each.tracks))
     never_noted = tuple(sorted(silent)[:NEVER_NOTED_NAMED])
@@ -107,24 +107,36 @@ def _final_cut(
     return final_cut
 
 
-def _final_times(roster: Roster, asked: Mapping[str, int]) -> dict[str, int | None]:
+def _final_times(
+    roster: Roster, asked: Mapping[str, int], final_cut: Mapping[int, int]
+) -> dict[str, int | None]:
     """Return the lower of each domain's last mark, `None` where there is to be none."""
     names = [domain.name for domain in roster.domains]
     for name in asked:
         if name not in names:
             raise UnknownDomain(name, names)
-    return {domain.name: _final_time(domain, asked.get(domain.name)) for domain in roster.domains}
+    return {
+        domain.name: _final_time(domain, asked.get(domain.name), final_cut)
+        for domain in roster.domains
+    }
 
 
-def _final_time(domain: Domain, asked: int | None) -> int | None:
+def _final_time(domain: Domain, asked: int | None, final_cut: Mapping[int, int]) -> int | None:
+    """Return the lower of the last mark: above all event times, and above the last lower.
+
+    `None` where the mark before has all that there is, or is at the largest time.
+    """
     if asked is not None:
         if not LEAST_TIME <= asked <= LARGEST_TIME or asked <= domain.lower:
             raise InvalidFinalTime(domain.name, asked, domain.last.lower if domain.last else None)
         return asked
-    if domain.upper == BEFORE_ALL_TIME:
-        return None
     computed = min(domain.upper + 1, LARGEST_TIME)
-    return computed if computed > domain.lower else None
+    if domain.upper != BEFORE_ALL_TIME and computed > domain.lower:
+        return computed
+    if domain.last is None:
+        return 0
+    has_all = reaches(domain.last.cut.offsets, final_cut)
+    return None if has_all or domain.lower == LARGEST_TIME else domain.lower + 1
 
 
 def _last_mark(domain: Domain, lower: int, final_cut: Mapping[int, int], written_at: int) -> Mark:

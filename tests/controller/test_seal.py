@@ -14,7 +14,6 @@ from noted_time import (
     Accepted,
     AlreadySealed,
     InvalidCut,
-    NotCompleteYet,
     Note,
     Refused,
     ScaleEvent,
@@ -150,14 +149,16 @@ async def test_long_polls_end_with_the_stream(memory: WatchedMemory) -> None:
         assert complete == marks_of(controller)[0]
 
 
-async def test_a_stream_without_a_mark_is_complete_to_no_time(memory: WatchedMemory) -> None:
-    """Nothing was ever noted; who asks is told at once."""
+async def test_a_stream_in_which_nothing_was_noted_is_complete_to_any_time(
+    memory: WatchedMemory,
+) -> None:
+    """Its last mark is at 0; who asks for a later time has the answer at once."""
     async with serving(memory) as controller:
         await controller.seal("s", NOTHING, OPS)
         async with asyncio.timeout(5):
-            with pytest.raises(NotCompleteYet):
-                await controller.polls.cut("s", None, 0, 30_000)
+            mark = await controller.polls.cut("s", None, 10**15, 30_000)
 
+        assert (mark.lower, mark.final) == (0, True)
         assert controller.stream("s").window({}, None).sealed
 
 

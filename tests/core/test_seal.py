@@ -159,7 +159,7 @@ def test_a_final_time_of_a_domain_that_is_not_declared_is_refused() -> None:
 
 
 def test_final_times_count_instead_of_what_was_noted() -> None:
-    """A domain that nobody noted has a last mark too where its final time is told."""
+    """A domain that nobody noted has a last mark too, at 0 where no final time is told."""
     stream = stream_of("UA", domains=("order", "ship", "pay"))
     tell(stream, Note("UA", 5, {0: 50}, "order"))
 
@@ -169,18 +169,64 @@ def test_final_times_count_instead_of_what_was_noted() -> None:
     assert [(last.lower, last.upper, last.cut) if last else None for last in lasts] == [
         (90, 5, StreamCut({0: 50})),
         (80, 79, StreamCut({0: 50})),
-        None,
+        (0, -1, StreamCut({0: 50})),
     ]
 
 
 def test_no_last_mark_is_made_that_would_not_move_the_lower() -> None:
-    """All declared event times lie below the lower already."""
+    """All declared event times lie below the lower already, and all rows below the cut."""
     stream = stream_of("UA")
     (mark,) = told(stream, Note("UA", 50, {0: 50}, max_time=8))
 
     sealed(stream)
 
     assert (stream.last_mark("default"), stream.decide("default", 0)) == (mark, Sealed())
+
+
+def test_a_seal_beyond_the_last_cut_moves_the_lower_by_one() -> None:
+    """All declared event times lie below the lower, but what was written later not below its cut.
+
+    So there is a mark that is complete to any time.
+    """
+    stream = stream_of("UA")
+    (mark,) = told(stream, Note("UA", 50, {0: 50}, max_time=8))
+    tell(stream, Note("UA", 50, {0: 60}, max_time=9))
+
+    final_cut = sealed(stream).final_cut
+
+    last = stream.last_mark("default")
+    assert last is not None
+    assert (last.lower, last.upper, last.cut, last.upper_is_bound, last.final) == (
+        *(51, 9, StreamCut({0: 60})),
+        *(True, True),
+    )
+    history = MarkHistory([mark, last])
+    history.seal(final_cut)
+    assert history.complete_to(LARGEST_TIME) == last
+
+
+@pytest.mark.parametrize("notes", [[], [Note("UA", None, {0: 5})]])
+def test_a_domain_without_a_mark_gets_one_at_0(notes: list[Note]) -> None:
+    """Nothing was ever noted of it, and it is complete to any time all the same."""
+    stream = stream_of("UA")
+    tell(stream, *notes)
+
+    final_cut = sealed(stream).final_cut
+
+    last = stream.last_mark("default")
+    assert last is not None
+    assert (last.lower, last.cut.offsets, last.upper_is_bound) == (0, final_cut, not notes)
+
+
+def test_no_lower_is_an_end_of_int64_where_a_seal_moves_it_by_one() -> None:
+    """At the largest time there is no mark more."""
+    stream = stream_of("UA")
+    (mark,) = told(stream, Note("UA", LARGEST_TIME, {0: 50}, max_time=8))
+    tell(stream, Note("UA", LARGEST_TIME, {0: 60}, max_time=9))
+
+    sealed(stream)
+
+    assert stream.last_mark("default") == mark
 
 
 def test_a_final_time_is_never_an_end_of_int64() -> None:
@@ -304,13 +350,14 @@ def test_after_any_history_a_seal_ends_the_stream(
     assert all(reaches(final_cut, writer.position) for writer in model.writers.values())
     for domain, last in before.items():
         mark = code.last_mark(domain)
+        assert mark is not None
         if mark == last:
-            assert mark is None or model.upper[domain] < mark.lower
+            assert model.upper[domain] < mark.lower
+            assert reaches(mark.cut.offsets, final_cut)
         else:
-            assert mark is not None
             assert (mark.final, mark.cut.offsets) == (True, final_cut)
             assert mark.seq == (last.seq if last else 0) + 1
-            assert mark.lower == mark.upper + 1
+            assert mark.lower == max(mark.upper, last.lower if last else mark.upper) + 1
             live = {name for name, each in model.writers.items() if each.vouches(domain)}
             assert live <= set(mark.excluded)
         assert code.decide(domain, twins.now) == Sealed()
