@@ -24,11 +24,12 @@ from noted_time.errors import (
     UnknownDomain,
     UnknownReader,
     UnknownStream,
+    UnknownWriter,
     Unreachable,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 TRY_LATER = frozenset((408, 425, 429))
 CONFLICT = 409
@@ -86,12 +87,20 @@ def kind_of(problem: Mapping[str, Any]) -> str:
     return words[-1] if words else ""
 
 
+_UNKNOWN: Mapping[str, tuple[Callable[[str], Rejected], str]] = {
+    "unknown_alignment": (UnknownAlignment, "alignment"),
+    "unknown_writer": (UnknownWriter, "writer"),
+}
+"""Errors that say one name, and its field in the problem."""
+
+
 def _named(problem: Mapping[str, Any], stream: str) -> NotedTimeError | None:
     kind = kind_of(problem)
     if kind == "unknown_stream":
         return UnknownStream(stream)
-    if kind == "unknown_alignment":
-        return UnknownAlignment(str(problem.get("alignment", "")))
+    if kind in _UNKNOWN:
+        error, field = _UNKNOWN[kind]
+        return error(str(problem.get(field, "")))
     if kind == "unknown_domain":
         return UnknownDomain(str(problem.get("domain", "")), problem.get("domains", ()))
     if kind == "unknown_reader":

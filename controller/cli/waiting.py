@@ -9,17 +9,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from controller.cli.api_client import connected, stream_path
-from controller.cli.options import DEFAULT_URL, AsJson, Domain, Stream, Token, Url
+from controller.cli.options import DEFAULT_URL, NONE, AsJson, Domain, Stream, Token, Url
 from controller.cli.output import fail, print_json, say, shown_position, told_plainly
 from controller.cli.times import shown_time, time_of
-from noted_time import Conflict, NotCompleteYet, Unreachable
+from controller.cli.words import missing_shown
+from noted_time import Conflict, NotCompleteYet, UnknownWriter, Unreachable
 from noted_time.backoff import Backoff
 from noted_time.duration import duration_ms
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from controller.cli.api_client import ApiClient
 
 Json = dict[str, Any]
+MISSING = 3
+"""The exit status where the stream is complete, but without a writer that was required."""
+
 NOT_YET = 124
 """The exit status after the timeout, as of timeout(1)."""
 
@@ -47,6 +53,17 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
     timeout: Annotated[
         str, typer.Option(metavar="DURATION", help="As 1h or 90m; 0s asks once.")
     ] = "1h",
+    require: Annotated[
+        list[str],
+        typer.Option(
+            metavar="WRITER",
+            show_default=False,
+            help="End with 3 if this writer is missing or unknown; several may be given.",
+        ),
+    ] = NONE,
+    require_all: Annotated[
+        bool, typer.Option("--require-all", help="End with 3 if any writer is missing.")
+    ] = False,
     domain: Domain = None,
     url: Url = DEFAULT_URL,
     token: Token = None,
@@ -56,7 +73,8 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
 
     Ends with status 0 when it is, with 1 where the question is refused (unknown stream, missing
     right), and with 124 where it is not complete within the timeout. While no controller answers,
-    it goes on trying.
+    it goes on trying. The watermark may have advanced without a writer that timed out or was
+    removed: that writer is named, and with --require or --require-all the status is 3.
 
     Try it:  noted-time wait flights 2013-01-01T10:00Z --timeout 1h && echo complete
     """
@@ -68,13 +86,39 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
             mark = _first_mark(client, stream, query, timeout_s=duration_ms(timeout) / 1000)
         except NotYet as late:
             fail(f"{stream} is not known to be complete to {shown}: {late}", status=NOT_YET)
+        objections = list(_objections(client, stream, mark, require, require_all=require_all))
     if as_json:
         print_json(mark)
     else:
         position = f"cut {shown_position(mark['cut'])}"
         if not mark["cut"]:
             position = "but no position stands behind it: its writers noted times alone"
-        typer.echo(f"{stream} is complete to {shown}: mark {mark['seq']}, {position}")
+        without = missing_shown(mark, int(clock.time() * 1000))
+        typer.echo(f"{stream} is complete to {shown}{without}: mark {mark['seq']}, {position}")
+    if objections:
+        fail("; ".join(objections), status=MISSING)
+
+
+def _objections(
+    client: ApiClient, stream: str, mark: Json, required: list[str], *, require_all: bool
+) -> Iterator[str]:
+    """Yield why the mark is not what was required."""
+    named = {each["writer"] for each in mark["missing"]}
+    for writer in required:
+        try:
+            row = client.ask("GET", stream_path(stream, "writers", writer))
+        except UnknownWriter:
+            unknown = "missing" if writer in named else "unknown"
+            yield f"{writer} is {unknown}"
+            continue
+        # of those that are missing not all are named: what is so now is the best that is known
+        is_unnamed = mark["missing_count"] > len(named) and row["excluded"] is not None
+        if writer in named or is_unnamed:
+            yield f"{writer} is missing"
+    if require_all and mark["missing_count"]:
+        yield f"writers that are missing: {mark['missing_count']}"
+    if (required or require_all) and not mark["missing_is_known"]:
+        yield "the ledger does not reach back so far: it is not known which writers are missing"
 
 
 def _first_mark(client: ApiClient, stream: str, query: Json, *, timeout_s: float) -> Json:

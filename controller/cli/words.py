@@ -189,8 +189,22 @@ def _excluded(rows: Sequence[Json], number: int, now: int) -> str:
 
 
 def _why(exclusion: Json, now: int) -> str:
-    ago = shown_seconds(max(0, now - exclusion["since"]))
-    return f"{REASONS.get(exclusion['reason'], exclusion['reason'])} {ago} ago"
+    reason, since = exclusion["reason"], exclusion["since"]
+    ago = "" if since is None else f" {shown_seconds(max(0, now - since))} ago"
+    return f"{REASONS.get(reason, reason)}{ago}"
+
+
+def missing_shown(found: Json, now: int) -> str:
+    """Return whom a cut or a window is without, as the end of a sentence.
+
+    >>> away = {"writer": "stock", "reason": "timed_out", "since": 0, "time": 5}
+    >>> missing_shown({"missing": [away], "missing_count": 1}, now=14_400_000)
+    ', without stock: timed out 4h ago'
+    >>> missing_shown({"missing": [], "missing_count": 0}, now=0)
+    ''
+    """
+    named = [f"{each['writer']}: {_why(each, now)}" for each in found["missing"]]
+    return f", without {_names(named, found['missing_count'])}" if named else ""
 
 
 def _names(names: Sequence[str], number: int) -> str:

@@ -336,3 +336,48 @@ def test_explain_names_writers_whose_notes_look_wrong(
         f"berlin noted {TEN // 1000}, which is January 1970: are these seconds?",
         "lima never named a position: no cut covers what it writes",
     ]
+
+
+@pytest.fixture
+def without_stock(served: Served, stream: str) -> str:
+    """Return a stream that advanced to ten without `stock`, which was removed at nine."""
+    note(served, stream, stock=TEN - 3_600_000, shop=TEN - 3_600_000)
+    served.call("DELETE", f"/{stream}/writers/stock")
+    note(served, stream, shop=TEN)
+    return stream
+
+
+def test_wait_says_whom_the_watermark_advanced_without(
+    run: Commands, served: Served, stream: str
+) -> None:
+    """In its sentence with the reason, and in its JSON."""
+    served.call("PUT", f"/{stream}", {"writer_timeout_ms": 50})
+    note(served, stream, stock=TEN - 3_600_000)
+    served.call(
+        "POST", f"/{stream}/notes", {"notes": [{"writer": "shop", "timeout_ms": 3_600_000}]}
+    )
+    note(served, stream, shop=TEN)
+    waited = run("wait", stream, str(TEN), "--timeout", "30s")
+    as_json = run("wait", stream, str(TEN), "--json")
+
+    assert re.search(r"complete to .*Z, without stock: timed out \d+s ago: mark 2", waited.out)
+    assert [each["writer"] for each in as_json.json["missing"]] == ["stock"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "status", "says"),
+    [
+        ((), 0, ""),
+        (("--require", "shop"), 0, ""),
+        (("--require", "stock"), 3, "noted-time: stock is missing\n"),
+        (("--require", "shop", "--require", "depto"), 3, "noted-time: depto is unknown\n"),
+        (("--require-all",), 3, "noted-time: writers that are missing: 1\n"),
+    ],
+)
+def test_wait_ends_with_3_where_a_required_writer_is_missing(
+    run: Commands, without_stock: str, flags: tuple[str, ...], status: int, says: str
+) -> None:
+    """Or unknown to the stream."""
+    waited = run("wait", without_stock, str(TEN), *flags)
+
+    assert (waited.status, waited.err) == (status, says)

@@ -229,7 +229,7 @@ def test_an_unknown_writer_is_not_removed(run: Commands, stub: Stub) -> None:
     """It is looked up before anything is asked."""
     refused = run("remove", "flights", "AU", "--yes")
 
-    told = "404 Unknown writer" in refused.err
+    told = "there is no writer 'AU'" in refused.err
     assert (refused.status, told, stub.changes) == (1, True, [])
 
 
