@@ -219,7 +219,7 @@ class Outbox:
         self._in_flight = ()
         self._held = holder(answer)
         if self._held is not None:
-            self._give_up()
+            self._waiting, self._look_ups, self.beginning = Waiting(), [], ()
             return []
         begins = self._ends_beginning()
         reached = batch[-1].note.position if batch else {}
@@ -279,18 +279,12 @@ class Outbox:
         """Return a note as it is said now: further, and so a weaker claim, which is still true."""
         return replace(note, position=self.claims.position)
 
-    def _give_up(self) -> None:
-        self._waiting, self._look_ups, self.beginning = Waiting(), [], ()
-
-    def check(self) -> None:
-        """Raise `Fenced` where another process took the writer's name over."""
-        if self._held is not None:
-            raise Fenced(self.writer, self._held, self.written - self._covered)
-
     @property
-    def is_fenced(self) -> bool:
-        """Whether another process took the writer's name over."""
-        return self._held is not None
+    def fenced(self) -> Fenced | None:
+        """Who took the writer's name over, `None` where no other process did."""
+        if self._held is None:
+            return None
+        return Fenced(self.writer, self._held, self.written - self._covered)
 
     @property
     def takes_over(self) -> bool:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from noted_time.answer import Accepted
 from noted_time.errors import (
     ClientFailed,
-    Fenced,
     NotAllowed,
     NotedTimeError,
     Rejected,
@@ -141,7 +140,7 @@ class Posting:
 
         The clock is noted by it where that is due, and a writer that is not called goes idle.
         """
-        if self.outbox.is_fenced:
+        if self.outbox.fenced is not None:
             return None
         waits = [self._beat_s(now), self._idle_s(now)]
         if self.outbox:
@@ -216,10 +215,8 @@ class Posting:
             notices.accepted()
         for error in refused:
             notices.refused(error)
-        try:
-            outbox.check()
-        except Fenced as fenced:
-            notices.refused(fenced)
+        if outbox.fenced is not None:
+            notices.refused(outbox.fenced)
         while outbox.held_back:
             notices.held_back(outbox.held_back.pop(0))
         notices.excluded(outbox.excluded)
@@ -249,7 +246,8 @@ class Posting:
 
     def check(self) -> None:
         """Raise `ClientFailed` where the sender died, `Fenced` where the name was taken over."""
-        self.outbox.check()
+        if self.outbox.fenced is not None:
+            raise self.outbox.fenced
         if self.fault is not None:
             message = (
                 f"the client of writer {self.outbox.writer!r} failed and sends nothing any more: "
@@ -259,7 +257,7 @@ class Posting:
 
     def is_settled(self, ticket: int) -> bool:
         """Whether a flush of all calls up to the ticket has something to say."""
-        if self.fault is not None or isinstance(self.failure, MENDABLE) or self.outbox.is_fenced:
+        if self.fault is not None or isinstance(self.failure, MENDABLE) or self.outbox.fenced:
             return True
         return self.outbox.durable_through >= ticket
 

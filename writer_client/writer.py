@@ -313,7 +313,7 @@ class Writer(ABC, Generic[Transport]):
         A live writer is excluded while the last answer says that the watermark advances without it,
         and fenced for good once another process took its name over.
         """
-        if self._outbox.is_fenced:
+        if self._outbox.fenced:
             return "fenced"
         state = self._outbox.state
         return "excluded" if state == "live" and self._outbox.excluded else state

@@ -110,7 +110,7 @@ class Successors:
 
     def write(self, process: Successor, number: int) -> None:
         """Append a row above what the process noted, unless it knows that it is fenced."""
-        if process.outbox.is_fenced:
+        if process.outbox.fenced:
             return
         least = max(process.outbox.claims.time(None) or 0, 0)
         time = least + number % 7
@@ -122,20 +122,20 @@ class Successors:
 
     def note(self, process: Successor, number: int) -> None:
         """Note a time that is no less than the last."""
-        if not process.outbox.is_fenced:
+        if not process.outbox.fenced:
             last = process.outbox.claims.time(None) or 0
             process.outbox.note(last + number % 5, {})
 
     def join(self, process: Successor, _: int) -> None:
         """Say that the process is there, as one does that was idle."""
-        if not process.outbox.is_fenced:
+        if not process.outbox.fenced:
             process.outbox.join({})
 
     def send(self, process: Successor, _: int) -> None:
         """Post what waits; a process whose request is under way gives it up."""
         if process.asking is not None:
             self._resume(process, None)
-        elif process.outbox and not process.outbox.is_fenced:
+        elif process.outbox and not process.outbox.fenced:
             process.batch = process.outbox.take()
             process.asking = process.exchange.post(process.batch)
             self.network.append((process, next(process.asking)))
