@@ -273,11 +273,7 @@ class Outbox:
             for domain, time in each.max_times.items():
                 with suppress(InvalidNote):  # of a domain that it does not vouch for
                     self.claims.declare(domain, time)
-        self._waiting.renew(self._renewed)
-
-    def _renewed(self, note: Note) -> Note:
-        """Return a note as it is said now: further, and so a weaker claim, which is still true."""
-        return replace(note, position=self.claims.position)
+        self._waiting.move(self.claims.position)
 
     @property
     def fenced(self) -> Fenced | None:

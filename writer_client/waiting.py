@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Mapping
 
     from noted_time.note import Note
 
@@ -95,12 +95,13 @@ class Waiting:
         else:
             self._speak_for(newer, pending)
 
-    def renew(self, renewed: Callable[[Note], Note]) -> None:
-        """Have each note wait as it is said now."""
+    def move(self, position: Mapping[int, int]) -> None:
+        """Have each note wait with a position that reaches its own: a weaker claim, still true."""
         for domain, pending in list(self._timed.items()):
-            self._timed[domain] = replace(pending, note=renewed(pending.note))
+            self._timed[domain] = replace(pending, note=replace(pending.note, position=position))
         if self._change is not None:
-            self._change = replace(self._change, note=renewed(self._change.note))
+            note = replace(self._change.note, position=position)
+            self._change = replace(self._change, note=note)
 
     def _put_change_back(self, pending: Pending) -> None:
         later = [each for each in self._timed.values() if each.made > pending.made]

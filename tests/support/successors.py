@@ -44,10 +44,11 @@ steps = st.lists(step, max_size=120)
 
 
 class Row(NamedTuple):
-    """A row of the shared segment; `counts` where its process had the name and it was in time."""
+    """A row of the shared segment: whether its process had the name, and whether it was in time."""
 
     time: int
-    counts: bool
+    named: bool
+    in_time: bool
 
 
 @dataclass
@@ -117,7 +118,7 @@ class Successors:
         mark = self.stream.last_mark("default")
         known = WRITER in self.stream
         has_name = known and self.stream.member(WRITER).session.id == process.session
-        self.log.append(Row(time, has_name and (mark is None or time >= mark.lower)))
+        self.log.append(Row(time, has_name, mark is None or time >= mark.lower))
         process.outbox.wrote(time, None, {0: len(self.log)})
 
     def note(self, process: Successor, number: int) -> None:
@@ -191,12 +192,20 @@ class Successors:
         return found
 
     def missed(self) -> list[tuple[int, Row]]:
-        """Return the rows that count, below the lower of a mark, at or above its cut."""
-        ends = [(mark.lower, mark.cut.offsets.get(0, 0)) for mark in self.marks]
+        """Return the rows in time, below the lower of a mark, at or above its cut."""
         rows = list(enumerate(self.log))
         return [
             (offset, row)
-            for lower, end in ends
-            for offset, row in rows[end:]
-            if row.counts and row.time < lower
+            for mark in self.marks
+            for offset, row in rows[mark.cut.offsets.get(0, 0) :]
+            if row.named and row.in_time and row.time < mark.lower
+        ]
+
+    def beyond(self) -> list[Row]:
+        """Return the rows below the cut of a mark and above its upper, where that is a bound."""
+        return [
+            row
+            for mark in self.marks
+            for row in self.log[: mark.cut.offsets.get(0, 0)]
+            if row.named and mark.upper_is_bound and row.time > mark.upper
         ]

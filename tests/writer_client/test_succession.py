@@ -19,3 +19,9 @@ def test_a_session_that_lost_a_name_has_no_note_accepted_again(
 def test_no_row_is_below_a_lower_and_beyond_its_cut(played: list[tuple[str, int]]) -> None:
     """Of the rows that a process wrote while it had the name, whoever takes it over."""
     assert Successors().play(played).missed() == []
+
+
+@given(steps)
+def test_an_upper_that_is_a_bound_is_one(played: list[tuple[str, int]]) -> None:
+    """The younger process declares the largest time of what the older one wrote."""
+    assert Successors().play(played).beyond() == []
