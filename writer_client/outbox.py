@@ -364,7 +364,8 @@ class Outbox:
                 return []
         elif status == "unknown_domain" and isinstance(last, tuple) and last:
             unknown = self.claims.keep(last)
-            if self.claims.is_named(note.domain, last):  # only what it declares is not
+            only_declared = any(name not in last for name in note.max_times or ())
+            if only_declared and self.claims.is_named(note.domain, last):
                 self._waiting.put_back(replace(pending, note=replace(note, position=reached)))
                 return self._complain_of(pending, result) if unknown else []
             self.claims.forget(note.domain, instead=last[0])
