@@ -24,6 +24,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from noted_time.answer import Accepted, Refused
+from noted_time.correction import planned, take
 from noted_time.cut import behind_of, gained_by
 from noted_time.domain import Domain
 from noted_time.dry_run import Would, would
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from noted_time.census import Census
+    from noted_time.correction import Correction, CorrectionRequest
     from noted_time.decision import Decision
     from noted_time.mark import Mark
     from noted_time.member import Member, Track
@@ -381,6 +383,23 @@ class Aggregator:
         Sealed segments that these have whole count no more towards `max_segments`.
         """
         self._segments.settle(self.succession.final, first_cuts)
+
+    def plan_correction(
+        self, writer: str, request: CorrectionRequest, below: Iterable[Mapping[int, int]]
+    ) -> Correction:
+        """Return what would be taken for wrong offsets, see `correction.planned`.
+
+        Raises `StreamSealed` and `UnknownWriter`; nothing changes.
+        """
+        if self.sealed is not None:
+            raise StreamSealed("corrections")
+        return planned(self._roster, writer, request, below)
+
+    def correct(
+        self, writer: str, request: CorrectionRequest, correction: Correction, now: int
+    ) -> None:
+        """Put a writer's position right as it was planned, and all cuts to come."""
+        take(self._roster, writer, request, correction, now)
 
     def seal(self, request: SealRequest, *, now: int, written_at: int) -> Seal:
         """Make the last marks and finish every member, as `noted_time.seal.seal` says.

@@ -24,6 +24,7 @@
     │   └── UnknownReader   the group or its reader never reported
     ├── Conflict            read again, then retry
     │   ├── AlreadySealed   the stream was sealed in another way
+    │   ├── KnownBeyond     offsets that a reader has reached cannot be put right
     │   ├── MarkConflict    another owner appended the mark with that seq first
     │   ├── NotedMeanwhile  the writer that was to be removed has noted since
     │   └── NotCompleteYet  no mark is complete to the time asked for; `lower` says how far it is
@@ -318,6 +319,17 @@ class NotedMeanwhile(Conflict):
         super().__init__(f"writer {writer!r} has noted meanwhile; look again before you remove it")
         self.writer = writer
         self.noted_at = noted_at
+
+
+class KnownBeyond(Conflict):
+    """A position cannot be put right: readers or scale events are at or beyond the offsets."""
+
+    def __init__(self, known: Mapping[int, int]) -> None:
+        super().__init__(
+            "offsets that were said to be wrong are known to readers or to a scale event: "
+            f"{dict(known)}"
+        )
+        self.known = known
 
 
 class NotCompleteYet(Conflict):

@@ -11,6 +11,7 @@ from heapq import heappop, heappush
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
+from noted_time.correction import correct
 from noted_time.cut import StreamCut, join_into
 
 if TYPE_CHECKING:
@@ -77,6 +78,11 @@ class RunningCut:
             if after < lower:
                 join_into(cut, self._waiting[after])
         return StreamCut(cut)
+
+    def correct(self, above: Mapping[int, int], offsets: Mapping[int, int]) -> None:
+        """Put right the offsets from those in `above` on, wherever they wait."""
+        for position in (self._passed, *self._waiting.values()):
+            correct(position, above, offsets)
 
     def complete(self, floor: Mapping[int, int], segments: frozenset[int]) -> None:
         """Add `floor` wherever one of `segments` is named (a scale event came to be known)."""

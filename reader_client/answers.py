@@ -43,6 +43,7 @@ class StreamAnswer:
     last_seqs: dict[str, int]
     reader_timeout_ms: int | None = None
     are_unix_ms: bool = False
+    corrections: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,7 @@ class MarksAnswer:
     scale_events: int
     marks: tuple[Mark, ...]
     final_cut: Mapping[int, int] | None = None
+    corrections: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,7 @@ def stream_answer(wire: Json) -> StreamAnswer:
         },
         reader_timeout_ms=None if timeout is None else _int64(timeout),
         are_unix_ms=wire.get("max_time_ahead_ms") is not None,
+        corrections=_int64(wire.get("corrections", 0)),
     )
 
 
@@ -117,7 +120,8 @@ def marks_answer(wire: Json) -> MarksAnswer:
     """
     marks = tuple(_mark(mark) for mark in wire["marks"])
     final_cut = position_from_wire(wire["final_cut"]) if wire["sealed"] else None
-    return MarksAnswer(_text(wire["stream_id"]), _int64(wire["scale_events"]), marks, final_cut)
+    events, corrections = _int64(wire["scale_events"]), _int64(wire.get("corrections", 0))
+    return MarksAnswer(_text(wire["stream_id"]), events, marks, final_cut, corrections)
 
 
 @_read_whole

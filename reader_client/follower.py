@@ -62,13 +62,15 @@ class Follower:
         self._succession = Succession()
         self._scale_events = 0
         self._are_unix_ms = False
+        self._corrections = 0
+        self._corrected: MarkHistory | None = None
         self._after = 0
         self._last_known = 0
 
     @property
     def after(self) -> int:
         """The seq after which to ask for marks."""
-        return max(self._after, self._history.last_seq)
+        return max(self._after, self._following.last_seq)
 
     # Answers
 
@@ -78,10 +80,14 @@ class Follower:
             raise UnknownDomain(self.domain, stream.domains)
         self._last_known = stream.last_seqs.get(self.domain, 0)
         if stream.id != self.stream_id:
-            self._history = MarkHistory()
+            self._history, self._corrected = MarkHistory(), None
             self._after = max(0, self._last_known - self._keep_last)
             self.caught_up = False
             self.stream_id = stream.id
+        elif stream.corrections != self._corrections:
+            self._corrected = MarkHistory()
+            self._after = max(0, self._last_known - self._keep_last)
+        self._corrections = stream.corrections
         self._succession = stream.succession
         self._scale_events = stream.scale_events
         self._are_unix_ms = stream.are_unix_ms
@@ -94,7 +100,8 @@ class Follower:
         Marks of another stream, or with scale events that are not known yet, are not taken: ask
         about the stream first, then again for the marks.
         """
-        if (answer.stream_id, answer.scale_events) != (self.stream_id, self._scale_events):
+        about = answer.stream_id, answer.scale_events, answer.corrections
+        if about != (self.stream_id, self._scale_events, self._corrections):
             self.needs_stream = True
             return
         try:
@@ -103,8 +110,10 @@ class Follower:
         except ValueError:
             # Another chain under the same id: a database restored from a copy.
             self._history, self._after, self.stream_id = MarkHistory(), 0, None
+            self._corrected = None
             self.needs_stream = True
             return
+        self._show_corrected()
         if answer.final_cut is not None and not answer.marks:
             self._history.seal(answer.final_cut)
         self._forget()
@@ -158,15 +167,30 @@ class Follower:
 
     # How it comes about
 
+    @property
+    def _following(self) -> MarkHistory:
+        """The history that answers are taken into."""
+        return self._history if self._corrected is None else self._corrected
+
+    def _show_corrected(self) -> None:
+        """Answer by the marks that were read again, once all are here that were known before."""
+        corrected = self._corrected
+        if corrected is not None and self.after >= max(self._last_known, self._history.last_seq):
+            self._history, self._corrected = corrected, None
+
     def _append(self, mark: Mark) -> None:
-        history = self._history
+        history = self._following
         if mark.seq <= history.last_seq:
             return
         if len(history) and mark.seq != history.last_seq + 1:
             # The controller forgot marks that were never followed (retention); a window needs a
             # gapless run, so it begins again here. Older positions then have no lower, never a
             # wrong one.
-            self._history = history = MarkHistory()
+            history = MarkHistory()
+            if self._corrected is None:
+                self._history = history
+            else:
+                self._corrected = history
         history.append(mark)
 
     def _forget(self) -> None:

@@ -97,6 +97,7 @@ class ControllerFeed:
         self._new: list[Mark] = []
         self._succession = Succession()
         self._scaled = ("", 0)
+        self._begun, self._corrections = Released(), 0
         self._thread = Repeating("noted marks", self._step, BACKOFF, own_chance, self._notify)
 
     @property
@@ -106,7 +107,7 @@ class ControllerFeed:
 
     def begin(self, released: Released) -> None:
         """See `MarksFeed`."""
-        self._last = released
+        self._last = self._begun = released
         self._thread.start()
         with self._news:
             self._news.wait_for(self._has_begun, CATCH_UP_S)
@@ -169,6 +170,12 @@ class ControllerFeed:
                 self._last, self._new, self._caught_up = Released(stream_id), [], False
                 self._final_cut = None
                 return
+            if answer.get("corrections", 0) != self._corrections:
+                self._corrections = answer["corrections"]
+                if self._new or asked != self._begun:  # all are read again, as they are now
+                    seq = self._begun.seq if self._begun.stream_id == stream_id else 0
+                    self._last, self._new, self._caught_up = Released(stream_id, seq), [], False
+                    return
             marks = [mark_from_wire(mark) for mark in answer["marks"]]
             self._last = Released(stream_id, marks[-1].seq if marks else asked.seq)
             self._new.extend(marks)

@@ -6,6 +6,7 @@ A change is recorded in the batch that makes it durable. What changes nothing le
 from __future__ import annotations
 
 from dataclasses import asdict, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from controller.aggregation import group_backlog
@@ -13,17 +14,18 @@ from controller.aggregation.sealing import end
 from controller.aggregation.stream import StreamState
 from controller.store.port import Change, StreamRecord
 from noted_time import StreamCut, StreamSettings
-from noted_time.errors import LimitReached, NotedMeanwhile
+from noted_time.errors import KnownBeyond, LimitReached, NotedMeanwhile
 from noted_time.wire import position_to_wire
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from controller.aggregation.draft import Draft
     from controller.aggregation.groups import GroupLimits
     from controller.aggregation.owned_streams import OwnedStreams
-    from controller.store.port import Action
+    from controller.store.port import Action, AppendedMark
     from noted_time import BacklogPolicy, ScaleEvent, Seal, SealRequest
+    from noted_time.correction import Correction, CorrectionRequest
 
 
 class Order(NamedTuple):
@@ -34,6 +36,27 @@ class Order(NamedTuple):
 
 
 NOBODYS = Order()
+
+
+REPLACED_NAMED = 1000
+"""How many offsets of marks a correction names that it replaces."""
+
+
+class Replaced(NamedTuple):
+    """An offset that the marks from one seq to another have, and that is wrong."""
+
+    domain: str
+    segment: int
+    offset: int
+    first_seq: int
+    last_seq: int
+
+
+class Corrected(NamedTuple):
+    """What correcting a position does: what is taken for wrong offsets, and those of marks."""
+
+    correction: Correction
+    replaced: tuple[Replaced, ...]
 
 
 class Truncation(NamedTuple):
@@ -165,6 +188,51 @@ def hold(stream: StreamState, draft: Draft, order: Order, writer: str, for_ms: i
         _record(stream, draft, order, "held", writer=writer, was=was, became=became)
     elif was is not None:
         _record(stream, draft, order, "released", writer=writer, was=was)
+
+
+def planned_correction(
+    stream: StreamState, writer: str, request: CorrectionRequest, drafted: Sequence[AppendedMark]
+) -> Corrected:
+    """Return what correcting a writer's position would do; changes nothing.
+
+    `drafted` has marks that are not durable yet. Raises `UnknownWriter`, `StreamSealed`, and
+    `KnownBeyond` where a reader or a scale event is at or beyond an offset that is to be wrong.
+    """
+    above, histories = request.above, stream.histories
+    below: list[Mapping[int, int]] = [history.below(above) for history in histories.values()]
+    below += [each.mark.cut.offsets for each in drafted if each.stream_id == stream.id]
+    correction = stream.aggregator.plan_correction(writer, request, below)
+    positions = [stream.groups[group].position for group in stream.groups]
+    known: dict[int, int] = {}
+    for position in (*positions, stream.aggregator.succession.final):
+        for segment, least in above.items():
+            if position.get(segment, -1) >= least:
+                known[segment] = max(position[segment], known.get(segment, -1))
+    if known:
+        raise KnownBeyond(known)
+    replaced = (
+        Replaced(domain, segment, *found)
+        for domain, history in histories.items()
+        for segment, least in sorted(above.items())
+        for found in history.offsets_beyond(segment, least)
+    )
+    return Corrected(correction, tuple(islice(replaced, REPLACED_NAMED)))
+
+
+def correct(
+    stream: StreamState, draft: Draft, order: Order, writer: str, request: CorrectionRequest
+) -> Corrected:
+    """Correct a writer's position, and how marks are read; raises as `planned_correction`."""
+    does = planned_correction(stream, writer, request, draft.batch.marks)
+    was = {"position": position_to_wire(stream.aggregator.member(writer).position)}
+    stream.correct(writer, request, does.correction, draft)
+    became = {
+        "position": position_to_wire(request.position),
+        "above": position_to_wire(request.above),
+        "cuts": position_to_wire(does.correction.offsets),
+    }
+    _record(stream, draft, order, "corrected", writer=writer, was=was, became=became)
+    return does
 
 
 def set_backlog_policy(  # noqa: PLR0913 - who decides what for whom, and what bounds it

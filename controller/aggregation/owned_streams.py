@@ -121,6 +121,9 @@ class OwnedStreams:
 
     def publish(self, batch: Batch) -> None:
         """Show what a commit made durable: new marks appear, forgotten ones go."""
+        records = [(self._by_id[each.id], each) for each in batch.streams if each.id in self._by_id]
+        for changed, record in records:
+            changed.publish_corrections(record.corrections)
         for appended in batch.marks:
             stream = self._by_id.get(appended.stream_id)
             if stream is not None:
@@ -129,10 +132,8 @@ class OwnedStreams:
             stream = self._by_id.get(entry.stream_id)
             if stream is not None:
                 take(stream.missing[entry.domain], entry)
-        for record in batch.streams:
-            sealed = self._by_id.get(record.id)
-            if sealed is not None:
-                sealed.publish_seal(record.seal)
+        for changed, record in records:
+            changed.publish_seal(record.seal)
         for stream_id, domain, through in batch.forgotten:
             stream = self._by_id.get(stream_id)
             if stream is not None:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from controller.aggregation.draft import Draft, Moment
     from controller.store.port import Store, StreamRecord
     from noted_time import Mark, MemberRecord, Seal, TimeWindow
+    from noted_time.correction import Correction, CorrectionRequest
     from noted_time.note import NoteLike
 
 CLOCKS_APART_MS = 100
@@ -43,7 +44,8 @@ class StreamState:
     notes they follow from and shown when both are durable. `clock_ahead` is how far the service
     clock of the stream's bucket is ahead of this process's own, in ms, and `latest_ms` the latest
     moment on it that was stored with the stream. `excluded` counts how often a writer was excluded
-    since the stream was read, `fences` which notes were fenced.
+    since the stream was read, `fences` which notes were fenced, and `corrections` how many of them
+    the histories show.
     """
 
     def __init__(self, record: StreamRecord) -> None:
@@ -58,6 +60,7 @@ class StreamState:
         self.fences = Fences()
         self.clock_ahead = 0
         self.latest_ms = 0
+        self.corrections = len(record.corrections)
         self._unix_shift = 0
         self._next_mark_at: dict[str, int] = {}
 
@@ -69,8 +72,9 @@ class StreamState:
         last: dict[str, tuple[Mark, int]] = {}
         for domain, history in stream.histories.items():
             for appended in store.marks(record.id, domain):
-                history.append(appended.mark)
-                last[domain] = (appended.mark, appended.appended_at)
+                mark = record.corrected(domain, appended.mark)
+                history.append(mark)
+                last[domain] = (mark, appended.appended_at)
         stream.publish_seal(record.seal)
         declared_at = record.declared_at
         stream.aggregator = Aggregator(
@@ -217,6 +221,16 @@ class StreamState:
         self.aggregator.hold(writer, None if for_ms is None else now + for_ms)
         draft.touched(self).add(writer)
 
+    def correct(
+        self, writer: str, request: CorrectionRequest, correction: Correction, draft: Draft
+    ) -> None:
+        """Put a writer's position right, and how marks are read once that is durable."""
+        self.aggregator.correct(writer, request, correction, self.service_ms(draft.moment))
+        corrections = (*self.record.corrections, correction)
+        self.record = replace(self.record, corrections=corrections)
+        draft.batch.streams.append(self.record)
+        draft.touched(self).add(writer)
+
     def exclude_the_silent(self, draft: Draft) -> tuple[str, ...]:
         """Exclude the members that were silent for their timeout; returns their names."""
         names = self.aggregator.expire(self.begin(draft))
@@ -258,7 +272,15 @@ class StreamState:
 
     def publish(self, appended: AppendedMark) -> None:
         """Show a mark that is durable now."""
-        self.histories[appended.domain].append(appended.mark)
+        mark = self.record.corrected(appended.domain, appended.mark)
+        self.histories[appended.domain].append(mark)
+
+    def publish_corrections(self, corrections: Sequence[Correction]) -> None:
+        """Show the marks as those that are new say; before marks of the same commit are shown."""
+        for correction in corrections[self.corrections :]:
+            for history in self.histories.values():
+                history.correct(correction.above, correction.offsets)
+        self.corrections = len(corrections)
 
     def forget_marks(self, domain: str, through: int) -> None:
         """Show no more the marks up to that seq, which are forgotten now."""

@@ -57,6 +57,7 @@ class StreamShape(BaseModel):
     max_offset_jump: int | None
     marks: dict[str, MarkShape | None]
     scale_events: list[ScaleShape]
+    corrections: int
     seal: SealShape | None
 
 
@@ -132,6 +133,27 @@ class WriterShape(BaseModel):
     lower_without: int | None
 
 
+class ReplacedShape(BaseModel):
+    """A wrong offset, and the marks of a domain that have it."""
+
+    domain: str
+    segment: int
+    offset: int
+    first_seq: int
+    last_seq: int
+
+
+class CorrectedShape(BaseModel):
+    """What correcting a position does: what cuts have in place of the offsets that are replaced.
+
+    At most 1000 of them are named.
+    """
+
+    dry_run: bool
+    cuts: Position
+    replaced: list[ReplacedShape]
+
+
 class WritersPage(BaseModel):
     """A page of members, the longest holder first; `next` is the `start` of the next page.
 
@@ -149,11 +171,13 @@ class MarksAnswer(BaseModel):
     """Marks after a seq; `stream_id` tells a stream made again under the same name.
 
     `sealed`: no mark follows the last one. `final_cut` is where the stream ends then, null before.
-    `has_more`: the answer ended before the last mark there is.
+    Where `corrections` is more than before, read all marks again. `has_more`: the answer ended
+    before the last mark there is.
     """
 
     stream_id: str
     scale_events: int
+    corrections: int
     sealed: bool
     final_cut: Position | None
     marks: list[MarkShape]

@@ -111,6 +111,7 @@ class _MarksPage(msgspec.Struct):
 
     stream_id: str
     scale_events: int
+    corrections: int
     marks: list[msgspec.Raw]
 
 
@@ -129,6 +130,7 @@ class _Place:
     query: dict[str, str]
     stream_id: str | None = None
     scale_events: int = 0
+    corrections: int = 0
 
     @classmethod
     def of(cls, request: StreamRequest) -> _Place:
@@ -155,10 +157,11 @@ class _Place:
 
     def take(self, page: _MarksPage) -> Iterator[bytes]:
         """Yield the events of a page, and go past them."""
-        about = page.stream_id, page.scale_events
-        if (self.stream_id, self.scale_events) != about:
-            self.stream_id, self.scale_events = about
-            told = {"stream_id": page.stream_id, "scale_events": page.scale_events}
+        about = page.stream_id, page.scale_events, page.corrections
+        if (self.stream_id, self.scale_events, self.corrections) != about:
+            self.stream_id, self.scale_events, self.corrections = about
+            names = ("stream_id", "scale_events", "corrections")
+            told = dict(zip(names, about, strict=True))
             yield _event("stream", msgspec.json.encode(told))
         for mark in page.marks:
             seq = _MARK.decode(mark).seq

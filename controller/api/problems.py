@@ -28,6 +28,7 @@ from noted_time.errors import (
     InvalidFinalTime,
     InvalidName,
     InvalidScale,
+    KnownBeyond,
     LimitReached,
     NotCompleteYet,
     NotedMeanwhile,
@@ -91,6 +92,7 @@ KINDS: tuple[tuple[type[Exception], int, str], ...] = (
     (LimitReached, 422, "limit_reached"),
     (Rejected, 422, "rejected"),
     (NotedMeanwhile, 409, "noted_meanwhile"),
+    (KnownBeyond, 409, "known_beyond"),
     (AlreadySealed, 409, "already_sealed"),
     (Conflict, 409, "conflict"),
     (NotOwner, 503, "no_owner"),
@@ -167,6 +169,8 @@ def _facts(error: Exception) -> dict[str, Any]:
     if isinstance(error, InvalidCut):
         facts = {"behind": error.behind, "beyond": error.beyond}
         return {name: position_to_wire(offsets) for name, offsets in facts.items()}
+    if isinstance(error, KnownBeyond):
+        return {"known": position_to_wire(error.known)}
     if isinstance(error, UnknownDomain):
         return {"domain": error.domain, "domains": list(error.declared)}
     names = next((names for kind, names in FACTS if isinstance(error, kind)), ())

@@ -23,6 +23,7 @@ from noted_time.wire import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from controller.aggregation.by_hand import Corrected
     from controller.aggregation.group_backlog import GroupBacklog
     from controller.aggregation.groups import GroupRow
     from controller.aggregation.inspection import Explanation, WriterRow
@@ -60,6 +61,7 @@ def summary_to_wire(summary: StreamSummary) -> Json:
         **asdict(record.settings),
         "marks": {domain: last.get(domain) for domain in record.settings.domains},
         "scale_events": [scale_to_wire(event) for event in summary.scales],
+        "corrections": len(record.corrections),
         "seal": seal_to_wire(record.seal),
     }
 
@@ -74,6 +76,15 @@ def seal_to_wire(seal: Seal | None) -> Json | None:
 def sealed_to_wire(stream: StreamState, seal: Seal) -> Json:
     """Return the JSON of a stream that was sealed, with the members that never noted a time."""
     return stream_to_wire(stream) | {"never_noted": list(seal.never_noted)}
+
+
+def corrected_to_wire(does: Corrected, *, dry_run: bool) -> Json:
+    """Return the JSON of what correcting a position does."""
+    return {
+        "dry_run": dry_run,
+        "cuts": position_to_wire(does.correction.offsets),
+        "replaced": [each._asdict() for each in does.replaced],
+    }
 
 
 def scale_to_wire(event: ScaleEvent) -> Json:
@@ -91,6 +102,7 @@ async def marks_to_wire(found: NewMarks, limit: int) -> Json:
     return {
         "stream_id": found.stream.id,
         "scale_events": len(found.stream.scale_events),
+        "corrections": found.stream.corrections,
         "sealed": final_cut is not None,
         "final_cut": None if final_cut is None else position_to_wire(final_cut),
         "marks": page.items,

@@ -212,6 +212,18 @@ class HoldRequest(Request):
     for_ms: Annotated[int, Field(ge=1, le=2**53)]
 
 
+class PositionRequest(Request):
+    """Where a writer really is: offsets from those in `above` on are wrong.
+
+    `dry_run`: say what it would do, and change nothing.
+    """
+
+    position: GivenPosition
+    above: GivenPosition
+    comment: Annotated[Line, Field(min_length=1, max_length=500)] | None = None
+    dry_run: bool = False
+
+
 class WindowRequest(Request):
     """A reader's position."""
 

@@ -6,13 +6,22 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Query, Response
 
+from controller.aggregation import by_hand
 from controller.aggregation.inspection import DryRun, WriterQuery
 from controller.api import answer_shapes, shapes
 from controller.api.deps import ControllerDep, Domain, Limit, OrderDep, Start, StreamName
 from controller.api.problems import PROBLEMS
-from controller.api.replies import entry_to_wire, explanation_to_wire, reply, writer_to_wire
+from controller.api.replies import (
+    corrected_to_wire,
+    entry_to_wire,
+    explanation_to_wire,
+    reply,
+    writer_to_wire,
+)
+from noted_time.correction import CorrectionRequest
 from noted_time.cut import MAX_INT64
 from noted_time.domain import HOLDERS_NAMED
+from noted_time.wire import position_from_wire
 
 router = APIRouter(prefix="/streams/{stream}", tags=["writers"], responses=PROBLEMS)
 WRITER = "/writers/{writer}"
@@ -88,6 +97,32 @@ async def release_writer(
 ) -> Response:
     """Let the writer's timeout count again."""
     return reply(writer_to_wire(await controller.hold_writer(stream, writer, None, order)))
+
+
+@router.post(
+    WRITER + "/position",
+    response_model=answer_shapes.CorrectedShape,
+    operation_id="correctPosition",
+)
+async def correct_position(
+    controller: ControllerDep,
+    order: OrderDep,
+    stream: StreamName,
+    writer: WriterName,
+    body: shapes.PositionRequest,
+) -> Response:
+    """Put right a position that no row stands behind, in the marks too; its session is fenced.
+
+    Offsets from those in `above` on become the one in `position`, or the largest below that marks
+    or other writers know.
+    """
+    request = CorrectionRequest(position_from_wire(body.position), position_from_wire(body.above))
+    if body.dry_run:
+        does = by_hand.planned_correction(controller.stream(stream), writer, request, ())
+    else:
+        decided = order._replace(comment=body.comment or order.comment)
+        _, does = await controller.correct_position(stream, writer, request, decided)
+    return reply(corrected_to_wire(does, dry_run=body.dry_run))
 
 
 @router.get("/explain", response_model=answer_shapes.ExplainShape, operation_id="explain")

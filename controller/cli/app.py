@@ -10,6 +10,7 @@ import typer
 from controller.cli import (
     alignments,
     changes,
+    correcting,
     demo_stream,
     demos,
     explaining,
@@ -40,6 +41,7 @@ for call in (
     writers.writers,
     writers.remove,
     writers.hold,
+    correcting.correct,
     writers.ledger,
     changes.changes,
     sealing.seal,

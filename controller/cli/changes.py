@@ -56,7 +56,11 @@ def _row(change: Json) -> tuple[str, ...]:
     )
 
 
-CUT_AT = {"sealed": "at", "truncated": "up to"}
+POSITION_AT = {
+    "sealed": ("cut", "at"),
+    "truncated": ("cut", "up to"),
+    "corrected": ("position", "to"),
+}
 
 
 def _what(change: Json) -> str:
@@ -81,8 +85,9 @@ def _what(change: Json) -> str:
         return f"{change['was']['label'] or '-'} → {is_now['label'] or '-'}"
     if action == "held":
         return f"for {shown_duration(is_now['for_ms'])}"
-    if action in CUT_AT:
-        return f"{CUT_AT[action]} {shown_position(is_now['cut'])}"
+    if action in POSITION_AT:
+        name, words = POSITION_AT[action]
+        return f"{words} {shown_position(is_now[name])}"
     if action == "scaled":
         created = " ".join(sorted(is_now["created"], key=int)) or "-"
         return f"sealed {shown_position(is_now['sealed'])}, created {created}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,6 +20,9 @@ from controller.cli.options import (
 from controller.cli.output import confirm, print_json, say, shown_position, told_plainly
 from controller.cli.times import shown_time, time_of
 from controller.cli.words import states_shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 Json = dict[str, Any]
 
@@ -57,11 +60,11 @@ def seal(  # noqa: PLR0913 - one parameter for each flag
     Try it:  noted-time seal flights --comment "the season is over"
     """
     body = {
-        "cut": {segment: int(offset) for segment, offset in _pairs(cut, ":", str.isdecimal)},
+        "cut": {segment: int(offset) for segment, offset in pairs(cut, ":", str.isdecimal)},
         "final_times": {},
     }
     with told_plainly(), connected(url, token) as client:
-        times = _pairs(final_time, "=", bool)
+        times = pairs(final_time, "=", bool)
         body["final_times"] = {domain: time_of(time) for domain, time in times}
         states = client.ask("GET", stream_path(stream, "writers"), query={"limit": 1})["states"]
         say(f"{stream} has {states_shown(states)} writers.")
@@ -75,14 +78,17 @@ def seal(  # noqa: PLR0913 - one parameter for each flag
         say(sentence)
 
 
-def _pairs(given: list[str], separator: str, is_legal: Any) -> list[tuple[str, str]]:  # noqa: ANN401 - a test of the second part
-    pairs = []
+def pairs(
+    given: list[str], separator: str, is_legal: Callable[[str], bool]
+) -> list[tuple[str, str]]:
+    """Return (name, value) of each; `is_legal` judges the value."""
+    found_pairs = []
     for each in given:
         name, found, value = each.partition(separator)
         if not (name and found and is_legal(value)):
             raise typer.BadParameter(f"{each[:40]!r} is not of the form NAME{separator}VALUE")
-        pairs.append((name, value))
-    return pairs
+        found_pairs.append((name, value))
+    return found_pairs
 
 
 def _sealed(stream: str, sealed: Json) -> list[str]:

@@ -230,7 +230,7 @@ def _print_settings(stream: Json) -> None:
     print_table(("setting", "value"), rows)
 
 
-LARGE = frozenset(("marks", "scale_events", "seal"))
+LARGE = frozenset(("marks", "scale_events", "corrections", "seal"))
 """What is no setting."""
 
 

@@ -250,7 +250,7 @@ class Committer:
     def _publish(self, batch: Batch) -> None:
         self.streams.publish(batch)
         changed = {appended.stream_id for appended in batch.marks} | set(batch.dropped)
-        changed |= {record.id for record in batch.streams if record.seal is not None}
+        changed |= {each.id for each in batch.streams if each.seal or each.corrections}
         for stream_id in changed:
             self._notifier.notify(stream_id)
 

@@ -29,7 +29,7 @@ from noted_time.settings import checked_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from controller.aggregation.by_hand import Order, Truncation
+    from controller.aggregation.by_hand import Corrected, Order, Truncation
     from controller.aggregation.draft import Draft
     from controller.aggregation.groups import OwnBacklog
     from controller.aggregation.inspection import WriterRow
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from controller.aggregation.stream import StreamState
     from controller.store.port import Store, StreamSummary
     from noted_time import Accepted, ReaderGroup, ScaleEvent, Seal, SealRequest
+    from noted_time.correction import CorrectionRequest
     from noted_time.note import NoteLike
 
     Position = Mapping[int, int]
@@ -231,6 +232,14 @@ class Controller:
         await self._change(name, by_hand.remove, order, writer, unless_since)
         log.warning("writer_removed", stream=name, writer=writer, by=order.by)
         return self.reads.writer(name, writer)
+
+    async def correct_position(
+        self, name: str, writer: str, request: CorrectionRequest, order: Order = NOBODYS
+    ) -> tuple[StreamState, Corrected]:
+        """Put a writer's position right by hand; raises as `by_hand.planned_correction`."""
+        corrected = await self._change(name, by_hand.correct, order, writer, request)
+        log.warning("position_corrected", stream=name, writer=writer, by=order.by)
+        return corrected
 
     async def hold_writer(
         self, name: str, writer: str, for_ms: int | None, order: Order = NOBODYS

@@ -75,14 +75,19 @@ class LongPolls:
     ) -> NewMarks:
         """Return the marks after a seq, waiting up to `wait_ms` while there is none.
 
-        After the last mark of a sealed stream nothing is waited for.
+        After the last mark of a sealed stream nothing is waited for, and a correction of marks that
+        were given ends the wait.
         """
-        deadline = _now() + wait_ms / 1000
+        deadline, corrections = _now() + wait_ms / 1000, self._stream(name).corrections
         while True:
             stream = self._stream(name)
             history = stream.history(domain)
             is_over = history.last_seq > after or stream.final_cut is not None
-            if is_over or not await self._notified(stream, deadline - _now(), asker):
+            if (
+                is_over
+                or stream.corrections != corrections
+                or not await self._notified(stream, deadline - _now(), asker)
+            ):
                 return NewMarks(stream, history.following(after))
 
     async def cut(

@@ -17,6 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from noted_time.correction import Correction, corrected
 from noted_time.errors import MarkConflict
 
 if TYPE_CHECKING:
@@ -41,7 +42,8 @@ class StreamRecord:
     `declared_at` has the service time in ms at which a domain was added to an existing stream,
     `seal` how the stream was sealed, if it was, and `unbounded` the domains in which no later upper
     is a bound. `ledger_from` has the time from which on the ledger of a domain says who is missing,
-    if entries were forgotten.
+    if entries were forgotten. Marks are stored as they were written; `corrections`
+    say how they are to be read.
     """
 
     id: str
@@ -51,6 +53,11 @@ class StreamRecord:
     seal: Seal | None = None
     unbounded: tuple[str, ...] = ()
     ledger_from: Mapping[str, int] = field(default_factory=dict)
+    corrections: tuple[Correction, ...] = ()
+
+    def corrected(self, domain: str, mark: Mark) -> Mark:
+        """Return a mark of the stream as it is to be read."""
+        return corrected(self.corrections, domain, mark)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +134,7 @@ Action = Literal[
     "backlog_policy",
     "sealed",
     "taken_over",
+    "corrected",
 ]
 """What an operator did to a stream, to one of its writers, or to a reader group.
 

@@ -176,8 +176,10 @@ def _last_marks(
         for stream_id, domain in chains:
             found += connection.execute(_LAST_OF_ONE, {"stream_id": stream_id, "domain": domain})
     marks: dict[str, dict[str, Mark]] = {}
-    for appended in map(rows.mark_of, found):
-        marks.setdefault(appended.stream_id, {})[appended.domain] = appended.mark
+    by_id = {record.id: record for record in streams}
+    for each in map(rows.mark_of, found):
+        mark = by_id[each.stream_id].corrected(each.domain, each.mark)
+        marks.setdefault(each.stream_id, {})[each.domain] = mark
     return marks
 
 

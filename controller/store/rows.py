@@ -29,6 +29,7 @@ from noted_time import (
     StreamSettings,
 )
 from noted_time.alignment import AlignmentSettings
+from noted_time.correction import Correction
 from noted_time.fencing import NO_SESSION, Session
 from noted_time.membership import NO_TERMS, Absence, Exclusion, LateRows, Terms
 
@@ -50,6 +51,7 @@ _late = msgspec.json.Decoder(dict[str, LateRows]).decode
 _policy = msgspec.json.Decoder(BacklogPolicy).decode
 _absences = msgspec.json.Decoder(tuple[Absence, ...]).decode
 _seal = msgspec.json.Decoder(Seal).decode
+_corrections = msgspec.json.Decoder(tuple[Correction, ...]).decode
 _plain = msgspec.json.Decoder(dict[str, Any]).decode
 _created = msgspec.json.Decoder(dict[int, tuple[int, ...]]).decode
 
@@ -74,6 +76,7 @@ def stream_row(record: StreamRecord) -> Row:
         settings.max_offset_jump,
         encode(record.unbounded).decode(),
         encode(record.ledger_from).decode() if record.ledger_from else None,
+        encode(record.corrections).decode(),
     )
 
 
@@ -81,7 +84,7 @@ def stream_of(row: Sequence[Any]) -> StreamRecord:
     """Return the stream of a row."""
     stream_id, name, timeout, interval, returning, domains, *others = row
     retention, ahead, writer_retention, expected, reader_timeout, seal, *others = others
-    *most, unbounded, ledger_from = others
+    *most, unbounded, ledger_from, corrections = others
     declared_at = _times(domains)
     settings = StreamSettings(
         timeout,
@@ -97,7 +100,16 @@ def stream_of(row: Sequence[Any]) -> StreamRecord:
     )
     added = {domain: at for domain, at in declared_at.items() if at}
     ended, reaches = _seal(seal) if seal else None, _times(ledger_from) if ledger_from else {}
-    return StreamRecord(stream_id, name, settings, added, ended, _names(unbounded), reaches)
+    return StreamRecord(
+        stream_id,
+        name,
+        settings,
+        added,
+        ended,
+        _names(unbounded),
+        reaches,
+        _corrections(corrections),
+    )
 
 
 def scale_row(scale: tuple[str, int, ScaleEvent]) -> Row:

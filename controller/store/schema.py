@@ -80,6 +80,7 @@ stream = Table(
     Column("max_offset_jump", BigInteger, server_default=text("1000000000000")),
     Column("unbounded", Text, nullable=False, server_default=text("'[]'")),
     Column("ledger_from", Text),
+    Column("corrections", Text, nullable=False, server_default=text("'[]'")),
     UniqueConstraint("name"),
 )
 

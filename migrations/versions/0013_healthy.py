@@ -32,6 +32,10 @@ def upgrade() -> None:
     returned = sa.Column("returned", sa.Text(), server_default=sa.text("'[]'"), nullable=False)
     op.add_column("ledger", returned)
     _add_bounds()
+    corrections = sa.Column(
+        "corrections", sa.Text(), server_default=sa.text("'[]'"), nullable=False
+    )
+    op.add_column("stream", corrections)
 
 
 def _add_bounds() -> None:

@@ -52,6 +52,7 @@ ADMINISTERS: list[tuple[str, str, Any]] = [
     ("PUT", f"{S}/reader-groups/g", {"backlog": None}),
     ("DELETE", f"{S}/reader-groups/g", None),
     ("POST", f"{S}/writers/w/hold", {"for_ms": 1000}),
+    ("POST", f"{S}/writers/w/position", {"position": {"9": 1}, "above": {"9": 5}}),
     ("DELETE", f"{S}/writers/w/hold", None),
     ("DELETE", f"{S}/writers/w", None),
     ("POST", f"{S}/seal", {}),
@@ -316,6 +317,7 @@ def test_every_documented_call_but_changes_by_hand_needs_a_named_right() -> None
         ("DELETE", f"{S}/writers/w"),
         ("POST", f"{S}/writers/w/hold"),
         ("DELETE", f"{S}/writers/w/hold"),
+        ("POST", f"{S}/writers/w/position"),
         ("PUT", A),
         ("DELETE", A),
     }

@@ -71,6 +71,21 @@ def test_changes_show_what_was_done_and_why(run: Commands, served: Served, strea
     ]
 
 
+def test_a_position_is_corrected_after_yes(run: Commands, served: Served, stream: str) -> None:
+    """The wrong offsets are shown first, with the marks that have them."""
+    served.call(
+        "POST", f"/{stream}/notes", {"notes": [{"writer": "UA", "time": 5, "position": {}}]}
+    )
+    note = {"writer": "UA", "time": 6, "position": {"0": 10**9}}
+    served.call("POST", f"/{stream}/notes", {"notes": [note]})
+    refused = run("correct", stream, "UA", "0:20", "--above", "0:1000")
+    corrected = run("correct", stream, "UA", "0:20", "--above", "0:1000", "--yes")
+    position = served.writers(stream)["UA"]["position"]
+
+    assert (refused.status, corrected.status, position) == (2, 0, {"0": 20})
+    assert corrected.table[1] == ["default", "0", "1000000000", "2", "2"]
+
+
 def test_to_make_a_stream_again_says_that_it_was_there(run: Commands, stream: str) -> None:
     """And changes no setting that is not given."""
     again = run("stream", "create", stream, "--writer-timeout", "5s")

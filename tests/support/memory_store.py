@@ -148,7 +148,8 @@ class MemoryStore(SingleNodeLeases):
         chains = {
             domain: self._marks.get((record.id, domain), {}) for domain in record.settings.domains
         }
-        return {domain: [*chain.values()][-1].mark for domain, chain in chains.items() if chain}
+        lasts = {domain: [*chain.values()][-1].mark for domain, chain in chains.items() if chain}
+        return {domain: record.corrected(domain, mark) for domain, mark in lasts.items()}
 
     def _last_seqs(self, batch: Batch) -> dict[tuple[str, str], int]:
         chains = {(appended.stream_id, appended.domain) for appended in batch.marks}

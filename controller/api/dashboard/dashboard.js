@@ -629,6 +629,7 @@ function changeText({ action, writer, was, is }) {
 	if (action === "held") return `${writer} held for ${lasting(is.for_ms)}`;
 	if (action === "truncated") return `truncated at ${shownPosition(is.cut)}`;
 	if (action === "scaled") return `scaled: sealed ${shownPosition(is.sealed)}, created ${Object.keys(is.created).join(", ") || "none"}`;
+	if (action === "corrected") return `position of ${writer} corrected to ${shownPosition(is.position)} above ${shownPosition(is.above)}`;
 	if (action === "taken_over") return `${writer} taken over from ${was.label} by ${is.label}`;
 	return writer ? `${writer} ${action}` : inWords(action);
 }
@@ -750,7 +751,7 @@ function moveCursor(pick) {
 
 // --- Settings
 
-const NO_SETTING = new Set(["name", "id", "marks", "scale_events", "seal"]);
+const NO_SETTING = new Set(["name", "id", "marks", "scale_events", "corrections", "seal"]);
 const settingsOf = (stream) => Object.keys(stream).filter((name) => !NO_SETTING.has(name));
 
 /** "writer_timeout_ms" → "Writer timeout". */
