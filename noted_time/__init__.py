@@ -42,6 +42,7 @@ from noted_time.errors import (
     UnknownStream,
     UnknownWriter,
     Unreachable,
+    WritersMissing,
 )
 from noted_time.history import MarkHistory
 from noted_time.mark import Mark, TimeWindow
@@ -114,4 +115,5 @@ __all__ = [
     "UnknownWriter",
     "Unreachable",
     "Waiting",
+    "WritersMissing",
 ]

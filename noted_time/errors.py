@@ -21,6 +21,7 @@
     │   ├── UnknownStream   there is no stream of that name
     │   ├── UnknownDomain   the stream does not declare that domain
     │   ├── UnknownWriter   the stream has no member of that name
+    │   ├── WritersMissing  a window is complete, but time passed it without some writers
     │   └── UnknownReader   the group or its reader never reported
     ├── Conflict            read again, then retry
     │   ├── AlreadySealed   the stream was sealed in another way
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from noted_time.fencing import Session
+    from noted_time.missing import Missing
     from noted_time.units import Beyond
 
 
@@ -274,6 +276,18 @@ class UnknownWriter(Rejected):
     def __init__(self, writer: str) -> None:
         super().__init__(f"there is no writer {writer!r}: `noted-time writers STREAM` lists them")
         self.writer = writer
+
+
+class WritersMissing(Rejected):
+    """A window is complete, but time passed it without these writers: rows may be missing.
+
+    `missing` has at most 100 of the `missing.count` writers. If `missing.is_known` is false it is
+    not known which writers are missing.
+    """
+
+    def __init__(self, missing: Missing) -> None:
+        super().__init__(f"the window is complete, {missing.sentence}")
+        self.missing = missing
 
 
 class UnknownReader(Rejected):

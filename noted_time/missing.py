@@ -44,6 +44,25 @@ class Missing:
     count: int = 0
     is_known: bool = True
 
+    def __bool__(self) -> bool:
+        """Whether rows may be missing."""
+        return self.count > 0 or not self.is_known
+
+    @property
+    def sentence(self) -> str:
+        """Who is missing, and why.
+
+        >>> Missing((MissingWriter("stock", "timed_out", 7, 5),), 3).sentence
+        'without stock (timed_out) and 2 more writers'
+        >>> Missing(is_known=False).sentence
+        'but it is not known without which writers'
+        """
+        if not self.count:
+            return "but it is not known without which writers" if self else "with all writers"
+        named = ", ".join(f"{each.writer} ({each.reason})" for each in self.writers)
+        more = self.count - len(self.writers)
+        return f"without {named}{f' and {more} more writers' if more else ''}"
+
 
 NOT_KNOWN = Missing(is_known=False)
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import time as clocks
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
-from noted_time import Rejected
+from noted_time import Rejected, WritersMissing
 from noted_time.settings import checked_name
 from noted_time.wire import position_to_wire
 from reader_client.connection import Connection
@@ -25,8 +26,13 @@ if TYPE_CHECKING:
     from noted_time import CompleteWindow
     from noted_time.times import Time
 
+_log = logging.getLogger("noted_time.spark")
+
 WAIT_MS = 25_000
 AT_ONCE_S = 0.05
+OnMissing = Literal["warn", "fail", "accept"]
+"""What to do if writers are missing from a window."""
+
 EARLIEST = -2
 """Spark's word for the first offset that a partition of a topic still has."""
 
@@ -54,6 +60,7 @@ def read_complete(  # noqa: PLR0913 - the options of a source; all but five are 
     columns: Sequence[str] | None = None,
     schema: StructType | str | None = None,
     cores: int | None = None,
+    missing: OnMissing = "warn",
 ) -> DataFrame:
     """Return the events with `start` <= time < `end` of a stream's file log, once all are there.
 
@@ -64,6 +71,10 @@ def read_complete(  # noqa: PLR0913 - the options of a source; all but five are 
     Only files whose statistics allow for such times are read. With `own_segments`, which says that
     no two writers ever append to one segment, files below the start cut are not opened at all; that
     cut is known where all writers declare their largest event times, as our clients do.
+
+    The watermark may have passed the window without a writer that timed out, came back late or was
+    removed, and rows of it may be missing: with `missing="warn"` that is logged with its name, and
+    with "fail" it raises `WritersMissing`.
 
     The other arguments are those of `read_noted_log`; `event_time` is read whatever `columns` are.
 
@@ -77,8 +88,14 @@ def read_complete(  # noqa: PLR0913 - the options of a source; all but five are 
     if first >= last:
         raise Rejected(f"no window: its start {first} is not below its end {last}")
     checked_name("stream", stream)
+    if missing not in get_args(OnMissing):
+        raise Rejected(f"missing is {missing!r:.40}: use 'warn', 'fail' or 'accept'")
     connection = Connection(controller_url, stream, None, token)
     window = _complete_window(connection, (first, last), domain, timeout)
+    if window.missing and missing == "fail":
+        raise WritersMissing(window.missing)
+    if window.missing and missing == "warn":
+        _log.warning("stream %r from %d to %d: %s", stream, first, last, window.missing.sentence)
     query = WindowQuery(
         root=str(root),
         stream=stream,

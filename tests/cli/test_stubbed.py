@@ -63,7 +63,11 @@ CHANGES = [
     {"number": 2, "at": TEN, "action": "released", "writer": "UA", "by": None, "comment": None},
     {"number": 1, "at": TEN, "action": "truncated", "writer": None, "by": None, "comment": None},
 ]
-UNKNOWN = {"type": "urn:noted-time:problem:unknown_writer", "title": "Unknown writer"}
+UNKNOWN = {
+    "type": "urn:noted-time:problem:unknown_writer",
+    "title": "Unknown writer",
+    "writer": "AU",
+}
 
 
 class Stub(ThreadingHTTPServer):

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from noted_time import NotCompleteYet, Rejected, UnknownStream
+from noted_time import NotCompleteYet, Rejected, UnknownStream, WritersMissing
 from noted_time.file_log import file_name, segment_directory
 from spark_integration import read_complete
 from spark_integration.complete_source import CompleteSource, WindowQuery, WindowReader
@@ -172,6 +172,44 @@ def test_what_is_not_complete_is_refused(log: HourlyLog) -> None:
         read_complete(
             nothing, "log", "nope", 0, 1, controller_url=log.served.url, event_time="time"
         )
+
+
+def without_depot(log: HourlyLog) -> None:
+    """Have the watermark pass from 5 to 9 without the depot, which was removed."""
+    log.files.append(0, (1, "a"), writer="w")
+    log.note("w", 5, {0: 1}, 1)
+    log.note("depot", 5, {0: 1}, 1)
+    log.served.call("DELETE", "/flights/writers/depot")
+    log.note("w", 9, {0: 1}, 1)
+
+
+def test_a_window_from_which_a_writer_is_missing_is_refused_where_that_is_asked_for(
+    log: HourlyLog,
+) -> None:
+    """Before Spark plans anything, with who it is and why."""
+    without_depot(log)
+    nothing: Any = None
+
+    with pytest.raises(WritersMissing, match=r"complete, without depot \(removed\)$") as refused:
+        log.read(nothing, 5, 9, missing="fail")
+    with pytest.raises(Rejected, match="use 'warn', 'fail' or 'accept'"):
+        log.read(nothing, 5, 9, missing="no")
+    assert [each.time for each in refused.value.missing.writers] == [5]
+
+
+@pytest.mark.spark
+def test_a_window_from_which_a_writer_is_missing_is_read_with_a_warning(
+    spark: SparkSession, log: HourlyLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Unless that is accepted; of a window before its last time nothing is said."""
+    without_depot(log)
+    log.read(spark, 0, 5)
+    log.read(spark, 5, 9, missing="accept")
+    quiet = list(caplog.messages)
+    log.read(spark, 5, 9)
+
+    assert quiet == []
+    assert caplog.messages == ["stream 'flights' from 5 to 9: without depot (removed)"]
 
 
 @pytest.mark.spark
