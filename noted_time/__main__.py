@@ -14,7 +14,8 @@ from importlib.util import module_from_spec
 from pathlib import Path
 
 OURS = {"controller", "migrations", "noted_time", "writer_client"}
-INSTALL = 'pip install "noted-time[controller]"'
+CALLING = {"typer", "rich"}
+"""What the commands need that call a controller; those that run one need more."""
 
 
 def main() -> None:
@@ -27,9 +28,15 @@ def main() -> None:
         commands.add_typer(observe, rich_help_panel="Write to a stream")
         commands(prog_name="noted-time")
     except ImportError as error:
-        if _root(error) in OURS:
+        missing = _root(error)
+        if missing in OURS:
             raise
-        sys.stderr.write(f"noted-time: the command line needs more ({error}): {INSTALL}\n")
+        needs = f"the command line needs more ({error})"
+        if missing in CALLING:
+            says = f'{needs}: pip install "noted-time[cli]", or "noted-time[controller]" to serve'
+        else:
+            says = f'{needs}: pip install "noted-time[controller]"'
+        sys.stderr.write(f"noted-time: {says}\n")
         raise SystemExit(2) from error
 
 

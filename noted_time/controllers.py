@@ -36,6 +36,11 @@ class Controllers:
 
     def __init__(self, urls: str) -> None:
         """Take one URL, or several with commas between; raises `Rejected` where one is none."""
+        if not isinstance(urls, str):
+            message = (
+                f"the URL of a controller is text, http://127.0.0.1:7464 for one; not {urls!r}"
+            )
+            raise Rejected(message)
         self.urls = tuple(url.strip().rstrip("/") for url in urls.split(",") if url.strip())
         if not self.urls:
             message = "not the URL of a controller: use http://127.0.0.1:7464"

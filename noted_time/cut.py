@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import index
 from typing import TYPE_CHECKING
 
 from noted_time.errors import Rejected
@@ -67,6 +68,22 @@ class StreamCut:
 
     def __hash__(self) -> int:
         return hash(frozenset(self.offsets.items()))
+
+
+def plain_position(position: Mapping[int, int]) -> Mapping[int, int]:
+    """Return plain ints whatever they were (numpy's are common), as JSON takes no others.
+
+    >>> plain_position([120])
+    Traceback (most recent call last):
+        ...
+    noted_time.errors.Rejected: a position is a dict, segment → offset, both integers; not [120]
+    """
+    try:
+        plain = {index(s): index(offset) for s, offset in position.items()}
+    except (TypeError, AttributeError) as error:
+        message = f"a position is a dict, segment → offset, both integers; not {position!r:.80}"
+        raise Rejected(message) from error
+    return StreamCut(plain).offsets
 
 
 def reaches(cut: Mapping[int, int], other: Mapping[int, int]) -> bool:

@@ -5,6 +5,7 @@
     NotedTimeError
     ├── Rejected            don't retry: the request itself is wrong
     │   ├── InvalidName     a stream, writer, domain or reader name outside [A-Za-z0-9._-]{1,249}
+    │   ├── Unreadable      a text is not a time, or not a duration
     │   ├── InvalidNote     a writer's note was refused; `status` and `last` say why
     │   ├── NotesRefused    no note of a request was accepted; `answer` says why
     │   ├── ImplausibleTime a time in seconds was asked for of a stream in milliseconds
@@ -64,6 +65,10 @@ class InvalidName(Rejected):
         super().__init__(f"{what} {name[:260]!r} is not {legal}")
         self.what = what
         self.name = name
+
+
+class Unreadable(Rejected):
+    """A text is not a time, or not a duration."""
 
 
 class InvalidNote(Rejected):

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from noted_time.asking import run
 from noted_time.backoff import Backoff
+from noted_time.cut import plain_position
 from noted_time.errors import NotedTimeError, Rejected
 from noted_time.times import unix_ms_of
 from noted_time.windows import Tiling
 from reader_client.connection import Connection
 from reader_client.questions import Pause, Question
-from reader_client.reading import Reading, plain_position
+from reader_client.reading import Reading
 from reader_client.repeating import Repeating, own_chance
 from reader_client.wakeup import Wakeup
 

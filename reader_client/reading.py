@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
-from operator import index
 from typing import TYPE_CHECKING
 
-from noted_time.cut import StreamCut
+from noted_time.cut import plain_position
 from noted_time.errors import NotCompleteYet, Rejected
 from noted_time.order import Lag
 from noted_time.settings import checked_name
@@ -292,16 +291,6 @@ def _raise_refusal(steps: Sequence[Repeated]) -> None:
     for step in steps:
         if isinstance(step.attempts.failure, Rejected):
             raise step.attempts.failure
-
-
-def plain_position(position: Mapping[int, int]) -> Mapping[int, int]:
-    """Return the position in plain ints, as JSON takes no others; raises `Rejected`."""
-    try:
-        plain = {index(s): index(offset) for s, offset in position.items()}
-    except (TypeError, AttributeError) as error:
-        message = f"a position is a dict, segment → offset, both integers; not {position!r:.80}"
-        raise Rejected(message) from error
-    return StreamCut(plain).offsets
 
 
 def _check_names(

@@ -7,10 +7,9 @@ import secrets
 import socket
 from dataclasses import replace
 from itertools import islice
-from operator import index
 from typing import TYPE_CHECKING, NamedTuple
 
-from noted_time.cut import MAX_INT64, MIN_INT64, StreamCut, join_into
+from noted_time.cut import MAX_INT64, MIN_INT64, join_into, plain_position
 from noted_time.errors import InvalidNote, Rejected
 from noted_time.note import UNCHANGED
 from noted_time.settings import checked_name
@@ -128,7 +127,7 @@ class Claims:
 
     def move(self, position: Mapping[int, int]) -> None:
         """Take a position of the caller's; raises `InvalidNote` where it goes back."""
-        known, offsets = self.position, _offsets(position)
+        known, offsets = self.position, plain_position(position)
         behind = {s: known[s] for s, offset in offsets.items() if offset < known.get(s, 0)}
         if behind:
             raise InvalidNote(self.writer, "invalid_position", behind)
@@ -136,7 +135,7 @@ class Claims:
 
     def reach(self, position: Mapping[int, int]) -> None:
         """Take a position of the caller's where it is ahead of what is known."""
-        self.learn(_offsets(position))
+        self.learn(plain_position(position))
 
     # What the controller answers
 
@@ -257,11 +256,6 @@ class Additions:
     def _put_back(self, domain: str | None, late: LateRows) -> None:
         known = self._untold.get(domain)
         self._untold[domain] = late if known is None else known.join(late)
-
-
-def _offsets(position: Mapping[int, int]) -> Mapping[int, int]:
-    """Return plain ints whatever they were (numpy's are common), as JSON takes no others."""
-    return StreamCut({index(s): index(offset) for s, offset in position.items()}).offsets
 
 
 def checked_domains(domains: Sequence[str] | None) -> tuple[str, ...] | None:

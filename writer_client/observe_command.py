@@ -17,7 +17,7 @@ import typer
 
 from noted_time.bearer import VARIABLE as TOKEN_VARIABLE
 from noted_time.duration import duration_ms
-from noted_time.errors import NotedTimeError, Rejected, Unreachable
+from noted_time.errors import NotedTimeError, Rejected, Unreachable, Unreadable
 from noted_time.ingestion import INGESTION
 from writer_client.client import WriterClient
 from writer_client.observing import EventTimeNoter, IngestionNoter
@@ -229,12 +229,15 @@ def _observe(observer: Observer, lasting_s: float | None) -> None:
 
 @contextmanager
 def _told_plainly() -> Iterator[None]:
-    """Say what went wrong in a sentence, and end with status 1, or 2 where a package is missing."""
+    """Say what went wrong in a sentence, and end with status 1.
+
+    It is 2 if a time cannot be read or a package is missing.
+    """
     try:
         yield
     except NotedTimeError as error:
         typer.echo(f"noted-time: {error}", err=True)
-        raise typer.Exit(1) from error
+        raise typer.Exit(2 if isinstance(error, Unreadable) else 1) from error
     except ImportError as error:
         typer.echo(f'noted-time: {error}: pip install "noted-time[files]"', err=True)
         raise typer.Exit(2) from error

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import contextmanager
+from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import typer
@@ -14,6 +16,7 @@ from rich.table import Table
 
 from controller.store.port import StoreUnavailable
 from noted_time import NotedTimeError
+from noted_time.errors import Unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,9 +24,11 @@ if TYPE_CHECKING:
 
 @contextmanager
 def told_plainly() -> Iterator[None]:
-    """Say what went wrong in a sentence, and end with status 1."""
+    """Say what went wrong in a sentence; end with status 1, or 2 if a time cannot be read."""
     try:
         yield
+    except Unreadable as error:
+        fail(str(error), status=2)
     except (StoreUnavailable, NotedTimeError) as error:
         fail(str(error), status=1)
 
@@ -75,6 +80,25 @@ def confirm(question: str, *, yes: bool) -> None:
     if not sys.stdin.isatty():
         fail("there is no terminal to ask for confirmation on: use --yes", status=2)
     typer.confirm(question, abort=True, err=True)
+
+
+def named_database(url: str) -> str:
+    """Return the URL of a database without its password, and a file by its absolute path.
+
+    >>> named_database("sqlite:////tmp/../a.db"), named_database("postgresql://u:secret@h/db")
+    ('sqlite:////a.db', 'postgresql://***@h/db')
+    """
+    file = url.removeprefix("sqlite:///")
+    return without_password(url) if file == url else f"sqlite:///{Path(file).resolve()}"
+
+
+def with_database(command: str, url: str) -> str:
+    """Return a command to type that uses this database.
+
+    >>> with_database("noted-time token list", "sqlite:///a.db")
+    '`noted-time token list --database sqlite:///a.db`'
+    """
+    return f"`{command} --database {quote(without_password(url))}`"
 
 
 def without_password(url: str) -> str:

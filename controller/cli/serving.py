@@ -8,13 +8,11 @@ from __future__ import annotations
 from pathlib import Path  # noqa: TC003 - typer reads it
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import structlog
 import typer
 
 from controller.cli.options import DEFAULT_DATABASE, DEFAULT_PORT, Database
-from controller.cli.output import told_plainly, without_password
+from controller.cli.output import named_database, told_plainly, with_database, without_password
 from controller.cli.tokens import tokens_of
-from controller.service import logs
 from controller.service.limits import Limits
 from noted_time import Rejected
 
@@ -22,7 +20,6 @@ if TYPE_CHECKING:
     from controller.api.access import Gate
     from controller.api.server import Place
 
-log = structlog.get_logger()
 LIMITS = Limits()
 
 
@@ -96,7 +93,8 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
         Literal["debug", "info", "warning", "error"], typer.Option(envvar="NOTED_TIME_LOG_LEVEL")
     ] = "info",
     log_format: Annotated[
-        logs.Format, typer.Option(envvar="NOTED_TIME_LOG_FORMAT", help="auto: JSON off a terminal.")
+        Literal["auto", "console", "json"],
+        typer.Option(envvar="NOTED_TIME_LOG_FORMAT", help="auto: JSON off a terminal."),
     ] = "auto",
 ) -> None:
     """Run the controller.
@@ -110,23 +108,29 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
 
     Then, in another terminal:  noted-time stream create flights
     """
+    import structlog
+
     from controller.api.access import Gate
     from controller.api.server import Place
     from controller.api.server import serve as serve_app
+    from controller.service import logs
     from controller.service.controller import Controller
     from controller.service.tokens import TokenCache
+    from controller.store.migrate import make_where_new
     from controller.store.open import exclusive_lock, open_store
 
     logs.configure(log_level, log_format)
-    log.info("starting", database=without_password(database))
+    log = structlog.get_logger()
     with told_plainly():
         place = Place(host, port, tls_cert, tls_key)
         place.check_certificate()
+        created = make_where_new(database)
+        log.info("starting", database=named_database(database), created=created)
         with tokens_of(database) as kept, exclusive_lock(database):
             cache = TokenCache(kept)
             cache.refresh()
             gate = Gate(cache, require=require_token, insecure=insecure)
-            _check_address(gate, place, insecure=insecure)
+            _check_address(gate, place, database, insecure=insecure)
             limits = Limits(
                 streams=max_streams,
                 writers=max_writers,
@@ -148,16 +152,20 @@ def migrate(database: Database = DEFAULT_DATABASE) -> None:
     typer.echo(f"{without_password(database)} is at the current schema.")
 
 
-def _check_address(gate: Gate, place: Place, *, insecure: bool) -> None:
+def _check_address(gate: Gate, place: Place, database: str, *, insecure: bool) -> None:
     """Raise `Rejected` where everybody on the network could move the watermark of every stream."""
+    import structlog
+
     from controller.api.access import is_loopback
 
+    log = structlog.get_logger()
     if is_loopback(place.host):
         return
     if not (gate.asks() or insecure):
         raise Rejected(
-            f"{place.host} can be reached by others, and there is no token: make one with "
-            "`noted-time token create --scope admin`, or pass --insecure to admit every call"
+            f"{place.host} can be reached by others, and there is no token: create one with "
+            f"{with_database('noted-time token create --scope admin', database)}, or pass "
+            "--insecure to admit every call"
         )
     if not gate.asks():
         log.warning("open_to_everybody", host=place.host)

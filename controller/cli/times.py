@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 
-from noted_time import Rejected
 from noted_time.duration import shown_duration
+from noted_time.errors import Unreadable
 from noted_time.times import unix_ms_of
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -19,7 +19,7 @@ UNIX_MS = range(31_536_000_000, 7_258_118_400_000)
 
 
 def time_of(text: str) -> int:
-    """Return a time given as an integer, or in ISO 8601 with a zone; raises `Rejected`.
+    """Return a time given as an integer, or in ISO 8601 with a zone; raises `Unreadable`.
 
     What lies between two ms is the later one, to be complete to which is more:
 
@@ -32,9 +32,9 @@ def time_of(text: str) -> int:
     try:
         found = datetime.fromisoformat(text)
     except ValueError as error:
-        raise Rejected(f"{text[:40]!r} is not a time: {forms}") from error
+        raise Unreadable(f"{text[:40]!r} is not a time: {forms}") from error
     if found.tzinfo is None:
-        raise Rejected(f"{text[:40]!r} has no zone: {forms}")
+        raise Unreadable(f"{text[:40]!r} has no zone: {forms}")
     return unix_ms_of(found, up=True)
 
 

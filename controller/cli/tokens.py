@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from controller.cli.options import DEFAULT_DATABASE, NONE, AsJson, Database
-from controller.cli.output import print_json, print_table, say, told_plainly, without_password
+from controller.cli.output import (
+    print_json,
+    print_table,
+    say,
+    told_plainly,
+    with_database,
+    without_password,
+)
 from controller.service.access import Grant
 from noted_time import Rejected
 from noted_time.duration import duration_ms
@@ -49,14 +56,17 @@ def create(  # noqa: PLR0913 - one parameter for each flag
     Try it:  noted-time token create --scope write --stream flights --writer UA --expires-in 90d
     """
     from controller.service.tokens import mint
+    from controller.store.migrate import make_where_new
 
-    with told_plainly(), tokens_of(database) as kept:
+    with told_plainly():
         grant = Grant.of(scope, stream, writer)
         lifetime_ms = None if expires_in is None else duration_ms(expires_in)
         if lifetime_ms == 0:
             raise Rejected("the lifetime must be positive, for example 90d")
         shown, record = mint(grant, label=label, now_ms=_now(), lifetime_ms=lifetime_ms)
-        kept.add(record)
+        make_where_new(database)
+        with tokens_of(database) as kept:
+            kept.add(record)
     say(f"Token {record.id}, kept in {without_password(database)}; it is shown only now:")
     typer.echo(shown)
 
@@ -91,7 +101,7 @@ def revoke(
         if token_id not in {record.id for record in kept.all()}:
             raise Rejected(
                 f"there is no token {token_id[:40]!r} in {without_password(database)}: "
-                "see `noted-time token list`"
+                f"see {with_database('noted-time token list', database)}"
             )
         done = kept.revoke(token_id, _now())
     already = "" if done else " already"
@@ -100,11 +110,9 @@ def revoke(
 
 @contextmanager
 def tokens_of(database: str) -> Iterator[Tokens]:
-    """Open the tokens of a database, making it where there is none."""
-    from controller.store.migrate import make_where_new
+    """Open the tokens of a database, which must be there."""
     from controller.store.open import open_tokens
 
-    make_where_new(database)
     with closing(open_tokens(database)) as kept:
         yield kept
 

@@ -43,7 +43,7 @@ class WrongSchema(StoreUnavailable):
         else:
             sentence = (
                 f"the schema of {url} is at {found}, newer than {REVISION}: install the "
-                f"noted-time that made it; there, {remedy}"
+                f"noted-time that created it; there, {remedy}"
             )
         super().__init__(sentence)
         self.url = url
@@ -65,13 +65,15 @@ def revision(url: str) -> str | None:
         return _revision(connection)
 
 
-def make_where_new(url: str) -> None:
+def make_where_new(url: str) -> bool:
     """Make the tables in an empty database, or in a file that is not there yet.
 
-    Any other database is left to `migrate`.
+    Any other database is left to `migrate`. Returns whether they were made.
     """
-    if _is_new(url):
+    is_new = _is_new(url)
+    if is_new:
         migrate(url)
+    return is_new
 
 
 def migrate(url: str) -> None:

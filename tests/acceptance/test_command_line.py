@@ -249,10 +249,23 @@ def test_the_log_is_json_off_a_terminal(tmp_path: Path) -> None:
     assert events == ["starting", "started", "serving", "stream_created", "audit", "stopped"]
 
 
+def test_the_log_names_the_database_and_whether_it_was_created_now(tmp_path: Path) -> None:
+    """By its absolute path, as a relative one depends on where the command was started."""
+    begun = []
+    for _ in range(2):
+        with ServeProcess(tmp_path).ready() as controller:
+            controller.stop()
+            begun.append(next(line for line in controller.log() if line["event"] == "starting"))
+
+    path = f"sqlite:///{tmp_path / DATABASE}"
+    found = [(line["database"], line["created"]) for line in begun]
+    assert found == [(path, True), (path, False)]
+
+
 def test_the_log_can_be_for_people(tmp_path: Path) -> None:
     """`--log-format console` where a person reads it through a pipe."""
     with ServeProcess(tmp_path, "--log-format", "json", "--log-level", "error") as quiet:
-        options = ["--log-format", "console", "--database", "sqlite:///nowhere/x.db"]
+        options = ["--log-format", "console", "--port", "0"]
         people = command("serve", *options, cwd=tmp_path)
 
         silent = quiet.text()

@@ -19,7 +19,7 @@ ANYWHERE = "0.0.0.0"  # noqa: S104 - nothing is bound here
 def warned(gate: Gate, place: Place, *, insecure: bool = False) -> list[str]:
     """Return the events of the warnings that the address gives rise to."""
     with capture_logs() as logs:
-        _check_address(gate, place, insecure=insecure)
+        _check_address(gate, place, "sqlite:///a.db", insecure=insecure)
     return [line["event"] for line in logs]
 
 

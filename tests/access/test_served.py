@@ -152,8 +152,9 @@ def test_without_tokens_only_this_machine_may_call(tmp_path: Path) -> None:
     refused = command("serve", "--host", "0.0.0.0", cwd=tmp_path)  # noqa: S104 - it is refused
 
     says = (
-        "noted-time: 0.0.0.0 can be reached by others, and there is no token: make one with "
-        "`noted-time token create --scope admin`, or pass --insecure to admit every call"
+        "noted-time: 0.0.0.0 can be reached by others, and there is no token: create one with "
+        "`noted-time token create --scope admin --database sqlite:///noted-time.db`, or pass "
+        "--insecure to admit every call"
     )
     assert (refused.returncode, refused.stderr.splitlines()[-1]) == (1, says)
 
@@ -216,9 +217,9 @@ def test_tokens_are_listed_without_their_secrets(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["revoke", "0123456789ab"], "there is no token '0123456789ab'"),
+        (["revoke", "0123456789ab"], "has no tables of noted-time: run `noted-time migrate"),
+        (["list"], "has no tables of noted-time: run `noted-time migrate"),
         (["create", "--scope", "reed"], "unknown scope 'reed'"),
-        (["create", "--scope", "read", "--expires-in", "soon"], "invalid duration 'soon'"),
         (["create", "--scope", "read", "--expires-in", "0s"], "the lifetime must be positive"),
         (["create", "--scope", "read", "--stream", "a?"], "pattern 'a?' is not"),
     ],
@@ -226,10 +227,23 @@ def test_tokens_are_listed_without_their_secrets(tmp_path: Path) -> None:
 def test_a_token_command_that_cannot_be_done_is_told(
     tmp_path: Path, arguments: list[str], says: str
 ) -> None:
-    """In a sentence, with status 1 and no token shown."""
+    """In a sentence, with status 1, no token shown and no database made."""
     done = command("token", *arguments, cwd=tmp_path)
 
     assert (done.returncode, done.stdout, says in done.stderr) == (1, "", True)
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_an_unknown_token_is_told_with_the_database(tmp_path: Path) -> None:
+    """The command that lists them names it as well."""
+    make(tmp_path, "--scope", "read")
+    done = command("token", "revoke", "0123456789ab", cwd=tmp_path)
+
+    says = (
+        "noted-time: there is no token '0123456789ab' in sqlite:///noted-time.db: "
+        "see `noted-time token list --database sqlite:///noted-time.db`\n"
+    )
+    assert (done.returncode, done.stderr) == (1, says)
 
 
 def test_schemathesis_finds_nothing_with_a_token(tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ def test_what_goes_wrong_names_the_remedy(run: Commands) -> None:
             ),
         ),
         (
-            1,
+            2,
             "noted-time: invalid duration '2 hours'; use for example 90d, 12h, 30m, 45s or 500ms\n",
         ),
     ]

@@ -266,11 +266,8 @@ def test_wait_ends_with_124_when_time_is_up(run: Commands, served: Served, strea
     [
         (("nowhere", "5"), "there is no stream 'nowhere'"),
         (("a b", "5"), "stream 'a b' is not 1 to 249 characters"),
-        (("{stream}", "2013-01-01T10:00"), "has no zone"),
-        (("{stream}", "soon"), "'soon' is not a time: use an integer, or ISO 8601"),
         (("{stream}", "5", "--domain", "other"), "the stream has no domain 'other'"),
         (("{stream}", str(TEN // 1000)), f"is {TEN // 1000} in seconds? The times of the stream"),
-        (("{stream}", "5", "--timeout", "1.5h"), "invalid duration '1.5h'; use for example 90d"),
     ],
 )
 def test_wait_that_is_refused_ends_with_1_at_once(
@@ -281,6 +278,23 @@ def test_wait_that_is_refused_ends_with_1_at_once(
     waited = run("wait", *(each.format(stream=stream) for each in arguments))
 
     assert (waited.status, says in waited.err) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("2013-01-01T10:00",), "has no zone"),
+        (("soon",), "'soon' is not a time: use an integer, or ISO 8601"),
+        (("5", "--timeout", "1.5h"), "invalid duration '1.5h'; use for example 90d"),
+    ],
+)
+def test_a_time_that_cannot_be_read_ends_with_2(
+    run: Commands, stream: str, arguments: tuple[str, ...], says: str
+) -> None:
+    """As any command that is not understood; no controller is asked."""
+    waited = run("wait", stream, *arguments)
+
+    assert (waited.status, says in waited.err) == (2, True)
 
 
 def test_wait_outlives_a_controller_that_is_away(run: Commands, served: Served) -> None:

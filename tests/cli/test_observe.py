@@ -111,7 +111,6 @@ def test_it_observes_until_it_is_told_to_end(served: Served, stream: str, root: 
         ("--poll 9ms", "poll_ms must be 10 or more, not 9"),
         ("--max-lag 500ms", "max_lag_ms must be at least poll_ms"),
         ("--timeout 0s", "timeout_ms must be 1 or more"),
-        ("--delay soon", "invalid duration 'soon'"),
         ("--by event-time --field landing --delay 5m --for 0s", "has no column landing"),
         ("--domain elsewhere --for 0s", "unknown_domain"),
     ],
@@ -124,6 +123,15 @@ def test_what_cannot_be_observed_is_refused(
 
     assert said.status == 1
     assert sentence in said.err
+
+
+def test_a_duration_that_cannot_be_read_ends_with_2(
+    served: Served, stream: str, root: Path
+) -> None:
+    """As any command that is not understood."""
+    said = observe(served, root, stream, "--delay", "soon")
+
+    assert (said.status, "invalid duration 'soon'" in said.err) == (2, True)
 
 
 def test_an_unknown_stream_or_root_is_refused(served: Served, stream: str, root: Path) -> None:

@@ -58,7 +58,7 @@ def test_nothing_is_sealed_without_a_yes(run: Commands, stream: str, served: Ser
     [
         (["--cut", "0:8"], (1, "behind what was noted: {0: 9}")),
         (["--final-time", "default=41"], (1, "is not above 41")),
-        (["--final-time", "default=noon"], (1, "is not a time")),
+        (["--final-time", "default=noon"], (2, "is not a time")),
         (["--cut", "0"], (2, "not of the form")),
         (["--cut", "0:x"], (2, "not of the form")),
         (["--final-time", "5"], (2, "not of the form")),

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from noted_time.controllers import Controllers
@@ -47,6 +49,13 @@ def test_a_refusal_is_an_answer() -> None:
         controllers.ask(refuse)
 
     assert controllers.current == "http://a"
+
+
+@pytest.mark.parametrize("urls", [None, b"http://a:7464", ["http://a:7464"]])
+def test_a_url_is_text(urls: Any) -> None:  # noqa: ANN401 - what a caller may give by mistake
+    """An unset variable of the environment, say: told in a sentence."""
+    with pytest.raises(Rejected, match="the URL of a controller is text"):
+        Controllers(urls)
 
 
 @pytest.mark.parametrize("urls", ["", " , "])

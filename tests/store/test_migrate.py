@@ -223,11 +223,11 @@ def test_every_constraint_has_a_name() -> None:
 
 def test_a_database_is_made_only_where_there_is_none(url: str) -> None:
     """A new file gets its tables at once, an older one waits for its owner to migrate it."""
-    make_where_new(url)
+    first = make_where_new(url)
     at_revision(url, "0000")
-    make_where_new(url)
+    second = make_where_new(url)
 
-    assert revision(url) == "0000"
+    assert (first, second, revision(url)) == (True, False, "0000")
 
 
 @pytest.mark.parametrize(

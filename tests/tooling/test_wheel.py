@@ -108,9 +108,26 @@ def test_the_command_says_what_to_install(
 
     says = (
         "noted-time: the command line needs more (No module named 'typer'): "
-        'pip install "noted-time[controller]"\n'
+        'pip install "noted-time[cli]", or "noted-time[controller]" to serve\n'
     )
     assert (done.returncode, done.stdout, done.stderr) == (2, "", says)
+
+
+def test_the_extra_cli_calls_and_does_not_serve(installed: Installed, tmp_path: Path) -> None:
+    """A machine that only waits has neither a server nor a database; `serve` says what it needs."""
+    link_needs(installed.wheel, tmp_path / "needed", extra="cli")
+    path = f"{installed.command.parents[1]}{os.pathsep}{tmp_path / 'needed'}"
+    own = installed._replace(path=path)
+    waits = ["wait", "s", "5", "--timeout", "0s", "--url", "http://127.0.0.1:9"]
+    waited = own.run(str(own.command), *waits, cwd=tmp_path)
+    named = own.run(str(own.command), "stream", "list", "--url", "http://127.0.0.1:9", cwd=tmp_path)
+    served = own.run(str(own.command), "serve", cwd=tmp_path)
+
+    assert not [each for each in ("fastapi", "sqlalchemy") if (tmp_path / "needed" / each).exists()]
+    assert (waited.returncode, "s is not known to be complete to 5" in waited.stderr) == (124, True)
+    assert (named.returncode, "no answer from http://127.0.0.1:9" in named.stderr) == (1, True)
+    says = ': pip install "noted-time[controller]"\n'
+    assert (served.returncode, served.stderr.endswith(says)) == (2, True)
 
 
 def test_the_extra_controller_is_all_that_the_command_needs(

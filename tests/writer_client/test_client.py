@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -295,6 +295,20 @@ def test_a_clock_that_fails_is_reported_and_stops_nothing(served: Served, stream
             client.flush()
 
         assert served.writers(stream)["UA"]["position"] == {"0": 10}
+
+
+@pytest.mark.parametrize("position", [120, [120], {"0": 1}, {0: None}, None])
+def test_a_position_that_is_no_mapping_is_refused_at_once(
+    served: Served,
+    stream: str,
+    position: Any,  # noqa: ANN401 - what a caller may give by mistake
+) -> None:
+    """With the form that it has."""
+    with (
+        WriterClient(served.url, stream, "UA") as client,
+        pytest.raises(Rejected, match="a position is a dict, segment → offset"),
+    ):
+        client.note_time(5, position)
 
 
 def test_a_note_beside_automatic_ones_is_refused(served: Served, stream: str) -> None:
