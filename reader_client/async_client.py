@@ -115,7 +115,10 @@ class AsyncReaderClient(Reading):
         """Yield the windows that are complete, in order; see `ReaderClient.windows`."""
         cursor = self._waits.window_cursor(Tiling(size_ms, unix_ms_of(origin)), after, domain)
         while found := await self._next_page(cursor, domain, wait):
-            for window in found:
+            answer = None
+            with contextlib.suppress(NotedTimeError):
+                answer = await self._connection.ask(cursor.about_missing(found))
+            for window in cursor.with_missing(found, answer):
                 yield window
 
     async def wait_for(

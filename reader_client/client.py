@@ -144,10 +144,16 @@ class ReaderClient(Reading):
         They begin with the one that `after` lies in; without it, with the last that was complete at
         the first mark kept here. Waits up to `wait` seconds for each further one, and raises as
         `marks`. When the stream is made again, its windows follow from `after` on.
+
+        The controller is asked once for each hundred who is `missing` from them; while it is away
+        that is not known.
         """
         cursor = self._waits.window_cursor(Tiling(size_ms, unix_ms_of(origin)), after, domain)
         while found := self._next_page(cursor, domain, wait):
-            yield from found
+            answer = None
+            with contextlib.suppress(NotedTimeError):
+                answer = self._connection.ask(cursor.about_missing(found))
+            yield from cursor.with_missing(found, answer)
 
     def wait_for(self, time: Time, timeout: float, domain: str | None = None) -> Mark:
         """Return `cut_at(time)` as soon as it is known; `timeout` is in seconds.

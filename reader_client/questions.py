@@ -60,11 +60,18 @@ def marks_after(seq: int, domain: str, wait_ms: int) -> Question:
 
 def window_between(start: int, end: int, domain: str | None, wait_ms: int) -> Question:
     """Ask for the window from `start` to `end`, waiting up to `wait_ms` until it is complete."""
+    return windows_from(start, end - start, 1, domain, wait_ms)
+
+
+def windows_from(
+    start: int, size_ms: int, limit: int, domain: str | None, wait_ms: int = 0
+) -> Question:
+    """Ask for at most `limit` windows of one size from `start` on, waiting for the first."""
     query: dict[str, str | int] = {
-        "size_ms": end - start,
+        "size_ms": size_ms,
         "origin": start,
         "after": start,
-        "limit": 1,
+        "limit": limit,
         "wait_ms": wait_ms,
     }
     if domain is not None:

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from noted_time.missing import NOT_KNOWN
+from reader_client.answers import windows_answer
+from reader_client.questions import windows_from
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from noted_time.windows import CompleteWindow, Tiling
     from reader_client.following import Following
+    from reader_client.questions import Json, Question
 
 PAGE = 100
 
@@ -32,6 +40,20 @@ class WindowCursor:
         if found:
             self._after = found[-1].end
         return found
+
+    def about_missing(self, page: Sequence[CompleteWindow]) -> Question:
+        """Ask which writers are missing from the windows of a page: marks do not tell."""
+        return windows_from(page[0].start, self._tiling.size_ms, len(page), self._domain)
+
+    def with_missing(
+        self, page: Sequence[CompleteWindow], answer: Json | None
+    ) -> Iterator[CompleteWindow]:
+        """Yield the windows with those that are missing, as far as the answer says it."""
+        known = {}
+        if answer is not None and answer.get("stream_id") == self._stream_id:
+            known = {each.start: each.missing for each in windows_answer(answer)}
+        for window in page:
+            yield replace(window, missing=known.get(window.start, NOT_KNOWN))
 
     def has_more(self) -> bool:
         """Whether the next page has windows."""

@@ -12,7 +12,12 @@ import pytest
 
 from noted_time import CompleteWindow, Rejected, StreamCut, UnknownStream
 from noted_time.backoff import Backoff
+from noted_time.missing import Missing
+from noted_time.windows import Tiling
 from reader_client import AsyncReaderClient, ReaderClient
+from reader_client.following import Following
+from reader_client.wakeup import News
+from reader_client.window_cursor import WindowCursor
 
 if TYPE_CHECKING:
     from tests.support.served import Served
@@ -103,3 +108,35 @@ def test_windows_are_an_async_iterator(served: Served, stream: str) -> None:
         return found
 
     assert [(window.start, window.seq) for window in asyncio.run(read())] == [(0, 1), (10, 2)]
+
+
+def test_windows_name_the_writers_that_are_missing(served: Served, stream: str) -> None:
+    """Those that the controller names; while it is away it is not known who is."""
+    served.note(stream, 20, {"0": 150})
+    served.call("POST", f"/{stream}/notes", {"notes": [{"writer": "depot", "time": 20}]})
+    served.call("DELETE", f"/{stream}/writers/depot")
+    served.note(stream, 40, {"0": 200})
+    with ReaderClient(served.url, stream, backoff=SOON) as client:
+        client.catch_up()
+        found = [window.missing for window in client.windows(10, after=10)]
+
+    async def awaited() -> list[Missing]:
+        async with AsyncReaderClient(served.url, stream, backoff=SOON) as client:
+            await client.catch_up()
+            return [window.missing async for window in client.windows(10, after=10)]
+
+    assert [[each.writer for each in one.writers] for one in found] == [[], ["depot"], ["depot"]]
+    assert [one.is_known for one in found] == [True] * 3
+    assert asyncio.run(awaited()) == found
+
+
+def test_windows_are_given_while_the_controller_is_away() -> None:
+    """It is not known then who is missing from them."""
+    page = [CompleteWindow(0, 10, StreamCut({}), StreamCut({0: 5}), 1, 0)]
+    following = Following(
+        "s", ["default"], keep_last=1, wait_ms=0, news=News(), on_stream=lambda _: None
+    )
+    cursor = WindowCursor(following, Tiling(10), 0, None)
+
+    assert list(cursor.with_missing(page, None)) == page
+    assert page[0].missing == Missing(is_known=False)
