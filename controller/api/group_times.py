@@ -12,7 +12,7 @@ from controller.api.answers import NOT_MINE, Answer
 from controller.api.forwarding import StreamRequest
 from controller.api.problems import problem_of
 from controller.store.port import StoreUnavailable
-from noted_time.errors import NotedTimeError, UnknownDomain, UnknownStream
+from noted_time.errors import NotedTimeError, UnknownDomain, UnknownReader, UnknownStream
 from noted_time.problems import kind_of
 from noted_time.wire import window_to_wire
 
@@ -36,16 +36,15 @@ class GroupTimes:
         self._forwarding = forwarding
 
     async def lower(self, asked: GroupOfStream, authorization: str | None) -> int | None:
-        """Return the lower of the group's window, `None` before it has one or has reported.
+        """Return the lower of the group's window, `None` before it has one.
 
-        Another controller is shown the token of who asks. Raises `UnknownStream`, `UnknownDomain`,
-        and `StoreUnavailable` where the owner does not answer in time.
+        Another controller is shown the token of who asks. Raises `UnknownStream`, `UnknownReader`,
+        `UnknownDomain`, and `StoreUnavailable` where the owner does not answer in time.
         """
         answer = await self._answer(asked, authorization)
         body = _object(answer.body)
         if answer.status != OK:
-            _raise_unless_none_yet(asked, body)
-            return None
+            raise _failure(asked, body)
         windows = body["windows"]
         only = next(iter(windows)) if len(windows) == 1 else "default"
         domain = asked.domain or only
@@ -80,15 +79,15 @@ class GroupTimes:
         return Answer.of(OK, msgspec.json.encode({"windows": wire}))
 
 
-def _raise_unless_none_yet(asked: GroupOfStream, problem: dict[str, Any]) -> None:
-    """Raise what the owner answered, unless it is that the group has not reported yet."""
+def _failure(asked: GroupOfStream, problem: dict[str, Any]) -> Exception:
+    """Return the error that the owner answered."""
     kind = kind_of(problem)
     if kind == "unknown_reader":
-        return
+        return UnknownReader(asked.group)
     if kind == "unknown_stream":
-        raise UnknownStream(asked.stream)
+        return UnknownStream(asked.stream)
     why = problem.get("detail", "its owner did not answer")
-    raise StoreUnavailable(f"the time of a group of stream {asked.stream!r} is not known: {why}")
+    return StoreUnavailable(f"the time of a group of stream {asked.stream!r} is not known: {why}")
 
 
 def _object(body: bytes) -> dict[str, Any]:

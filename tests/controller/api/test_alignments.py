@@ -107,6 +107,7 @@ async def test_a_member_may_be_where_a_reader_group_is(call: Caller) -> None:
     """At the lower of the group's window, which it has from its first mark on."""
     await made(call)
     group = {"stream": "s", "group": "g"}
+    await call.put(READER, {"position": {}})
     before = await reported(call, "readers", **group)
     await call.note({"writer": "w", "time": 10, "position": {"0": 5}})
     await call.note({"writer": "w", "time": 20, "position": {"0": 9}})
@@ -124,11 +125,16 @@ async def test_a_group_of_what_is_not_there_is_refused(call: Caller) -> None:
     """And the member does not join."""
     await made(call)
     await call.put(READER, {"position": {}})
-    named = [{"stream": "x", "group": "g"}, {"stream": "s", "group": "g", "domain": "x"}]
+    named = [
+        {"stream": "x", "group": "g"},
+        {"stream": "s", "group": "x"},
+        {"stream": "s", "group": "g", "domain": "x"},
+    ]
     answers = [await call.put(f"{A}/members/m", each) for each in named]
 
     assert [problem(each)[:2] for each in answers] == [
         (404, "unknown_stream"),
+        (404, "unknown_reader"),
         (404, "unknown_domain"),
     ]
     assert (await call.get(A)).json()["members"] == {}
