@@ -97,6 +97,7 @@ class _Report(NamedTuple):
     state: State
     group: GroupOfStream | None
     at: int
+    owner: str
 
 
 @dataclass(slots=True)
@@ -120,7 +121,7 @@ class Alignment:
     settings: AlignmentSettings
     _reports: dict[str, _Report] = field(default_factory=dict)
 
-    def report(
+    def report(  # noqa: PLR0913 - who is where, and who says so
         self,
         member: str,
         time: int | None,
@@ -128,8 +129,11 @@ class Alignment:
         *,
         now: int,
         group: GroupOfStream | None = None,
+        by: str = "",
     ) -> None:
         """Take in a member's time, `None` before it has one; `group` is what it is the time of.
+
+        `by` is who reports: the member is theirs, unless it has an owner already.
 
         Raises `Rejected` for a time outside int64 or at an end of it, and `LimitReached` where
         there are too many members that are not silent.
@@ -138,7 +142,13 @@ class Alignment:
             raise Rejected(f"time {time} is not an int64 between its ends")
         if member not in self._reports and len(self._reports) >= MOST_MEMBERS:
             self._make_room(now)
-        self._reports[member] = _Report(time, state, group, now)
+        owner = self.owner(member, now) or by
+        self._reports[member] = _Report(time, state, group, now, owner)
+
+    def owner(self, member: str, now: int) -> str:
+        """Return whose a member is until it is silent; empty where it is nobody's."""
+        last = self._reports.get(member)
+        return "" if last is None or self._is_silent(last.at, now) else last.owner
 
     def at(self, now: int) -> AlignmentNow:
         """Return the bound at that moment, and the members in the order of their names.
@@ -164,7 +174,7 @@ class Alignment:
         return Alignment(self.settings, dict(self._reports))
 
     def _member(self, name: str, now: int) -> MemberNow:
-        time, state, group, at = self._reports[name]
+        time, state, group, at, _ = self._reports[name]
         counted = time is not None and state == "live" and not self._is_silent(at, now)
         return MemberNow(time, state, now - at, counted, group)
 

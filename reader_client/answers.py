@@ -50,7 +50,8 @@ class StreamAnswer:
 class MarksAnswer:
     """Marks in the order of their seq, of that stream and with so many scale events.
 
-    `final_cut` is where a sealed stream ends, `None` while it is open.
+    `final_cut` is where a sealed stream ends, `None` while it is open. `is_quiet` says that no
+    writer was waited for.
     """
 
     stream_id: str
@@ -58,6 +59,7 @@ class MarksAnswer:
     marks: tuple[Mark, ...]
     final_cut: Mapping[int, int] | None = None
     corrections: int = 0
+    is_quiet: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +123,8 @@ def marks_answer(wire: Json) -> MarksAnswer:
     marks = tuple(_mark(mark) for mark in wire["marks"])
     final_cut = position_from_wire(wire["final_cut"]) if wire["sealed"] else None
     events, corrections = _int64(wire["scale_events"]), _int64(wire.get("corrections", 0))
-    return MarksAnswer(_text(wire["stream_id"]), events, marks, final_cut, corrections)
+    stream_id, is_quiet = _text(wire["stream_id"]), wire.get("quiet") is True
+    return MarksAnswer(stream_id, events, marks, final_cut, corrections, is_quiet)
 
 
 @_read_whole

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from noted_time.mark import Mark
+    from noted_time.note import State
     from noted_time.windows import CompleteWindow, Tiling
     from reader_client.answers import MarksAnswer, StreamAnswer
 
@@ -66,6 +67,7 @@ class Follower:
         self._corrected: MarkHistory | None = None
         self._after = 0
         self._last_known = 0
+        self._is_quiet = False
 
     @property
     def after(self) -> int:
@@ -113,6 +115,7 @@ class Follower:
             self._corrected = None
             self.needs_stream = True
             return
+        self._is_quiet = answer.is_quiet
         self._show_corrected()
         if answer.final_cut is not None and not answer.marks:
             self._history.seal(answer.final_cut)
@@ -126,6 +129,14 @@ class Follower:
         if self._succession:
             position = self._succession.normalise(position)
         return self._history.window(position)
+
+    def state(self, position: Mapping[int, int]) -> State:
+        """Return whether there is more to come for a reader that has read up to there."""
+        window, last = self.window(position), self._history.last
+        if window.sealed:
+            return "finished"
+        is_at_end = last is None or window.lower_seq == last.seq
+        return "idle" if is_at_end and self._is_quiet else "live"
 
     def times(self, position: Mapping[int, int]) -> SegmentTimes:
         """Return where a position stands in each segment."""

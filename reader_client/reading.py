@@ -229,14 +229,19 @@ class Reading:
     # For the clients
 
     def _where_aligned(self) -> Json:
-        """Return the body of a report to the alignment: my group, or my own time."""
-        if self._reporting is not None:
-            named = {"stream": self._stream, "group": self._reporting.reader.group}
-            return (
-                named if self._domain_aligned is None else named | {"domain": self._domain_aligned}
-            )
-        follower = self._following.follower(self._domain_aligned)
-        return {"time": None if follower is None else follower.window(self._position).lower}
+        """Return the body of a report to the alignment: my group, or my own time.
+
+        At a sealed or quiet end there is nothing that others could wait for.
+        """
+        follower, reporting = self._following.follower(self._domain_aligned), self._reporting
+        position = self._position if reporting is None else reporting.position
+        if follower is None or position is None:
+            return {"time": None}
+        state = {"state": follower.state(position)}
+        if reporting is None:
+            return {"time": follower.window(position).lower} | state
+        named = {"stream": self._stream, "group": reporting.reader.group} | state
+        return named if self._domain_aligned is None else named | {"domain": self._domain_aligned}
 
     def _times(self, domain: str | None) -> SegmentTimes | None:
         follower, position = self._follower(domain), self._position_read()

@@ -6,6 +6,7 @@ here: it has the offsets that were planned before.
 
 from __future__ import annotations
 
+import threading
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
 ASK_EVERY_MS = 100
 """Spark asks for the end of the next batch a hundred times a second where there is none."""
+
+SIGNS_OF_LIFE = 4
+"""So many reports fit into the time after which a silent member is not counted."""
 
 LEAVE_ALONE_MS = 1000
 """How long a controller that did not answer is left alone."""
@@ -94,12 +98,16 @@ def is_at_end(files: Files, ends: Mapping[int, int]) -> bool:
 
 
 class Reading(NamedTuple):
-    """What there is to read: files, what was read of them, marks, the lower that was let in."""
+    """What there is to read: files, what was read of them, marks, the lower that was let in.
+
+    `at_end` is what the member is once all of it was read.
+    """
 
     files: Files
     start: Mapping[int, int]
     marks: MarkHistory
     lower: int | None
+    at_end: State
 
 
 class Aligned(Protocol):
@@ -123,7 +131,10 @@ class Aligned(Protocol):
 
 
 class Aligner:
-    """One member of an alignment: reports where the source is, and knows how far it may read."""
+    """One member of an alignment: reports where the source is, and knows how far it may read.
+
+    While Spark asks for nothing, as during a batch, a thread says again what was said last.
+    """
 
     def __init__(self, connection: Connection, alignment: str, member: str) -> None:
         """Report nothing yet; `connection` becomes this object's own."""
@@ -132,8 +143,11 @@ class Aligner:
         self._member = member
         self._held = HeldBound()
         self._said: Json = {}
-        self._ask_at = 0
+        self._ask_at = self._asked_at = 0
         self._has_asked = False
+        self._repeat_s = LEAVE_ALONE_MS / 1000
+        self._closing, self._asking = threading.Event(), threading.Lock()
+        self._thread = threading.Thread(target=self._repeat, name="noted alignment", daemon=True)
 
     @classmethod
     def of(cls, query: Aligned, token: str | None) -> Aligner | None:
@@ -152,10 +166,13 @@ class Aligner:
         at most else. While it is away the last bound holds for the alignment's timeout. Raises
         `Rejected` where it refuses at first, such as `UnknownAlignment`.
         """
-        now = time.monotonic_ns() // 1_000_000
+        now = _now_ms()
         said: Json = {"time": lower, "state": state}
-        if anew or said != self._said or now >= self._ask_at:
-            self._ask(said, now)
+        with self._asking:
+            if anew or said != self._said or now >= self._ask_at:
+                self._ask(said, now)
+        if self._has_asked and self._thread.ident is None:
+            self._thread.start()
         return self._held.at(now)
 
     def ends(
@@ -166,11 +183,11 @@ class Aligner:
         `ends_in` returns it for files of which all may be read. A query that is to end says when it
         has read all.
         """
-        files, start, marks, lower = reading
+        files, start, marks, lower, at_end = reading
         first = marks.mark(marks.first_seq).lower if len(marks) else None
         said = first if lower is None else lower
-        is_read = is_to_end and is_at_end(files, start)
-        bound = self.bound(said, "finished" if is_read else "live", anew=is_to_end)
+        end: State = "finished" if is_to_end else at_end
+        bound = self.bound(said, end if is_at_end(files, start) else "live", anew=is_to_end)
         cut = clip(marks, lower, bound)
         below = files if cut is None else clipped(files, start, cut)
         ends = {**start, **ends_in(below)}
@@ -182,13 +199,25 @@ class Aligner:
 
     def close(self) -> None:
         """Stop reporting; the member is silent from now on."""
+        self._closing.set()
+        self._connection.hang_up()
+        if self._thread.ident is not None:
+            self._thread.join()
         self._connection.close()
+
+    def _repeat(self) -> None:
+        while not self._closing.wait(self._repeat_s):
+            with self._asking:
+                now = _now_ms()
+                if now - self._asked_at >= self._repeat_s * 1000:
+                    self._ask(self._said, now)
 
     def _ask(self, said: Json, now: int) -> None:
         # Only the planning process talks HTTP; workers are spared the import.
         from reader_client import questions  # noqa: PLC0415
         from reader_client.answers import alignment_answer  # noqa: PLC0415
 
+        self._asked_at = now
         try:
             question = questions.align(self._alignment, self._member, dict(said))
             answer = alignment_answer(self._connection.ask(question))
@@ -199,3 +228,8 @@ class Aligner:
         else:
             self._held.take(answer.bound, timeout_ms=answer.member_timeout_ms, now=now)
             self._said, self._ask_at, self._has_asked = said, now + ASK_EVERY_MS, True
+            self._repeat_s = answer.member_timeout_ms / 1000 / SIGNS_OF_LIFE
+
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000

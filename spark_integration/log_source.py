@@ -240,7 +240,7 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return {**begun.segments, **self._ends_in(files, begun, limit)}
         lower = begun.released(self._query.domain_name).lower
         return self._aligner.ends(
-            Reading(files, begun.segments, self._releaser.history, lower),
+            Reading(files, begun.segments, self._releaser.history, lower, self._releaser.at_end),
             lambda below: self._ends_in(below, begun, limit),
             is_to_end=self._target is not None,
         )

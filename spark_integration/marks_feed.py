@@ -33,13 +33,15 @@ class Marks:
     """Marks in the order of their seq, of the stream with that creation id, `""` if unknown.
 
     `succession` has the scale events that their cuts may rest on.
-    `final_cut` is where the stream ends, once it is sealed and all its marks are here.
+    `final_cut` is where the stream ends, once it is sealed and all its marks are here. `is_quiet`
+    says that no writer was waited for at the last look.
     """
 
     stream_id: str = ""
     marks: Sequence[Mark] = ()
     succession: Succession = field(default_factory=Succession)
     final_cut: Mapping[int, int] | None = None
+    is_quiet: bool = False
 
 
 class MarksFeed(Protocol):
@@ -93,6 +95,7 @@ class ControllerFeed:
         self._news = threading.Condition()
         self._caught_up = False
         self._final_cut: Mapping[int, int] | None = None
+        self._is_quiet = False
         self._last = Released()
         self._new: list[Mark] = []
         self._succession = Succession()
@@ -121,7 +124,9 @@ class ControllerFeed:
         self._thread.check()
         with self._news:
             new, self._new = self._new, []
-            return Marks(self._last.stream_id, new, self._succession, self._final_cut)
+            return Marks(
+                self._last.stream_id, new, self._succession, self._final_cut, self._is_quiet
+            )
 
     def close(self) -> None:
         """See `MarksFeed`."""
@@ -179,7 +184,7 @@ class ControllerFeed:
             marks = [mark_from_wire(mark) for mark in answer["marks"]]
             self._last = Released(stream_id, marks[-1].seq if marks else asked.seq)
             self._new.extend(marks)
-            self._caught_up = not marks
+            self._caught_up, self._is_quiet = not marks, answer.get("quiet") is True
             ended = answer["sealed"] and not marks
             self._final_cut = position_from_wire(answer["final_cut"]) if ended else None
             self._news.notify_all()

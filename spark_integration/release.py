@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from noted_time import Mark
+    from noted_time.note import State
     from spark_integration.marks_feed import MarksFeed
     from spark_integration.sealing import OnSeal
 
@@ -37,6 +38,7 @@ class Releaser:
         self._feed = feed
         self._on_seal = on_seal
         self._final_cut: Mapping[int, int] | None = None
+        self._is_quiet = False
         self._begun = False
         self._leaving_out = False
         self._stream_id = ""
@@ -49,6 +51,13 @@ class Releaser:
     def history(self) -> MarkHistory:
         """The marks that are known: the last one let in and those after it."""
         return self._history
+
+    @property
+    def at_end(self) -> State:
+        """What a reader is that has read all there is: a sealed or quiet end holds nobody."""
+        if self._final_cut is not None:
+            return "finished"
+        return "idle" if self._is_quiet else "live"
 
     @property
     def succession(self) -> Succession:
@@ -72,7 +81,7 @@ class Releaser:
                 log.warning(LEFT_OUT, self._feed.subject, released.seq, " of the offset log")
         new = self._feed.take()
         self._succession = new.succession
-        self._final_cut = new.final_cut
+        self._final_cut, self._is_quiet = new.final_cut, new.is_quiet
         if new.stream_id != self._stream_id:
             self._stream_id = new.stream_id
             self._leaving_out = False

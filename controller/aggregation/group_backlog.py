@@ -115,7 +115,7 @@ def _by_domain(
         last = stream.histories[domain].last
         one = Backlog(policy, BacklogState(caught_up=domain in before.caught_up))
         lower = last.lower if last else None
-        yield domain, one.look(moment.wall, window.lower, lower, idle=_is_quiet(stream, domain))
+        yield domain, one.look(moment.wall, window.lower, lower, idle=is_quiet(stream, domain))
 
 
 def _caught_up(before: BacklogRecord, states: dict[str, BacklogState]) -> tuple[str, ...]:
@@ -125,7 +125,7 @@ def _caught_up(before: BacklogRecord, states: dict[str, BacklogState]) -> tuple[
     return tuple(sorted(domain for domain, state in states.items() if state.caught_up))
 
 
-def _is_quiet(stream: StreamState, domain: str) -> bool:
+def is_quiet(stream: StreamState, domain: str) -> bool:
     """Whether nobody is waited for and nothing is to come: the decision is `Quiet`."""
     running = stream.aggregator.domain(domain)
     return running.next_step() is None and not running.waited_for()

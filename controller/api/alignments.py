@@ -103,7 +103,7 @@ async def report(  # noqa: PLR0913 - who asks whom, and the two names of the pat
             return _refused(call, asked.stream)
         controller.alignments.now(alignment)  # nobody is asked for one that is not there
         time = await times.lower(asked, request.headers.get("authorization"))
-    controller.alignments.report(alignment, member, time, body.state, asked)
+    controller.alignments.report(alignment, member, time, body.state, group=asked, asker=call.asker)
     return _shown(controller, call, alignment)
 
 

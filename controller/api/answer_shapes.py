@@ -172,7 +172,8 @@ class MarksAnswer(BaseModel):
 
     `sealed`: no mark follows the last one. `final_cut` is where the stream ends then, null before.
     Where `corrections` is more than before, read all marks again. `has_more`: the answer ended
-    before the last mark there is.
+    before the last mark there is. `quiet`: no writer is waited for, and no mark follows until one
+    is live again.
     """
 
     stream_id: str
@@ -180,6 +181,7 @@ class MarksAnswer(BaseModel):
     corrections: int
     sealed: bool
     final_cut: Position | None
+    quiet: bool
     marks: list[MarkShape]
     has_more: bool
 

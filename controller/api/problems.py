@@ -17,7 +17,7 @@ from starlette.routing import compile_path
 from controller.aggregation.owned_streams import NotOwner
 from controller.api.answers import NOT_MINE, PROBLEM, Answer
 from controller.api.fields import fields_of, fields_of_request, no_such, parameters_of_request
-from controller.service.access import ForeignWriter
+from controller.service.access import ForeignMember, ForeignWriter
 from controller.service.limits import Overloaded
 from controller.store.port import StoreUnavailable
 from noted_time.errors import (
@@ -76,6 +76,7 @@ Found = tuple[str, str]
 
 KINDS: tuple[tuple[type[Exception], int, str], ...] = (
     (ForeignWriter, 403, "foreign_writer"),
+    (ForeignMember, 403, "foreign_member"),
     (UnknownStream, 404, "unknown_stream"),
     (UnknownAlignment, 404, "unknown_alignment"),
     (UnknownReader, 404, "unknown_reader"),
@@ -103,6 +104,7 @@ KINDS: tuple[tuple[type[Exception], int, str], ...] = (
 
 FACTS: tuple[tuple[type[Exception], tuple[str, ...]], ...] = (
     (ForeignWriter, ("writer",)),
+    (ForeignMember, ("member",)),
     (UnknownAlignment, ("alignment",)),
     (UnknownReader, ("group", "reader")),
     (UnknownWriter, ("writer",)),

@@ -105,6 +105,7 @@ async def marks_to_wire(found: NewMarks, limit: int) -> Json:
         "corrections": found.stream.corrections,
         "sealed": final_cut is not None,
         "final_cut": None if final_cut is None else position_to_wire(final_cut),
+        "quiet": found.quiet,
         "marks": page.items,
         "has_more": page.has_more,
     }

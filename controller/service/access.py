@@ -25,6 +25,14 @@ class ForeignWriter(NotedTimeError):
         self.writer = writer
 
 
+class ForeignMember(NotedTimeError):
+    """A member of an alignment belongs to another token, as long as it is not silent."""
+
+    def __init__(self, member: str) -> None:
+        super().__init__(f"member {member!r} belongs to another token until it is silent")
+        self.member = member
+
+
 @dataclass(frozen=True, slots=True)
 class Patterns:
     """Names, in which ``*`` stands for any number of characters and all else for itself.

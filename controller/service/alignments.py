@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import structlog
 
 from controller.aggregation.owned_streams import NotOwner
+from controller.aggregation.shares import NOBODY
+from controller.service.access import ForeignMember
 from controller.service.views import in_slices
 from controller.store.port import AlignmentRecord
 from noted_time.settings import checked_name
@@ -15,6 +17,7 @@ from noted_time.settings import checked_name
 if TYPE_CHECKING:
     from controller.aggregation.draft import Draft
     from controller.aggregation.owned_streams import OwnedStreams
+    from controller.aggregation.shares import Asker
     from controller.service.clocks import Clocks
     from controller.service.committer import Committer
     from controller.store.port import Reading
@@ -73,18 +76,25 @@ class AlignmentService:
         await self._committer.submit(drop)
         log.info("alignment_removed", alignment=name)
 
-    def report(
+    def report(  # noqa: PLR0913 - who is where, and who says so
         self,
         name: str,
         member: str,
         time: int | None,
         state: State,
+        *,
         group: GroupOfStream | None = None,
+        asker: Asker = NOBODY,
     ) -> None:
-        """Take in a member's report, in memory; raises as `now` and `Alignment.report`."""
+        """Take in a member's report, in memory; raises as `now` and `Alignment.report`.
+
+        Raises `ForeignMember` where the member is another token's.
+        """
         checked_name("member", member)
-        now = self._clocks.read().service
-        self._find(name).report(member, time, state, now=now, group=group)
+        now, alignment = self._clocks.read().service, self._find(name)
+        if alignment.owner(member, now) not in {"", asker.token} and not asker.is_admin:
+            raise ForeignMember(member)
+        alignment.report(member, time, state, now=now, group=group, by=asker.token)
 
     def now(self, name: str) -> tuple[AlignmentSettings, AlignmentNow]:
         """Return the settings, and the bound with the members.

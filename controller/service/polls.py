@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
+from controller.aggregation.group_backlog import is_quiet
 from controller.aggregation.shares import NOBODY, Asker, Shares
 from noted_time.errors import NotCompleteYet
 from noted_time.units import check_time, check_windows
@@ -25,10 +26,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class NewMarks:
-    """What a poll for marks found, and of which stream; each mark is made when it is asked for."""
+    """What a poll for marks found, and of which stream; each mark is made when it is asked for.
+
+    `quiet` says that no writer is waited for, so that none follows until one is live again.
+    """
 
     stream: StreamState
     marks: Iterator[Mark]
+    quiet: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +93,8 @@ class LongPolls:
                 or stream.corrections != corrections
                 or not await self._notified(stream, deadline - _now(), asker)
             ):
-                return NewMarks(stream, history.following(after))
+                quiet = is_quiet(stream, stream.settings.domain_or_default(domain))
+                return NewMarks(stream, history.following(after), quiet)
 
     async def cut(
         self,

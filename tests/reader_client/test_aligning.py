@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from noted_time import UnknownAlignment
 from reader_client import ReaderClient, aligning
-from tests.support.aligned import put_alignment, report_member, times_aligned
+from tests.support.aligned import put_alignment, report_member, states_aligned, times_aligned
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -62,12 +62,37 @@ def test_readers_of_a_group_are_one_member(served: Served, aligned: str) -> None
         assert eventually(lambda: times_aligned(served.url, aligned), {aligned: 20})
 
 
+def test_a_reader_at_a_quiet_or_sealed_end_holds_nobody(served: Served, aligned: str) -> None:
+    """It has read all there is: alone, and as a group, until there is more."""
+    often: dict[str, Any] = {"align": aligned, "refresh_ms": 10, "wait_ms": 10}
+    with (
+        ReaderClient(served.url, aligned, **often) as one,
+        ReaderClient(served.url, aligned, group="g", reader="r", align_as="two", **often) as two,
+    ):
+
+        def come_to_be(one: str, two: str) -> bool:
+            states = {aligned: one, "two": two}
+            return eventually(lambda: states_aligned(served.url, aligned), states)
+
+        one.advance({0: 300, 1: 70})
+        two.advance({0: 300, 1: 69})
+        assert come_to_be("live", "live")
+        served.call("POST", f"/{aligned}/notes", {"notes": [{"writer": "w", "state": "idle"}]})
+        assert come_to_be("idle", "live")
+        two.advance({0: 300, 1: 70})
+        assert come_to_be("idle", "idle")
+        served.call("POST", f"/{aligned}/notes", {"notes": [{"writer": "w"}]})
+        assert come_to_be("live", "live")
+        served.call("POST", f"/{aligned}/seal", {})
+        assert come_to_be("finished", "finished")
+
+
 def why_not(reader: ReaderClient) -> str:
     """Return why it is not known what may be read."""
     try:
         reader.may_read(0)
     except UnknownAlignment as error:
-        return str(error).partition(";")[0]
+        return str(error).partition(":")[0]
     return ""
 
 

@@ -162,5 +162,5 @@ def test_a_time_beyond_the_last_mark_is_not_complete() -> None:
 
 def test_at_least_the_last_mark_is_kept() -> None:
     """A bound below one is a mistake."""
-    with pytest.raises(Rejected, match="keep_last is 0"):
+    with pytest.raises(Rejected, match="keep_last must be at least 1"):
         Follower("default", keep_last=0)

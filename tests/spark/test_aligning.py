@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from noted_time import Mark, MarkHistory, StreamCut
 from noted_time.alignment import Alignment, AlignmentSettings
-from spark_integration.aligning import clip, clipped, is_at_end, through_gaps
+from spark_integration.aligning import (
+    Aligner,
+    Reading,
+    clip,
+    clipped,
+    is_at_end,
+    through_gaps,
+)
 from spark_integration.log_files import LogFile
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from noted_time.note import State
+    from reader_client.connection import Connection
+    from reader_client.questions import Question
 
 
 def history(*steps: tuple[int, int]) -> MarkHistory:
@@ -124,3 +136,53 @@ def test_a_log_is_at_its_end_when_every_segment_is() -> None:
     log = {**files((0, 10)), 1: []}
 
     assert [is_at_end(log, {0: offset}) for offset in (9, 10)] == [False, True]
+
+
+class Asked:
+    """A controller that counts reports, and silences a member after a fifth of a second."""
+
+    def __init__(self) -> None:
+        self.times: list[object] = []
+        self.states: list[object] = []
+
+    def ask(self, question: Question) -> dict[str, object]:
+        """Answer a report."""
+        assert question.body is not None
+        self.times.append(question.body["time"])
+        self.states.append(question.body["state"])
+        return {"bound": 7, "member_timeout_ms": 200}
+
+    def hang_up(self) -> None:
+        """Ask no more."""
+
+    def close(self) -> None:
+        """Ask no more."""
+
+
+def test_a_source_reports_while_a_batch_takes_longer_than_the_timeout() -> None:
+    """Spark asks for no end meanwhile, and the others are to wait for the source all the same."""
+    asked = Asked()
+    aligner = Aligner(cast("Connection", asked), "shop", "orders")
+    aligner.bound(5)
+    came = eventually(lambda: len(asked.times) >= 4, expected=True)
+    aligner.close()
+
+    assert (came, set(asked.times)) == (True, {5})
+
+
+def test_at_a_quiet_end_a_source_holds_nobody() -> None:
+    """It has read all there is, and nobody writes; so has one at the end of a sealed stream."""
+    asked = Asked()
+    aligner = Aligner(cast("Connection", asked), "shop", "orders")
+    said: list[object] = []
+    marks, log = history((10, 5)), files((0, 5))
+    ends: tuple[State, ...] = ("live", "idle", "finished")
+    for at_end in ends:
+        for offset in (4, 5):
+            reading = Reading(log, {0: offset}, marks, 10, at_end)
+            asked.states.clear()
+            aligner.ends(reading, lambda _: {0: 5}, is_to_end=False)
+            said += asked.states[:1] or said[-1:]
+    aligner.close()
+
+    assert said == ["live", "live", "live", "idle", "live", "finished"]

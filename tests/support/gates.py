@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from controller.service.limits import Limits
     from controller.store.tokens import Tokens
+    from tests.support.controllers import GivenTime
 
 NOW = 1_700_000_000_000
 
@@ -92,10 +93,13 @@ class Door:
 
 @asynccontextmanager
 async def behind(
-    gate: Gate, base_url: str = "http://localhost", limits: Limits | None = None
+    gate: Gate,
+    base_url: str = "http://localhost",
+    limits: Limits | None = None,
+    time: GivenTime | None = None,
 ) -> AsyncIterator[Door]:
     """Serve an app behind the gate, in which there are streams `s` and `t`."""
-    controller = Controller(MemoryStore(), limits=limits)
+    controller = Controller(MemoryStore(), time.clocks() if time else None, limits)
     forwarding = Forwarding(controller)
     api = create_api(controller, gate, forwarding)
     transport = httpx.ASGITransport(

@@ -9,6 +9,7 @@ import pytest
 from controller.api import replies
 from controller.service.controller import Controller
 from tests.support.controllers import serve_for
+from tests.support.gates import Guarded, behind
 from tests.support.http import problem
 
 if TYPE_CHECKING:
@@ -138,6 +139,24 @@ async def test_a_group_of_what_is_not_there_is_refused(call: Caller) -> None:
         (404, "unknown_domain"),
     ]
     assert (await call.get(A)).json()["members"] == {}
+
+
+async def test_a_member_belongs_to_the_token_that_made_it_until_it_is_silent(
+    time: GivenTime,
+) -> None:
+    """Else any reader could hold the others, or let them run ahead; an administrator may."""
+    guarded = Guarded()
+    own, other, admin = (guarded.token(scope) for scope in ("read", "read", "admin"))
+    member = f"{A}/members/m"
+    async with behind(guarded.gate, time=time) as door:
+        await door.call("PUT", A, admin, {"max_drift": 1, "member_timeout_ms": 5000})
+        tokens = (own, other, admin, other, own)
+        seen = [await door.call("PUT", member, token, {"time": 5}) for token in tokens]
+        serve_for(door.controller, time, 5000)
+        seen += [await door.call("PUT", member, token, {"time": 7}) for token in (other, own)]
+
+    refused = (403, "foreign_member")
+    assert [each == refused for each in seen] == [False, True, False, True, False, False, True]
 
 
 @pytest.mark.parametrize(
