@@ -220,3 +220,31 @@ def test_what_is_told_is_what_is_recorded_under_hold_after_the_return() -> None:
     assert [each.record("DL").exclusion for each in (stream, again)] == [exclusion] * 2
     assert tell(again, Note("DL", 10), Note("DL", 60)) == [answer, Accepted(50)]
     assert again.record("DL").exclusion is None
+
+
+def test_a_removed_writer_is_not_named_in_a_domain_that_it_no_longer_vouched_for() -> None:
+    """It had come back late there, and narrowed before a mark said so."""
+    stream = stream_of("A", domains=("order", "ship"), returning="exclude")
+    tell(stream, Note("A", 10, domain="order"), Note("A", 10, domain="ship"))
+    for domain in ("order", "ship"):
+        marks_of(stream, domain)
+    tell(stream, Note("B", 5, domain="ship"), Note("B", 11, domain="order", domains=("order",)))
+    foretold = stream.would("ship", ["B"], None, 0)
+    stream.remove("B", now=0)
+    tell(stream, Note("A", 20, domain="ship"))
+
+    marks = marks_of(stream, "ship")
+
+    assert (foretold.excluded, [mark.excluded for mark in marks]) == ((), [()])
+    assert stream.absences("ship") == ()
+
+
+def test_a_writer_that_names_its_timeout_as_it_joins_at_the_lower_is_in_time() -> None:
+    """Its time is judged, not what it had noted before, which is nothing."""
+    stream = stream_of("A", returning="exclude")
+    told(stream, Note("A", 10))
+
+    tell(stream, Note("B", 10, timeout_ms=7))
+
+    assert [each.writer for each in waiting(stream)] == ["A", "B"]
+    assert stream.record("B").returned_late == ()
