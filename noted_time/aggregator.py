@@ -165,7 +165,7 @@ class Aggregator:
         if (
             number is None
             or (note.domains is not None and not self._declares(note.domains))
-            or (max_times and not self._declares(max_times))
+            or (max_times and not max_times.keys() <= self._domains.keys())
         ):
             return Refused("unknown_domain")
         if member is None and note.state != "live":
@@ -173,7 +173,8 @@ class Aggregator:
         if (
             (time is not None and not LEAST_TIME <= time <= largest_time)
             or (max_time is not None and not LEAST_TIME <= max_time <= largest_time)
-            or (max_times and not _are_within(max_times.values(), largest_time))
+            or (max_times and max(max_times.values()) > largest_time)
+            or (max_times and min(max_times.values()) < LEAST_TIME)
         ):
             return _too_far_ahead(note, largest_time)
         vouched = note.domains if member is None else note.domains or member.terms.domains
@@ -460,10 +461,6 @@ def _accepted(domain: Domain) -> Accepted:
 
 def _speaks_of_one_domain(note: NoteLike) -> bool:
     return note.domain is not None or note.time is not None or note.max_time is not None
-
-
-def _are_within(times: Iterable[int], largest_time: int) -> bool:
-    return all(LEAST_TIME <= time <= largest_time for time in times)
 
 
 def _too_far_ahead(note: NoteLike, largest_time: int) -> Refused:

@@ -159,12 +159,14 @@ class Roster:
         self, member: Member, number: int, note: NoteLike, gained: Mapping[int, int]
     ) -> None:
         """Remember where nothing bounds the times of what the member wrote up to its position."""
+        own = None if note.max_time is None else self.domains[number].name
         carried = note.max_times or ()
+        if len(carried) + (own is not None and own not in carried) == len(self.domains):
+            return  # all of them, as our own clients do
         left = [
             (domain, track)
-            for each, (domain, track) in enumerate(zip(self.domains, member.tracks, strict=True))
-            if not (track.is_undeclared or domain.name in carried)
-            and (each != number or note.max_time is None)
+            for domain, track in zip(self.domains, member.tracks, strict=True)
+            if not (track.is_undeclared or domain.name == own or domain.name in carried)
         ]
         if left and _wrote(member, note.position, gained):
             for domain, track in left:
