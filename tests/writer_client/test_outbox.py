@@ -355,3 +355,18 @@ def test_positions_may_come_as_numpy_numbers() -> None:
     sent = outbox.take()[0].note.position
 
     assert json.dumps(position_to_wire(sent)) == '{"0": 10}'
+
+
+def test_a_writer_of_domains_that_the_stream_does_not_declare_gives_up() -> None:
+    """What it vouches for goes along with each note, so it would be refused again and again."""
+    outbox = Outbox("UA", domains=("elsewhere",))
+    outbox.note(5, {0: 9}, max_time=4)
+    outbox.idle({})
+    posts = 0
+    while outbox and posts < 9:
+        batch = outbox.take()
+        outbox.answered(batch, Answer((Refused("unknown_domain", ("default",)),) * len(batch)))
+        posts += 1
+
+    assert (posts, outbox.durable_through) == (3, 2)
+    assert isinstance(outbox.pop_refused(), InvalidNote)
