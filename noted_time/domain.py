@@ -12,7 +12,7 @@ again when its turn comes. What the cut of the next mark will be is in `running_
 
 from __future__ import annotations
 
-from heapq import nsmallest
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from noted_time.absences import Absences
@@ -254,9 +254,8 @@ class Domain:
         waited_for = self.waited_for()
         if not waited_for:
             return Sealed() if self.is_sealed else Quiet()
-        longest = nsmallest(
-            HOLDERS_NAMED, waited_for.values(), key=lambda each: (each.began, each.member.writer)
-        )
+        first = islice(waited_for.values(), HOLDERS_NAMED)  # they are in the order of `began`
+        longest = sorted(first, key=lambda each: (each.began, each.member.writer))
         waiting = tuple(self._waiting(track, now, timeout_ms) for track in longest)
         return Hold(waiting, len(waited_for))
 

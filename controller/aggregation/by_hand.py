@@ -93,7 +93,6 @@ def put(  # noqa: PLR0913 - what there is, what is asked for, and what bounds it
     else:
         raise LimitReached("streams", most_streams, "remove one, or raise --max-streams")
     draft.touched(stream)
-    draft.batch.streams.append(stream.record)
     return stream, is_new
 
 
@@ -101,6 +100,7 @@ def _make(streams: OwnedStreams, draft: Draft, order: Order, record: StreamRecor
     stream = StreamState(record)
     streams.add(stream)
     stream.expect(stream.settings.expected_writers, draft)
+    draft.batch.streams.append(record)
     _record(stream, draft, order, "created", became=_plain(stream.settings))
     return stream
 
@@ -108,13 +108,15 @@ def _make(streams: OwnedStreams, draft: Draft, order: Order, record: StreamRecor
 def _reconfigure(
     stream: StreamState, draft: Draft, order: Order, changes: Mapping[str, Any]
 ) -> None:
-    before = _plain(stream.settings)
-    stream.reconfigure(replace(stream.settings, **changes), draft)
-    after = _plain(stream.settings)
+    settings = replace(stream.settings, **changes)
+    if settings == stream.settings:
+        return  # to look at all members again may take long
+    before, after = _plain(stream.settings), _plain(settings)
+    stream.reconfigure(settings, draft)
     changed = [name for name in after if after[name] != before[name]]
-    if changed:
-        was, became = ({name: each[name] for name in changed} for each in (before, after))
-        _record(stream, draft, order, "settings", was=was, became=became)
+    was, became = ({name: each[name] for name in changed} for each in (before, after))
+    draft.batch.streams.append(stream.record)
+    _record(stream, draft, order, "settings", was=was, became=became)
 
 
 def scale(stream: StreamState, draft: Draft, order: Order, event: ScaleEvent) -> None:

@@ -99,6 +99,9 @@ _is_line = re.compile(LINE).fullmatch
 DOTS = frozenset((".", ".."))
 """What is no name, as no path can have it as a part."""
 
+EXPLAINED = 16 * 1024
+"""Of a larger body only the first fault is said: to find all would take long."""
+
 IN_NAMES = f"{ascii_letters}{digits}._-".encode()
 
 FAILURES = (msgspec.DecodeError, UnicodeDecodeError, NotedTimeError, NotOwner, StoreUnavailable)
@@ -160,10 +163,17 @@ async def answer_notes(controller: Controller, call: Call, body: bytes) -> Answe
 def _refusal(failure: Exception, body: bytes) -> Answer:
     """Say why the request was refused as a whole."""
     if isinstance(failure, msgspec.ValidationError):
-        return invalid_request(validation_errors(NotesBody, body) or [("body", str(failure))])
+        found = validation_errors(NotesBody, body) if len(body) <= EXPLAINED else []
+        return invalid_request(found or [_first_fault(failure)])
     if isinstance(failure, msgspec.DecodeError | UnicodeDecodeError):
         return problem(400, "malformed_json", f"body: {failure}")
     return NOT_MINE if isinstance(failure, NotOwner) else problem_of(failure)
+
+
+def _first_fault(failure: msgspec.ValidationError) -> tuple[str, str]:
+    """Return where it is, and what; the decoder stops at the first."""
+    what, _, path = str(failure).rstrip("`").partition(" - at `$")
+    return "body" + path.replace("[...]", "").replace("[", ".").replace("]", ""), what
 
 
 def _answer(controller: Controller, stream: str, results: Results) -> Answer:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from noted_time.cut import MAX_INT64, MIN_INT64
 from noted_time.fencing import LABEL_LENGTH, SESSION_LENGTH
@@ -31,6 +32,23 @@ Int64 = Annotated[int, Field(ge=MIN_INT64, le=MAX_INT64)]
 Duration = Annotated[int, Field(ge=0, le=MAX_INT64)]
 Offset = Annotated[int, Field(ge=0, le=MAX_INT64)]
 Segment = Annotated[str, Field(pattern=r"^(0|[1-9][0-9]{0,17})$")]
+
+
+def _faulty_alone(position: object) -> object:
+    """Return the first entry that does not fit, of many: to name each would take long."""
+    if isinstance(position, dict) and len(position) > FEW_SEGMENTS:
+        for segment, offset in position.items():
+            is_offset = type(offset) is int and 0 <= offset <= MAX_INT64
+            if not is_offset or not isinstance(segment, str) or not _is_segment(segment):
+                return {segment: offset}
+    return position
+
+
+FEW_SEGMENTS = 1000
+"""Of so many segments all faults are looked for."""
+
+_is_segment = re.compile(r"0|[1-9][0-9]{0,17}", re.ASCII).fullmatch
+
 Position = Annotated[
     dict[Segment, Offset],
     Field(
@@ -38,7 +56,8 @@ Position = Annotated[
         json_schema_extra={"additionalProperties": False},
     ),
 ]
-GivenPosition = Annotated[Position, Field(max_length=SEGMENTS_PER_POSITION)]
+ONE_FAULT = BeforeValidator(_faulty_alone)
+GivenPosition = Annotated[Position, Field(max_length=SEGMENTS_PER_POSITION), ONE_FAULT]
 Predecessor = Annotated[int, Field(ge=0, lt=SEGMENTS)]
 
 
@@ -274,4 +293,4 @@ class SealBody(Request):
 class TruncateRequest(Request):
     """Where the stream's own retention lets readers begin."""
 
-    cut: Position
+    cut: Annotated[Position, ONE_FAULT]

@@ -1,0 +1,57 @@
+"""No single request holds the event loop for long: nothing is done that nobody needs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from controller.api import shapes
+from controller.api.notes import EXPLAINED
+from noted_time import Note
+from tests.support.controllers import WatchedMemory, serving
+from tests.support.http import problem
+
+if TYPE_CHECKING:
+    from tests.support.http import Caller
+
+pytestmark = pytest.mark.anyio
+S = "/v1/streams/s"
+
+
+@pytest.mark.parametrize("wrong", [-1, "1", 1.5, True, 2**63])
+async def test_of_a_large_body_the_first_fault_is_named_alone(call: Caller, wrong: object) -> None:
+    """There may be as many faults as offsets, and each takes long to describe."""
+    offsets = dict.fromkeys(map(str, range(shapes.FEW_SEGMENTS)), 1)
+    position = offsets | dict.fromkeys(map(str, range(5000, 8000)), wrong)
+    answers = [
+        await call.post(f"{S}/time-window", {"position": position}),
+        await call.post(f"{S}/truncate", {"cut": position}),
+        await call.post(f"{S}/notes", {"notes": [{"writer": "a", "position": position}]}),
+    ]
+
+    assert [problem(answer)[:2] for answer in answers] == [(422, "invalid_request")] * 3
+    assert [len(answer.json()["errors"]) for answer in answers] == [1, 1, 1]
+    assert answers[0].json()["errors"][0]["where"].startswith("body.position.5000")
+
+
+async def test_of_a_small_body_ten_faults_are_named(call: Caller) -> None:
+    """As before, so that all is mended at once."""
+    notes: list[dict[str, Any]] = [{"writer": "a", "time": "5"} for _ in range(12)]
+    assert len(msgspec.json.encode({"notes": notes})) < EXPLAINED
+    answer = await call.post(f"{S}/notes", {"notes": notes})
+
+    assert len(answer.json()["errors"]) == 10
+
+
+async def test_settings_that_are_as_they_were_write_nothing() -> None:
+    """Neither the members nor a change; the answer is the stream as always."""
+    memory = WatchedMemory()
+    async with serving(memory) as controller:
+        await controller.note("s", [Note("a", 5), Note("b", 6)])
+        before = len(memory.watch.batches)
+        stream, is_new = await controller.put_stream("s", {"writer_timeout_ms": 60_000})
+
+        assert (stream.settings.writer_timeout_ms, is_new) == (60_000, False)
+        assert len(memory.watch.batches) == before
