@@ -43,8 +43,10 @@ def scan_schema(query: LogQuery, events: StructType | None = None) -> StructType
     """
     event_time = None if query.event_time == INGESTED else query.event_time
     if events is None:
-        events = log_schema(Path(query.root), query.stream, event_time, query.columns)
-    marked = with_mark_time(read_as(events, event_time, "the schema"))
+        read = log_schema(Path(query.root), query.stream, event_time, query.columns)
+    else:
+        read = read_as(events, event_time, "the schema")
+    marked = with_mark_time(read)
     marked = with_ingested(marked) if query.is_ingestion else marked
     return with_late(marked) if query.keeps_late else marked
 

@@ -100,7 +100,7 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._bearer = token
         self._query = query
         self._shape = shape
-        self._stated = False
+        self._stated = self._closed = False
         self._target: dict[int, list[LogFile]] | None = None
         self._upto: Mapping[int, int] | None = None
         self._sizes = BatchSizes(query.backlog, query.backlog_rows)
@@ -270,12 +270,15 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Make the first batch of a run differ, so that the last lower is stated again.
 
         Spark's commit log keeps one watermark for the whole query and not that of each source
-        (SPARK-50046): a join would stand still until its quiet side had a new mark.
+        (SPARK-50046): a join would stand still until its quiet side had a new mark. So does the
+        batch after the end of a sealed stream: a query without state has no other one under the
+        last watermark, which `NotedLogSink` waits for.
         """
-        first, self._stated = not self._stated, True
-        if first and begun.released(self._query.domain_name).lower is not None:
-            return replace(ended, run=begun.run + 1)
-        return ended
+        released = begun.released(self._query.domain_name)
+        is_due = released.lower is not None and not self._stated
+        is_due = is_due or (released.sealed and not self._closed)
+        self._stated, self._closed = True, released.sealed
+        return replace(ended, run=begun.run + 1) if is_due else ended
 
     def partitions(self, start: Json, end: Json) -> Sequence[InputPartition]:
         """Return the tasks of a micro-batch; the same ones for the same offsets, at any time."""

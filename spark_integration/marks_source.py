@@ -107,7 +107,7 @@ class MarksReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, query: MarksQuery, token: str | None = None) -> None:
         self._bearer = token
         self._query = query
-        self._stated = False
+        self._stated = self._closed = False
         self._available_now = False
 
     def __getstate__(self) -> dict[str, Any]:
@@ -146,7 +146,9 @@ class MarksReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         The first batch of a run always has a new offset. In a new query it brings the token into
         the offset log; in one that goes on it states the last lower again, since Spark's commit
-        log keeps one watermark for the whole query and not that of each source (SPARK-50046).
+        log keeps one watermark for the whole query and not that of each source (SPARK-50046). So
+        does the batch after the end of a sealed stream: a query without state has no other one
+        under the last watermark.
         """
         begun = MarksOffset.from_json(start)
         if begun.stream != self._query.stream:
@@ -160,8 +162,9 @@ class MarksReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if begun.run:
             position = self._progress.position(begun.token)
             ended = replace(begun, mark=self._releaser.release(begun.mark, position))
-        first, self._stated = not self._stated, True
-        return (replace(ended, run=begun.run + 1) if first else ended).to_json()
+        is_due = not self._stated or (begun.mark.sealed and not self._closed)
+        self._stated, self._closed = True, begun.mark.sealed
+        return (replace(ended, run=begun.run + 1) if is_due else ended).to_json()
 
     def partitions(self, start: Json, end: Json) -> Sequence[InputPartition]:
         """Return the mark's row; the same one for the same offsets, at any time.

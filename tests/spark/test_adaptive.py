@@ -124,7 +124,7 @@ def test_nothing_is_started_once_it_is_to_stop() -> None:
 
 def test_a_negative_dwell_time_is_refused() -> None:
     """It could only be a mistake."""
-    with pytest.raises(Rejected, match="dwell_ms is -1"):
+    with pytest.raises(Rejected, match="dwell_ms must be 0 or more, got -1"):
         run_adaptively(Scripted([]).start, policy=BEHIND, dwell_ms=-1)
 
 

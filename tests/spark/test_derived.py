@@ -18,6 +18,7 @@ from tests.support.page import Session
 from tests.support.queries import rows_of
 from tests.support.served import Served
 from tests.support.spark_programs import SparkProgram
+from tests.support.spark_sessions import connected
 from tests.support.waiting import eventually
 from writer_client import SegmentLogWriter, WriterClient
 
@@ -331,6 +332,28 @@ def test_the_end_of_a_sealed_source_ends_the_derived_stream(
     mark = about["marks"]["default"]
     assert (about["seal"]["cut"], mark["cut"], mark["lower"]) == ({"0": 3}, {"0": 3}, 8001)
     assert served.writers("counts")["counter"]["state"] == "finished"
+
+
+def test_a_query_without_state_ends_its_derived_stream_too(
+    spark: SparkSession, served: Served, tmp_path: Path
+) -> None:
+    """It has no batch of its own for a new watermark, except for this one."""
+    flights = Flights(tmp_path / "log", served.url)
+    flights.replay(disorder(13, events=5))
+    flights.close()
+    served.call("POST", "/flights/seal")
+    events = read_noted_log(
+        spark, tmp_path / "log", "flights", controller_url=served.url, event_time="time"
+    )
+    checkpoint = str(tmp_path / "checkpoint")
+    with WriterClient(served.url, "counts", "counter") as client:
+        sink = NotedLogSink(
+            tmp_path / "log", "counts", client, "time", checkpoint_location=checkpoint, seal=True
+        )
+        query = events.writeStream.foreachBatch(sink).trigger(availableNow=True)
+        connected(lambda: query.option("checkpointLocation", checkpoint).start().awaitTermination())
+
+    assert served.call("GET", "/counts")["seal"]["cut"] == {"0": 15}
 
 
 def test_a_derived_stream_with_other_writers_is_not_sealed(
