@@ -169,7 +169,7 @@ def read_noted_log(  # noqa: PLR0913 - the options of a source; all but three ar
 
 
 def _check_known(connection: Connection, domain: str | None, end_at: Time | None) -> None:
-    """Raise where what answers knows no such stream or domain; nobody waits for one that is away.
+    """Raise if the controller does not know the stream or domain; it may also be away.
 
     Raises `UnexpectedAnswer` where it is not a controller, and `ImplausibleTime` for an `end_at` in
     seconds: the query would end at once, without a row.

@@ -42,7 +42,7 @@ class Connection:
         return run(self._exchange.post(batch), self._send)
 
     def seal(self, writer: str) -> bool:
-        """Seal the stream if nobody else is a member; raises what the controller answers."""
+        """Seal the stream unless it has other members; raises what the controller answers."""
         return run(self._exchange.seal(writer), self._send)
 
     def close(self) -> None:

@@ -96,7 +96,7 @@ class Exchange:
         raise SharedName(batch[0].note.writer)
 
     def seal(self, writer: str) -> Generator[Request, Reply, bool]:
-        """Seal the stream if nobody else is a member of it; returns whether it is sealed."""
+        """Seal the stream unless it has other members; returns whether it is sealed."""
         members = yield from self._call("GET", "writers", {"params": {"limit": 2}})
         if any(each["writer"] != writer for each in members["writers"]):
             return False

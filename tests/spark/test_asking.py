@@ -69,7 +69,7 @@ def test_what_a_query_cannot_read_is_refused_in_the_call(
 def test_a_log_without_files_asks_for_a_schema(
     flights: NotedStream, controller: MarksServer
 ) -> None:
-    """There is nothing to take one from; nobody waits for a controller that is away."""
+    """There is nothing to take one from; a controller that is away is not waited for."""
     controller.stop()
 
     with pytest.raises(Rejected, match=r"no file yet in .*flights: give the schema"):

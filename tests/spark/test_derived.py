@@ -398,7 +398,7 @@ def test_last_windows_that_end_in_the_future_end_the_derived_stream_too(
 def test_last_rows_that_a_sealed_stream_does_not_take_fail_the_query(
     spark: SparkSession, served: Served, sinks: Sinks
 ) -> None:
-    """Somebody sealed it before they were in its log."""
+    """It was sealed by hand before they were in its log."""
     sinks.plan(0, 5000)
     sinks()(windows(spark, 3), 0)
     sinks.client.flush()
