@@ -212,18 +212,12 @@ def _entry(entry: Json) -> list[tuple[str, ...]]:
     """Return a row for each writer of an entry of the ledger."""
     by = str(entry["by"] or "-")
     times = (shown_time(entry["at"]), shown_time(entry["from"]), shown_time(entry["to"]))
-    return [
-        (
-            str(entry["seq"]),
-            *times,
-            each["writer"],
-            each["reason"],
-            shown_time(each["time"]),
-            _position(each),
-            by,
-        )
+    said = [
+        (each["writer"], each["reason"], shown_time(each["time"]), _position(each))
         for each in entry["writers"]
     ]
+    said += [(writer, "returned", "-", "-") for writer in entry.get("returned", ())]
+    return [(str(entry["seq"]), *times, *each, by) for each in said]
 
 
 def _position(row: Json) -> str:

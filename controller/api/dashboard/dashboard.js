@@ -227,6 +227,7 @@ const FEEDS = {
 		explain: [1, () => get(["explain"], { domain: domain(), limit: 3, exclude: chosen.picked })],
 		writers: [1, () => get(["writers"], { domain: domain(), search: chosen.search, start: chosen.start, limit: PAGE })],
 		history: [2, loadHistory],
+		windows: [4, loadWindows],
 		alignments: [2, loadAlignments],
 		groups: [2, () => get(["reader-groups"], { limit: PAGE, after: chosen.groupsAfter })],
 		group: [2, () => chosen.group && get(["reader-groups", chosen.group])],
@@ -243,6 +244,12 @@ function domain() {
 }
 
 /** Ask for the marks of the last hour at first, for all there are where none was made in it. */
+/** Load the last complete hours, where times are Unix ms. */
+async function loadWindows() {
+	const lower = state.data.stream.marks[domain()]?.lower;
+	return isUnix(lower) ? get(["windows"], { domain: domain(), after: lower - 13 * HOUR, limit: 13 }) : { windows: [] };
+}
+
 async function loadHistory() {
 	const ask = (from, points) => get(["history"], { domain: domain(), from, points });
 	if (chosen.range === undefined) {
@@ -459,7 +466,7 @@ function streamView(data) {
 		h("div.head", h("a", { href: "#/" }, "Streams"), soft("/"), h("h1", state.name),
 			domains.length > 1 && h("nav.tabs", { "aria-label": "Domains" }, domains.map((name) =>
 				h("a", { href: address(state.name, name), "aria-current": name === domain() && "page" }, name)))),
-		whySection(data), writersSection(data, scale), historySection(data.history),
+		whySection(data), writersSection(data, scale), historySection(data.history), windowsSection(data.windows),
 		h("div.pair", readersSection(data, scale), segmentsSection(data)),
 		ledgerSection(data), settingsSection(data.stream),
 	];
@@ -618,10 +625,10 @@ function ledgerSection({ ledger, changes }) {
 		(ledger.next != null || changes.next != null) && chosen.entries < 1000 && h("div.pages", chooser("Older entries", { entries: Math.min(1000, chosen.entries + PAGE) })));
 }
 
-function entryText({ writers }) {
+function entryText({ writers, returned }) {
 	const absent = writers.filter((each) => each.reason !== "late_rows").map((each) => `${each.writer} (${inWords(each.reason)})`);
 	const late = writers.filter((each) => each.late).map((each) => `${each.writer} wrote ${many(each.late.rows, "late row")}`);
-	return [absent.length && `advanced without ${listed(absent)}`, ...late].filter(Boolean).join("; ");
+	return [absent.length && `advanced without ${listed(absent)}`, returned.length && `no longer missing: ${listed(returned)}`, ...late].filter(Boolean).join("; ");
 }
 
 function changeText({ action, writer, was, is }) {
@@ -649,6 +656,19 @@ function historySection(history) {
 		points.length || before != null
 			? [charts(history), rows.length > 0 && h("details", { "data-key": "table" }, h("summary", "As a table"), table("History", rows))]
 			: h("p.empty", "There is no mark in this time."));
+}
+
+function windowsSection({ windows }) {
+	const rows = windows.slice(-12).reverse().map((window) =>
+		tr(`w${window.start}`, cell("From", when(window.start)), cell("To", when(window.end)),
+			cell("Missing", missingText(window))));
+	return rows.length > 0 && section("Complete hours", [soft("and the writers that the watermark passed them without")], table("Complete hours", rows));
+}
+
+function missingText({ missing, missing_count: count, missing_is_known: isKnown }) {
+	const names = missing.slice(0, 5).map((each) => `${each.writer} (${inWords(each.reason)})`);
+	if (count > names.length) names.push(`${counted(count - names.length)} more`);
+	return [...names, !isKnown && "others are not known any more"].filter(Boolean).join(", ") || "–";
 }
 
 function charts({ from, to, before, points }) {
