@@ -5,14 +5,20 @@ Every warning is an error, and so is a page that would load anything from the ne
 
 from __future__ import annotations
 
+import ast
 import importlib
+import inspect
 import re
 import sys
 import typing
 import warnings
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pdoc
+
+if TYPE_CHECKING:
+    from types import ModuleType
 
 ROOT = Path(__file__).resolve().parents[1]
 TARGET = ROOT / "build" / "reference"
@@ -46,19 +52,26 @@ def build(target: Path) -> None:
 
 
 def import_with_types() -> None:
-    """Import the packages together with what only their annotations name.
-
-    Libraries come first: theirs may import each other in circles, ours never do.
-    """
-    for library in ("httpx", "msgspec", "pyarrow.parquet", "pyspark.sql.datasource"):
-        importlib.import_module(library)
-    typing.TYPE_CHECKING = True  # type: ignore[misc]
+    """Import the packages, and then what only their annotations name, in circles if need be."""
     packages = [importlib.import_module(package) for package in PACKAGES]
-    typing.TYPE_CHECKING = False  # type: ignore[misc]
-    for public in (getattr(package, name) for package in packages for name in package.__all__):
+    named = [getattr(package, name) for package in packages for name in package.__all__]
+    typed: set[str] = set()
+    while fresh := {name for name in sys.modules if name.split(".")[0] in PACKAGES} - typed:
+        typed |= fresh
+        for name in fresh:
+            import_types(sys.modules[name])
+    for public in named:
         if isinstance(public, type) and issubclass(public, tuple):
             # the constructor of a named tuple does not know the module that its annotations are of
             public.__new__.__annotations__ = typing.get_type_hints(public)
+
+
+def import_types(module: ModuleType) -> None:
+    """Run what a module imports for its annotations alone."""
+    for node in ast.parse(inspect.getsource(module)).body:
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            imports = ast.Module(node.body, [])
+            exec(compile(imports, module.__name__, "exec"), vars(module))  # noqa: S102 - our own
 
 
 def loaded_from_elsewhere(page: str) -> list[str]:

@@ -110,7 +110,7 @@ def take(
     """Put the position of a writer right, and all cuts to come; its session is fenced."""
     member, above = roster.member(writer), request.above
     correct(member.position, above, request.position)
-    member.session = member.session.fenced(now)
+    member.session = member.session.fenced(now + roster.unix_ahead)
     correct(roster.segments.offsets, above, correction.offsets)
     for domain in roster.domains:
         domain.cut.correct(above, correction.offsets)

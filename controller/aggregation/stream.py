@@ -225,7 +225,7 @@ class StreamState:
         self, writer: str, request: CorrectionRequest, correction: Correction, draft: Draft
     ) -> None:
         """Put a writer's position right, and how marks are read once that is durable."""
-        self.aggregator.correct(writer, request, correction, self.service_ms(draft.moment))
+        self.aggregator.correct(writer, request, correction, self.begin(draft))
         corrections = (*self.record.corrections, correction)
         self.record = replace(self.record, corrections=corrections)
         draft.batch.streams.append(self.record)
