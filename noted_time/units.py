@@ -45,7 +45,7 @@ class Beyond:
     def sentence(self, bound: int) -> str:
         """Return how far it is beyond the largest time allowed, and which unit it may be in."""
         if not LEAST_TIME <= self.time <= LARGEST_TIME:
-            return f"{self.field} {self.time} is an end of int64, which is no time"
+            return f"{self.field} {self.time} is an end of int64, which is not a time"
         ahead = self.time - bound
         far = f"{ahead // YEAR_MS} years" if ahead >= 2 * YEAR_MS else shown_duration(ahead)
         units = (("microseconds", 10**3), ("nanoseconds", 10**6))

@@ -256,7 +256,7 @@ def test_a_reader_that_is_not_open_says_how_to_open_it() -> None:
     """It would wait for ever, as nothing is followed."""
 
     async def act(app: App) -> None:
-        with pytest.raises(Rejected, match="say async with AsyncReaderClient"):
+        with pytest.raises(Rejected, match="use async with AsyncReaderClient"):
             await app.reader().wait_for(10, LONG)
 
     play(act)

@@ -181,9 +181,9 @@ async def test_either_end_of_int64_is_refused(call: Caller) -> None:
     )
 
     assert [(each["last"], each["detail"]) for each in results] == [
-        (2**63 - 2, "time -9223372036854775808 is an end of int64, which is no time"),
-        (2**63 - 2, "time 9223372036854775807 is an end of int64, which is no time"),
-        (2**63 - 2, "max_time 9223372036854775807 is an end of int64, which is no time"),
+        (2**63 - 2, "time -9223372036854775808 is an end of int64, which is not a time"),
+        (2**63 - 2, "time 9223372036854775807 is an end of int64, which is not a time"),
+        (2**63 - 2, "max_time 9223372036854775807 is an end of int64, which is not a time"),
     ]
 
 
