@@ -88,14 +88,14 @@ def planned(
 ) -> Correction:
     """Return what is to be taken for the offsets that are wrong; raises `UnknownWriter`.
 
-    It is the offset asked for, or the largest that is not wrong of the other members, of the last
+    It is the offset asked for, or the largest that is not wrong of the members, of the last
     marks, and of those in `below`.
     """
     roster.member(writer)
     offsets = dict(request.position)
-    others = (each.position for each in roster if each.writer != writer)
+    members = (each.position for each in roster)
     lasts = (each.last.cut.offsets for each in roster.domains if each.last is not None)
-    for known in (*others, *lasts, *below):
+    for known in (*members, *lasts, *below):
         for segment, least in request.above.items():
             offset = known.get(segment, 0)
             if offsets[segment] < offset < least:
@@ -107,10 +107,13 @@ def planned(
 def take(
     roster: Roster, writer: str, request: CorrectionRequest, correction: Correction, now: int
 ) -> None:
-    """Put the position of a writer right, and all cuts to come; its session is fenced."""
+    """Put the position of a writer right, and all cuts to come; if it was wrong, it is fenced.
+
+    Where the one that was wrong is forgotten by now, any other may be named in its place.
+    """
     member, above = roster.member(writer), request.above
-    correct(member.position, above, request.position)
-    member.session = member.session.fenced(now + roster.unix_ahead)
+    if correct(member.position, above, request.position):
+        member.session = member.session.fenced(now + roster.unix_ahead)
     correct(roster.segments.offsets, above, correction.offsets)
     for domain in roster.domains:
         domain.cut.correct(above, correction.offsets)

@@ -175,8 +175,9 @@ class ControllerFeed:
                 self._last, self._new, self._caught_up = Released(stream_id), [], False
                 self._final_cut = None
                 return
-            if answer.get("corrections", 0) != self._corrections:
-                self._corrections = answer["corrections"]
+            corrections = answer.get("corrections", 0)
+            if corrections != self._corrections:
+                self._corrections = corrections
                 if self._new or asked != self._begun:  # all are read again, as they are now
                     seq = self._begun.seq if self._begun.stream_id == stream_id else 0
                     self._last, self._new, self._caught_up = Released(stream_id, seq), [], False

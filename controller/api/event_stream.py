@@ -111,8 +111,8 @@ class _MarksPage(msgspec.Struct):
 
     stream_id: str
     scale_events: int
-    corrections: int
     marks: list[msgspec.Raw]
+    corrections: int = 0
 
 
 class _SeqOfMark(msgspec.Struct):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noted_time import MarkHistory, Note, Rejected, StreamCut, StreamSealed
+from noted_time import Accepted, MarkHistory, Note, Rejected, StreamCut, StreamSealed
 from noted_time.correction import Correction, CorrectionRequest, corrected
 from noted_time.seal import SealRequest
 from tests.support.streams import marks_of, restarted, stream_of, tell, told
@@ -56,6 +56,19 @@ def test_the_session_is_fenced() -> None:
     )
 
     assert (answer.status, later.lower) == ("fenced", None)  # type: ignore[union-attr]
+
+
+def test_a_writer_that_is_named_for_another_goes_on() -> None:
+    """The one that was wrong may be forgotten by now; its marks are put right all the same."""
+    stream = stream_of()
+    tell(stream, Note("UA", 5, {0: 30}, session="ours"))
+    request = CorrectionRequest({0: 0}, {0: WRONG})
+
+    plan = stream.plan_correction("UA", request, [{0: 25}])
+    stream.correct("UA", request, plan, now=9)
+
+    assert (plan.offsets, stream.record("UA").position) == ({0: 30}, {0: 30})
+    assert tell(stream, Note("UA", 6, {0: 50}, session="ours")) == [Accepted(None)]
 
 
 @pytest.mark.parametrize(
