@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def tables(verdict: Verdict) -> Group:
     """Return what was tried, how long time stood, and what did not hold."""
-    return Group(_tried(verdict), _stood(verdict), *_violations(verdict))
+    return Group(_tried(verdict), _stood(verdict), *_violations(verdict), *_starved(verdict))
 
 
 def _tried(verdict: Verdict) -> Table:
@@ -60,6 +60,14 @@ def _violations(verdict: Verdict) -> list[str]:
         f"[red]{each.law}[/red] did not hold of {each.where}: {_escaped(each.account)}"
         for each in verdict.violations
     ]
+
+
+def _starved(verdict: Verdict) -> list[str]:
+    """Return the line that takes the blame from the service, where the machine has it."""
+    if not verdict.is_starved:
+        return []
+    starved = f"the machine ran no process of the trial for {verdict.starved_s:.1f} s"
+    return [f"[yellow]Starved[/yellow]: {starved}, so this proves nothing; try again"]
 
 
 def _escaped(text: str) -> str:

@@ -17,6 +17,7 @@ from tests.chaos.ending import last_time, late
 from tests.chaos.faults import FAULTS, WRITER_TIMEOUT_S
 from tests.chaos.history import History, Span, now
 from tests.chaos.journal import Journal
+from tests.chaos.pulse import Pulse
 from tests.chaos.reading import Reading
 from tests.chaos.streams import CONTROL, EXCLUDING, SCALED, SETTINGS, TRUNCATED, streams
 from tests.chaos.verdict import judge, verdict
@@ -203,11 +204,17 @@ async def hold(
 ) -> Verdict:
     """Hold a trial, and leave its history in the directory."""
     begun, chance, history = now(), random.Random(plan.seed), History(streams())
-    with Journal(directory) as journal:
+    with Journal(directory) as journal, Pulse() as pulse:
         try:
             async with Arena(server, directory, random.Random(chance.random())) as arena:
                 await Trial(arena, history, journal, chance, plan, tell).run()
         finally:
             history.counts.update(arena.counts)
             journal.keep(history)
-    return verdict(history, seed=plan.seed, seconds=now() - begun, kills=arena.kills)
+    return verdict(
+        history,
+        seed=plan.seed,
+        seconds=now() - begun,
+        kills=arena.kills,
+        starved_s=pulse.longest_s,
+    )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tests.chaos import checks
 from tests.chaos.gaps import longest_gaps
+from tests.chaos.pulse import OF_TIME, STARVED_S
 from tests.chaos.returning import ExcludingStream
 from tests.support.judge import broken_links, over_the_upper, unsound
 
@@ -24,6 +25,7 @@ class Verdict:
     """How much was tried, and what did not hold of it.
 
     `faults` counts by kind; `gaps_s` is the longest time without a mark, by the fault that lasted.
+    `starved_s` is for how long the machine ran no process of the trial, at most.
     """
 
     seed: int
@@ -36,6 +38,13 @@ class Verdict:
     windows: int
     gaps_s: Mapping[str, float]
     violations: tuple[Violation, ...]
+    starved_s: float = 0.0
+
+    @property
+    def is_starved(self) -> bool:
+        """Whether the machine may be at fault: only laws of time did not hold, after a pause."""
+        laws = {each.law for each in self.violations}
+        return bool(laws) and laws <= OF_TIME and self.starved_s >= STARVED_S
 
 
 def judge(history: History, said: Mapping[str, Said]) -> None:
@@ -46,7 +55,9 @@ def judge(history: History, said: Mapping[str, Said]) -> None:
             _judge_key(history, stream, domain, said[name])
 
 
-def verdict(history: History, *, seed: int, seconds: float, kills: int) -> Verdict:
+def verdict(
+    history: History, *, seed: int, seconds: float, kills: int, starved_s: float
+) -> Verdict:
     """Return what was found, after all was judged."""
     kinds = [span.kind for span in history.spans]
     return Verdict(
@@ -60,6 +71,7 @@ def verdict(history: History, *, seed: int, seconds: float, kills: int) -> Verdi
         windows=sum(len(chain.windows) for chain in history.chains.values()),
         gaps_s=longest_gaps(history.steady_chains().values(), history.spans),
         violations=tuple(history.violations),
+        starved_s=starved_s,
     )
 
 
