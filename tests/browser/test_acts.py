@@ -62,7 +62,7 @@ def test_a_writer_that_noted_meanwhile_is_not_removed_but_shown_again(
     visit.page.route(re.compile("/writers/lima"), note_first)
     dialog.why.fill(WHY)
     dialog.press("Remove")
-    eventually(lambda: between in moments(dialog.dry_run), expected=True, timeout_s=15)
+    eventually(lambda: between in moments(dialog.dry_run), expected=True)
     expect(dialog.why).to_have_value(WHY)
     before = seed.get(f"{stalled.name}/writers/lima")["state"]
     dialog.press("Remove")
