@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from controller.service.tokens import TokenCache
     from noted_time.note import NoteLike
 
-Right = Literal["nothing", "a token", "read", "read some", "read all", "write", "administer"]
+Right = Literal["nothing", "a token", "read", "align", "read all", "write", "administer"]
 
 STREAMS = "/v1/streams/"
 ALIGNMENTS = "/v1/alignments/"
@@ -89,13 +89,15 @@ class Need(NamedTuple):
             return grant.may_write(self.stream)
         if self.right == "read":
             return grant.may_read(self.stream)
-        if self.right == "read some":
-            return grant.may_read_some()
+        if self.right == "align":
+            return grant.may_align(self.stream)
         if self.right == "read all":
             return grant.may_read_all()
         return self.right in {"nothing", "a token"} or grant.may_administer()
 
     def __str__(self) -> str:
+        if self.right == "align":
+            return f"use alignment {self.stream!r}"
         named = self.right in {"read", "write"}
         return f"{self.right} stream {self.stream!r}" if named else self.right
 
@@ -117,7 +119,7 @@ def needed(method: str, path: str) -> Need:
     if path.startswith(ALIGNMENTS):
         alignment, *below = path.removeprefix(ALIGNMENTS).split("/")
         is_reading = (method, _shape(below)) in ALIGNING
-        return Need("read some" if is_reading else "administer", alignment)
+        return Need("align" if is_reading else "administer", alignment)
     if not path.startswith(STREAMS) or path == STREAMS:
         return Need("administer")
     stream, *below = path.removeprefix(STREAMS).split("/")

@@ -16,9 +16,8 @@ from controller.api.access import ALIGNMENTS
 from controller.api.replies import alignment_row_to_wire
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from controller.api.peers import Peers
+    from controller.service.access import Grant
     from controller.service.controller import Controller
 
 Json = dict[str, Any]
@@ -50,29 +49,31 @@ class AlignmentRows:
         self._controller = controller
         self._peers = peers
 
-    async def own(self, question: Question, may_read: Callable[[str], bool]) -> Part:
+    async def own(self, question: Question, grant: Grant) -> Part:
         """Return the rows of this controller's alignments."""
-        found = await self._controller.alignments.own(question.after, question.limit)
-        rows = [alignment_row_to_wire(name, *each, may_read) for name, each in found.now.items()]
+        found = await self._controller.alignments.own(*question, grant.may_align)
+        rows = [
+            alignment_row_to_wire(name, *each, grant.may_read) for name, each in found.now.items()
+        ]
         return Part(found.buckets, rows)
 
-    async def page(
-        self, question: Question, may_read: Callable[[str], bool], authorization: str | None
-    ) -> Json:
+    async def page(self, question: Question, grant: Grant, authorization: str | None) -> Json:
         """Return the rows of the alignments, and the name to go on after."""
         after, limit = question
         stored = await self._controller.alignments.stored()
-        records = [each for each in stored if after is None or each.name > after]
+        shown = (each for each in stored if grant.may_align(each.name))
+        records = [each for each in shown if after is None or each.name > after]
         query = {"limit": limit} if after is None else {"after": after, "limit": limit}
         own, others = await asyncio.gather(
-            self.own(question, may_read),
+            self.own(question, grant),
             self._peers.ask(PATH, query, authorization, _parts.decode),
         )
         told = {row["name"]: row for part in (*others, own) for row in part.alignments}
         answered = own.buckets.union(*(part.buckets for part in others))
         buckets = self._controller.ownership.leases.buckets
         rows = [
-            told.get(each.name) or alignment_row_to_wire(each.name, each.settings, None, may_read)
+            told.get(each.name)
+            or alignment_row_to_wire(each.name, each.settings, None, grant.may_read)
             for each in records[:limit]
             # one that its own controller does not know was removed meanwhile
             if each.name in told or bucket_of(each.name, buckets) not in answered

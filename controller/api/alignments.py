@@ -38,15 +38,15 @@ async def list_alignments(
     after: Annotated[str | None, Query(description="`next` of the page before")] = None,
     limit: Limit = 100,
 ) -> Response:
-    """List the alignments by name with their bounds, for whoever may read some stream."""
+    """List the alignments by name with their bounds, those that the token may use."""
     question, grant = Question(after, limit), call.holder.grant
     if not grant.may_read_some():
         return reply({"alignments": [], "next": None})
     if FORWARDED.decode() in request.headers:
-        part = await rows.own(question, grant.may_read)
+        part = await rows.own(question, grant)
         return reply({"buckets": part.buckets, "alignments": part.alignments})
     authorization = request.headers.get("authorization")
-    return reply(await rows.page(question, grant.may_read, authorization))
+    return reply(await rows.page(question, grant, authorization))
 
 
 @router.put(

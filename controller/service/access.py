@@ -78,7 +78,7 @@ class Grant:
     To read takes no right to write, nor the other way round: the answer to a note has the lower,
     which is all that a writer needs. `writers` narrows the right to write to those writers: nobody
     else can note for them. An administrator may do everything; only so can a writer that died be
-    noted as finished.
+    noted as finished. `alignments` narrows the right to read to those alignments.
 
     >>> carrier = Grant(write=Patterns(("flights*",)), writers=Patterns(("UA", "UA-*")))
     >>> carrier.may_write("flights", "UA-7"), carrier.may_write("flights", "DL")
@@ -91,6 +91,7 @@ class Grant:
     read: Patterns = Patterns()
     write: Patterns = Patterns()
     writers: Patterns = Patterns(("*",))
+    alignments: Patterns = Patterns(("*",))
 
     def may_administer(self) -> bool:
         """Whether it may make, change, scale and remove streams."""
@@ -103,6 +104,10 @@ class Grant:
     def may_read_some(self) -> bool:
         """Whether there is any stream that it may see."""
         return self.admin or bool(self.read.patterns)
+
+    def may_align(self, alignment: str) -> bool:
+        """Whether it may see the alignment, and report members of it."""
+        return self.admin or (self.may_read_some() and self.alignments.match(alignment))
 
     def may_read_all(self) -> bool:
         """Whether it may see every stream there is or will be."""
@@ -124,7 +129,11 @@ class Grant:
 
     @classmethod
     def of(
-        cls, scopes: Collection[str], streams: Collection[str] = (), writers: Collection[str] = ()
+        cls,
+        scopes: Collection[str],
+        streams: Collection[str] = (),
+        writers: Collection[str] = (),
+        alignments: Collection[str] = (),
     ) -> Self:
         """Return the grant of these scopes on these streams, on all where none is named.
 
@@ -138,16 +147,19 @@ class Grant:
                 raise Rejected(f"unknown scope {scope!r}: use {', '.join(SCOPES)}")
         if not scopes:
             raise Rejected(f"a token needs a scope: use {', '.join(SCOPES)}")
-        if "admin" in scopes and (streams or writers):
-            raise Rejected("an admin token cannot be limited to streams or writers")
+        if "admin" in scopes and (streams or writers or alignments):
+            raise Rejected("an admin token cannot be limited to streams, writers or alignments")
         if writers and "write" not in scopes:
             raise Rejected("--writer requires --scope write")
+        if alignments and "read" not in scopes:
+            raise Rejected("--alignment requires --scope read")
         names = Patterns(tuple(streams) or ("*",))
         return cls(
             admin="admin" in scopes,
             read=names if "read" in scopes else Patterns(),
             write=names if "write" in scopes else Patterns(),
             writers=Patterns(tuple(writers) or ("*",)),
+            alignments=Patterns(tuple(alignments) or ("*",)),
         )
 
     def __str__(self) -> str:
@@ -155,10 +167,15 @@ class Grant:
 
         >>> str(Grant.of(["write", "read"], ["flights"], ["UA"]))
         'read flights; write flights as UA'
+        >>> str(Grant.of(["read"], alignments=["shop"]))
+        'read *, align shop'
         """
         if self.admin:
             return "administer"
-        read = f"read {' '.join(self.read.patterns)}" if self.read.patterns else ""
+        aligned = (
+            "" if self.alignments.match_all else f", align {' '.join(self.alignments.patterns)}"
+        )
+        read = f"read {' '.join(self.read.patterns)}{aligned}" if self.read.patterns else ""
         write = f"write {' '.join(self.write.patterns)}" if self.write.patterns else ""
         bound = f" as {' '.join(self.writers.patterns)}" if write and self.is_bound() else ""
         return "; ".join(part for part in (read, write + bound) if part)
@@ -170,16 +187,21 @@ class Grant:
             "read": list(self.read.patterns),
             "write": list(self.write.patterns),
             "writers": list(self.writers.patterns),
+            "alignments": list(self.alignments.patterns),
         }
 
     @classmethod
     def from_scopes(cls, kept: Mapping[str, Any]) -> Self:
-        """Return the grant from its JSON; what is missing there grants nothing."""
+        """Return the grant from its JSON; what is missing there grants nothing.
+
+        But a token that was made before alignments could be named may use all of them.
+        """
         return cls(
             admin=kept.get("admin", False) is True,
             read=Patterns(tuple(kept.get("read", ()))),
             write=Patterns(tuple(kept.get("write", ()))),
             writers=Patterns(tuple(kept.get("writers", ()))),
+            alignments=Patterns(tuple(kept.get("alignments", ("*",)))),
         )
 
 

@@ -15,6 +15,8 @@ from controller.store.port import AlignmentRecord
 from noted_time.settings import checked_name
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from controller.aggregation.draft import Draft
     from controller.aggregation.owned_streams import OwnedStreams
     from controller.aggregation.shares import Asker
@@ -109,11 +111,14 @@ class AlignmentService:
         self._committer.check()
         return await asyncio.to_thread(self._reading.alignments)
 
-    async def own(self, after: str | None, limit: int) -> OwnAlignments:
-        """Return the first `limit` of this controller by name; raises `StoreUnavailable`."""
+    async def own(
+        self, after: str | None, limit: int, is_shown: Callable[[str], bool]
+    ) -> OwnAlignments:
+        """Return the first `limit` of this controller that are shown; raises `StoreUnavailable`."""
         self._committer.check()
         streams, now = self._committer.streams, self._clocks.read().service
-        found = sorted(each for each in streams.alignments if after is None or each[0] > after)
+        named = (each for each in streams.alignments if after is None or each[0] > after)
+        found = sorted(each for each in named if is_shown(each[0]))
         buckets, shown = frozenset(streams.clocks), {}
         async for name, alignment in in_slices(found[:limit]):
             shown[name] = (alignment.settings, alignment.at(now))

@@ -169,6 +169,9 @@ async def test_a_member_of_an_alignment_reads_some_stream() -> None:
     group = [{"stream": stream, "group": "g"} for stream in ("s", "t")]
     async with behind(guarded.gate) as door:
         made = await door.call("PUT", A, admin, {"max_drift": 1})
+        for stream in "st":
+            reader = f"/v1/streams/{stream}/reader-groups/g/readers/r"
+            await door.call("PUT", reader, admin, {"position": {}})
         seen = [await door.call("GET", A, token) for token in (read, write)]
         times = [await door.call("PUT", f"{A}/members/m", t, {"time": 1}) for t in (read, write)]
         groups = [await door.call("PUT", f"{A}/members/m", read, each) for each in group]
@@ -362,6 +365,23 @@ async def test_a_stranger_writes_no_lines_of_its_own_into_the_log(
         True,
         False,
     )
+
+
+async def test_a_token_uses_the_alignments_that_it_names() -> None:
+    """It sees no other one, reports to none, and may read its streams all the same."""
+    guarded = Guarded()
+    admin, token = guarded.token("admin"), guarded.token("read", alignments=["a*"])
+    paths = [f"/v1/alignments/{name}" for name in ("a", "b")]
+    async with behind(guarded.gate) as door:
+        for path in paths:
+            await door.call("PUT", path, admin, {"max_drift": 1})
+        seen = [await door.call("GET", path, token) for path in (*paths, S)]
+        seen += [await door.call("PUT", f"{path}/members/m", token, {}) for path in paths]
+        listed = (await door.answer("GET", "/v1/alignments", token)).json()["alignments"]
+
+    forbidden, ok = (403, "forbidden"), (200, "")
+    assert seen == [ok, forbidden, ok, ok, forbidden]
+    assert [each["name"] for each in listed] == ["a"]
 
 
 async def test_two_headers_are_none() -> None:

@@ -83,7 +83,7 @@ def test_a_bound_token_names_the_first_writer_it_may_not_note_for() -> None:
         ([], [], [], "a token needs a scope"),
         (["reed"], [], [], "unknown scope 'reed'"),
         (["admin"], ["s"], [], "cannot be limited to streams"),
-        (["admin", "write"], [], ["w"], "or writers"),
+        (["admin", "write"], [], ["w"], "writers or alignments"),
         (["read"], [], ["w"], "requires --scope write"),
         (["read"], ["a"] * 1001, [], "more than 1000 patterns"),
     ],
