@@ -162,3 +162,23 @@ async def test_windows_say_that_the_ledger_does_not_reach_back(
 
     assert [each.is_known for each in now] == [False, False, True, True]
     assert after == now
+
+
+async def test_a_forgotten_writer_is_missing_no_longer_once_it_joined_and_was_removed(
+    memory: WatchedMemory, time: GivenTime
+) -> None:
+    """So an operator can be done with a writer that never comes back."""
+    async with serving(memory, time, writer_timeout_ms=TIMEOUT_MS) as controller:
+        await tell(controller, Note("a", 10), Note("slow", 10))
+        await lose(controller, time, "a", "slow")
+        await tell(controller, Note("a", 20))
+        await controller.put_stream("s", {"writer_retention_ms": 1})
+        serve_for(controller, time, 900)
+        await controller._committer.submit(maintenance.forget_departed)
+        known = "slow" in controller.stream("s").aggregator
+        await tell(controller, Note("slow"))
+        await controller.remove_writer("s", "slow")
+        await tell(controller, Note("a", 30), Note("a", 40))
+        found = names(await windows(controller))
+
+    assert (known, found) == (False, ["", "slow", "slow", ""])
