@@ -14,6 +14,7 @@ from benchmarks.processes import controller
 from benchmarks.single_notes import create_stream
 from benchmarks.stored import rows_as_of, sqlite_url
 from benchmarks.writers import Writers
+from controller.store.schema import member
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,17 +26,12 @@ NOTES = 1000
 TRANSACTIONS = (1000, 5000, 20_000)
 RATE = Target("ratio", "at least", 0.2)
 
-UPSERT = """
-INSERT INTO member
-(stream_id, writer, state, excluded, position, times, max_times, noted_at, since, sequence, terms,
-late)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+COLUMNS = member.columns.keys()
+UPSERT = f"""
+INSERT INTO member ({", ".join(COLUMNS)}) VALUES ({", ".join("?" * len(COLUMNS))})
 ON CONFLICT (stream_id, writer) DO UPDATE SET
-state = excluded.state, excluded = excluded.excluded, position = excluded.position,
-times = excluded.times, max_times = excluded.max_times, noted_at = excluded.noted_at,
-since = excluded.since, sequence = excluded.sequence, terms = excluded.terms,
-late = excluded.late
-"""
+{", ".join(f"{name} = excluded.{name}" for name in COLUMNS[2:])}
+"""  # noqa: S608 - the names are the schema's own
 
 Rows = list[tuple[object, ...]]
 

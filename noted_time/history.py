@@ -318,8 +318,8 @@ class MarkHistory:
     def correct(self, above: Mapping[int, int], offsets: Mapping[int, int]) -> None:
         """Take offsets of all marks so far for wrong; not while another thread searches.
 
-        >>> offsets = (5, 900, 901)
-        >>> history = MarkHistory(Mark(n, n, 9, StreamCut({0: o})) for n, o in enumerate(offsets))
+        >>> written = enumerate((5, 900, 901), start=1)
+        >>> history = MarkHistory(Mark(n, n, 9, StreamCut({0: offset})) for n, offset in written)
         >>> history.correct({0: 100}, {0: 7})
         >>> [mark.cut for mark in history.after(0, 9)]
         [StreamCut({0: 5}), StreamCut({0: 7}), StreamCut({0: 7})]

@@ -34,10 +34,10 @@ class KnownSegments:
     >>> segments = KnownSegments(StreamSettings(max_segments=2, max_offset_jump=10))
     >>> segments.join({0: 5})
     >>> segments.admit({0: 15, 1: 70})
-    >>> segments.admit({0: 16})
-    Refused(status='implausible_position', last={0: 15})
-    >>> segments.admit({1: 0, 2: 0})
-    Refused(status='too_many_segments', last=2)
+    >>> segments.admit({0: 16}).last
+    {0: 15}
+    >>> segments.admit({1: 0, 2: 0}).status
+    'too_many_segments'
     """
 
     __slots__ = ("_settled", "jump", "most", "offsets")

@@ -147,7 +147,7 @@ async def test_the_last_of_a_database_knows_that_it_is(url: str) -> None:
 def half_sent(server: ServeProcess, method: str, path: str, body: bytes) -> socket.socket:
     """Return a connection on which the request lacks its last byte."""
     connection = socket.create_connection(("127.0.0.1", server.port), timeout=20)
-    head = f"{method} {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+    head = f"{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
     connection.sendall(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body[:-1])
     return connection
 

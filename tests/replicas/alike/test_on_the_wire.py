@@ -40,8 +40,8 @@ def posted(
     """Return a request with a note as it goes over the wire."""
     body = b'{"notes":[{"writer":"w"}]}' if body is None else body
     length = "" if "chunked" in headers else f"content-length: {len(body)}\r\n"
-    head = f"POST /v1/streams/{name}/notes HTTP/{version}\r\nhost: x\r\n{length}{headers}\r\n"
-    return head.encode() + body
+    head = f"POST /v1/streams/{name}/notes HTTP/{version}\r\nhost: localhost\r\n"
+    return f"{head}{length}{headers}\r\n".encode() + body
 
 
 CHUNKED = b'5\r\n{"not\r\n15\r\nes":[{"writer":"w"}]}\r\n0\r\n\r\n'
