@@ -57,21 +57,29 @@ def import_with_types() -> None:
     named = [getattr(package, name) for package in packages for name in package.__all__]
     typed: set[str] = set()
     while fresh := {name for name in sys.modules if name.split(".")[0] in PACKAGES} - typed:
-        typed |= fresh
-        for name in fresh:
-            import_types(sys.modules[name])
+        imported = {name for name in fresh if import_types(sys.modules[name])}
+        if not imported:
+            raise ImportError(f"what annotations name is not there: {sorted(fresh)}")
+        typed |= imported
     for public in named:
         if isinstance(public, type) and issubclass(public, tuple):
             # the constructor of a named tuple does not know the module that its annotations are of
             public.__new__.__annotations__ = typing.get_type_hints(public)
 
 
-def import_types(module: ModuleType) -> None:
-    """Run what a module imports for its annotations alone."""
+def import_types(module: ModuleType) -> bool:
+    """Run what a module imports for its annotations alone; returns whether all of it was there.
+
+    Another module may have it for its annotations alone, and not yet.
+    """
     for node in ast.parse(inspect.getsource(module)).body:
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             imports = ast.Module(node.body, [])
-            exec(compile(imports, module.__name__, "exec"), vars(module))  # noqa: S102 - our own
+            try:
+                exec(compile(imports, module.__name__, "exec"), vars(module))  # noqa: S102 - our own
+            except ImportError:
+                return False
+    return True
 
 
 def loaded_from_elsewhere(page: str) -> list[str]:
