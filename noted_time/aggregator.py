@@ -24,6 +24,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from noted_time.answer import Accepted, Refused
+from noted_time.beyond import Beyond
 from noted_time.correction import planned, take
 from noted_time.cut import behind_of, gained_by
 from noted_time.domain import Domain
@@ -38,7 +39,6 @@ from noted_time.scaling import take_scale
 from noted_time.seal import seal
 from noted_time.sharing import Sharing
 from noted_time.succession import Succession
-from noted_time.units import Beyond
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping

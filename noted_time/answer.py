@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from noted_time.beyond import Beyond
     from noted_time.fencing import Session
     from noted_time.membership import Exclusion
-    from noted_time.units import Beyond
 
 
 @dataclass(frozen=True, slots=True)

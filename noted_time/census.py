@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, get_args
+
+from noted_time.member import Standing
 
 if TYPE_CHECKING:
     from noted_time.member import Member
-
-Standing = Literal["live", "idle", "finished", "excluded"]
-"""The state of a member, or that it is excluded."""
 
 
 class Census:

@@ -10,7 +10,7 @@ from collections.abc import Mapping  # noqa: TC003 - stores decode by the annota
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from noted_time.cut import StreamCut
+from noted_time.cut import StreamCut, correct
 from noted_time.errors import Rejected
 
 if TYPE_CHECKING:
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from noted_time.mark import Mark
     from noted_time.roster import Roster
-
-Offsets = dict[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,18 +67,6 @@ def corrected(corrections: Iterable[Correction], domain: str, mark: Mark) -> Mar
             if correct(cut, each.above, each.offsets):
                 mark = replace(mark, cut=StreamCut(cut))
     return mark
-
-
-def correct(cut: Offsets, above: Mapping[int, int], offsets: Mapping[int, int]) -> bool:
-    """Put offsets right in place; returns whether any was wrong.
-
-    >>> cut = {0: 2**60, 1: 7}
-    >>> correct(cut, {0: 1000}, {0: 20}), cut
-    (True, {0: 20, 1: 7})
-    """
-    wrong = [segment for segment, least in above.items() if cut.get(segment, -1) >= least]
-    cut.update((segment, offsets[segment]) for segment in wrong)
-    return bool(wrong)
 
 
 def planned(

@@ -91,6 +91,18 @@ def reaches(cut: Mapping[int, int], other: Mapping[int, int]) -> bool:
     return all(cut.get(segment, 0) >= offset for segment, offset in other.items())
 
 
+def correct(cut: dict[int, int], above: Mapping[int, int], offsets: Mapping[int, int]) -> bool:
+    """Put offsets right in place; returns whether any was wrong.
+
+    >>> cut = {0: 2**60, 1: 7}
+    >>> correct(cut, {0: 1000}, {0: 20}), cut
+    (True, {0: 20, 1: 7})
+    """
+    wrong = [segment for segment, least in above.items() if cut.get(segment, -1) >= least]
+    cut.update((segment, offsets[segment]) for segment in wrong)
+    return bool(wrong)
+
+
 def join_into(cut: dict[int, int], other: Mapping[int, int]) -> None:
     """Raise `cut` in place to the least cut that reaches both.
 

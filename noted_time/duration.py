@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from noted_time.errors import Unreadable
+from noted_time.spelling import UNITS_MS
 
-UNITS_MS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
 LONGEST_MS = 999_999 * UNITS_MS["d"]
 FORM = re.compile(r"(0|[1-9][0-9]{0,15})(ms|s|m|h|d)", re.ASCII)
 
@@ -28,17 +28,3 @@ def duration_ms(text: str) -> int:
             f"invalid duration {text[:40]!r}; use for example 90d, 12h, 30m, 45s or 500ms"
         )
     return found
-
-
-def shown_duration(ms: int) -> str:
-    """Return a duration in its largest unit and the next smaller one, the rest cut off.
-
-    >>> [shown_duration(ms) for ms in (0, 500, 5_400_000, 240_017, 90_000_000)]
-    ['0ms', '500ms', '1h 30m', '4m', '1d 1h']
-    """
-    parts = []
-    for unit, size in UNITS_MS.items():
-        number, ms = divmod(ms, size)
-        parts.append(f"{number}{unit}" if number else "")
-    first = next((at for at, part in enumerate(parts) if part), None)
-    return "0ms" if first is None else " ".join(filter(None, parts[first : first + 2]))

@@ -44,9 +44,9 @@ from noted_time.spelling import spelled
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from noted_time.beyond import Beyond
     from noted_time.fencing import Session
-    from noted_time.missing import Missing
-    from noted_time.units import Beyond
+    from noted_time.membership import Missing
 
 
 class NotedTimeError(Exception):

@@ -12,13 +12,15 @@ from noted_time.membership import NO_TERMS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from noted_time.census import Standing
     from noted_time.fencing import Session
     from noted_time.membership import Exclusion, LateRows, Reason, Terms
     from noted_time.note import State
 
 BEFORE_ALL_TIME = MIN_INT64 - 1
 """The time of a member that has not noted a domain yet: below every int64."""
+
+Standing = Literal["live", "idle", "finished", "excluded"]
+"""The state of a member, or that it is excluded."""
 
 Role = Literal["ahead", "holds", "late", "rests"]
 """`ahead` of the last lower; `holds` time back; `late`: live, but time does not wait for it as it

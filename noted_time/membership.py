@@ -84,3 +84,50 @@ class Absence(NamedTuple):
     late: LateRows | None = None
     since: int | None = None
     missing_from: int | None = None
+
+
+MISSING_NAMED = 100
+"""Maximum number of missing writers that are named at a time; all of them are counted."""
+
+
+class MissingWriter(NamedTuple):
+    """A writer that time went on without: why, since when (Unix ms), and its last time."""
+
+    writer: str
+    reason: Reason
+    since: int | None
+    time: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """The writers that are missing, at most `MISSING_NAMED`, and how many those are.
+
+    `is_known` is false if the ledger does not reach back so far: there may be others.
+    """
+
+    writers: tuple[MissingWriter, ...] = ()
+    count: int = 0
+    is_known: bool = True
+
+    def __bool__(self) -> bool:
+        """Whether rows may be missing."""
+        return self.count > 0 or not self.is_known
+
+    @property
+    def sentence(self) -> str:
+        """Who is missing, and why.
+
+        >>> Missing((MissingWriter("stock", "timed_out", 7, 5),), 3).sentence
+        'without stock (timed_out) and 2 more writers'
+        >>> Missing(is_known=False).sentence
+        'but it is not known without which writers'
+        """
+        if not self.count:
+            return "but it is not known without which writers" if self else "with all writers"
+        named = ", ".join(f"{each.writer} ({each.reason})" for each in self.writers)
+        more = self.count - len(self.writers)
+        return f"without {named}{f' and {more} more writers' if more else ''}"
+
+
+NOT_KNOWN = Missing(is_known=False)

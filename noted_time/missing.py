@@ -8,63 +8,17 @@ It is made of the entries of the ledger alone, so it is the same after a restart
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from noted_time.cut import MIN_INT64
+from noted_time.membership import MISSING_NAMED, Missing, MissingWriter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from noted_time.mark import Mark
-    from noted_time.membership import Absence, Reason
-
-NAMED = 100
-"""Maximum number of missing writers that are named at a time; all of them are counted."""
-
-
-class MissingWriter(NamedTuple):
-    """A writer that time went on without: why, since when (Unix ms), and its last time."""
-
-    writer: str
-    reason: Reason
-    since: int | None
-    time: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Missing:
-    """The writers that are missing, at most `NAMED`, and how many those are.
-
-    `is_known` is false if the ledger does not reach back so far: there may be others.
-    """
-
-    writers: tuple[MissingWriter, ...] = ()
-    count: int = 0
-    is_known: bool = True
-
-    def __bool__(self) -> bool:
-        """Whether rows may be missing."""
-        return self.count > 0 or not self.is_known
-
-    @property
-    def sentence(self) -> str:
-        """Who is missing, and why.
-
-        >>> Missing((MissingWriter("stock", "timed_out", 7, 5),), 3).sentence
-        'without stock (timed_out) and 2 more writers'
-        >>> Missing(is_known=False).sentence
-        'but it is not known without which writers'
-        """
-        if not self.count:
-            return "but it is not known without which writers" if self else "with all writers"
-        named = ", ".join(f"{each.writer} ({each.reason})" for each in self.writers)
-        more = self.count - len(self.writers)
-        return f"without {named}{f' and {more} more writers' if more else ''}"
-
-
-NOT_KNOWN = Missing(is_known=False)
+    from noted_time.membership import Absence
 
 
 class Interval(NamedTuple):
@@ -171,7 +125,7 @@ class MissingWriters:
         seq = mark.seq
         later = self._ended[bisect_left(self._last_seqs, seq) :]
         found = [each.writer for each in (*later, *self.open.values()) if each.first_seq <= seq]
-        return Missing(tuple(found[:NAMED]), len(found), mark.lower > self.known_from)
+        return Missing(tuple(found[:MISSING_NAMED]), len(found), mark.lower > self.known_from)
 
     def in_windows(self, starts: Sequence[int], size: int) -> Iterator[Missing]:
         """Yield who is missing in each of consecutive windows of one size.
@@ -205,5 +159,5 @@ class MissingWriters:
                     del missing[each.writer.writer]
             for each in new:
                 missing.setdefault(each.writer.writer, []).append(each)
-            named = tuple(each[0].writer for each in islice(missing.values(), NAMED))
+            named = tuple(each[0].writer for each in islice(missing.values(), MISSING_NAMED))
             yield Missing(named, len(missing), start >= self.known_from)

@@ -11,8 +11,7 @@ from heapq import heappop, heappush
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from noted_time.correction import correct
-from noted_time.cut import StreamCut, join_into
+from noted_time.cut import StreamCut, correct, join_into
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

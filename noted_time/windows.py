@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from noted_time.cut import MAX_INT64, StreamCut
 from noted_time.errors import Rejected
-from noted_time.missing import NOT_KNOWN, Missing
+from noted_time.membership import NOT_KNOWN, Missing
 from noted_time.note import LEAST_TIME
 
 if TYPE_CHECKING:

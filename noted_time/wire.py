@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from noted_time.cut import StreamCut
 from noted_time.errors import Rejected
 from noted_time.mark import Mark, TimeWindow
-from noted_time.missing import Missing, MissingWriter
+from noted_time.membership import Missing, MissingWriter
 from noted_time.note import UNCHANGED
 from noted_time.windows import CompleteWindow
 

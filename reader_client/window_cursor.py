@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from noted_time.missing import NOT_KNOWN
+from noted_time.membership import NOT_KNOWN
 from reader_client.answers import windows_answer
 from reader_client.questions import windows_from
 

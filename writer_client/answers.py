@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from noted_time.answer import Accepted, Refused
+from noted_time.beyond import Beyond
 from noted_time.errors import NotesRefused, Rejected
 from noted_time.fencing import Session
 from noted_time.membership import Exclusion
-from noted_time.units import Beyond
 from noted_time.wire import position_from_wire
 
 if TYPE_CHECKING:

@@ -11,9 +11,10 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
+from noted_time.beyond import Beyond
 from noted_time.outage import Outage
 from noted_time.spelling import spelled
-from noted_time.units import Beyond, look_like_seconds, seconds_doubt
+from noted_time.units import look_like_seconds, seconds_doubt
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from noted_time.absences import absence_of
@@ -10,11 +9,10 @@ from noted_time.cut import MIN_INT64
 from noted_time.missing import MissingWriters
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
-    from controller.aggregation.draft import Draft
-    from controller.aggregation.stream import StreamState
     from controller.store.port import LedgerEntry, Store, StreamRecord
+    from noted_time import Aggregator
 
 ENTRIES_AT_A_TIME = 1000
 
@@ -36,30 +34,12 @@ def take(missing: MissingWriters, entry: LedgerEntry) -> None:
     missing.take(entry.seq, entry.at, lowers, entry.writers, entry.returned)
 
 
-def complete(stream: StreamState) -> None:
+def complete(found: Mapping[str, MissingWriters], aggregator: Aggregator) -> None:
     """Add those that are missing by the members, where their entries are forgotten."""
-    aggregator = stream.aggregator
-    for number, (domain, missing) in enumerate(stream.missing.items()):
+    for number, (domain, missing) in enumerate(found.items()):
         for writer in aggregator.missing(domain) - missing.open.keys():
             track = aggregator.member(writer).track(number)
             missing.begin(absence_of(track, None), seq=0, at=0)
-
-
-def forget(stream: StreamState, before: int, draft: Draft) -> None:
-    """Drop what the ledger has from before a moment (Unix ms), and keep how far it reaches."""
-    draft.batch.forgotten_ledger.append((stream.id, before))
-    for domain, missing in stream.missing.items():
-        missing.forget_before(
-            before, stream.histories[domain].last_lower, stream.aggregator.writers()
-        )
-    reaches = {
-        domain: missing.known_from
-        for domain, missing in stream.missing.items()
-        if missing.known_from != MIN_INT64
-    }
-    if reaches != stream.record.ledger_from:
-        stream.record = replace(stream.record, ledger_from=reaches)
-        draft.batch.streams.append(stream.record)
 
 
 def _entries(store: Store, stream_id: str, domain: str) -> Iterator[LedgerEntry]:

@@ -18,6 +18,7 @@ from noted_time import (
     StreamSettings,
     Succession,
 )
+from noted_time.cut import MIN_INT64
 from noted_time.errors import StreamSealed, UnknownDomain
 from noted_time.fencing import Session
 from noted_time.missing import MissingWriters
@@ -89,7 +90,7 @@ class StreamState:
         stream.missing = missing.read(record, store)
         names = {domain: each.open for domain, each in stream.missing.items()}
         stream.aggregator.restore(stream._dating(store.members(record.id)), names)
-        missing.complete(stream)
+        missing.complete(stream.missing, stream.aggregator)
         stream.settle()
         reported_at = stream.groups.restore(store.readers(record.id), store.backlogs(record.id))
         stream.latest_ms = max(stream.latest_ms, reported_at)
@@ -345,6 +346,19 @@ class StreamState:
             through = history.written_before(horizon)
             if through >= history.first_seq:
                 self._forget_before(domain, min(through + 1, self._needed_from(domain)), draft)
+
+    def forget_old_ledger(self, before: int, draft: Draft) -> None:
+        """Drop what the ledger has from before a moment (Unix ms), and keep how far it reaches."""
+        draft.batch.forgotten_ledger.append((self.id, before))
+        reaches = {}
+        for domain, found in self.missing.items():
+            lower = self.histories[domain].last_lower
+            found.forget_before(before, lower, self.aggregator.writers())
+            if found.known_from != MIN_INT64:
+                reaches[domain] = found.known_from
+        if reaches != self.record.ledger_from:
+            self.record = replace(self.record, ledger_from=reaches)
+            draft.batch.streams.append(self.record)
 
     def truncate(self, cut: Mapping[int, int], draft: Draft) -> None:
         """Drop the marks whose cut the given cut reaches, but for the last of them.

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from controller.aggregation import missing
 from controller.store.port import StoreUnavailable
 from noted_time import NotedTimeError
 from noted_time.settings import DAY_MS
@@ -110,7 +109,7 @@ def forget_old_records(streams: OwnedStreams, draft: Draft) -> None:
     """Drop the entries of ledgers, and the changes, that are older than they are kept."""
     before = draft.moment.wall - RECORDS_KEPT_MS
     for stream in streams:
-        missing.forget(stream, before, draft)
+        stream.forget_old_ledger(before, draft)
         draft.batch.forgotten_changes.append((stream.id, before))
 
 

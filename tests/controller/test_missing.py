@@ -8,7 +8,7 @@ import pytest
 
 from controller.service import maintenance
 from noted_time import Note
-from noted_time.missing import MissingWriter
+from noted_time.membership import MissingWriter
 from noted_time.windows import Tiling
 from tests.support.controllers import running, serve_for, serving, tell, until
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from controller.service.controller import Controller
-    from noted_time.missing import Missing
+    from noted_time.membership import Missing
     from tests.support.controllers import GivenTime, Watched, WatchedMemory
 
 pytestmark = pytest.mark.anyio

@@ -12,7 +12,7 @@ import pytest
 
 from noted_time import CompleteWindow, Rejected, StreamCut, UnknownStream
 from noted_time.backoff import Backoff
-from noted_time.missing import Missing
+from noted_time.membership import Missing
 from noted_time.windows import Tiling
 from reader_client import AsyncReaderClient, ReaderClient
 from reader_client.following import Following
