@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from noted_time.cut import StreamCut, correct
 from noted_time.errors import Rejected
+from noted_time.membership import Absence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -44,12 +45,16 @@ class CorrectionRequest:
 class Correction:
     """That offsets from those in `above` on were wrong: `offsets` has what they became.
 
-    It holds in each domain for the marks up to `last_seqs`: later ones may get there rightly.
+    It holds in each domain for the marks up to `last_seqs`: later ones may get there rightly. The
+    first of these has `named` in its entry of the ledger: the writer at the position asked for.
+    `by` is who corrected it.
     """
 
     above: Mapping[int, int]
     offsets: Mapping[int, int]
     last_seqs: Mapping[str, int]
+    named: Absence
+    by: str | None = None
 
 
 def corrected(corrections: Iterable[Correction], domain: str, mark: Mark) -> Mark:
@@ -57,7 +62,8 @@ def corrected(corrections: Iterable[Correction], domain: str, mark: Mark) -> Mar
 
     >>> from noted_time import Mark
     >>> wrong = Mark(3, lower=10, upper=9, cut=StreamCut({0: 2**60, 1: 7}))
-    >>> once = Correction({0: 1000}, {0: 20}, {"default": 3})
+    >>> named = Absence("UA", None, {0: 20}, "corrected")
+    >>> once = Correction({0: 1000}, {0: 20}, {"default": 3}, named)
     >>> corrected([once], "default", wrong).cut
     StreamCut({0: 20, 1: 7})
     """
@@ -86,8 +92,9 @@ def planned(
             offset = known.get(segment, 0)
             if offsets[segment] < offset < least:
                 offsets[segment] = offset
-    last_seqs = {each.name: each.last.seq for each in roster.domains if each.last is not None}
-    return Correction(request.above, offsets, last_seqs)
+    last_seqs = {each.name: each.last.seq if each.last else 0 for each in roster.domains}
+    named = Absence(writer, None, request.position, "corrected")
+    return Correction(request.above, offsets, last_seqs, named)
 
 
 def take(

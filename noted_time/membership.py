@@ -6,10 +6,11 @@ from collections.abc import Mapping  # noqa: TC003 - stores decode by the annota
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
-Reason = Literal["timed_out", "removed", "returned_late", "late_rows", "sealed"]
+Reason = Literal["timed_out", "removed", "returned_late", "late_rows", "sealed", "corrected"]
 """Why time went on without a writer: it was silent for its timeout, was removed by hand, or came
 back below the last lower. `late_rows`: it reported rows that it wrote below the lower. `sealed`: it
-was live when the stream was sealed."""
+was live when the stream was sealed. `corrected`: its position was corrected by hand, and so were
+the cuts before this mark."""
 
 
 @dataclass(frozen=True, slots=True)

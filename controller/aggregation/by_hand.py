@@ -227,7 +227,7 @@ def correct(
     """Correct a writer's position, and how marks are read; raises as `planned_correction`."""
     does = planned_correction(stream, writer, request, draft.batch.marks)
     was = {"position": position_to_wire(stream.aggregator.member(writer).position)}
-    stream.correct(writer, request, does.correction, draft)
+    stream.correct(writer, request, replace(does.correction, by=order.by), draft)
     became = {
         "position": position_to_wire(request.position),
         "above": position_to_wire(request.above),

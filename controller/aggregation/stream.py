@@ -426,12 +426,17 @@ class StreamState:
         draft: Draft,
         by_whom: str | None = None,
     ) -> None:
-        """Have the ledger say whom a mark went on without; `by_whom` is who made it by hand."""
+        """Have the ledger say whom a mark went on without; `by_whom` is who made it by hand.
+
+        And whose position was corrected since the mark before it.
+        """
         absences, returned = self.aggregator.absences(domain), self.aggregator.returned(domain)
-        if not absences and not returned:
+        known = self.record.corrections
+        corrections = [each for each in known if each.last_seqs.get(domain) == mark.seq - 1]
+        if not absences and not returned and not corrections:
             return
         removed = (each.writer for each in absences if each.reason == "removed")
-        by = (self.aggregator.record(writer).terms.removed_by for writer in removed)
+        by = [by_whom, *(self.aggregator.record(writer).terms.removed_by for writer in removed)]
         entry = LedgerEntry(
             self.id,
             domain,
@@ -439,8 +444,8 @@ class StreamState:
             mark.written_at,
             before.lower if before else None,
             mark.lower,
-            absences,
-            by_whom or next((name for name in by if name), None),
+            (*absences, *(each.named for each in corrections)),
+            next((name for name in (*by, *(each.by for each in corrections)) if name), None),
             returned,
         )
         draft.batch.ledger.append(entry)

@@ -300,14 +300,14 @@ class AbsenceShape(BaseModel):
     writer: str
     time: int | None
     position: Position
-    reason: Literal["timed_out", "removed", "returned_late", "late_rows", "sealed"]
+    reason: Literal["timed_out", "removed", "returned_late", "late_rows", "sealed", "corrected"]
     late: LateShape | None
     since: int | None
     missing_from: int | None
 
 
 class EntryShape(BaseModel):
-    """One mark of the ledger, `at` in Unix ms; `by` is who removed a writer by hand.
+    """One mark of the ledger, `at` in Unix ms; `by` is who removed or corrected a writer by hand.
 
     `returned` names the writers that are missing no longer as of this mark.
     """

@@ -107,9 +107,11 @@ class BacklogRecord:
 class LedgerEntry:
     """That the mark `seq` of (stream, domain) went on without writers, or learned of late rows.
 
+    Or that cuts were corrected by hand before it.
+
     `at` is wall time in Unix ms. The mark took the lower from `from_lower`, `None` for the first,
-    to `to_lower`. `by` is who removed a writer by hand, `None` where nobody did. `returned` names
-    the writers that are missing no longer as of this mark.
+    to `to_lower`. `by` is who removed a writer or corrected its position by hand, `None` where
+    that was not done. `returned` names the writers that are missing no longer as of this mark.
     """
 
     stream_id: str

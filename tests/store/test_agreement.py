@@ -122,7 +122,7 @@ absences = st.builds(
     names,
     st.none() | int64,
     positions,
-    st.sampled_from(["timed_out", "removed", "returned_late", "late_rows"]),
+    st.sampled_from(["timed_out", "removed", "returned_late", "late_rows", "corrected"]),
     st.none() | late_rows,
     st.none() | natural,
     st.none() | int64,

@@ -12,6 +12,7 @@ from noted_time import Conflict, ScaleEvent, Seal, SealRequest, StreamCut
 from noted_time.correction import Correction
 from noted_time.cut import MAX_INT64, MIN_INT64
 from noted_time.errors import MarkConflict
+from noted_time.membership import Absence
 from tests.support.stored import (
     Kept,
     change,
@@ -132,7 +133,8 @@ def test_corrections_come_back_and_marks_as_they_were_written(store: Store) -> N
     wrong = mark(2)
     cut = StreamCut({0: 2**60, 1: 7})
     wrong = replace(wrong, mark=replace(wrong.mark, cut=cut))
-    correction = Correction({0: 1000}, {0: 20}, {"default": 2})
+    named = Absence("UA", None, {0: 20}, "corrected")
+    correction = Correction({0: 1000}, {0: 20}, {"default": 2}, named, by="5b1f0c2d9e7a")
     corrected = replace(stream(), corrections=(correction,))
     store.commit(of_one_stream(upto=1))
 

@@ -626,9 +626,10 @@ function ledgerSection({ ledger, changes }) {
 }
 
 function entryText({ writers, returned }) {
-	const absent = writers.filter((each) => each.reason !== "late_rows").map((each) => `${each.writer} (${inWords(each.reason)})`);
+	const absent = writers.filter((each) => !/late_rows|corrected/.test(each.reason)).map((each) => `${each.writer} (${inWords(each.reason)})`);
+	const corrected = writers.filter((each) => each.reason === "corrected").map((each) => `position of ${each.writer} corrected to ${shownPosition(each.position)}`);
 	const late = writers.filter((each) => each.late).map((each) => `${each.writer} wrote ${many(each.late.rows, "late row")}`);
-	return [absent.length && `advanced without ${listed(absent)}`, returned.length && `no longer missing: ${listed(returned)}`, ...late].filter(Boolean).join("; ");
+	return [absent.length && `advanced without ${listed(absent)}`, returned.length && `no longer missing: ${listed(returned)}`, ...corrected, ...late].filter(Boolean).join("; ");
 }
 
 function changeText({ action, writer, was, is }) {

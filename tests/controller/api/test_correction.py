@@ -103,6 +103,32 @@ async def test_it_is_recorded_with_its_reason(call: Caller) -> None:
     }
 
 
+async def test_the_next_entry_of_the_ledger_names_it(call: Caller) -> None:
+    """In each domain, once; nobody is missing for that."""
+    await call.note(*NOTES)
+    await call.post(POSITION, RIGHT)
+    await call.note(
+        {"writer": "a", "time": 8, "position": {"0": 25}},
+        {"writer": "a", "time": 9, "position": {"0": 26}},
+    )
+    (entry,) = (await call.get(f"{S}/ledger")).json()["entries"]
+    cut = (await call.get(f"{S}/cut", complete_to=8)).json()
+
+    assert (entry["seq"], entry["by"]) == (4, "127.0.0.1")
+    assert entry["writers"] == [
+        {
+            "writer": "a",
+            "time": None,
+            "position": {"0": 20},
+            "reason": "corrected",
+            "late": None,
+            "since": None,
+            "missing_from": None,
+        }
+    ]
+    assert cut["missing"] == []
+
+
 async def test_a_correction_ends_long_polls(call: Caller) -> None:
     """Whoever waits for the next mark has the others read again."""
     await call.note(*NOTES)
@@ -162,6 +188,22 @@ def test_a_correction_is_known_after_a_restart(served: Corrected) -> None:
     assert [mark["cut"]["0"] for mark in before["marks"]] == [10, 20, 20, 5000]
     (listed,) = served.call("GET", "")["streams"]
     assert (listed["corrections"], listed["marks"]["default"]) == (1, before["marks"][-1])
+
+
+def test_the_ledger_names_a_correction_after_a_restart(served: Corrected) -> None:
+    """The first mark after it may be of another process."""
+    served.correct()
+    served.stop()
+    served.start()
+    served.call("POST", "/s/notes", {"notes": [{"writer": "a", "time": 8, "position": {"0": 25}}]})
+    (entry,) = served.call("GET", "/s/ledger")["entries"]
+    before = served.call("GET", "/s/cut?complete_to=8")
+    served.stop()
+    served.start()
+
+    assert (entry["seq"], [each["reason"] for each in entry["writers"]]) == (4, ["corrected"])
+    assert served.call("GET", "/s/cut?complete_to=8") == before
+    assert before["missing"] == []
 
 
 def test_an_event_stream_tells_of_it(served: Corrected) -> None:
