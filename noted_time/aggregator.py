@@ -320,10 +320,9 @@ class Aggregator:
         """Return a member, for reading only; raises `UnknownWriter`."""
         return self._roster.member(writer)
 
-    def tracks(self, domain: str) -> Iterator[Track]:
+    def tracks(self, domain: str) -> Iterable[Track]:
         """Yield how each member stands in `domain`, in the order in which they joined."""
-        number = self._numbers[domain]
-        return (member.track(number) for member in self._roster)
+        return self.domain(domain).tracks()
 
     def record(self, writer: str) -> MemberRecord:
         """Return what must outlive the process of `writer`; raises `UnknownWriter`."""

@@ -25,7 +25,7 @@ from noted_time.time_queue import TimeQueue
 from noted_time.timeouts import Timeouts
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from collections.abc import Set as AbstractSet
 
     from noted_time.member import Role, Track
@@ -42,15 +42,16 @@ class Domain:
     `named` is what the last mark says of those that it went on without, and `returned` who is
     missing no longer since it; `late_rows` is how many rows below the lower writers reported since
     the stream was read, and `undeclared` how many members wrote without declaring their event
-    times. `is_unbounded`: one of these is gone, so that no later upper is a bound. `is_sealed`: no
-    mark follows any more.
+    times. `tracks` yields how each member stands. `is_unbounded`: a member that wrote undeclared is
+    gone, so that no later upper is a bound. `is_sealed`: no mark follows any more.
     """
 
     __slots__ = (
         "_ahead",
+        "_highest",
+        "_is_highest_old",
         "absences",
         "cut",
-        "highest",
         "holders",
         "is_sealed",
         "is_unbounded",
@@ -64,6 +65,7 @@ class Domain:
         "returned",
         "sharing",
         "timeouts",
+        "tracks",
         "undeclared",
         "upper",
     )
@@ -77,7 +79,9 @@ class Domain:
         self.last = last
         self.lower = last.lower if last else BEFORE_ALL_TIME
         self.moved_at = moved_at
-        self.highest = BEFORE_ALL_TIME
+        self.tracks: Callable[[], Iterable[Track]] = tuple
+        self._highest = BEFORE_ALL_TIME
+        self._is_highest_old = False
         self.upper = last.upper if last else BEFORE_ALL_TIME
         self.undeclared = 0
         self.is_unbounded = False
@@ -112,8 +116,8 @@ class Domain:
             track.returned_late = False
         if time > track.time:  # noqa: PLR1730
             track.time = time
-        if time > self.highest:  # noqa: PLR1730
-            self.highest = time
+        if time > self._highest:  # noqa: PLR1730
+            self._highest = time
         if track.max_time is None:
             if time > self.upper:  # noqa: PLR1730
                 self.upper = time
@@ -142,10 +146,9 @@ class Domain:
 
     def return_late(self, track: Track, unix_ms: int) -> None:
         """Go on without a member that came back below the last lower."""
-        if not track.returned_late:
-            track.returned_late = True
-            track.exclusion = track.exclusion or Exclusion("returned_late", unix_ms)
-            self.absences.add(track)
+        track.returned_late = True
+        track.exclusion = track.exclusion or Exclusion("returned_late", unix_ms)
+        self.absences.add(track)
 
     def report_late(self, track: Track, late: LateRows) -> None:
         """Remember rows that a member wrote below the lower, to record them with the next mark."""
@@ -197,29 +200,43 @@ class Domain:
         self.undeclared -= track.is_undeclared
         self.is_unbounded = self.is_unbounded or track.is_undeclared or is_passed
 
-    def withdraw(self, others: Iterable[Track]) -> None:
-        """Let a removed member's times count no more: only those of the `others` do.
+    @property
+    def highest(self) -> int:
+        """The highest time noted, but for those of members removed or that began again."""
+        if self._is_highest_old:
+            times = (each.time for each in self._standing())
+            self._highest, self._is_highest_old = max(times, default=BEFORE_ALL_TIME), False
+        return self._highest
+
+    def take_times_back(self) -> None:
+        """Let times of a member count no more; the highest left is looked for when asked for."""
+        self._is_highest_old = True
+
+    def _standing(self) -> Iterator[Track]:
+        return (each for each in self.tracks() if each.member.excluded != "removed")
+
+    def withdraw(self) -> None:
+        """Let a removed member's times count no more: only those of the others do.
 
         A wrong clock would else be the upper for ever, and the lower once nobody is live. What the
         removed member wrote stays below the cut, so the upper bounds it no more.
         """
-        said = [each for each in others if each.member.excluded != "removed"]
-        self.highest = max((each.time for each in said), default=BEFORE_ALL_TIME)
-        largest = max(self.lower, *(each.largest for each in said), BEFORE_ALL_TIME)
+        self.take_times_back()
+        largest = max(self.lower, *(each.largest for each in self._standing()), BEFORE_ALL_TIME)
         if largest < self.upper:
             self.upper, self.is_unbounded = largest, True
 
-    def restored(self, tracks: Collection[Track]) -> None:
+    def restored(self) -> None:
         """Make good for what a restart forgot, once all members are back.
 
         The last upper may be what a removed member said.
         """
         self.holders, self.late = _longest_first(self.holders), _longest_first(self.late)
-        removed = [each for each in tracks if each.member.excluded == "removed"]
+        removed = [each for each in self.tracks() if each.member.excluded == "removed"]
         if removed:
             is_spoilt = any(each.largest == self.upper for each in removed)
             upper = self.upper
-            self.withdraw(tracks)
+            self.withdraw()
             if not is_spoilt:
                 self.upper = upper
 

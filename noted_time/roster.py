@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from noted_time.census import Census
@@ -47,6 +48,8 @@ class Roster:
         self.census = Census()
         self._members: dict[str, Member] = {}
         self._departures = Departures()
+        for number, domain in enumerate(self.domains):
+            domain.tracks = partial(self.tracks, number)
 
     def __len__(self) -> int:
         return len(self._members)
@@ -71,6 +74,10 @@ class Roster:
     def names(self) -> Iterator[str]:
         """Yield the names of all members in the order in which they joined."""
         return iter(self._members)
+
+    def tracks(self, number: int) -> Iterator[Track]:
+        """Yield how each member stands in the domain of that number, in the order of joining."""
+        return (member.track(number) for member in self)
 
     # Joining and noting
 
@@ -214,16 +221,17 @@ class Roster:
         old, domain = member.track(number), self.domains[number]
         old.vouched = old.returned_late = False
         domain.place(old, self.settings.writer_timeout_ms, 0)
+        domain.take_times_back()
+        domain.undeclared -= old.is_undeclared
         domain.cut.add(BEFORE_ALL_TIME, member.position)
         old.member = Member(member.writer, "finished")
         new = Track(
             member,
             max_time=max_time,
             vouched=member.vouches_for(domain.name),
-            is_undeclared=old.is_undeclared,
             exclusion=old.exclusion,
         )
-        if member.wrote and max_time is None:
+        if member.wrote and (old.is_undeclared or max_time is None):
             domain.wrote_undeclared(new)
         if number == 0:
             member.first = new
@@ -236,7 +244,9 @@ class Roster:
         if self.settings.returning_writer != "exclude" or not member.vouches:
             return
         for domain, track in zip(self.domains, member.tracks, strict=True):
-            if track.vouched and domain.last is not None and track.time < domain.lower:
+            is_late = track.vouched and domain.last is not None and track.time < domain.lower
+            if is_late and not track.returned_late:
+                member.since = now  # by this a restart knows whether a mark has named it
                 domain.return_late(track, now + self.unix_ahead)
 
     def _place(self, member: Member, now: int) -> None:
@@ -287,8 +297,8 @@ class Roster:
             return
         member.terms = replace(member.terms, hold_until=None, removed_by=by)
         self._exclude(member, "removed", now)
-        for number, domain in enumerate(self.domains):
-            domain.withdraw(each.track(number) for each in self)
+        for domain in self.domains:
+            domain.withdraw()
 
     def overdue(self, now: int) -> list[Member]:
         """Return the members that were silent for their timeout."""
@@ -377,11 +387,12 @@ class Roster:
             self._place(member, record.since)
             if member.is_gone:
                 self._departures.add(member)
-        for number, domain in enumerate(self.domains):
-            domain.restored([member.track(number) for member in self])
+        for domain in self.domains:
+            domain.restored()
 
     def declare(self, domain: Domain) -> None:
         """Add a domain, which every live member that vouches for all holds from now on."""
+        domain.tracks = partial(self.tracks, len(self.domains))
         self.domains.append(domain)
         for member in self:
             track = Track(member, vouched=member.vouches_for(domain.name))

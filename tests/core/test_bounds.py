@@ -142,6 +142,18 @@ def test_what_is_undeclared_survives_a_restart() -> None:
     assert bounds(again, Note("UA", 8, max_time=8)) == [True]
 
 
+def test_a_removed_writer_that_wrote_nothing_returns_with_nothing_undeclared() -> None:
+    """It had noted a time alone, which counts no more."""
+    stream = stream_of("UA", "DL", domains=TWO)
+    tell(stream, Note("UA", 1, {0: 7}, domain="order", max_time=2))
+    tell(stream, Note("DL", 0, domain="order"), Note("DL", domains=("ship",)))
+    stream.remove("DL", now=0)
+
+    tell(stream, Note("DL"))
+
+    assert both(stream) == [True]
+
+
 def test_a_writer_that_is_forgotten_undeclared_leaves_no_bound() -> None:
     """Its rows stay below the cut, also after a restart and once all others have declared."""
     stream = stream_of("UA")

@@ -239,6 +239,21 @@ def test_a_removed_writer_is_not_named_in_a_domain_that_it_no_longer_vouched_for
     assert stream.absences("ship") == ()
 
 
+def test_a_writer_that_widens_its_domains_too_late_is_named_after_a_restart_too() -> None:
+    """By the next mark, as without the restart."""
+    stream = stream_of("A", domains=("order", "ship"), returning="exclude")
+    tell(stream, Note("B", domains=("order",)), Note("A", 10, domain="ship"))
+    marks_of(stream, "ship")
+    tell(stream, Note("B", domains=("order", "ship")), now=1)
+    streams = stream, restarted(stream)
+
+    for each in streams:
+        tell(each, Note("A", 20, domain="ship"), now=1)
+
+    marks = [mark for each in streams for mark in marks_of(each, "ship", now=1)]
+    assert [(mark.lower, mark.excluded) for mark in marks] == [(20, ("B",))] * 2
+
+
 def test_a_writer_that_names_its_timeout_as_it_joins_at_the_lower_is_in_time() -> None:
     """Its time is judged, not what it had noted before, which is nothing."""
     stream = stream_of("A", returning="exclude")

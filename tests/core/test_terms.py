@@ -208,6 +208,21 @@ def test_a_removal_survives_a_restart_before_the_next_mark() -> None:
     assert [(mark.lower, mark.upper, mark.excluded) for mark in marks] == [(9, 9, ())]
 
 
+def test_the_time_of_a_domain_that_a_writer_left_is_never_flushed_once_it_is_back() -> None:
+    """It says nothing of that domain until it notes it again, after a restart as before."""
+    stream = stream_of("UA", domains=("order", "ship"))
+    tell(stream, Note("UA", 5, domain="order"), Note("UA", domains=("ship",)))
+    tell(stream, Note("UA", domains=("order", "ship")))
+    foretold = stream.without("order", "UA")
+    streams = stream, restarted(stream)
+
+    for each in streams:
+        tell(each, Note("UA", state="idle"))
+
+    assert [marks_of(each, "order") for each in streams] == [[], []]
+    assert foretold is None
+
+
 def test_nobody_is_waited_for_longer_because_the_stream_waits_longer() -> None:
     """A writer's own timeout stays its own."""
     stream = stream_of()
