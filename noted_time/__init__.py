@@ -42,6 +42,7 @@ from noted_time.errors import (
     UnknownStream,
     UnknownWriter,
     Unreachable,
+    Unreadable,
     WritersMissing,
 )
 from noted_time.history import MarkHistory
@@ -114,6 +115,7 @@ __all__ = [
     "UnknownStream",
     "UnknownWriter",
     "Unreachable",
+    "Unreadable",
     "Waiting",
     "WritersMissing",
 ]
