@@ -205,7 +205,7 @@ class Aggregator:
         if member is None:
             member = self._roster.join(note.writer, now)
         track = self._roster.accept(member, number, note, position, now)
-        if track.exclusion is None and (time is not None or not member.position):
+        if track.exclusion is None and (time is not None or note.state != "live"):
             return self._accepted[name]
         return self.answer(note)
 
@@ -214,11 +214,14 @@ class Aggregator:
         name = self.domain_of(note)
         member = self._roster.member(note.writer)
         lower, exclusion = self._accepted[name].lower, member.track(self._numbers[name]).exclusion
-        if note.state != "live" or note.time is not None or not member.position:
+        if note.state != "live" or note.time is not None:
             return Accepted(lower, exclusion)
+        timeout_ms = member.terms.timeout_ms or self.settings.writer_timeout_ms
+        if not member.position:
+            return Accepted(lower, exclusion, timeout_ms=timeout_ms)
         times = {domain: member.track(number).time for domain, number in self._numbers.items()}
         noted = {domain: time for domain, time in times.items() if time > BEFORE_ALL_TIME}
-        return Accepted(lower, exclusion, member.position, noted)
+        return Accepted(lower, exclusion, member.position, noted, timeout_ms)
 
     def domain_of(self, note: NoteLike) -> str:
         """Return the domain that a note speaks of, which may be one that is not declared."""

@@ -17,15 +17,17 @@ if TYPE_CHECKING:
 class Accepted:
     """The note counts; `lower` is that of its domain's last mark, `None` before the first.
 
-    `exclusion` says that time went on without the writer, which has not caught up since. `position`
-    and `times` (the last of each domain) are all that is known of the writer's, where it joined and
-    named a position before: one that restarts goes on from there.
+    `exclusion` says that time went on without the writer, which has not caught up since. Where it
+    joined, `timeout_ms` is in force for it, and `position` and `times` (the last of each domain)
+    are all that is known of its own, if it named a position before: one that restarts goes on from
+    there.
     """
 
     lower: int | None
     exclusion: Exclusion | None = None
     position: Mapping[int, int] | None = None
     times: Mapping[str, int] | None = None
+    timeout_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,7 @@ def read_answer(body: Mapping[str, Any], count: int) -> Answer:
     """Return the answer of a decoded body.
 
     >>> read_answer({"results": [{"status": "accepted", "lower": 7}]}, 1).results
-    (Accepted(lower=7, exclusion=None, position=None, times=None),)
+    (Accepted(lower=7, exclusion=None, position=None, times=None, timeout_ms=None),)
     """
     results = _is(list, body.get("results"), "results")
     if len(results) != count:
@@ -125,6 +125,7 @@ def _accepted(result: Mapping[str, Any]) -> Accepted:
         None if excluded is None else _exclusion(_is(dict, excluded, "excluded")),
         None if position is None else _position(position),
         None if times is None else _times(times),
+        _int_or_none(result.get("timeout_ms")),
     )
 
 

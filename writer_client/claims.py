@@ -56,6 +56,8 @@ class Claims:
         """The domain noted last, or any that is declared: for notes that need one."""
         self.known_times: Mapping[str, int] = {}
         """The writer's last time of each domain, as the controller knew it at the last join."""
+        self.known_timeout_ms: int | None = None
+        """The timeout in force for the writer at that join."""
         self._vouched = None if domains is None else tuple(domains)
         self._times: dict[str | None, int] = {}
         self._largest: dict[str | None, int] = {}

@@ -55,14 +55,20 @@ class Observer(ABC):
     `run`, `check` and `close` raise the `Rejected` that says so.
     """
 
-    def __init__(self, client: WriterClient, poll_ms: int, ends: GrowingEnds) -> None:
+    def __init__(
+        self, client: WriterClient, poll_ms: int, silence_ms: int, ends: GrowingEnds
+    ) -> None:
+        """Begin; while all is well it notes after `silence_ms` at the latest."""
         self.client = client
         self.poll_ms = poll_ms
+        self._silence_ms = silence_ms
         self._ends = ends
         self.failure: NotedTimeError | None = None
         self._stopping = threading.Event()
         self._is_away = False
         self._thread = threading.Thread(target=self._observe, name="noted observer", daemon=True)
+        self._timeout_ms: int | None = None
+        self._check_timeout()
 
     def look(self) -> None:
         """Look once, and hand what is due to the client, which joins before the first look.
@@ -74,6 +80,7 @@ class Observer(ABC):
         self.client.check()
         if self.client.takes_over:
             self._join()
+        self._check_timeout()
         self._ends.reach(self.client.position)
         try:
             self._look()
@@ -161,6 +168,20 @@ class Observer(ABC):
                 log.info("%s can be read again", self.client.stream)
             self._is_away = False
 
+    def _check_timeout(self) -> None:
+        """Warn of a timeout, once it is known, that a silence while all is well may exceed."""
+        known = self.client.known_timeout_ms
+        if known != self._timeout_ms and known is not None and known <= self._silence_ms:
+            log.warning(
+                "writer %r of stream %r times out after %d ms and may be silent for %d ms while "
+                "all is well: give it a longer timeout_ms",
+                self.client.writer,
+                self.client.stream,
+                known,
+                self._silence_ms,
+            )
+        self._timeout_ms = known
+
     def _check_refusals(self) -> None:
         """Raise where the controller knows of ends that the log no longer has.
 
@@ -181,8 +202,8 @@ class IngestionNoter(Observer):
     other writers for theirs, or they wait for one another.
 
     Raises `Rejected` where `poll_ms` is below 10, `max_lag_ms` below `poll_ms`, or `skew_ms` below
-    0. A client whose `timeout_ms` is not above `max_lag_ms` + `poll_ms` is warned of: it would be
-    excluded on a quiet stream.
+    0. A timeout of the writer, its own or the stream's, that is not above `max_lag_ms` + `poll_ms`
+    is warned of: it would be excluded on a quiet stream.
     """
 
     def __init__(  # noqa: PLR0913 - one keyword for each thing there is to choose
@@ -197,10 +218,9 @@ class IngestionNoter(Observer):
         clock: Callable[[], int] = unix_ms,
     ) -> None:
         self._step = Look(poll_ms, max_lag_ms, skew_ms, domain=domain)
-        super().__init__(client, poll_ms, self._step.ends)
+        super().__init__(client, poll_ms, self._step.silence_ms(), self._step.ends)
         self._read_ends = ends
         self._clock = clock
-        _warn_of_timeout(client, self._step.silence_ms())
 
     def _look(self) -> None:
         note = self._step.take(self._clock, lambda: _reached(self._read_ends))
@@ -234,7 +254,7 @@ class EventTimeNoter(Observer):
         poll_ms: int = 1000,
         clock: Callable[[], int] = monotonic_ms,
     ) -> None:
-        super().__init__(client, poll_ms, GrowingEnds())
+        super().__init__(client, poll_ms, SIGN_OF_LIFE_MS + poll_ms, GrowingEnds())
         if poll_ms < LEAST_POLL_MS:
             raise Rejected(f"poll_ms must be {LEAST_POLL_MS} or more, not {poll_ms}")
         self._times = times
@@ -243,7 +263,6 @@ class EventTimeNoter(Observer):
         self._clocks = SegmentClocks(idle_timeout_ms, delay_ms)
         self._largest: int | None = None
         self._said_at = clock()
-        _warn_of_timeout(client, SIGN_OF_LIFE_MS + poll_ms)
         client.join()
 
     def _look(self) -> None:
@@ -290,15 +309,3 @@ def _reached(read: Callable[[], Found]) -> Found:
         raise
     except Exception as error:
         raise Unreachable(f"the log cannot be read: {error}") from error
-
-
-def _warn_of_timeout(client: WriterClient, silence_ms: int) -> None:
-    if client.timeout_ms is not None and client.timeout_ms <= silence_ms:
-        log.warning(
-            "writer %r of stream %r times out after %d ms and may be silent for %d ms while all is "
-            "well: give it a longer timeout_ms",
-            client.writer,
-            client.stream,
-            client.timeout_ms,
-            silence_ms,
-        )

@@ -346,6 +346,7 @@ class Outbox:
             self._known, self._must_join = True, False
             if note.time is None:
                 self.claims.known_times = result.times or {}
+                self.claims.known_timeout_ms = result.timeout_ms
         if result.position is not None:
             self.claims.learn(result.position)
         self._lowers[note.domain] = result.lower

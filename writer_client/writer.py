@@ -307,6 +307,14 @@ class Writer(ABC, Generic[Transport]):
         return times.get(self._named(domain) or only)
 
     @property
+    def known_timeout_ms(self) -> int | None:
+        """The timeout in force at its last join, by `timeout_ms` or the stream's.
+
+        Before the first join it is what was declared, `None` where nothing was.
+        """
+        return self._outbox.claims.known_timeout_ms or self.timeout_ms
+
+    @property
     def state(self) -> State | Literal["excluded", "fenced"]:
         """`live`, `idle`, `finished` (also before the first call), `excluded`, or `fenced`.
 

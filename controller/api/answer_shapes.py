@@ -369,8 +369,9 @@ class ExcludedShape(ExclusionShape):
 class AcceptedShape(BaseModel):
     """The note is durable; `lower` is the last mark's: what lies below is already late.
 
-    `excluded` is there while the watermark goes on without the writer, `position` and `times` (all
-    that is known of the writer's, the last time by domain) where it joined by this note.
+    `excluded` is there while the watermark goes on without the writer. Where it joined by this note
+    `timeout_ms` is that in force, its own or the stream's, and `position` and `times` are all that
+    is known of the writer's (the last time by domain), if it named a position before.
     """
 
     status: Literal["accepted"]
@@ -378,6 +379,7 @@ class AcceptedShape(BaseModel):
     excluded: ExcludedShape | None = None
     position: Position | None = None
     times: dict[str, int] | None = None
+    timeout_ms: int | None = None
 
 
 class InvalidPositionShape(BaseModel):

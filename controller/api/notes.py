@@ -246,4 +246,6 @@ def _accepted(result: Accepted) -> dict[str, Any]:
         wire["excluded"] = {**result.exclusion._asdict(), "lower": result.lower}
     if result.position is not None:
         wire["position"], wire["times"] = position_to_wire(result.position), result.times or {}
+    if result.timeout_ms is not None:
+        wire["timeout_ms"] = result.timeout_ms
     return wire

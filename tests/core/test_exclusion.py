@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from noted_time import Accepted, Note, Quiet
@@ -59,16 +61,20 @@ def test_a_writer_that_returned_late_is_told_as_long_as_time_goes_on_without_it(
     assert (first, then) == ([late], [late, Accepted(10)])
 
 
-def test_a_join_is_answered_with_the_position_that_is_known() -> None:
-    """A writer that crashed begins there."""
+def test_a_join_is_answered_with_what_is_known() -> None:
+    """A writer that crashed begins at its position, and learns the timeout in force."""
     stream = stream_of()
 
-    answers = tell(stream, Note("UA"), Note("UA", 5, {0: 3, 1: 4}), Note("UA"))
+    answers = tell(
+        stream, Note("UA"), Note("UA", 5, {0: 3, 1: 4}), Note("UA"), Note("UA", timeout_ms=7)
+    )
 
+    known = Accepted(None, None, {0: 3, 1: 4}, {"default": 5}, timeout_ms=100)
     assert answers == [
+        Accepted(None, timeout_ms=100),
         Accepted(None),
-        Accepted(None),
-        Accepted(None, None, {0: 3, 1: 4}, {"default": 5}),
+        known,
+        replace(known, timeout_ms=7),
     ]
 
 

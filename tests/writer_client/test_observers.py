@@ -195,6 +195,21 @@ def test_a_timeout_shorter_than_the_silence_between_notes_is_warned_of(
     assert ("may be silent for 11000 ms" in caplog.text) == warned
 
 
+@pytest.mark.parametrize(("timeout_ms", "warned"), [(11_000, 1), (11_001, 0)])
+def test_the_timeout_of_the_stream_is_warned_of_once_it_is_known(
+    caplog: pytest.LogCaptureFixture, timeout_ms: int, warned: int
+) -> None:
+    """The answer to the join says it; nobody declared one for the writer."""
+    join = results(accepted(timeout_ms=timeout_ms))
+    with scripted(Scripted(join)) as client:
+        noter = IngestionNoter(client, dict)
+        noter.look()
+        noter.look()
+
+    said = f"times out after {timeout_ms} ms and may be silent for 11000 ms"
+    assert caplog.text.count(said) == warned
+
+
 def test_what_cannot_be_observed_is_refused() -> None:
     """Durations out of bounds, by the name of the option."""
     with scripted(Scripted()) as client:

@@ -117,7 +117,7 @@ async def test_notes_are_answered_in_order(call: Caller) -> None:
         {"status": "invalid_position", "last": {"0": 10, "3": 7}},
         {"status": "unknown_domain", "last": None},
         {"status": "accepted", "lower": 9},
-        {"status": "accepted", "lower": 9},
+        {"status": "accepted", "lower": 9, "timeout_ms": 60_000},
     ]
 
 
@@ -150,7 +150,7 @@ async def test_a_note_before_the_first_mark_has_no_lower(call: Caller) -> None:
     """`null`: nothing is late yet."""
     results = await call.note({"writer": "UA"})
 
-    assert results == [{"status": "accepted", "lower": None}]
+    assert results == [{"status": "accepted", "lower": None, "timeout_ms": 60_000}]
 
 
 async def test_a_thousand_notes_fit_a_request(call: Caller) -> None:
