@@ -25,7 +25,7 @@ histories = st.lists(
 def counted(stream: Aggregator) -> dict[str, int]:
     """Look at every member."""
     records = map(stream.record, stream.writers())
-    found = Counter("excluded" if each.excluded else each.state for each in records)
+    found = Counter("excluded" if each.exclusion else each.state for each in records)
     return {state: found[state] for state in stream.census.members}
 
 
