@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from controller.store.port import Leases
     from controller.store.rows import Row
-    from controller.store.sql import Chains
+    from controller.store.sql import Seqs
 
 SAY = "use postgresql://user@host:5432/database"
 
@@ -50,12 +50,7 @@ _STATE = """
 SELECT current_setting('transaction_read_only'), (SELECT max(version_num) FROM alembic_version)
 """
 
-_LAST_SEQS = """
-SELECT stream_id, domain, (
-    SELECT max(seq) FROM mark WHERE mark.stream_id = chain.stream_id AND mark.domain = chain.domain
-)
-FROM unnest(%s::text[], %s::text[]) chain (stream_id, domain)
-"""
+_CHAINS = "unnest(%s::text[], %s::text[], %s::bigint[]) chain (stream_id, domain, seq)"
 
 
 class PostgresStore(SqlStore):
@@ -85,11 +80,13 @@ class PostgresStore(SqlStore):
 
     def acquire(self, buckets: Iterable[int]) -> frozenset[int]:
         """Acquire those of the buckets that are free; returns those acquired."""
+        self._tails.clear()  # what another controller may have written to since is read again
         with self._border():
             return self._session.acquire(buckets)
 
     def release(self, buckets: Iterable[int]) -> None:
         """Release the buckets, all of them this store's own."""
+        self._tails.clear()
         with self._border():
             self._session.release(buckets)
 
@@ -127,13 +124,15 @@ class PostgresStore(SqlStore):
         if members:
             cursor.execute(_PUT_MEMBERS, [list(column) for column in zip(*members, strict=True)])
 
-    def _last_seqs(self, cursor: DBAPICursor, chains: Chains) -> dict[tuple[str, str], int]:
-        """Return the last seqs by one query, in a cursor that has no other results."""
+    def _of_chains(self, cursor: DBAPICursor, statement: str, chains: Seqs) -> list[Any]:
+        """Ask by one query, in a cursor that has no other results."""
         if not chains:
-            return {}
+            return []
         with cursor.connection.cursor() as asking:
-            asking.execute(_LAST_SEQS, [list(column) for column in zip(*chains, strict=True)])
-            return {(stream_id, domain): seq or 0 for stream_id, domain, seq in asking}
+            columns = [list(column) for column in zip(*chains, strict=True)]
+            asking.execute(statement.format(chains=_CHAINS), columns)
+            found: list[Any] = asking.fetchall()
+            return found
 
     def _rows(self, query: Executable) -> Sequence[Any]:
         """Return few rows; loading many streams without members consists of such queries."""

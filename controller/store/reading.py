@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Text, bindparam, func, select, true
@@ -87,7 +89,7 @@ class SqlReading:
     def marks(self, stream_id: str, domain: str) -> Iterator[AppendedMark]:
         """Yield the marks that are kept of (stream, domain), in the order of their seq."""
         chain = select(mark).where(mark.c.domain == domain).order_by(mark.c.seq)
-        return map(rows.mark_of, self._many_rows(_of(chain, mark, stream_id)))
+        return rows.marks_of(self._many_rows(_of(chain, mark, stream_id)))
 
     def readers(self, stream_id: str) -> list[ReaderRecord]:
         """Return the readers of all groups of a stream in the order of their names."""
@@ -171,13 +173,14 @@ def _last_marks(
             "stream_ids": [each for each, _ in chains],
             "domains": [domain for _, domain in chains],
         }
-        found += connection.execute(_LAST_OF_ALL, lists)
+        found += connection.execute(_TAIL_OF_ALL, lists)
     else:
         for stream_id, domain in chains:
-            found += connection.execute(_LAST_OF_ONE, {"stream_id": stream_id, "domain": domain})
+            found += connection.execute(_TAIL_OF_ONE, {"stream_id": stream_id, "domain": domain})
     marks: dict[str, dict[str, Mark]] = {}
     by_id = {record.id: record for record in streams}
-    for each in map(rows.mark_of, found):
+    for _, tail in groupby(found, itemgetter(0, 1)):
+        each = rows.last_mark_of(list(tail))
         mark = by_id[each.stream_id].corrected(each.domain, each.mark)
         marks.setdefault(each.stream_id, {})[each.domain] = mark
     return marks
@@ -193,17 +196,22 @@ def _scales(connection: Connection, named: ColumnElement[bool]) -> dict[str, lis
     return scales
 
 
-def _last(stream_id: Any, domain: Any) -> Select[Any]:  # noqa: ANN401 - a column or a parameter
+def _tail(stream_id: Any, domain: Any) -> Select[Any]:  # noqa: ANN401 - a column or a parameter
+    """Return the query of the last rows of a chain, from one that is whole on."""
+    base = mark.alias("base")
+    of_chain = base.c.stream_id == stream_id, base.c.domain == domain, base.c.whole
+    whole = select(func.max(base.c.seq)).where(*of_chain).correlate_except(base).scalar_subquery()
     chain = mark.c.stream_id == stream_id, mark.c.domain == domain
-    return select(mark).where(*chain).order_by(mark.c.seq.desc()).limit(1)
+    return select(mark).where(*chain, mark.c.seq >= whole)
 
 
-def _last_of_all() -> Select[Any]:
+def _tail_of_all() -> Select[Any]:
     lists = [bindparam(name, type_=ARRAY(Text)) for name in ("stream_ids", "domains")]
     chain = func.unnest(*lists).table_valued("stream_id", "domain", name="chain").render_derived()
-    last = _last(chain.c.stream_id, chain.c.domain).lateral("last")
-    return select(last).select_from(chain.join(last, true()))
+    tail = _tail(chain.c.stream_id, chain.c.domain).lateral("tail")
+    in_order = tail.c.stream_id, tail.c.domain, tail.c.seq
+    return select(tail).select_from(chain.join(tail, true())).order_by(*in_order)
 
 
-_LAST_OF_ALL = _last_of_all()
-_LAST_OF_ONE = _last(bindparam("stream_id"), bindparam("domain"))
+_TAIL_OF_ALL = _tail_of_all()
+_TAIL_OF_ONE = _tail(bindparam("stream_id"), bindparam("domain")).order_by(mark.c.seq)

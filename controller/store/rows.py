@@ -34,9 +34,11 @@ from noted_time.fencing import NO_SESSION, Session
 from noted_time.membership import NO_TERMS, Absence, Exclusion, LateRows, Terms
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 Row = tuple[Any, ...]
+
+_CUT = 5  # where a row of a mark has it
 
 encode = msgspec.json.Encoder(enc_hook=dict).encode
 """JSON as it is stored; a mapping that is no dict becomes one."""
@@ -180,8 +182,8 @@ def member_of(row: Sequence[Any]) -> MemberRecord:
     )
 
 
-def mark_row(appended: AppendedMark) -> Row:
-    """Return the row of a mark."""
+def mark_row(appended: AppendedMark, offsets: Mapping[int, int], *, whole: bool) -> Row:
+    """Return the row of a mark, with those offsets of its cut."""
     mark = appended.mark
     return (
         appended.stream_id,
@@ -189,21 +191,43 @@ def mark_row(appended: AppendedMark) -> Row:
         mark.seq,
         mark.lower,
         mark.upper,
-        encode(mark.cut.offsets).decode(),
+        encode(offsets).decode(),
         mark.written_at,
         encode(mark.excluded).decode(),
         appended.appended_at,
         mark.upper_is_bound,
         mark.final,
+        whole,
     )
 
 
-def mark_of(row: Sequence[Any]) -> AppendedMark:
-    """Return the mark of a row."""
-    stream_id, domain, seq, lower, upper, cut, written_at, excluded, appended_at, *is_so = row
-    offsets, names = StreamCut(_offsets(cut)), _names(excluded)
-    is_bound, final = map(bool, is_so)
-    mark = Mark(seq, lower, upper, offsets, written_at, names, is_bound, final)
+def marks_of(found: Iterable[Sequence[Any]]) -> Iterator[AppendedMark]:
+    """Yield the marks of the rows of a chain, the first of which is whole."""
+    offsets: dict[int, int] = {}
+    for row in found:
+        stored, is_whole = _offsets(row[_CUT]), row[-1]
+        offsets = stored if is_whole else offsets | stored
+        yield _mark_of(row, offsets)
+
+
+def last_mark_of(found: Sequence[Sequence[Any]]) -> AppendedMark:
+    """Return the mark of the last of the rows, of which the first alone is whole."""
+    return _mark_of(found[-1], joined(row[_CUT] for row in found))
+
+
+def joined(cuts: Iterable[str]) -> dict[int, int]:
+    """Return the cut of the last of rows, of which the first alone is whole."""
+    offsets: dict[int, int] = {}
+    for cut in cuts:
+        offsets |= _offsets(cut)
+    return offsets
+
+
+def _mark_of(row: Sequence[Any], offsets: dict[int, int]) -> AppendedMark:
+    stream_id, domain, seq, lower, upper, _, written_at, excluded, appended_at, *is_so = row
+    is_bound, final, _ = map(bool, is_so)
+    cut, names = StreamCut(offsets), _names(excluded)
+    mark = Mark(seq, lower, upper, cut, written_at, names, is_bound, final)
     return AppendedMark(stream_id, domain, mark, appended_at)
 
 

@@ -19,6 +19,7 @@ from sqlalchemy import (
     UniqueConstraint,
     false,
     text,
+    true,
 )
 
 REVISION = "0013"
@@ -131,6 +132,7 @@ mark = Table(
     Column("appended_at", BigInteger, nullable=False),
     Column("upper_is_bound", Boolean, nullable=False, server_default=false()),
     Column("final", Boolean, nullable=False, server_default=false()),
+    Column("whole", Boolean, nullable=False, server_default=true()),
     sqlite_with_rowid=False,
 )
 

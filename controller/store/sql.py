@@ -8,11 +8,14 @@ parameter.
 from __future__ import annotations
 
 from contextlib import contextmanager
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select
 
 from controller.store import rows
+from controller.store.moved import mark_rows
 from controller.store.port import StoreUnavailable, check_marks
 from controller.store.reading import SqlReading
 from controller.store.schema import (
@@ -30,19 +33,18 @@ from controller.store.schema import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from collections.abc import Set as AbstractSet
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from sqlalchemy import Engine, Table
     from sqlalchemy.engine.interfaces import DBAPICursor
 
-    from controller.store.port import AppendedMark, Batch
+    from controller.store.moved import Tails
+    from controller.store.port import Batch
 
-    Chains = AbstractSet[tuple[str, str]]
+    Seqs = Collection[tuple[str, str, int]]
 
 _DROP_STREAM = "DELETE FROM stream WHERE id = ?"
 _FORGET_MEMBER = "DELETE FROM member WHERE stream_id = ? AND writer = ?"
-_LAST_SEQ = "SELECT max(seq) FROM mark WHERE stream_id = ? AND domain = ?"
 _FORGET_READER = "DELETE FROM reader WHERE stream_id = ? AND reader_group = ? AND reader = ?"
 _FORGET_LEDGER = "DELETE FROM ledger WHERE stream_id = ? AND at < ?"
 _FORGET_CHANGES = """
@@ -61,6 +63,28 @@ DELETE FROM mark WHERE stream_id = ? AND domain = ? AND seq <= ? AND EXISTS (
 )
 """
 
+# Each database has its own way to list the chains that are asked about.
+_ONE_CHAIN = "(SELECT ? AS stream_id, ? AS domain, ? AS seq) chain"
+_LAST_SEQ = """
+SELECT chain.stream_id, chain.domain, (
+    SELECT max(seq) FROM mark WHERE mark.stream_id = chain.stream_id AND mark.domain = chain.domain
+)
+FROM {chains}
+"""
+_UP_TO_KEPT = """
+SELECT chain.stream_id, chain.domain, chain.seq, mark.seq, mark.cut FROM {chains}
+JOIN mark ON mark.stream_id = chain.stream_id AND mark.domain = chain.domain
+WHERE mark.seq <= chain.seq + 1 AND mark.seq >= (
+    SELECT max(base.seq) FROM mark base
+    WHERE base.stream_id = chain.stream_id AND base.domain = chain.domain
+    AND base.seq <= chain.seq + 1 AND base.whole
+)
+ORDER BY 1, 2, 3, 4
+"""
+_MAKE_WHOLE = """
+UPDATE mark SET cut = ?, whole = true WHERE stream_id = ? AND domain = ? AND seq = ?
+"""
+
 
 class SqlStore(SqlReading):
     """A `Store`, but for its leases, over two engines of one database.
@@ -73,6 +97,7 @@ class SqlStore(SqlReading):
     def __init__(self, reading: Engine, writing: Engine) -> None:
         super().__init__(reading)
         self._writing = writing
+        self._tails: Tails = {}
 
     def clocks(self) -> dict[int, int]:
         """Return the service clock of each bucket as of the last commit of it, 0 at first."""
@@ -87,8 +112,10 @@ class SqlStore(SqlReading):
             self._many(cursor, _APPEND_SCALE, list(map(rows.scale_row, batch.scales)))
             self._many(cursor, _FORGET_MEMBER, batch.forgotten_members)
             self._put_members(cursor, rows.member_rows(batch.members))
-            check_marks(self._last_seqs(cursor, _chains(batch.marks)), batch.marks)
-            self._many(cursor, _APPEND_MARK, list(map(rows.mark_row, batch.marks)))
+            last = self._last_seqs(cursor, {(each.stream_id, each.domain) for each in batch.marks})
+            check_marks(last, batch.marks)
+            tails = self._take_tails(last)
+            self._many(cursor, _APPEND_MARK, mark_rows(batch.marks, tails))
             self._many(cursor, _FORGET_READER, batch.forgotten_readers)
             self._many(cursor, _PUT_READER, list(map(rows.reader_row, batch.readers)))
             self._many(cursor, _FORGET_BACKLOG, batch.forgotten_backlogs)
@@ -97,11 +124,16 @@ class SqlStore(SqlReading):
             self._many(cursor, _APPEND_CHANGE, list(map(rows.change_row, batch.changes)))
             self._many(cursor, _FORGET_LEDGER, batch.forgotten_ledger)
             self._many(cursor, _FORGET_CHANGES, batch.forgotten_changes)
+            self._many(cursor, _MAKE_WHOLE, self._whole_cuts(cursor, batch.forgotten))
             self._many(cursor, _FORGET_MARKS, batch.forgotten)
             forgotten = [(name,) for name in batch.forgotten_alignments]
             self._many(cursor, _FORGET_ALIGNMENT, forgotten)
             self._many(cursor, _PUT_ALIGNMENT, list(map(rows.alignment_row, batch.alignments)))
             self._many(cursor, _SET_CLOCK, rows.clock_rows(batch.clocks))
+        self._tails |= tails
+        if batch.dropped:
+            gone = set(batch.dropped)
+            self._tails = {of: tail for of, tail in self._tails.items() if of[0] not in gone}
 
     def close(self) -> None:
         """Give back the connections; any call after it raises `StoreUnavailable`."""
@@ -122,14 +154,40 @@ class SqlStore(SqlReading):
         """Write the rows of members, which are in the order of the table's key."""
         self._many(cursor, _PUT_MEMBER, members)
 
-    def _last_seqs(self, cursor: DBAPICursor, chains: Chains) -> dict[tuple[str, str], int]:
+    def _last_seqs(
+        self, cursor: DBAPICursor, chains: Iterable[tuple[str, str]]
+    ) -> dict[tuple[str, str], int]:
         """Return the seq of the last mark of each chain, 0 where there is none."""
-        last: dict[tuple[str, str], int] = {}
+        found = self._of_chains(cursor, _LAST_SEQ, [(*chain, 0) for chain in chains])
+        return {(stream_id, domain): seq or 0 for stream_id, domain, seq in found}
+
+    def _take_tails(self, last: Mapping[tuple[str, str], int]) -> Tails:
+        """Return the tails of those chains to which no other store has appended since.
+
+        That their seqs are the same shows it, as no seq is written twice. They are kept again, with
+        what follows, when all of that is written.
+        """
+        taken = {chain: self._tails.pop(chain, None) for chain in last}
+        return {chain: tail for chain, tail in taken.items() if tail and tail.seq == last[chain]}
+
+    def _whole_cuts(self, cursor: DBAPICursor, forgotten: Seqs) -> list[rows.Row]:
+        """Return (cut, key of its row) for each row that is to be the first and is not whole."""
+        found = self._of_chains(cursor, _UP_TO_KEPT, forgotten)
+        whole = []
+        for (stream_id, domain, _), group in groupby(found, itemgetter(0, 1, 2)):
+            *before, kept = group
+            if before:
+                cut = rows.joined(row[-1] for row in (*before, kept))
+                whole.append((rows.encode(cut).decode(), stream_id, domain, kept[3]))
+        return whole
+
+    def _of_chains(self, cursor: DBAPICursor, statement: str, chains: Seqs) -> list[Any]:
+        """Return what is asked of chains, by one look into the index for each."""
+        found: list[Any] = []
         for chain in chains:
-            cursor.execute(_LAST_SEQ, chain)
-            found = cursor.fetchone()
-            last[chain] = (found and found[0]) or 0
-        return last
+            cursor.execute(statement.format(chains=_ONE_CHAIN), chain)
+            found += cursor.fetchall()
+        return found
 
 
 def check_revision(found: object) -> None:
@@ -162,10 +220,6 @@ def upsert(table: Table, source: str = "") -> str:
     others = [column.name for column in table.columns if not column.primary_key]
     changes = ", ".join(f"{name} = excluded.{name}" for name in others)
     return f"{insert(table, source)} ON CONFLICT ({key}) DO UPDATE SET {changes}"
-
-
-def _chains(marks: Sequence[AppendedMark]) -> Chains:
-    return {(appended.stream_id, appended.domain) for appended in marks}
 
 
 _PUT_ALIGNMENT = upsert(alignment)

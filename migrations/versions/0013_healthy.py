@@ -36,6 +36,10 @@ def upgrade() -> None:
         "corrections", sa.Text(), server_default=sa.text("'[]'"), nullable=False
     )
     op.add_column("stream", corrections)
+    # up to now the row of each mark has the whole cut
+    op.add_column(
+        "mark", sa.Column("whole", sa.Boolean(), server_default=sa.true(), nullable=False)
+    )
 
 
 def _add_bounds() -> None:

@@ -98,6 +98,23 @@ def make_sqlite(migrated: Path, tmp_path_factory: pytest.TempPathFactory) -> Mak
 
 
 @pytest.fixture(params=DURABLE)
+def make_pair(request: pytest.FixtureRequest) -> Callable[[], tuple[Store, Store]]:
+    """Makes two stores of one new database of each kind that outlives its process."""
+
+    def make() -> tuple[Store, Store]:
+        if request.param == "sqlite":
+            file = request.getfixturevalue("tmp_path_factory").mktemp("pair") / "noted-time.db"
+            shutil.copy(request.getfixturevalue("migrated"), file)
+            return SqliteStore(file), SqliteStore(file)
+        one = request.getfixturevalue("make_postgres")()
+        other = PostgresStore(request.getfixturevalue("emptied"))
+        other.heartbeat()
+        return one, other
+
+    return make
+
+
+@pytest.fixture(params=DURABLE)
 def make_durable(request: pytest.FixtureRequest) -> MakeStore:
     """Makes a new store of each kind that outlives its process at each call."""
     made: MakeStore = request.getfixturevalue(f"make_{request.param}")

@@ -15,7 +15,7 @@ from sqlalchemy import MetaData, Table
 
 from controller.store.migrate import engine_to_migrate, migrate
 from controller.store.open import open_store
-from controller.store.port import StreamRecord
+from controller.store.port import AppendedMark, Batch, StreamRecord
 from controller.store.postgres import is_postgres
 from noted_time import Mark, MemberRecord, StreamCut, StreamSettings
 from tests.store.conftest import DURABLE
@@ -205,6 +205,25 @@ def test_the_words_of_the_contract_take_the_place_of_the_old_ones(url: str) -> N
             17,
         )
         assert store.ledger("id-1", "ship_time", after=0, limit=9) == []
+
+
+def test_the_marks_of_before_have_whole_cuts(url: str) -> None:
+    """Each row has its own, also beside one that has only what moved."""
+    cuts = [dict.fromkeys(range(40), offset) for offset in (7, 8)]
+    chain = [
+        ["id-1", "default", seq, seq, 9, json.dumps(cut), 1000, "[]", 17]
+        for seq, cut in enumerate(cuts, 1)
+    ]
+    journaled(url, stream=[STREAM], mark=chain)
+    migrate(url)
+    cuts += [{**cuts[-1], 0: offset} for offset in (9, 10)]
+    followers = [Mark(seq, seq, 9, StreamCut(cuts[seq - 1])) for seq in (3, 4)]
+
+    with closing(open_store(url)) as store:
+        store.acquire(store.heartbeat().free)
+        store.commit(Batch(marks=[AppendedMark("id-1", "default", each, 0) for each in followers]))
+
+        assert [dict(each.mark.cut.offsets) for each in store.marks("id-1", "default")] == cuts
 
 
 def test_a_database_that_is_made_today_has_the_same_buckets(url: str) -> None:

@@ -1,0 +1,177 @@
+"""What a mark's row takes: the offsets that moved, while whole cuts are read."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import func, select
+
+from controller.store.port import AppendedMark, Batch
+from controller.store.schema import mark as mark_table
+from noted_time import Conflict, StreamCut
+from noted_time.correction import Correction
+from noted_time.membership import Absence
+from tests.support.memory_store import MemoryStore
+from tests.support.stored import mark, of_one_stream, stream
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from controller.store.port import Reading, Store
+    from controller.store.sql import SqlStore
+    from noted_time import Mark
+
+MANY = 4096
+DOMAINS = ("default", "ship_time")
+
+
+def with_cut(seq: int, offsets: dict[int, int], domain: str = "default") -> AppendedMark:
+    """Return the mark number `seq` with that cut."""
+    made = mark(seq, domain=domain)
+    return replace(made, mark=replace(made.mark, cut=StreamCut(offsets)))
+
+
+def moving(segments: int, upto: int) -> list[AppendedMark]:
+    """Return marks of many segments, of which one moves in each mark."""
+    offsets = dict.fromkeys(range(segments), 1_000_000)
+    return [with_cut(seq, {**offsets, 0: 1_000_000 + seq}) for seq in range(1, upto + 1)]
+
+
+def stored_characters(store: SqlStore) -> list[int]:
+    """Return how long the cut is that each row of a mark has."""
+    lengths = select(func.length(mark_table.c.cut)).order_by(mark_table.c.seq)
+    return [length for (length,) in store._rows(lengths)]
+
+
+def all_of(store: Reading) -> tuple[dict[str, list[AppendedMark]], list[Mapping[str, Mark]]]:
+    """Return all marks of the stream that are read, and the last ones of its summary."""
+    marks = {domain: list(store.marks("id-1", domain)) for domain in DOMAINS}
+    return marks, [each.last_marks for each in store.summaries(["flights"])]
+
+
+@pytest.fixture
+def sql_store(make_durable: Callable[[], SqlStore]) -> SqlStore:
+    """A new store of each kind that has rows."""
+    return make_durable()
+
+
+@pytest.mark.parametrize("at_once", [1, 100], ids=["each alone", "in one batch"])
+def test_segments_that_do_not_move_take_no_room_in_the_rows_of_marks(
+    sql_store: SqlStore, at_once: int
+) -> None:
+    """Of 4,096 that were named once, a hundred marks store the one that moved."""
+    marks = moving(MANY, 100)
+    with closing(sql_store):
+        sql_store.commit(of_one_stream())
+        for first in range(0, 100, at_once):
+            sql_store.commit(Batch({0: 2}, marks=marks[first : first + at_once]))
+
+        first_row, *others = stored_characters(sql_store)
+        assert (first_row > 10 * MANY, max(others) < 20) == (True, True)
+        assert list(sql_store.marks("id-1", "default")) == marks
+
+
+def test_whole_cuts_double_at_most_what_moved(sql_store: SqlStore) -> None:
+    """However long the chain is, and the last cut is read from few rows."""
+    marks = moving(170, 200)
+    with closing(sql_store):
+        sql_store.commit(of_one_stream())
+        for each in marks:
+            sql_store.commit(Batch({0: 2}, marks=[each]))
+
+        whole = [length > 20 for length in stored_characters(sql_store)]
+        assert (whole[:20], sum(whole)) == ([True, *[False] * 18, True], 11)
+        assert all_of(sql_store) == (
+            {"default": marks, "ship_time": []},
+            [{"default": marks[-1].mark}],
+        )
+
+
+def test_the_first_mark_that_is_kept_has_all_its_segments(sql_store: SqlStore) -> None:
+    """Those before it are forgotten, with the row that named the segments."""
+    marks = moving(MANY, 9)
+    with closing(sql_store):
+        sql_store.commit(replace(of_one_stream(), marks=marks[:8]))
+
+        sql_store.commit(Batch({0: 2}, marks=marks[8:], forgotten=[("id-1", "default", 5)]))
+
+        lengths = stored_characters(sql_store)
+        assert [length > 20 for length in lengths] == [True, False, False, False]
+        assert list(sql_store.marks("id-1", "default")) == marks[5:]
+
+
+def test_after_another_store_appended_a_mark_is_compared_with_that_one(
+    make_pair: Callable[[], tuple[Store, Store]],
+) -> None:
+    """Not with the last that the store appended itself: it is read as it was written."""
+    one, other = make_pair()
+    offsets = dict.fromkeys(range(40), 5)
+    marks = [with_cut(seq, {**offsets, 0: 5 + seq % 2}) for seq in (1, 2, 3)]
+    with closing(one), closing(other):
+        one.commit(replace(of_one_stream(), marks=marks[:1]))
+        other.commit(Batch({0: 2}, marks=marks[1:2]))
+        one.commit(Batch({0: 3}, marks=marks[2:]))
+
+        assert all_of(other) == (
+            {"default": marks, "ship_time": []},
+            [{"default": marks[-1].mark}],
+        )
+
+
+def test_a_mark_after_a_correction_is_read_as_it_was_written(store: Store) -> None:
+    """What is corrected is how earlier marks are read; the offset that is right now is stored."""
+    offsets = dict.fromkeys(range(40), 5)
+    wrong, right = with_cut(2, {**offsets, 0: 2**60}), with_cut(3, {**offsets, 0: 20})
+    named = Absence("UA", None, {0: 20}, "corrected")
+    correction = Correction({0: 1000}, {0: 20}, {"default": 2}, named)
+    store.commit(replace(of_one_stream(), marks=[with_cut(1, offsets), wrong]))
+
+    corrected = replace(stream(), corrections=(correction,))
+    store.commit(Batch({0: 2}, streams=[corrected], marks=[right]))
+
+    assert list(store.marks("id-1", "default")) == [with_cut(1, offsets), wrong, right]
+    assert store.summaries(["flights"])[0].last_marks == {"default": right.mark}
+
+
+segments = st.sampled_from([0, 1, 2, 3, 200])
+domains = st.sampled_from(DOMAINS)
+moved = st.tuples(
+    domains, st.dictionaries(segments, st.integers(1, 2), max_size=3), st.sets(segments, max_size=1)
+)
+forgotten = st.tuples(st.just("id-1"), domains, st.integers(0, 20))
+steps = st.tuples(st.booleans(), st.lists(moved, max_size=4), st.lists(forgotten, max_size=2))
+
+
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(taken=st.lists(steps, max_size=12))
+def test_whatever_is_appended_and_forgotten_by_whom_is_read_as_it_was_written(
+    make_pair: Callable[[], tuple[Store, Store]], taken: list[Any]
+) -> None:
+    """By two stores of one database; conflicts change nothing, and segments may be left out."""
+    pair, model = make_pair(), MemoryStore()
+    last = {domain: with_cut(0, dict.fromkeys(range(100), 1), domain) for domain in DOMAINS}
+    with closing(pair[0]), closing(pair[1]):
+        for store in (pair[0], model):
+            store.commit(of_one_stream())
+        for by, moves, of_marks in taken:
+            marks = []
+            for domain, ahead, gone in moves:
+                before = last[domain].mark
+                offsets = {
+                    s: o for s, o in {**before.cut.offsets, **ahead}.items() if s not in gone
+                }
+                last[domain] = with_cut(before.seq + 1, offsets, domain)
+                marks.append(last[domain])
+            with pytest.raises(Conflict):
+                pair[by].commit(Batch({0: 2}, marks=[*marks, with_cut(99, {})]))
+            for store in (pair[by], model):
+                store.commit(Batch({0: 2}, marks=marks, forgotten=of_marks))
+
+            assert [all_of(store) for store in pair] == [all_of(model)] * 2
