@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from noted_time.cut import MAX_INT64, MIN_INT64
 from noted_time.fencing import LABEL_LENGTH, SESSION_LENGTH
@@ -34,30 +33,18 @@ Offset = Annotated[int, Field(ge=0, le=MAX_INT64)]
 Segment = Annotated[str, Field(pattern=r"^(0|[1-9][0-9]{0,17})$")]
 
 
-def _faulty_alone(position: object) -> object:
-    """Return the first entry that does not fit, of many: to name each would take long."""
-    if isinstance(position, dict) and len(position) > FEW_SEGMENTS:
-        for segment, offset in position.items():
-            is_offset = type(offset) is int and 0 <= offset <= MAX_INT64
-            if not is_offset or not isinstance(segment, str) or not _is_segment(segment):
-                return {segment: offset}
-    return position
-
-
-FEW_SEGMENTS = 1000
-"""Of so many segments all faults are looked for."""
-
-_is_segment = re.compile(r"0|[1-9][0-9]{0,17}", re.ASCII).fullmatch
+ONE_FAULT = Field(fail_fast=True)
+"""Of a list or map that may be long the first fault is named alone: each takes long to describe."""
 
 Position = Annotated[
     dict[Segment, Offset],
+    ONE_FAULT,
     Field(
         description="segment → exclusive offset; a missing segment means 0",
         json_schema_extra={"additionalProperties": False},
     ),
 ]
-ONE_FAULT = BeforeValidator(_faulty_alone)
-GivenPosition = Annotated[Position, Field(max_length=SEGMENTS_PER_POSITION), ONE_FAULT]
+GivenPosition = Annotated[Position, Field(max_length=SEGMENTS_PER_POSITION)]
 Predecessor = Annotated[int, Field(ge=0, lt=SEGMENTS)]
 
 
@@ -69,6 +56,7 @@ MOST_SEGMENTS = 100_000
 
 Times = Annotated[
     dict[Name, Int64],
+    ONE_FAULT,
     Field(max_length=MOST_DOMAINS, json_schema_extra={"additionalProperties": False}),
 ]
 SOME = Field(max_length=SEGMENTS_PER_POSITION)
@@ -82,10 +70,24 @@ def _different(names: list[str]) -> list[str]:
     return names
 
 
+FEW_UNKNOWN = 10
+"""So many unknown fields of a body are named."""
+
+
 class Request(BaseModel):
     """A body: unknown fields are refused, and so are numbers in strings."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _few_unknown(cls, body: object) -> object:
+        """Return one unknown field in place of many, beside those that are known."""
+        known = cls.model_fields
+        if not isinstance(body, dict) or len(body) <= len(known) + FEW_UNKNOWN:
+            return body
+        unknown = next(name for name in body if name not in known)
+        return {name: body[name] for name in (*known, unknown) if name in body}
 
 
 class StreamChanges(Request):
@@ -130,6 +132,7 @@ class StreamChanges(Request):
     expected_writers: (
         Annotated[
             list[Name],
+            ONE_FAULT,
             Field(max_length=10_000, json_schema_extra={"uniqueItems": True}),
             AfterValidator(_different),
         ]
@@ -272,10 +275,12 @@ class ScaleRequest(Request):
     """Segments sealed at their final offsets; successors created: segment → predecessors."""
 
     sealed: GivenPosition = Field(default_factory=dict)
-    created: dict[Segment, Annotated[list[Predecessor], SOME]] = Field(
-        default_factory=dict,
-        max_length=SEGMENTS_PER_POSITION,
-        json_schema_extra={"additionalProperties": False},
+    created: Annotated[dict[Segment, Annotated[list[Predecessor], ONE_FAULT, SOME]], ONE_FAULT] = (
+        Field(
+            default_factory=dict,
+            max_length=SEGMENTS_PER_POSITION,
+            json_schema_extra={"additionalProperties": False},
+        )
     )
 
 
@@ -293,4 +298,4 @@ class SealBody(Request):
 class TruncateRequest(Request):
     """Where the stream's own retention lets readers begin."""
 
-    cut: Annotated[Position, ONE_FAULT]
+    cut: Position
