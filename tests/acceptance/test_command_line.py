@@ -17,6 +17,7 @@ from controller.store.migrate import migrate
 from controller.store.schema import REVISION
 from tests.support.processes import ServeProcess, command, environment
 from tests.support.terminals import LiveTerminal, on_terminal
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -265,6 +266,8 @@ def test_the_log_names_the_database_and_whether_it_was_created_now(tmp_path: Pat
 def test_the_log_can_be_for_people(tmp_path: Path) -> None:
     """`--log-format console` where a person reads it through a pipe."""
     with ServeProcess(tmp_path, "--log-format", "json", "--log-level", "error") as quiet:
+        # the second one ends, as the database is in use: that of the first one is locked by then
+        eventually((tmp_path / "noted-time.db").exists, expected=True)
         options = ["--log-format", "console", "--port", "0"]
         people = command("serve", *options, cwd=tmp_path)
 

@@ -83,10 +83,11 @@ async def test_the_silence_of_a_reader_goes_on_over_a_restart(
         serve_for(controller, time, 1)
         await controller.report("s", "g", "died", {0: 7})
         serve_for(controller, time, 600)
-        await controller.put_stream("s", {})  # a commit keeps the clock
+        await controller.put_stream("s", {"mark_interval_ms": 1})  # a commit keeps the clock
     time.passes(DAY_MS)
     async with running(store.reopened(), time) as controller:
-        await controller.put_stream("s", {})  # it counts from the first look at its clocks
+        # it counts from the first look at its clocks
+        await controller.put_stream("s", {"mark_interval_ms": 2})
         serve_for(controller, time, 399)
         before = set(online(controller))
         serve_for(controller, time, 1)

@@ -32,7 +32,7 @@ def hostile(value: Any, field: str = "") -> Any:  # noqa: ANN401 - any JSON
         behind = MARKUP if field in BY_NAME else ""
         return {f"{name}{behind}": hostile(each, name) for name, each in value.items()}
     if isinstance(value, list):
-        return [hostile(each, field) for each in value]
+        return [hostile(each, "" if isinstance(each, dict) else field) for each in value]
     return f"{value}{MARKUP}" if isinstance(value, str) and field not in WORDS else value
 
 
