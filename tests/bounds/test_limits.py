@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 pytestmark = pytest.mark.anyio
+JOINED = Accepted(None, timeout_ms=60_000)
 NOTES = "/v1/streams/s/notes"
 MARKS = "/v1/streams/s/marks"
 MOST = SEGMENTS_PER_POSITION
@@ -83,7 +84,7 @@ async def test_a_writer_beyond_the_limit_is_refused_alone() -> None:
         )
 
         assert answers == [
-            Accepted(None),
+            JOINED,
             Accepted(None),
             Refused("too_many_writers", 2),
             Accepted(4),
@@ -160,7 +161,7 @@ async def test_one_request_is_always_taken_on() -> None:
     async with limited(Limits(waiting_notes=1)) as call:
         answers = await tell(call.controller, Note("a"), Note("b"))
 
-        assert answers == [Accepted(None), Accepted(None)]
+        assert answers == [JOINED, JOINED]
 
 
 async def test_what_was_refused_is_taken_after_the_commit() -> None:
@@ -178,7 +179,7 @@ async def test_what_was_refused_is_taken_after_the_commit() -> None:
         before = [await committing, await waiting]
         after = await tell(call.controller, Note("c"))
 
-        assert [*before, after] == [[Accepted(None)]] * 3
+        assert [*before, after] == [[JOINED]] * 3
 
 
 async def test_no_more_long_polls_than_may_wait() -> None:

@@ -100,7 +100,8 @@ def test_frames_are_taken_at_the_door(owner: ServeProcess, other: ServeProcess, 
 
     (answer,) = answers_of(taken.content)
     results = msgspec.json.decode(answer.body)["results"]
-    assert (answer.status, results) == (200, [{"status": "accepted", "lower": None}])
+    accepted = {"status": "accepted", "lower": None, "timeout_ms": 60_000}
+    assert (answer.status, results) == (200, [accepted])
     assert answers_of(misdirected.content) == [NOT_MINE]
     assert [(each.status_code, each.json()["code"]) for each in (nonsense, large)] == [
         (400, "malformed_frame"),
