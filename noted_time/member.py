@@ -147,6 +147,13 @@ class Track:
         """Whether time goes on without the member."""
         return self.returned_late or self.member.excluded is not None
 
+    @property
+    def is_to_be_named_anew(self) -> bool:
+        """Whether the first mark of a domain names it, however long ago it was excluded."""
+        member = self.member
+        is_out = member.excluded is not None and member.excluded != "removed"
+        return self.vouched and is_out and member.state == "live"
+
     def is_missed_at(self, lower: int) -> bool:
         """Whether a mark at `lower` would go on without what it is to vouch for."""
         return self.vouched and self.is_out and self.time < lower

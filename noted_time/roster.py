@@ -400,6 +400,8 @@ class Roster:
             domain.cut.add(track.time, member.position)
             if member.wrote:
                 domain.wrote_undeclared(track)
+            if track.is_to_be_named_anew:
+                domain.absences.add(track)
 
     def reconfigure(self, settings: StreamSettings, now: int) -> None:
         """Take changed settings: members below the lower are late, or waited for again."""
@@ -446,7 +448,8 @@ def _restore_track(domain: Domain, track: Track, record: MemberRecord) -> None:
     if not (track.vouched and track.is_out):
         return
     is_above = time is not None and time >= domain.lower
-    if is_above or record.since > domain.moved_at:
+    is_new = domain.last is None and track.is_to_be_named_anew
+    if is_above or is_new or record.since > domain.moved_at:
         if record.state == "live" or record.writer in missing:
             domain.absences.add(track)
     elif record.excluded != "removed":

@@ -245,6 +245,22 @@ def test_a_removed_writer_is_not_named_in_a_domain_that_it_no_longer_vouched_for
     assert stream.absences("ship") == ()
 
 
+def test_who_is_excluded_as_a_domain_is_declared_is_named_by_its_first_mark() -> None:
+    """A removal by hand since then is named, after a restart too."""
+    stream = stream_of("A", "B", domains=("order",))
+    tell(stream, Note("A", 5, domain="order"))
+    stream.expire(TIMEOUT_MS)
+    stream.reconfigure(replace(stream.settings, domains=("order", "ship")), now=TIMEOUT_MS)
+    stream.remove("B", now=TIMEOUT_MS + 1)
+    streams = stream, restarted(stream, declared_at={"ship": TIMEOUT_MS})
+
+    for each in streams:
+        tell(each, Note("A", 7, domain="ship"), now=TIMEOUT_MS + 2)
+
+    marks = [mark for each in streams for mark in marks_of(each, "ship", now=TIMEOUT_MS + 2)]
+    assert [mark.excluded for mark in marks] == [("B",)] * 2
+
+
 def test_a_writer_that_widens_its_domains_too_late_is_named_after_a_restart_too() -> None:
     """By the next mark, as without the restart."""
     stream = stream_of("A", domains=("order", "ship"), returning="exclude")

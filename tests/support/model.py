@@ -442,6 +442,8 @@ class Model:
                 self.marks[domain] = []
                 for writer in self.writers.values():
                     writer.undeclared |= {domain} if self.has_written(writer) else set()
+                    if writer.excluded == "timed_out" and writer.is_of(domain):
+                        writer.unrecorded.add(domain)
             self.missing.setdefault(domain, {})
         for writer in self.writers.values():
             if settings.returning_writer == "hold":
