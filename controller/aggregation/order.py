@@ -75,7 +75,7 @@ def reader_lags(stream: StreamState, group: ReaderGroup, domain: str) -> dict[st
     }
     own = {reader: largest_of(segments) for reader, segments in left.items()}
     largest = max((each for each in own.values() if each is not None), default=0)
-    if None in own.values():  # whoever is before all marks is farther behind than any other can be
+    if None in own.values():  # a reader before all marks is farther behind than any other can be
         last = stream.history(domain).last
         first = stream.history(domain).after(0, 1)
         largest = last.lower - first[0].lower + 1 if last is not None else 0

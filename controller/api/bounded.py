@@ -20,7 +20,7 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[Item]):
-    """Encoded items and the last of them; whether the list goes on after it."""
+    """Encoded items and the last of them; whether the list continues after it."""
 
     items: list[msgspec.Raw]
     last: Item | None

@@ -52,7 +52,7 @@ MOST_DOMAINS = 100
 """So many domains may a stream declare."""
 
 MOST_SEGMENTS = 100_000
-"""So many segments may a stream be allowed."""
+"""The largest `max_segments` of a stream."""
 
 Times = Annotated[
     dict[Name, Int64],
@@ -71,7 +71,7 @@ def _different(names: list[str]) -> list[str]:
 
 
 FEW_UNKNOWN = 10
-"""So many unknown fields of a body are named."""
+"""Maximum number of unknown fields of a body that are named."""
 
 
 class Request(BaseModel):

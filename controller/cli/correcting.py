@@ -1,4 +1,4 @@
-"""`noted-time correct`: a writer's position, where it named offsets that nobody has written."""
+"""`noted-time correct`: a writer's position, if it named offsets that were never written."""
 
 from __future__ import annotations
 
