@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.figures import Figure, Run, Samples, Target, WrongResult
-from noted_time.file_log import file_name, segment_directory
-from noted_time.wire import position_to_wire
+from noted_time.client import position_to_wire
+from noted_time.wing import file_name, segment_directory
 from reader_client import ReaderClient
 from spark_integration import read_complete
 from spark_integration.complete_source import OPTION, CompleteSource, WindowQuery

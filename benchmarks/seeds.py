@@ -17,7 +17,7 @@ from benchmarks.spark_read import BEGUN_MS, Counted, spark_session
 from benchmarks.stored import sqlite_url
 from benchmarks.time_windows import followed, following, somewhere
 from noted_time import BacklogPolicy
-from noted_time.file_log import file_name, segment_directory
+from noted_time.wing import file_name, segment_directory
 from spark_integration import read_noted_log
 from writer_client import LogEnds
 from writer_client.log_ends import SETTLED_S

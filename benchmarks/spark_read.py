@@ -27,7 +27,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from benchmarks.figures import Figure, Run, Samples, Target, WrongResult
 from benchmarks.processes import controller
 from benchmarks.stored import sqlite_url
-from noted_time.file_log import file_name, segment_directory
+from noted_time.wing import file_name, segment_directory
 from spark_integration import read_noted_log
 from spark_integration.log_query import OPTION, LogQuery
 from spark_integration.log_source import LogSource

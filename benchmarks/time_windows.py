@@ -19,7 +19,7 @@ import httpx
 
 from benchmarks.figures import Figure, Run, Samples, Target, WrongResult
 from noted_time import Mark, MarkHistory, NotCompleteYet, StreamCut
-from noted_time.wire import mark_to_wire
+from noted_time.client import mark_to_wire
 from reader_client import ReaderClient
 
 if TYPE_CHECKING:

@@ -7,16 +7,17 @@ Nothing here reads a clock, a file or a socket: time and chance are arguments. T
 * *time window*: what a reader at some position may conclude from the marks.
 """
 
-from noted_time.aggregator import Aggregator
-from noted_time.answer import Accepted, Refused
-from noted_time.backlog import Backlog, BacklogPolicy, BacklogState
-from noted_time.cut import StreamCut
-from noted_time.decision import Advance, Decision, Hold, Quiet, Sealed, Waiting
-from noted_time.errors import (
+from noted_time.reading import CompleteWindow, MarkHistory, ReaderGroup
+from noted_time.rules import Aggregator, MemberRecord, Seal, SealRequest
+from noted_time.values import (
+    Accepted,
+    Advance,
     AlreadySealed,
     ClientFailed,
     Conflict,
+    Decision,
     Fenced,
+    Hold,
     ImplausibleTime,
     InvalidCut,
     InvalidFinalTime,
@@ -25,15 +26,27 @@ from noted_time.errors import (
     InvalidScale,
     KnownBeyond,
     LimitReached,
+    Mark,
     MarkConflict,
     NotAllowed,
     NotCompleteYet,
+    Note,
     NotedMeanwhile,
     NotedTimeError,
     NotesRefused,
+    Quiet,
+    Refused,
     Rejected,
+    ScaleEvent,
+    Sealed,
+    ServiceClock,
     SharedName,
+    State,
+    StreamCut,
     StreamSealed,
+    StreamSettings,
+    Succession,
+    TimeWindow,
     TooManySegments,
     UnexpectedAnswer,
     UnknownAlignment,
@@ -43,19 +56,10 @@ from noted_time.errors import (
     UnknownWriter,
     Unreachable,
     Unreadable,
+    Waiting,
     WritersMissing,
 )
-from noted_time.history import MarkHistory
-from noted_time.mark import Mark, TimeWindow
-from noted_time.note import Note, State
-from noted_time.order import Lag, SegmentTimes
-from noted_time.readers import ReaderGroup
-from noted_time.record import MemberRecord
-from noted_time.seal import Seal, SealRequest
-from noted_time.service_clock import ServiceClock
-from noted_time.settings import StreamSettings
-from noted_time.succession import ScaleEvent, Succession
-from noted_time.windows import CompleteWindow
+from noted_time.wing import Backlog, BacklogPolicy, BacklogState, Lag, SegmentTimes
 
 __all__ = [
     "Accepted",
@@ -119,3 +123,8 @@ __all__ = [
     "Waiting",
     "WritersMissing",
 ]
+
+for _name in __all__:
+    _each = globals()[_name]
+    if isinstance(_each, type) and issubclass(_each, NotedTimeError):
+        _each.__module__ = __name__  # tracebacks name an error as it is imported

@@ -6,8 +6,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from noted_time.alignment import HeldBound
-from noted_time.settings import checked_name
+from noted_time.values import checked_name
+from noted_time.wing import HeldBound
 from reader_client import questions
 from reader_client.answers import alignment_answer
 from reader_client.questions import Pause

@@ -10,17 +10,15 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
-from noted_time.backlog import UNKNOWN, BacklogState, Reason
-from noted_time.cut import MAX_INT64
-from noted_time.errors import Rejected, UnexpectedAnswer
-from noted_time.succession import ScaleEvent, Succession
-from noted_time.wire import complete_window_from_wire, mark_from_wire, position_from_wire
+from noted_time.client import complete_window_from_wire, mark_from_wire, position_from_wire
+from noted_time.values import MAX_INT64, Rejected, ScaleEvent, Succession, UnexpectedAnswer
+from noted_time.wing import UNKNOWN, BacklogState, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from noted_time.mark import Mark
-    from noted_time.windows import CompleteWindow
+    from noted_time.reading import CompleteWindow
+    from noted_time.values import Mark
 
 Json = dict[str, Any]
 Answer = TypeVar("Answer")
@@ -118,7 +116,7 @@ def marks_answer(wire: Json) -> MarksAnswer:
     >>> marks_answer({"stream_id": "a", "scale_events": 0, "marks": [{"seq": 1}]})
     Traceback (most recent call last):
         ...
-    noted_time.errors.UnexpectedAnswer: an answer of another shape (Rejected: a mark without ...
+    noted_time.UnexpectedAnswer: an answer of another shape (Rejected: a mark without ...
     """
     marks = tuple(_mark(mark) for mark in wire["marks"])
     final_cut = position_from_wire(wire["final_cut"]) if wire["sealed"] else None

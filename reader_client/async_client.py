@@ -6,12 +6,9 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from noted_time.asking import run_async
-from noted_time.backoff import Backoff
-from noted_time.cut import plain_position
-from noted_time.errors import NotedTimeError, Rejected
-from noted_time.times import unix_ms_of
-from noted_time.windows import Tiling
+from noted_time.client import Backoff, run_async
+from noted_time.reading import Tiling
+from noted_time.values import NotedTimeError, Rejected, plain_position, unix_ms_of
 from reader_client.connection import AsyncConnection
 from reader_client.health import Pace
 from reader_client.questions import Pause, Question
@@ -25,9 +22,8 @@ if TYPE_CHECKING:
 
     import httpx
 
-    from noted_time.mark import Mark
-    from noted_time.times import Time
-    from noted_time.windows import CompleteWindow
+    from noted_time.reading import CompleteWindow
+    from noted_time.values import Mark, Time
     from reader_client.questions import Json, Steps
     from reader_client.waits import Pages, Wait
 

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from noted_time.asking import Incoming, no_answer, run, run_async
+from noted_time.client import Incoming, no_answer, run, run_async
 from reader_client import answers, questions
 from reader_client.exchange import Exchange, client_options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from noted_time.asking import Reply, Request
-    from noted_time.windows import CompleteWindow
+    from noted_time.client import Reply, Request
+    from noted_time.reading import CompleteWindow
     from reader_client.questions import Json, Question
 
 

@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from noted_time.asking import UNPACKED, Request, ask_in_turn
-from noted_time.bearer import authorization
-from noted_time.controllers import Controllers
-from noted_time.errors import Rejected
+from noted_time.client import UNPACKED, Controllers, Request, ask_in_turn, authorization
+from noted_time.values import Rejected
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Generator
 
-    from noted_time.asking import Reply
+    from noted_time.client import Reply
     from reader_client.questions import Json, Question
 
 API = "/v1"

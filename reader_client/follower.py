@@ -9,20 +9,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from noted_time.errors import Rejected, UnknownDomain
-from noted_time.history import MarkHistory
-from noted_time.mark import TimeWindow
-from noted_time.order import SegmentTimes
-from noted_time.succession import Succession
-from noted_time.units import check_time, check_windows
-from noted_time.windows import complete_windows
+from noted_time.reading import MarkHistory, check_time, check_windows, complete_windows
+from noted_time.values import Rejected, Succession, TimeWindow, UnknownDomain
+from noted_time.wing import SegmentTimes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from noted_time.mark import Mark
-    from noted_time.note import State
-    from noted_time.windows import CompleteWindow, Tiling
+    from noted_time.reading import CompleteWindow, Tiling
+    from noted_time.values import Mark, State
     from reader_client.answers import MarksAnswer, StreamAnswer
 
 NO_WINDOW = TimeWindow(None, None)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from noted_time.errors import NotedTimeError, UnknownDomain, UnknownStream
+from noted_time.values import NotedTimeError, UnknownDomain, UnknownStream
 from reader_client.answers import marks_answer, stream_answer
 from reader_client.follower import Follower
 from reader_client.questions import Pause, about_stream, marks_after

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from noted_time.backlog import UNKNOWN, BacklogState, with_reason
+from noted_time.wing import UNKNOWN, BacklogState, with_reason
 
 logger = logging.getLogger("noted_time.reader")
 

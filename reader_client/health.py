@@ -8,14 +8,14 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from noted_time.errors import ClientFailed, Rejected
-from noted_time.outage import Outage, delay_s
+from noted_time.client import Outage, delay_s
+from noted_time.values import ClientFailed, Rejected
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from noted_time.backoff import Backoff
-    from noted_time.errors import NotedTimeError
+    from noted_time.client import Backoff
+    from noted_time.values import NotedTimeError
 
 logger = logging.getLogger("noted_time.reader")
 

@@ -6,7 +6,7 @@ from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from noted_time.wire import position_to_wire
+from noted_time.client import position_to_wire
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

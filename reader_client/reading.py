@@ -6,11 +6,8 @@ import os
 import threading
 from typing import TYPE_CHECKING
 
-from noted_time.cut import plain_position
-from noted_time.errors import NotCompleteYet, Rejected
-from noted_time.order import Lag
-from noted_time.settings import checked_name
-from noted_time.times import unix_ms_of
+from noted_time.values import NotCompleteYet, Rejected, checked_name, plain_position, unix_ms_of
+from noted_time.wing import Lag
 from reader_client.aligning import Aligning, Member
 from reader_client.follower import NO_WINDOW
 from reader_client.following import Following
@@ -22,10 +19,8 @@ from reader_client.wakeup import News
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from noted_time.backlog import BacklogState
-    from noted_time.mark import Mark, TimeWindow
-    from noted_time.order import SegmentTimes
-    from noted_time.times import Time
+    from noted_time.values import Mark, Time, TimeWindow
+    from noted_time.wing import BacklogState, SegmentTimes
     from reader_client.answers import StreamAnswer
     from reader_client.follower import Follower
     from reader_client.following import Begin, Repeated

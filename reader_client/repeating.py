@@ -8,14 +8,14 @@ from collections.abc import Callable
 from random import SystemRandom
 from typing import TYPE_CHECKING
 
-from noted_time.errors import NotedTimeError
+from noted_time.values import NotedTimeError
 from reader_client.health import Attempts, Health, Pace
 from reader_client.wakeup import AsyncWakeup, Wakeup
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
-    from noted_time.backoff import Backoff
+    from noted_time.client import Backoff
 
 
 own_chance = SystemRandom().random
@@ -28,7 +28,7 @@ Step = Callable[[], bool]
 class Repeating:
     """Repeats `step` until it returns false or `stop` is called.
 
-    `on_failure` is called after each failure. An error outside the tree of `noted_time.errors` is
+    `on_failure` is called after each failure. An error that is not a `NotedTimeError` is
     a fault of the client and ends the thread; `check` raises it.
     """
 

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from noted_time.errors import UnknownReader
+from noted_time.values import UnknownReader
 from reader_client import questions
 from reader_client.answers import group_answer
 from reader_client.group_backlog import GroupBacklog

@@ -5,16 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from noted_time.errors import NotCompleteYet, Rejected, Unreachable
-from noted_time.times import unix_ms_of
+from noted_time.values import NotCompleteYet, Rejected, Unreachable, unix_ms_of
 from reader_client.window_cursor import WindowCursor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from noted_time.mark import Mark
-    from noted_time.times import Time
-    from noted_time.windows import Tiling
+    from noted_time.reading import Tiling
+    from noted_time.values import Mark, Time
     from reader_client.following import Following, Repeated
     from reader_client.reporting import Reporting
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from noted_time.membership import NOT_KNOWN
+from noted_time.values import NOT_KNOWN
 from reader_client.answers import windows_answer
 from reader_client.questions import windows_from
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from noted_time.windows import CompleteWindow, Tiling
+    from noted_time.reading import CompleteWindow, Tiling
     from reader_client.following import Following
     from reader_client.questions import Json, Question
 

@@ -13,7 +13,7 @@ import time
 from typing import TYPE_CHECKING, Any, Literal
 
 from noted_time import Rejected
-from noted_time.backlog import Backlog, CombinedBacklog
+from noted_time.wing import Backlog, CombinedBacklog
 from spark_integration.offsets import LogOffset, is_of_log
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from noted_time.backlog import BacklogPolicy
+    from noted_time.wing import BacklogPolicy
 
 log = logging.getLogger("noted_time.spark")
 

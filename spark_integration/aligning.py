@@ -12,13 +12,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from noted_time import NotCompleteYet, NotedTimeError, Rejected
-from noted_time.alignment import HeldBound
+from noted_time.wing import HeldBound
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from noted_time import MarkHistory
-    from noted_time.note import State
+    from noted_time.values import State
     from reader_client.connection import Connection
     from spark_integration.log_files import LogFile
 

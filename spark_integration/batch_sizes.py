@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 
-from noted_time.backlog import UNKNOWN, Backlog, BacklogPolicy, BacklogState
+from noted_time.wing import UNKNOWN, Backlog, BacklogPolicy, BacklogState
 
 if TYPE_CHECKING:
     from spark_integration.offsets import LogOffset

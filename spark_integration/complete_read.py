@@ -9,8 +9,8 @@ import time as clocks
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from noted_time import Rejected, WritersMissing
-from noted_time.settings import checked_name
-from noted_time.wire import position_to_wire
+from noted_time.client import position_to_wire
+from noted_time.values import checked_name
 from reader_client.connection import Connection
 from spark_integration.complete_source import OPTION, CompleteSource, WindowQuery
 from spark_integration.registration import registered
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from noted_time import CompleteWindow
-    from noted_time.times import Time
+    from noted_time.values import Time
 
 _log = logging.getLogger("noted_time.spark")
 

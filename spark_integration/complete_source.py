@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from noted_time.wire import position_from_wire
+from noted_time.client import position_from_wire
 from spark_integration.admission import Slice, check_begins, check_there, tasks
 from spark_integration.log_files import Between, LogFiles
 from spark_integration.log_rows import RowShape, file_schema, log_schema, with_mark_time

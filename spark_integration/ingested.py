@@ -20,7 +20,7 @@ import pyarrow as pa
 from pyspark.sql.types import StructField, StructType, TimestampType
 
 from noted_time import Rejected, Unreachable
-from noted_time.ingestion import INGESTION
+from noted_time.wing import INGESTION
 from spark_integration.admission import slices
 from spark_integration.offsets import Released
 from spark_integration.watermark import INSTANT, is_watermark

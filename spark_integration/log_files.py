@@ -13,8 +13,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from noted_time import Rejected
-from noted_time.archives import check_root, check_segment, segments_in
-from noted_time.file_log import SUFFIX, is_hidden, segment_directory, start_of
+from noted_time.wing import (
+    SUFFIX,
+    check_root,
+    check_segment,
+    is_hidden,
+    segment_directory,
+    segments_in,
+    start_of,
+)
 from writer_client.log_ends import names_in
 
 if TYPE_CHECKING:

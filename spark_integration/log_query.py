@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from noted_time import BacklogPolicy
-from noted_time.ingestion import INGESTION
+from noted_time.wing import INGESTION
 from spark_integration.offsets import LogOffset
 from spark_integration.time_range import ALL_TIMES, TimeRange
 

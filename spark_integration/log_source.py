@@ -15,7 +15,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from noted_time.wire import position_to_wire
+from noted_time.client import position_to_wire
 from spark_integration.admission import (
     Slice,
     advanced,

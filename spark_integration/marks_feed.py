@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from noted_time import Rejected, StreamSettings, Succession
-from noted_time.backoff import Backoff
-from noted_time.wire import mark_from_wire, position_from_wire
+from noted_time.client import Backoff, mark_from_wire, position_from_wire
 from reader_client.answers import stream_answer
 from reader_client.connection import Connection
 from reader_client.repeating import Repeating, own_chance

@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from noted_time import Rejected, StreamSettings, UnexpectedAnswer, UnknownDomain, Unreachable
-from noted_time.settings import checked_name
-from noted_time.units import check_time
+from noted_time.reading import check_time
+from noted_time.values import checked_name
 from reader_client.connection import Connection
 from spark_integration.ingested import INGESTED, checked_unstamped, event_time_of
 from spark_integration.late_rows import keeps_late
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from noted_time import BacklogPolicy
-    from noted_time.times import Time
+    from noted_time.values import Time
     from spark_integration.ingested import Unstamped
     from spark_integration.sealing import OnSeal
     from spark_integration.time_order import Order
@@ -67,7 +67,7 @@ def read_noted_log(  # noqa: PLR0913 - the options of a source; all but three ar
 ) -> DataFrame:
     """Return the events of a stream's file log, with a watermark that the writers vouch for.
 
-    `root` holds the log in the layout of `noted_time.file_log`; driver and workers read it.
+    `root` holds the log in the layout of `noted_time.wing.file_log`; driver and workers read it.
     `event_time` is the column of the event time, and `domain` the time domain that it belongs to.
     It arrives as a timestamp: integers in the log are read as Unix ms, timestamps without a zone as
     UTC.

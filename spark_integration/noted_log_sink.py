@@ -22,7 +22,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from noted_time import InvalidNote, Rejected, Unreachable
-from noted_time.settings import checked_name
+from noted_time.values import checked_name
 from spark_integration.query_progress import PlannedBatches
 from spark_integration.watermark import LAST_MS
 from writer_client import Batch, SegmentLogWriter

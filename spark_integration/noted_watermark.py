@@ -8,7 +8,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.types import TimestampType
 
 from noted_time import Rejected
-from noted_time.settings import checked_name
+from noted_time.values import checked_name
 from spark_integration.marks_source import OPTION, MarksQuery, MarksSource
 from spark_integration.options import TOKEN
 from spark_integration.positions import KafkaTopic

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from noted_time import Rejected
-from noted_time.wire import position_from_wire, position_to_wire
+from noted_time.client import position_from_wire, position_to_wire
 from spark_integration.time_range import ALL_TIMES, TimeRange
 from spark_integration.watermark import is_watermark
 
@@ -65,7 +65,7 @@ class LogOffset:
         >>> offset.going_on(LogOffset("landings", root="/log"), "default")
         Traceback (most recent call last):
             ...
-        noted_time.errors.Rejected: the checkpoint is of stream 'flights', domain 'default', ...
+        noted_time.Rejected: the checkpoint is of stream 'flights', domain 'default', ...
         """
         recorded = next((name for name in self.marks if is_domain(name)), domain)
         before = self.stream, recorded, self.root or new.root

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from noted_time import NotedTimeError, Rejected
-from noted_time.cut import join_into
-from noted_time.settings import checked_name
+from noted_time.values import checked_name, join_into
 from reader_client import ReaderClient
 from spark_integration.offsets import is_of_marks
 from spark_integration.positions import KafkaTopic, NotedLog

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from noted_time import Rejected
-from noted_time.wire import position_from_wire
+from noted_time.client import position_from_wire
 
 PositionOf = Callable[[Any], Mapping[int, int]]
 """From a source's offset, as parsed from the JSON in the log, to segment → exclusive offset."""

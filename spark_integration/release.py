@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from noted_time import Mark
-    from noted_time.note import State
+    from noted_time.values import State
     from spark_integration.marks_feed import MarksFeed
     from spark_integration.sealing import OnSeal
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, get_args
 
 from noted_time import Rejected
-from noted_time.cut import reaches
+from noted_time.values import reaches
 from spark_integration.offsets import Released
 from spark_integration.watermark import LAST_MS
 

@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from noted_time import Rejected
-from noted_time.ingestion import INGESTION
-from noted_time.times import unix_ms_of
+from noted_time.values import unix_ms_of
+from noted_time.wing import INGESTION
 from spark_integration.log_files import row_groups
 from spark_integration.watermark import instant, is_watermark
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from noted_time.times import Time
+    from noted_time.values import Time
     from spark_integration.log_files import LogFile
 
 

@@ -9,18 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from noted_time.answer import Accepted, Refused
-from noted_time.beyond import Beyond
-from noted_time.errors import NotesRefused, Rejected
-from noted_time.fencing import Session
-from noted_time.membership import Exclusion
-from noted_time.wire import position_from_wire
+from noted_time.client import position_from_wire
+from noted_time.values import Accepted, Beyond, Exclusion, NotesRefused, Refused, Rejected, Session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from noted_time.asking import Reply
-    from noted_time.note import Note
+    from noted_time.client import Reply
+    from noted_time.values import Note
 
 
 @dataclass(frozen=True, slots=True)

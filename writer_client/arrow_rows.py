@@ -13,8 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from noted_time.cut import MAX_INT64, MIN_INT64
-from noted_time.errors import Rejected
+from noted_time.values import MAX_INT64, MIN_INT64, Rejected
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -7,7 +7,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from noted_time.errors import Rejected
+from noted_time.values import Rejected
 
 if TYPE_CHECKING:
     import threading

@@ -9,16 +9,21 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from noted_time.cut import MAX_INT64, MIN_INT64, join_into, plain_position
-from noted_time.errors import InvalidNote, Rejected
-from noted_time.note import UNCHANGED
-from noted_time.settings import checked_name
+from noted_time.values import (
+    MAX_INT64,
+    MIN_INT64,
+    UNCHANGED,
+    InvalidNote,
+    Rejected,
+    checked_name,
+    join_into,
+    plain_position,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from noted_time.membership import LateRows
-    from noted_time.note import Note
+    from noted_time.values import LateRows, Note
 
 
 NOWHERE: Mapping[int, int] = {}

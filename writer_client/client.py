@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 import httpx
 
-from noted_time.errors import NotedTimeError
+from noted_time.values import NotedTimeError
 from writer_client.at_exit import open_clients
 from writer_client.connection import Connection
 from writer_client.sender import Sender

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, TypedDict
 
 import httpx
 
-from noted_time.asking import UNPACKED, Incoming, no_answer, run, run_async
-from noted_time.bearer import authorization
+from noted_time.client import UNPACKED, Incoming, authorization, no_answer, run, run_async
 
 if TYPE_CHECKING:
     import ssl
 
-    from noted_time.asking import Reply, Request
+    from noted_time.client import Reply, Request
     from writer_client.answers import Answer
     from writer_client.exchange import Exchange
     from writer_client.waiting import Batch

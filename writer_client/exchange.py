@@ -1,8 +1,8 @@
 """How a batch of notes is put to a controller, without the network: requests out, replies in.
 
-`Exchange.post` is a routine of `noted_time.asking`: it yields each request and is sent the reply,
-or is thrown the `Unreachable` that came instead; what it returns is the answer. So the client of
-threads and that of asyncio do the same, and differ only in how they wait.
+`Exchange.post` is a routine of `noted_time.client.asking`: it yields each request and is sent the
+reply, or is thrown the `Unreachable` that came instead; what it returns is the answer. So the
+client of threads and that of asyncio do the same, and differ only in how they wait.
 """
 
 from __future__ import annotations
@@ -11,17 +11,14 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from noted_time.answer import Refused
-from noted_time.asking import Request, ask_in_turn
-from noted_time.controllers import Controllers
-from noted_time.errors import SharedName
-from noted_time.wire import note_to_wire
+from noted_time.client import Controllers, Request, ask_in_turn, note_to_wire
+from noted_time.values import Refused, SharedName
 from writer_client.answers import answer_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
 
-    from noted_time.asking import Reply
+    from noted_time.client import Reply
     from writer_client.answers import Answer
     from writer_client.waiting import Batch
 

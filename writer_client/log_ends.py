@@ -16,10 +16,16 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from noted_time.archives import check_root, check_segment, segments_in
-from noted_time.errors import Rejected, Unreachable
-from noted_time.file_log import SUFFIX, is_hidden, segment_directory, start_of
-from noted_time.settings import checked_name
+from noted_time.values import Rejected, Unreachable, checked_name
+from noted_time.wing import (
+    SUFFIX,
+    check_root,
+    check_segment,
+    is_hidden,
+    segment_directory,
+    segments_in,
+    start_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from noted_time.errors import Rejected, Unreachable
+from noted_time.values import Rejected, Unreachable
 from writer_client.arrow_rows import largest_time
 from writer_client.log_ends import LogEnds, NewFile
 

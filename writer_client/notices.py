@@ -11,15 +11,14 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from noted_time.beyond import Beyond
-from noted_time.outage import Outage
-from noted_time.spelling import spelled
-from noted_time.units import look_like_seconds, seconds_doubt
+from noted_time.client import Outage
+from noted_time.reading import look_like_seconds, seconds_doubt
+from noted_time.values import Beyond, spelled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from noted_time.errors import NotedTimeError, Rejected
+    from noted_time.values import NotedTimeError, Rejected
     from writer_client.claims import HeldBack
     from writer_client.outcome import Exclusion
 

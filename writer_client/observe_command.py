@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from noted_time.bearer import VARIABLE as TOKEN_VARIABLE
-from noted_time.duration import duration_ms
-from noted_time.errors import NotedTimeError, Rejected, Unreachable, Unreadable
-from noted_time.ingestion import INGESTION
+from noted_time.client import VARIABLE as TOKEN_VARIABLE
+from noted_time.values import NotedTimeError, Rejected, Unreachable, Unreadable, duration_ms
+from noted_time.wing import INGESTION
 from writer_client.client import WriterClient
 from writer_client.observing import EventTimeNoter, IngestionNoter
 

@@ -9,7 +9,7 @@ import time as clocks
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from noted_time.errors import (
+from noted_time.values import (
     ClientFailed,
     Fenced,
     InvalidNote,
@@ -17,8 +17,7 @@ from noted_time.errors import (
     Rejected,
     Unreachable,
 )
-from noted_time.ingestion import INGESTION, LEAST_POLL_MS, GrowingEnds, Look
-from noted_time.segment_clocks import SegmentClocks
+from noted_time.wing import INGESTION, LEAST_POLL_MS, GrowingEnds, Look, SegmentClocks
 from writer_client.posting import unix_ms
 
 Found = TypeVar("Found")
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from types import TracebackType
 
-    from noted_time.segment_clocks import Outcome
+    from noted_time.wing import Outcome
     from writer_client.client import WriterClient
 
 log = logging.getLogger("noted_time.observer")

@@ -25,11 +25,16 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from noted_time.answer import Accepted
-from noted_time.cut import gained_by
-from noted_time.errors import Fenced, InvalidNote, Rejected
-from noted_time.note import MAX_NOTES_PER_REQUEST, Note
-from noted_time.settings import checked_name
+from noted_time.values import (
+    MAX_NOTES_PER_REQUEST,
+    Accepted,
+    Fenced,
+    InvalidNote,
+    Note,
+    Rejected,
+    checked_name,
+    gained_by,
+)
 from writer_client.answers import can_be_said_otherwise, holder, is_too_far_ahead
 from writer_client.claims import Additions, Claims, HeldBack, check_int64
 from writer_client.outcome import Exclusion
@@ -38,10 +43,7 @@ from writer_client.waiting import Pending, Waiting
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from noted_time.answer import Refused
-    from noted_time.fencing import Session
-    from noted_time.membership import LateRows
-    from noted_time.note import State
+    from noted_time.values import LateRows, Refused, Session, State
     from writer_client.answers import Answer, Found
     from writer_client.claims import Process
     from writer_client.waiting import Batch

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from noted_time.spelling import spelled
+from noted_time.values import spelled
 
 if TYPE_CHECKING:
-    from noted_time.answer import Accepted
+    from noted_time.values import Accepted
 
 _REASONS = {
     "timed_out": (

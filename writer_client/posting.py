@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from random import SystemRandom
 from typing import TYPE_CHECKING
 
-from noted_time.answer import Accepted
-from noted_time.errors import (
+from noted_time.client import delay_s
+from noted_time.values import (
+    Accepted,
     ClientFailed,
     NotAllowed,
     NotedTimeError,
@@ -21,13 +22,12 @@ from noted_time.errors import (
     UnknownStream,
     Unreachable,
 )
-from noted_time.outage import delay_s
 from writer_client.outcome import Flushed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from noted_time.backoff import Backoff
+    from noted_time.client import Backoff
     from writer_client.answers import Answer
     from writer_client.notices import Notices
     from writer_client.outbox import Outbox

@@ -21,9 +21,8 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from noted_time.cut import MAX_INT64
-from noted_time.errors import Rejected
-from noted_time.file_log import SUFFIX, file_name, is_hidden, segment_directory, start_of
+from noted_time.values import MAX_INT64, Rejected
+from noted_time.wing import SUFFIX, file_name, is_hidden, segment_directory, start_of
 from writer_client.arrow_rows import check_schema, largest_time, storable
 from writer_client.batches import Batch
 

@@ -7,10 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from noted_time.cut import join_into
-from noted_time.errors import Fenced, Rejected
-from noted_time.note import LARGEST_TIME
-from noted_time.settings import checked_name
+from noted_time.values import LARGEST_TIME, Fenced, Rejected, checked_name, join_into
 from writer_client.answers import Found
 from writer_client.arrow_rows import as_table, check_zones, count_below, span_of
 from writer_client.segment_files import SegmentFiles
@@ -22,7 +19,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from noted_time.times import Time
+    from noted_time.values import Time
     from writer_client.arrow_rows import Rows, Span
     from writer_client.async_client import AsyncWriterClient
     from writer_client.batches import Batch

@@ -6,7 +6,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from noted_time.errors import Rejected
+from noted_time.values import Rejected
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from noted_time.note import Note
+    from noted_time.values import Note
 
 
 @dataclass(frozen=True, slots=True)

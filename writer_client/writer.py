@@ -9,11 +9,8 @@ import time as clocks
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
-from noted_time.backoff import Backoff
-from noted_time.errors import Rejected
-from noted_time.membership import LateRows
-from noted_time.settings import checked_name
-from noted_time.times import unix_ms_of
+from noted_time.client import Backoff
+from noted_time.values import LateRows, Rejected, checked_name, unix_ms_of
 from writer_client.claims import Process, checked_domains
 from writer_client.exchange import Exchange
 from writer_client.notices import Notices
@@ -23,8 +20,7 @@ from writer_client.posting import HeldClock, Pace, Posting, own_chance, unix_ms
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from noted_time.note import State
-    from noted_time.times import Time
+    from noted_time.values import State, Time
     from writer_client.outbox import LookUp
     from writer_client.outcome import Exclusion
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from noted_time.alignment import Alignment
-from noted_time.errors import LimitReached, UnknownAlignment
+from noted_time.values import LimitReached, UnknownAlignment
+from noted_time.wing import Alignment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -14,8 +14,8 @@ from controller.aggregation.sealing import end
 from controller.aggregation.stream import StreamState
 from controller.store.port import Change, StreamRecord
 from noted_time import StreamCut, StreamSettings
-from noted_time.errors import KnownBeyond, LimitReached, NotedMeanwhile
-from noted_time.wire import position_to_wire
+from noted_time.client import position_to_wire
+from noted_time.values import KnownBeyond, LimitReached, NotedMeanwhile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from controller.aggregation.owned_streams import OwnedStreams
     from controller.store.port import Action, AppendedMark
     from noted_time import BacklogPolicy, ScaleEvent, Seal, SealRequest
-    from noted_time.correction import Correction, CorrectionRequest
+    from noted_time.rules import Correction, CorrectionRequest
 
 
 class Order(NamedTuple):

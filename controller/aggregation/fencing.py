@@ -10,13 +10,12 @@ from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from controller.store.port import Change
-from noted_time.spelling import spelled
-from noted_time.wire import session_to_wire
+from noted_time.client import session_to_wire
+from noted_time.values import spelled
 
 if TYPE_CHECKING:
     from noted_time import Aggregator
-    from noted_time.fencing import Session
-    from noted_time.note import NoteLike
+    from noted_time.values import NoteLike, Session
 
 SHOWN_MS = 3_600_000
 """How long a fenced note is shown."""

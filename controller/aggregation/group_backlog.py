@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from controller.store.port import BacklogRecord
-from noted_time.backlog import Backlog, BacklogPolicy, BacklogState
+from noted_time.wing import Backlog, BacklogPolicy, BacklogState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from controller.aggregation.draft import Draft, Moment
     from controller.aggregation.groups import GroupLimits
     from controller.aggregation.stream import StreamState
-    from noted_time.backlog import Reason
+    from noted_time.wing import Reason
 
 NO_POLICY = BacklogPolicy()
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from controller.aggregation.shares import NOBODY
 from controller.store.port import ReaderRecord
 from noted_time import ReaderGroup
-from noted_time.errors import LimitReached, UnknownReader
-from noted_time.note import SEGMENTS_PER_POSITION
+from noted_time.values import SEGMENTS_PER_POSITION, LimitReached, UnknownReader
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from noted_time.units import look_like_seconds, seconds_doubt
+from noted_time.reading import look_like_seconds, seconds_doubt
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,10 +18,8 @@ if TYPE_CHECKING:
     from controller.aggregation.hints import Hint
     from controller.aggregation.stream import StreamState
     from noted_time import Decision, Mark
-    from noted_time.dry_run import Would
-    from noted_time.fencing import Session
-    from noted_time.member import Track
-    from noted_time.membership import Exclusion, LateRows
+    from noted_time.rules import Track, Would
+    from noted_time.values import Exclusion, LateRows, Session
 
 
 EXAMINED = 100

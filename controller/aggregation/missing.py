@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from noted_time.absences import absence_of
-from noted_time.cut import MIN_INT64
-from noted_time.missing import MissingWriters
+from noted_time.reading import MissingWriters
+from noted_time.rules import absence_of
+from noted_time.values import MIN_INT64
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from noted_time import SegmentTimes
-from noted_time.order import largest_of
+from noted_time.wing import largest_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from controller.aggregation.stream import StreamState
     from controller.store.port import StreamSummary
     from noted_time import Mark
-    from noted_time.member import Track
+    from noted_time.rules import Track
 
 Sort = Literal["trouble", "name"]
 Kind = Literal["advance", "hold", "quiet", "sealed"]

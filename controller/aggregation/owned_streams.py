@@ -8,7 +8,7 @@ from zlib import crc32
 from controller.aggregation.alignments import Alignments
 from controller.aggregation.missing import take
 from controller.aggregation.stream import StreamState
-from noted_time.errors import UnknownStream
+from noted_time.values import UnknownStream
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

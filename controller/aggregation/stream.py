@@ -18,11 +18,8 @@ from noted_time import (
     StreamSettings,
     Succession,
 )
-from noted_time.cut import MIN_INT64
-from noted_time.errors import StreamSealed, UnknownDomain
-from noted_time.fencing import Session
-from noted_time.missing import MissingWriters
-from noted_time.note import LARGEST_TIME
+from noted_time.reading import MissingWriters
+from noted_time.values import LARGEST_TIME, MIN_INT64, Session, StreamSealed, UnknownDomain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,8 +27,8 @@ if TYPE_CHECKING:
     from controller.aggregation.draft import Draft, Moment
     from controller.store.port import Store, StreamRecord
     from noted_time import Mark, MemberRecord, Seal, TimeWindow
-    from noted_time.correction import Correction, CorrectionRequest
-    from noted_time.note import NoteLike
+    from noted_time.rules import Correction, CorrectionRequest
+    from noted_time.values import NoteLike
 
 CLOCKS_APART_MS = 100
 FORGOTTEN_AT_ONCE = 5000

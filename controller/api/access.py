@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from controller.api.answers import Answer
     from controller.service.tokens import TokenCache
-    from noted_time.note import NoteLike
+    from noted_time.values import NoteLike
 
 Right = Literal["nothing", "a token", "read", "align", "read all", "write", "administer"]
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from controller.api.shapes import Int64, Name, Request
-from noted_time.cut import MAX_INT64
+from noted_time.values import MAX_INT64
 
 EITHER = "pass `time`, or `stream` and `group`"
 

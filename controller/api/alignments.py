@@ -20,7 +20,7 @@ from controller.api.forwarding import FORWARDED
 from controller.api.problems import PROBLEMS, problem
 from controller.api.replies import alignment_to_wire, reply
 from controller.api.shapes import Name
-from noted_time.alignment import AlignmentSettings, GroupOfStream
+from noted_time.wing import AlignmentSettings, GroupOfStream
 
 if TYPE_CHECKING:
     from controller.api.access import Call

@@ -32,7 +32,7 @@ from controller.api.peers import Peers
 from controller.api.problems import PROBLEMS, REF
 from controller.api.replies import reply
 from controller.service import traces
-from noted_time.cut import MAX_INT64
+from noted_time.values import MAX_INT64
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, Field
 
 from controller.api.shapes import Request
-from noted_time.cut import MAX_INT64
+from noted_time.values import MAX_INT64
 
 Threshold = Annotated[int, Field(ge=1, le=MAX_INT64)]
 

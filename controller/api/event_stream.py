@@ -16,7 +16,7 @@ import msgspec
 
 from controller.aggregation.shares import Shares
 from controller.api.problems import problem_of
-from noted_time.errors import UnknownStream
+from noted_time.values import UnknownStream
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator

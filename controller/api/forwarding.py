@@ -30,7 +30,7 @@ from controller.api.answers import MISDIRECTED, NOT_MINE, PROBLEM, Answer
 from controller.api.notes import answer_submitted, submit_notes
 from controller.api.problems import problem, problem_of
 from controller.store.port import StoreUnavailable
-from noted_time.controllers import OWNER
+from noted_time.client import OWNER
 
 if TYPE_CHECKING:
     from asyncio import Future

@@ -12,14 +12,13 @@ from controller.api.answers import NOT_MINE, Answer
 from controller.api.forwarding import StreamRequest
 from controller.api.problems import problem_of
 from controller.store.port import StoreUnavailable
-from noted_time.errors import NotedTimeError, UnknownDomain, UnknownReader, UnknownStream
-from noted_time.problems import kind_of
-from noted_time.wire import window_to_wire
+from noted_time.client import kind_of, window_to_wire
+from noted_time.values import NotedTimeError, UnknownDomain, UnknownReader, UnknownStream
 
 if TYPE_CHECKING:
     from controller.api.forwarding import Forwarding
     from controller.service.controller import Controller
-    from noted_time.alignment import GroupOfStream
+    from noted_time.wing import GroupOfStream
 
 ANSWER_S = 2.0
 """How long the owner may take: less than whoever forwarded the request here waits."""

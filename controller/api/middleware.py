@@ -16,7 +16,7 @@ from controller.api.forwarding import StreamRequest
 from controller.api.notes import answer_notes
 from controller.api.problems import problem, problem_of, unknown_parameters
 from controller.store.port import StoreUnavailable
-from noted_time.settings import NAME
+from noted_time.values import NAME
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine

@@ -29,10 +29,17 @@ from controller.api.problems import (
 from controller.api.shapes import LINE, MOST_DOMAINS, SEGMENTS, NotesBody
 from controller.store.port import StoreUnavailable
 from noted_time import Accepted, NotedTimeError, Refused
-from noted_time.cut import MAX_INT64, MIN_INT64
-from noted_time.fencing import LABEL_LENGTH, SESSION_LENGTH, Session
-from noted_time.note import MAX_NOTES_PER_REQUEST, SEGMENTS_PER_POSITION, UNCHANGED
-from noted_time.wire import position_to_wire, session_to_wire
+from noted_time.client import position_to_wire, session_to_wire
+from noted_time.values import (
+    LABEL_LENGTH,
+    MAX_INT64,
+    MAX_NOTES_PER_REQUEST,
+    MIN_INT64,
+    SEGMENTS_PER_POSITION,
+    SESSION_LENGTH,
+    UNCHANGED,
+    Session,
+)
 
 if TYPE_CHECKING:
     from asyncio import Future

@@ -20,7 +20,8 @@ from controller.api.fields import fields_of, fields_of_request, no_such, paramet
 from controller.service.access import ForeignMember, ForeignWriter
 from controller.service.limits import Overloaded
 from controller.store.port import StoreUnavailable
-from noted_time.errors import (
+from noted_time.client import position_to_wire
+from noted_time.values import (
     AlreadySealed,
     Conflict,
     ImplausibleTime,
@@ -42,7 +43,6 @@ from noted_time.errors import (
     UnknownStream,
     UnknownWriter,
 )
-from noted_time.wire import position_to_wire
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -24,9 +24,9 @@ from controller.api.replies import (
 )
 from controller.service.views import in_slices
 from noted_time import BacklogPolicy
-from noted_time.cut import MAX_INT64
-from noted_time.windows import Tiling
-from noted_time.wire import mark_to_wire, missing_to_wire, position_from_wire
+from noted_time.client import mark_to_wire, missing_to_wire, position_from_wire
+from noted_time.reading import Tiling
+from noted_time.values import MAX_INT64
 
 if TYPE_CHECKING:
     from controller.service.controller import Controller

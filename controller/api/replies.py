@@ -12,7 +12,7 @@ from starlette.responses import Response
 from controller.aggregation.order import behind
 from controller.api.bounded import page_of
 from noted_time import Advance, Hold
-from noted_time.wire import (
+from noted_time.client import (
     complete_window_to_wire,
     mark_to_wire,
     position_to_wire,
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from controller.service.polls import CompleteWindows, NewMarks
     from controller.store.port import Change, LedgerEntry, StreamSummary
     from noted_time import ReaderGroup, ScaleEvent, Seal, SegmentTimes, TimeWindow
-    from noted_time.alignment import AlignmentNow, AlignmentSettings, MemberNow
-    from noted_time.dry_run import Would
-    from noted_time.membership import Absence
+    from noted_time.rules import Would
+    from noted_time.values import Absence
+    from noted_time.wing import AlignmentNow, AlignmentSettings, MemberNow
 
 Json = dict[str, Any]
 

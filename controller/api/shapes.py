@@ -7,9 +7,14 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from noted_time.cut import MAX_INT64, MIN_INT64
-from noted_time.fencing import LABEL_LENGTH, SESSION_LENGTH
-from noted_time.note import MAX_NOTES_PER_REQUEST, SEGMENTS_PER_POSITION
+from noted_time.values import (
+    LABEL_LENGTH,
+    MAX_INT64,
+    MAX_NOTES_PER_REQUEST,
+    MIN_INT64,
+    SEGMENTS_PER_POSITION,
+    SESSION_LENGTH,
+)
 
 SEGMENTS = 10**18
 """Segment ids are below this, so that the pattern of their names in JSON says it all."""

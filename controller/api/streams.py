@@ -18,8 +18,8 @@ from controller.api.replies import (
     summary_to_wire,
 )
 from noted_time import ScaleEvent, SealRequest
-from noted_time.cut import MAX_INT64
-from noted_time.wire import position_from_wire
+from noted_time.client import position_from_wire
+from noted_time.values import MAX_INT64
 
 router = APIRouter(prefix="/streams", tags=["streams"], responses=PROBLEMS)
 NULLABLE = frozenset(("max_time_ahead_ms", "max_offset_jump"))

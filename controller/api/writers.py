@@ -18,10 +18,9 @@ from controller.api.replies import (
     reply,
     writer_to_wire,
 )
-from noted_time.correction import CorrectionRequest
-from noted_time.cut import MAX_INT64
-from noted_time.domain import HOLDERS_NAMED
-from noted_time.wire import position_from_wire
+from noted_time.client import position_from_wire
+from noted_time.rules import HOLDERS_NAMED, CorrectionRequest
+from noted_time.values import MAX_INT64
 
 router = APIRouter(prefix="/streams/{stream}", tags=["writers"], responses=PROBLEMS)
 WRITER = "/writers/{writer}"

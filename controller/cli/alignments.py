@@ -11,9 +11,7 @@ from controller.cli.api_client import alignment_path, connected
 from controller.cli.options import DEFAULT_URL, AsJson, Limit, Token, Url, Yes
 from controller.cli.output import confirm, print_json, print_table, say, told_plainly
 from controller.cli.times import UNIX_MS, shown_seconds, shown_time
-from noted_time.duration import duration_ms
-from noted_time.errors import Rejected, UnknownAlignment
-from noted_time.spelling import shown_duration
+from noted_time.values import Rejected, UnknownAlignment, duration_ms, shown_duration
 
 Json = dict[str, Any]
 Alignment = Annotated[str, typer.Argument(metavar="ALIGNMENT", help="The alignment's name.")]

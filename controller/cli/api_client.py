@@ -10,16 +10,21 @@ from typing import TYPE_CHECKING, Any
 import httpx
 
 from noted_time import Rejected, Unreachable
-from noted_time.asking import UNPACKED, Incoming
-from noted_time.bearer import authorization
-from noted_time.controllers import Controllers
-from noted_time.problems import SUCCESS, error_of, kind_of
-from noted_time.settings import checked_name
+from noted_time.client import (
+    SUCCESS,
+    UNPACKED,
+    Controllers,
+    Incoming,
+    authorization,
+    error_of,
+    kind_of,
+)
+from noted_time.values import checked_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from noted_time.asking import Reply
+    from noted_time.client import Reply
 
 Json = dict[str, Any]
 ANSWER_S = 10.0

@@ -11,7 +11,7 @@ from controller.cli.options import DEFAULT_URL, AsJson, Limit, Stream, Token, Ur
 from controller.cli.output import print_json, print_table, say, shown_position, told_plainly
 from controller.cli.streams import shown_setting
 from controller.cli.times import shown_time
-from noted_time.spelling import shown_duration
+from noted_time.values import shown_duration
 
 Json = dict[str, Any]
 

@@ -24,9 +24,8 @@ from controller.cli.demo_script import (
 from controller.cli.options import DEFAULT_URL, Token, Url
 from controller.cli.output import say, told_plainly
 from noted_time import Rejected, UnknownStream, Unreachable
-from noted_time.controllers import Controllers
-from noted_time.duration import duration_ms
-from noted_time.errors import NotesRefused
+from noted_time.client import Controllers
+from noted_time.values import NotesRefused, duration_ms
 
 Json = dict[str, Any]
 MOST_WRITERS = 10_000

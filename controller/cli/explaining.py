@@ -11,8 +11,7 @@ from controller.cli.api_client import MOST_ROWS, ApiClient, connected, stream_pa
 from controller.cli.options import DEFAULT_URL, NONE, AsJson, Domain, Stream, Token, Url
 from controller.cli.output import print_json, print_table, told_plainly
 from controller.cli.times import shown_time
-from noted_time.duration import duration_ms
-from noted_time.spelling import shown_duration
+from noted_time.values import duration_ms, shown_duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from noted_time.bearer import VARIABLE as TOKEN_VARIABLE
+from noted_time.client import VARIABLE as TOKEN_VARIABLE
 
 DEFAULT_DATABASE = "sqlite:///noted-time.db"
 DEFAULT_PORT = 7464

@@ -16,7 +16,7 @@ from rich.table import Table
 
 from controller.store.port import StoreUnavailable
 from noted_time import NotedTimeError
-from noted_time.errors import Unreadable
+from noted_time.values import Unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

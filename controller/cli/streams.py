@@ -28,9 +28,7 @@ from controller.cli.output import (
     told_plainly,
 )
 from controller.cli.times import shown_time
-from noted_time.duration import duration_ms
-from noted_time.errors import Rejected
-from noted_time.spelling import shown_duration
+from noted_time.values import Rejected, duration_ms, shown_duration
 
 Json = dict[str, Any]
 MARKS = ("stream", "domain", "mark", "lower", "upper", "cut")

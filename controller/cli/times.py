@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 
-from noted_time.errors import Unreadable
-from noted_time.spelling import shown_duration
-from noted_time.times import unix_ms_of
+from noted_time.values import Unreadable, shown_duration, unix_ms_of
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MS = timedelta(milliseconds=1)

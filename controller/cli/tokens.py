@@ -23,7 +23,7 @@ from controller.cli.output import (
 )
 from controller.service.access import Grant
 from noted_time import Rejected
-from noted_time.duration import duration_ms
+from noted_time.values import duration_ms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

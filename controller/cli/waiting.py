@@ -14,8 +14,8 @@ from controller.cli.output import fail, print_json, say, shown_position, told_pl
 from controller.cli.times import shown_time, time_of
 from controller.cli.words import missing_shown
 from noted_time import Conflict, NotCompleteYet, UnknownWriter, Unreachable
-from noted_time.backoff import Backoff
-from noted_time.duration import duration_ms
+from noted_time.client import Backoff
+from noted_time.values import duration_ms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -21,7 +21,7 @@ from controller.cli.output import told_plainly
 from controller.cli.strip import drawn, out_of_date
 from controller.cli.strip_values import Strip, domain_of, strip_of
 from noted_time import Conflict, Rejected, Unreachable
-from noted_time.duration import duration_ms
+from noted_time.values import duration_ms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -29,8 +29,7 @@ from controller.cli.output import (
 )
 from controller.cli.times import shown_time
 from controller.cli.words import decided, would
-from noted_time.duration import duration_ms
-from noted_time.errors import NotedMeanwhile
+from noted_time.values import NotedMeanwhile, duration_ms
 
 Json = dict[str, Any]
 TURNS = 3

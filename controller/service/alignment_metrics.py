@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, get_args
 
 from prometheus_client.core import GaugeMetricFamily
 
-from noted_time.alignment import Standing
+from noted_time.wing import Standing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

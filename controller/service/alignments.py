@@ -12,7 +12,7 @@ from controller.aggregation.shares import NOBODY
 from controller.service.access import ForeignMember
 from controller.service.views import in_slices
 from controller.store.port import AlignmentRecord
-from noted_time.settings import checked_name
+from noted_time.values import checked_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from controller.service.clocks import Clocks
     from controller.service.committer import Committer
     from controller.store.port import Reading
-    from noted_time.alignment import Alignment, AlignmentNow, AlignmentSettings, GroupOfStream
-    from noted_time.note import State
+    from noted_time.values import State
+    from noted_time.wing import Alignment, AlignmentNow, AlignmentSettings, GroupOfStream
 
 log = structlog.get_logger()
 

@@ -9,7 +9,7 @@ import structlog
 from controller.aggregation import by_hand
 from controller.aggregation.by_hand import NOBODYS
 from controller.aggregation.group_backlog import GroupBacklog, keep, look
-from noted_time.settings import checked_name
+from noted_time.values import checked_name
 
 if TYPE_CHECKING:
     from controller.aggregation.by_hand import Order

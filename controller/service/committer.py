@@ -35,7 +35,7 @@ from controller.service.intervals import Intervals
 from controller.service.ownership import Ownership
 from controller.store.port import StoreLost, StoreUnavailable
 from noted_time import NotedTimeError
-from noted_time.backoff import Backoff
+from noted_time.client import Backoff
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -24,7 +24,7 @@ from controller.service.reads import Reads
 from controller.service.views import Views
 from controller.store.port import StoreUnavailable
 from noted_time import Refused
-from noted_time.settings import checked_name
+from noted_time.values import checked_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from controller.aggregation.stream import StreamState
     from controller.store.port import Store, StreamSummary
     from noted_time import Accepted, ReaderGroup, ScaleEvent, Seal, SealRequest
-    from noted_time.correction import CorrectionRequest
-    from noted_time.note import NoteLike
+    from noted_time.rules import CorrectionRequest
+    from noted_time.values import NoteLike
 
     Position = Mapping[int, int]
 

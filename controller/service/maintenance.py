@@ -10,7 +10,7 @@ import structlog
 
 from controller.store.port import StoreUnavailable
 from noted_time import NotedTimeError
-from noted_time.settings import DAY_MS
+from noted_time.values import DAY_MS
 
 if TYPE_CHECKING:
     from controller.aggregation.draft import Draft, Moment

@@ -25,7 +25,7 @@ from controller.aggregation.inspection import read_stream
 from controller.aggregation.order import read_groups
 from controller.service.alignment_metrics import AlignmentReading
 from controller.service.limits import Overloaded
-from noted_time.trend import UNIX_MS
+from noted_time.reading import UNIX_MS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

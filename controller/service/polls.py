@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 from controller.aggregation.group_backlog import is_quiet
 from controller.aggregation.shares import NOBODY, Asker, Shares
-from noted_time.errors import NotCompleteYet
-from noted_time.units import check_time, check_windows
-from noted_time.windows import complete_windows
+from noted_time.reading import check_time, check_windows, complete_windows
+from noted_time.values import NotCompleteYet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from controller.service.metrics import Metrics
     from controller.service.notifier import LongPollNotifier
     from noted_time import CompleteWindow, Mark
-    from noted_time.windows import Tiling
+    from noted_time.reading import Tiling
 
 
 @dataclass(frozen=True, slots=True)

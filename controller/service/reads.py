@@ -15,7 +15,7 @@ from controller.aggregation.inspection import (
     writer_row,
     writers,
 )
-from noted_time.domain import HOLDERS_NAMED
+from noted_time.rules import HOLDERS_NAMED
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from controller.aggregation.segments import SegmentRow
     from controller.aggregation.stream import StreamState
     from controller.service.clocks import Clocks
-    from noted_time.trend import Point
+    from noted_time.reading import Point
 
 T = TypeVar("T")
 

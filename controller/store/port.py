@@ -17,8 +17,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from noted_time.correction import Correction, corrected
-from noted_time.errors import MarkConflict
+from noted_time.rules import Correction, corrected
+from noted_time.values import MarkConflict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
         Seal,
         StreamSettings,
     )
-    from noted_time.alignment import AlignmentSettings
-    from noted_time.membership import Absence
+    from noted_time.values import Absence
+    from noted_time.wing import AlignmentSettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,10 +28,9 @@ from noted_time import (
     StreamCut,
     StreamSettings,
 )
-from noted_time.alignment import AlignmentSettings
-from noted_time.correction import Correction
-from noted_time.fencing import NO_SESSION, Session
-from noted_time.membership import NO_TERMS, Absence, Exclusion, LateRows, Terms
+from noted_time.rules import Correction
+from noted_time.values import NO_SESSION, NO_TERMS, Absence, Exclusion, LateRows, Session, Terms
+from noted_time.wing import AlignmentSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

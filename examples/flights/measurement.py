@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from examples.flights.data import HOUR_MS
 from examples.flights.outcome import Outcome
-from noted_time.cut import reaches
+from noted_time.values import reaches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from examples.flights.data import DAY_MS, HOUR_MS
 from examples.flights.schedule import steps
-from noted_time.cut import reaches
+from noted_time.values import reaches
 from writer_client import SegmentLogWriter, WriterClient
 
 if TYPE_CHECKING:

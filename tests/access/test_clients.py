@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from noted_time import Rejected
-from noted_time.bearer import VARIABLE
-from noted_time.errors import NotAllowed
+from noted_time.client import VARIABLE
+from noted_time.values import NotAllowed
 from reader_client import ReaderClient
 from tests.support.processes import ServeProcess, command
 from writer_client import WriterClient

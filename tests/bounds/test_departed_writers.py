@@ -18,8 +18,8 @@ from tests.support.streams import tell as tell_stream
 if TYPE_CHECKING:
     from controller.service.controller import Controller
     from noted_time import Mark
-    from noted_time.note import State
-    from noted_time.settings import ReturningWriter
+    from noted_time.values import State
+    from noted_time.values.settings import ReturningWriter
     from tests.support.controllers import GivenTime, Watched
 
 RETENTION_MS = 1000

@@ -9,7 +9,7 @@ import pytest
 
 from controller.service import maintenance
 from noted_time import Note, ScaleEvent, TimeWindow
-from noted_time.errors import UnknownStream
+from noted_time.values import UnknownStream
 from tests.support.controllers import marks_of, running, serve_for, serving, tell, until
 from tests.support.http import problem
 

@@ -16,7 +16,7 @@ from controller.api.middleware import Middleware
 from controller.service.controller import Controller
 from controller.service.limits import Limits, Overloaded
 from noted_time import Accepted, Note, Refused, Unreachable
-from noted_time.note import SEGMENTS_PER_POSITION
+from noted_time.values import SEGMENTS_PER_POSITION
 from tests.support.controllers import WatchedMemory, tell, until
 from tests.support.crowded import Crowded
 from tests.support.http import Caller, problem

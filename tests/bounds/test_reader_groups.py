@@ -13,8 +13,7 @@ from controller.aggregation.groups import REMEDY, GroupLimits, ReaderGroups
 from controller.service import maintenance
 from controller.store.port import Batch, ReaderRecord
 from noted_time import Note
-from noted_time.errors import LimitReached, UnknownReader
-from noted_time.note import SEGMENTS_PER_POSITION
+from noted_time.values import SEGMENTS_PER_POSITION, LimitReached, UnknownReader
 from tests.support.controllers import marks_of, running, serve_for, serving, tell, until
 from tests.support.http import problem
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from noted_time import Accepted, Aggregator, InvalidNote, Note, Refused, StreamSettings
-from noted_time.beyond import Beyond
+from noted_time.values import Beyond
 from tests.support.controllers import marks_of, serving, tell
 from tests.support.http import problem
 from writer_client import WriterClient

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from noted_time.cut import reaches
-from noted_time.wire import position_to_wire
+from noted_time.client import position_to_wire
+from noted_time.values import reaches
 from tests.chaos.history import now
 from tests.chaos.scaling import complete
 from tests.chaos.waiting import rested

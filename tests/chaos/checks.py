@@ -11,8 +11,8 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from noted_time.cut import reaches
-from noted_time.wire import position_from_wire
+from noted_time.client import position_from_wire
+from noted_time.values import reaches
 from tests.chaos.scaling import complete
 from tests.support.judge import lost
 

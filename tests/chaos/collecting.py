@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from noted_time.wire import position_from_wire
+from noted_time.client import position_from_wire
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

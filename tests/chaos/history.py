@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from noted_time.wire import position_from_wire
+from noted_time.client import position_from_wire
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

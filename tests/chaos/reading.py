@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from noted_time.cut import reaches
-from noted_time.wire import position_from_wire, position_to_wire
+from noted_time.client import position_from_wire, position_to_wire
+from noted_time.values import reaches
 from tests.chaos.history import WindowSeen, now
 from tests.chaos.scaling import complete, without_the_sealed
 

@@ -17,7 +17,7 @@ from controller.cli.demo_script import (
     times_at,
 )
 from noted_time import Accepted, Aggregator, Note, StreamSettings
-from noted_time.wire import position_from_wire
+from noted_time.client import position_from_wire
 
 TEN = 1_357_034_400_000
 START = Beginning(TEN)

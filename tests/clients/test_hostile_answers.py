@@ -13,7 +13,7 @@ import pytest
 
 from controller.cli.api_client import ApiClient
 from noted_time import Unreachable
-from noted_time.asking import MOST_BYTES
+from noted_time.client.asking import MOST_BYTES
 from reader_client import AsyncReaderClient, ReaderClient
 from tests.support.memory import MIB
 from writer_client import AsyncWriterClient, WriterClient

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from noted_time.alignment import AlignmentSettings
+from noted_time.wing import AlignmentSettings
 from tests.support.controllers import serve_for, serving
 from tests.support.scrapes import scraped
 

@@ -13,7 +13,7 @@ from controller.aggregation.groups import GroupLimits, OwnBacklog
 from controller.service import maintenance
 from controller.service.limits import Limits
 from noted_time import BacklogPolicy, Note
-from noted_time.errors import LimitReached, UnknownReader
+from noted_time.values import LimitReached, UnknownReader
 from tests.support.controllers import running, serve_for, serving, tell, until
 from tests.support.scrapes import scraped
 

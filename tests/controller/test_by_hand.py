@@ -11,7 +11,7 @@ from controller.aggregation.by_hand import Order, Truncation, truncation
 from controller.service import maintenance
 from controller.store.port import StoreUnavailable
 from noted_time import Note, NotedMeanwhile, ScaleEvent
-from noted_time.settings import DAY_MS
+from noted_time.values import DAY_MS
 from tests.support.controllers import marks_of, running, serve_for, serving, tell, until
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import pytest
 
 from controller.store.port import StoreUnavailable
 from noted_time import Accepted, Note, ScaleEvent
-from noted_time.errors import MarkConflict
+from noted_time.values import MarkConflict
 from tests.support.controllers import marks_of, names, serve_for, serving, tell, until
 
 if TYPE_CHECKING:

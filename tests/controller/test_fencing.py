@@ -8,7 +8,8 @@ import pytest
 
 from controller.aggregation.fencing import MOST_RECORDED, MOST_SHOWN, SHOWN_MS, Fenced
 from noted_time import Accepted, Note, Refused
-from noted_time.fencing import Former, Session
+from noted_time.values import Session
+from noted_time.values.fencing import Former
 from tests.support.controllers import serve_for, serving, tell
 from tests.support.scrapes import scraped
 

@@ -8,7 +8,7 @@ import pytest
 
 from controller.service.notifier import LongPollNotifier
 from noted_time import Note
-from noted_time.errors import NotCompleteYet, UnknownStream
+from noted_time.values import NotCompleteYet, UnknownStream
 from tests.support.controllers import serving, tell, until
 
 if TYPE_CHECKING:

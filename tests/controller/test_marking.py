@@ -7,7 +7,7 @@ import pytest
 
 from controller.service import maintenance
 from noted_time import Accepted, Note, Refused
-from noted_time.errors import UnknownDomain
+from noted_time.values import UnknownDomain
 from tests.support.controllers import marks_of, running, serve_for, serving, tell, until
 
 if TYPE_CHECKING:

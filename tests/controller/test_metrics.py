@@ -9,7 +9,7 @@ from controller.service import metrics
 from controller.service.metrics import Metrics
 from controller.store.port import Leases, StoreUnavailable
 from noted_time import Note
-from noted_time.membership import LateRows
+from noted_time.values import LateRows
 from tests.support.controllers import running, serve_for, serving, tell, until
 from tests.support.scrapes import scraped
 

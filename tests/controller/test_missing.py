@@ -8,15 +8,15 @@ import pytest
 
 from controller.service import maintenance
 from noted_time import Note
-from noted_time.membership import MissingWriter
-from noted_time.windows import Tiling
+from noted_time.reading import Tiling
+from noted_time.values import MissingWriter
 from tests.support.controllers import running, serve_for, serving, tell, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from controller.service.controller import Controller
-    from noted_time.membership import Missing
+    from noted_time.values import Missing
     from tests.support.controllers import GivenTime, Watched, WatchedMemory
 
 pytestmark = pytest.mark.anyio

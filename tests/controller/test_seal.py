@@ -21,8 +21,7 @@ from noted_time import (
     SealRequest,
     StreamSealed,
 )
-from noted_time.membership import Absence
-from noted_time.settings import DAY_MS
+from noted_time.values import DAY_MS, Absence
 from tests.support.controllers import marks_of, running, serving, tell, until
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from noted_time import Accepted, Note, Refused, ScaleEvent, StreamSettings
-from noted_time.errors import InvalidName, InvalidScale, Rejected, UnknownReader, UnknownStream
+from noted_time.values import InvalidName, InvalidScale, Rejected, UnknownReader, UnknownStream
 from tests.support.controllers import marks_of, names, running, serving, tell
 
 if TYPE_CHECKING:

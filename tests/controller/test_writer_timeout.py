@@ -8,7 +8,7 @@ import pytest
 from controller.aggregation.inspection import WriterQuery
 from controller.service import maintenance
 from noted_time import Accepted, Hold, Note
-from noted_time.membership import Exclusion
+from noted_time.values import Exclusion
 from tests.support.controllers import marks_of, running, serve_for, serving, tell, until
 
 if TYPE_CHECKING:

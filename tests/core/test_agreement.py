@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noted_time import Aggregator, Hold, Note, Quiet, StreamSettings
-from noted_time.membership import Missing
+from noted_time.values import Missing
 from tests.support.model import NEVER
 from tests.support.streams import restarted
 from tests.support.twins import WRITERS, Step, Twins, starts, steps

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noted_time import LimitReached, Rejected
-from noted_time.alignment import MOST_MEMBERS, Alignment, AlignmentSettings
-from noted_time.cut import MAX_INT64, MIN_INT64
+from noted_time.values import MAX_INT64, MIN_INT64
+from noted_time.wing import Alignment, AlignmentSettings
+from noted_time.wing.alignment import MOST_MEMBERS
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "flink.json"
 CASES: list[dict[str, Any]] = [

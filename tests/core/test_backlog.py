@@ -10,19 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noted_time.backlog import (
+from noted_time.reading import UNIX_MS
+from noted_time.values import Rejected
+from noted_time.wing import (
     Backlog,
     BacklogPolicy,
     BacklogState,
     CombinedBacklog,
     Reason,
-    Rule,
-    changed,
-    combined,
     with_reason,
 )
-from noted_time.errors import Rejected
-from noted_time.trend import UNIX_MS
+from noted_time.wing.backlog import Rule, changed, combined
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "flink.json"
 CASES: list[dict[str, Any]] = json.loads(GOLDEN.read_text(encoding="utf-8"))

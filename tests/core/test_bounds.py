@@ -10,9 +10,8 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from noted_time import MarkHistory, Note, Refused, ScaleEvent, SealRequest
-from noted_time.beyond import Beyond
-from noted_time.cut import MAX_INT64
-from noted_time.windows import Tiling, complete_windows
+from noted_time.reading import Tiling, complete_windows
+from noted_time.values import MAX_INT64, Beyond
 from tests.support.acts import WRITERS, Act, declared_histories, histories, lived, streams
 from tests.support.streams import expiries, marks_of, restarted, stream_of, tell, told
 

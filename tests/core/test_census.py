@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noted_time import Aggregator, Note, StreamSettings
-from noted_time.note import State
+from noted_time.values import State
 from tests.support.streams import marks_of, restarted
 
 RETENTION_MS = 20

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from noted_time.controllers import Controllers
-from noted_time.errors import Rejected, UnknownStream, Unreachable
+from noted_time.client import Controllers
+from noted_time.values import Rejected, UnknownStream, Unreachable
 
 
 def away(url: str) -> str:

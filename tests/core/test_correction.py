@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noted_time import Accepted, MarkHistory, Note, Rejected, StreamCut, StreamSealed
-from noted_time.correction import Correction, CorrectionRequest, corrected
-from noted_time.seal import SealRequest
+from noted_time.rules import Correction, CorrectionRequest, SealRequest, corrected
 from tests.support.streams import marks_of, restarted, stream_of, tell, told
 
 WRONG = 1000

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noted_time import Rejected, StreamCut
-from noted_time.cut import join_into
+from noted_time.values import join_into
 
 MAX = 2**63 - 1
 offsets = st.dictionaries(st.integers(0, 4), st.integers(0, 3), max_size=4)

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from noted_time import Rejected
-from noted_time.duration import LONGEST_MS, duration_ms
+from noted_time.values import duration_ms
+from noted_time.values.duration import LONGEST_MS
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from noted_time import Accepted, Note, Quiet
-from noted_time.membership import Absence, Exclusion, LateRows
+from noted_time.values import Absence, Exclusion, LateRows
 from tests.support.streams import (
     TIMEOUT_MS,
     expiries,

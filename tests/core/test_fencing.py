@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from noted_time import Accepted, Note, Refused
-from noted_time.fencing import FORMER_KEPT, Former, Session
+from noted_time.values import Session
+from noted_time.values.fencing import FORMER_KEPT, Former
 from tests.support.streams import restarted, stream_of, tell
 
 OLDER = Session("older", "a:1", 0)

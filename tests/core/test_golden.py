@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from noted_time import Aggregator, Note
-from noted_time.note import State
+from noted_time.values import State
 from tests.support.streams import marks_of, stream_of, tell
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "coalescing.json"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.errors import NoSuchExample
 
 from noted_time import Note, Rejected
-from noted_time.ingestion import Look
+from noted_time.wing import Look
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

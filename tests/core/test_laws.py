@@ -16,7 +16,7 @@ from tests.support.streams import marks_of, restarted, stream_of, tell
 
 if TYPE_CHECKING:
     from noted_time import Mark, StreamSettings
-    from noted_time.note import State
+    from noted_time.values import State
 
 times = st.integers(0, 20)
 offsets = st.dictionaries(st.integers(0, 3), st.integers(1, 4), max_size=2)
@@ -114,11 +114,11 @@ def test_thinning_only_loosens(steps: list[tuple[str, int, dict[int, int]]], kep
     tight = stream_of(*WRITERS)
     latest = StreamCut({})
     wrong = []
-    with mock.patch("noted_time.running_cut.OFFSETS_KEPT", kept):
+    with mock.patch("noted_time.rules.running_cut.OFFSETS_KEPT", kept):
         thinned = stream_of(*WRITERS)
     for note in notes:
         tell(tight, note)
-        with mock.patch("noted_time.running_cut.OFFSETS_KEPT", kept):
+        with mock.patch("noted_time.rules.running_cut.OFFSETS_KEPT", kept):
             tell(thinned, note)
         latest = latest.join(StreamCut(note.position))
         for exact, loose in zip(marks_of(tight), marks_of(thinned), strict=True):

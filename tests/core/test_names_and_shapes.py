@@ -10,10 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noted_time import InvalidName, Mark, Note, Rejected, StreamCut, StreamSettings, TimeWindow
-from noted_time.file_log import file_name, segment_directory, segment_of, start_of
-from noted_time.membership import LateRows
-from noted_time.settings import checked_name
-from noted_time.wire import (
+from noted_time.client import (
     mark_from_wire,
     mark_to_wire,
     note_to_wire,
@@ -21,6 +18,9 @@ from noted_time.wire import (
     position_to_wire,
     window_to_wire,
 )
+from noted_time.values import LateRows, checked_name
+from noted_time.wing import file_name, segment_directory, start_of
+from noted_time.wing.file_log import segment_of
 
 int64 = st.integers(-(2**63), 2**63 - 1)
 offsets = st.integers(0, 2**63 - 1)

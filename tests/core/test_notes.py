@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from noted_time import Accepted, Note, Quiet, Refused
-from noted_time.beyond import Beyond
+from noted_time.values import Beyond
 from tests.support.streams import (
     TIMEOUT_MS,
     lowers,

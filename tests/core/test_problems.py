@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import noted_time
-from noted_time.backoff import LONGEST_RETRY_AFTER_S, Backoff
-from noted_time.errors import (
+from noted_time.client import Backoff, error_of
+from noted_time.client.backoff import LONGEST_RETRY_AFTER_S
+from noted_time.values import (
     Conflict,
     NotAllowed,
     NotCompleteYet,
@@ -22,7 +23,6 @@ from noted_time.errors import (
     UnknownStream,
     Unreachable,
 )
-from noted_time.problems import error_of
 
 URN = "urn:noted-time:problem:"
 
@@ -86,7 +86,7 @@ def test_every_error_is_exported_at_the_top() -> None:
     """Whoever handles an error imports it from `noted_time`."""
     errors = {
         name
-        for name, value in vars(noted_time.errors).items()
+        for name, value in vars(noted_time.values.errors).items()
         if isinstance(value, type) and issubclass(value, NotedTimeError)
     }
 

@@ -23,9 +23,7 @@ from noted_time import (
     StreamSealed,
     UnknownDomain,
 )
-from noted_time.cut import MAX_INT64, MIN_INT64, reaches
-from noted_time.membership import Absence
-from noted_time.note import LARGEST_TIME
+from noted_time.values import LARGEST_TIME, MAX_INT64, MIN_INT64, Absence, reaches
 from tests.support.acts import DOMAINS, Act, histories, lived, streams
 from tests.support.streams import marks_of, restarted, stream_of, tell, told
 from tests.support.twins import Step, Twins, starts, steps

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noted_time import Rejected
-from noted_time.segment_clocks import Outcome, SegmentClocks
+from noted_time.wing import Outcome, SegmentClocks
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 JET: list[dict[str, Any]] = json.loads((GOLDEN / "hazelcast_source.json").read_text("utf-8"))

@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noted_time import Accepted, Aggregator, Note, Refused, ScaleEvent, StreamSettings
-from noted_time.cut import MAX_INT64
-from noted_time.errors import TooManySegments
-from noted_time.known_segments import LARGEST_FIRST_OFFSET
+from noted_time.rules.known_segments import LARGEST_FIRST_OFFSET
+from noted_time.values import MAX_INT64, TooManySegments
 from tests.support.streams import restarted, tell, told
 
 OFFSETS = st.integers(0, 40) | st.integers(0, MAX_INT64)

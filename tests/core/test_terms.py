@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from noted_time import Accepted, Hold, Note, Refused
-from noted_time.errors import UnknownWriter
+from noted_time.values import UnknownWriter
 from tests.support.streams import (
     TIMEOUT_MS,
     lowers,

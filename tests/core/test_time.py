@@ -189,7 +189,7 @@ def test_thinning_loosens_no_further_than_the_next_position(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Beyond what is kept every second one waits for the time before its own."""
-    monkeypatch.setattr("noted_time.running_cut.OFFSETS_KEPT", 8)
+    monkeypatch.setattr("noted_time.rules.running_cut.OFFSETS_KEPT", 8)
     stream = stream_of("UA", "DL")
     tell(stream, *(Note("UA", time, {0: time}) for time in range(1, 10)))
 
@@ -200,7 +200,7 @@ def test_thinning_loosens_no_further_than_the_next_position(
 
 def test_as_many_offsets_as_are_kept_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     """The last one before thinning."""
-    monkeypatch.setattr("noted_time.running_cut.OFFSETS_KEPT", 8)
+    monkeypatch.setattr("noted_time.rules.running_cut.OFFSETS_KEPT", 8)
     stream = stream_of("UA", "DL")
     tell(stream, *(Note("UA", time, {0: time}) for time in range(1, 9)))
 
@@ -211,7 +211,7 @@ def test_thinning_ends_where_segments_leave_nothing_to_join(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What is kept then is what there is, and it may double before the next time."""
-    monkeypatch.setattr("noted_time.running_cut.OFFSETS_KEPT", 8)
+    monkeypatch.setattr("noted_time.rules.running_cut.OFFSETS_KEPT", 8)
     stream = stream_of("UA", "DL")
     tell(stream, *(Note("UA", time, {time: time}) for time in range(1, 41)))
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noted_time import Rejected
-from noted_time.times import unix_ms_of
+from noted_time.values import unix_ms_of
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)

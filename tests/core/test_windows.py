@@ -10,8 +10,8 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from noted_time import CompleteWindow, Mark, MarkHistory, Rejected, StreamCut
-from noted_time.windows import Tiling, complete_windows
-from noted_time.wire import complete_window_from_wire, complete_window_to_wire
+from noted_time.client import complete_window_from_wire, complete_window_to_wire
+from noted_time.reading import Tiling, complete_windows
 from tests.core.test_history import chains
 from tests.support.acts import WRITERS, Act, Kind, histories, lived, perform, streams
 from tests.support.world import Event, World

@@ -9,7 +9,7 @@ import pytest
 from examples.flights.data import Flight
 from examples.flights.demo import cuts_of
 from examples.flights.replay import SEGMENTS, STREAM, Pace, replay
-from noted_time.cut import reaches
+from noted_time.values import reaches
 from tests.support.flown import flight, flown
 from tests.support.served import Served
 

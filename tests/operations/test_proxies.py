@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
-from noted_time.controllers import OWNER
+from noted_time.client import OWNER
 from tests.support.processes import ServeProcess
 from tests.support.proxies import CERTIFICATE, Proxy, free_port
 

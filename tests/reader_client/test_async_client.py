@@ -22,7 +22,7 @@ from noted_time import (
     UnknownStream,
     Unreachable,
 )
-from noted_time.backoff import Backoff
+from noted_time.client import Backoff
 from reader_client import AsyncReaderClient
 from reader_client.follower import Follower
 from tests.support.memory_store import MemoryStore

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from noted_time import ClientFailed, Rejected
-from noted_time.backoff import Backoff
+from noted_time.client import Backoff
 from reader_client import ReaderClient, questions, reporting
 from reader_client.answers import stream_answer
 from reader_client.follower import Follower

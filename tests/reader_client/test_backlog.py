@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from noted_time import BacklogState, Rejected
-from noted_time.backoff import Backoff
+from noted_time.client import Backoff
 from reader_client import AsyncReaderClient, ReaderClient
 from reader_client.answers import group_answer
 from reader_client.group_backlog import GroupBacklog

@@ -11,8 +11,8 @@ import httpx
 import pytest
 
 from noted_time import InvalidName, NotCompleteYet, Rejected, TimeWindow, Unreachable
-from noted_time.backoff import Backoff
-from noted_time.errors import UnknownDomain, UnknownStream
+from noted_time.client import Backoff
+from noted_time.values import UnknownDomain, UnknownStream
 from reader_client import ReaderClient
 from tests.support.faults import Fault, Faults
 from tests.support.served import Served

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from noted_time import Mark, StreamCut, TimeWindow
-from noted_time.backoff import Backoff
+from noted_time.client import Backoff
 from reader_client import ReaderClient
 from reader_client.follower import Follower
 from tests.support.answers import marks_answer, stream_answer

@@ -18,7 +18,7 @@ from noted_time import (
     UnknownStream,
     Unreachable,
 )
-from noted_time.backoff import Backoff
+from noted_time.client import Backoff
 from reader_client import ReaderClient
 from tests.support.faults import Faults
 from tests.support.waiting import eventually

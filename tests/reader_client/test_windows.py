@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from noted_time import CompleteWindow, Rejected, StreamCut, UnknownStream
-from noted_time.backoff import Backoff
-from noted_time.membership import Missing
-from noted_time.windows import Tiling
+from noted_time.client import Backoff
+from noted_time.reading import Tiling
+from noted_time.values import Missing
 from reader_client import AsyncReaderClient, ReaderClient
 from reader_client.following import Following
 from reader_client.wakeup import News

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from controller.store.port import AlignmentRecord, Batch
-from noted_time.alignment import AlignmentSettings
+from noted_time.wing import AlignmentSettings
 from tests.replicas.played import HERE, THERE, TROUBLES, Played
 from tests.replicas.served import HTTP, seconds_until, stream_of
 

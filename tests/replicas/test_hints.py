@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from noted_time import Note, Unreachable
-from noted_time.controllers import OWNER
+from noted_time.client import OWNER
 from reader_client.connection import Connection as ReaderConnection
 from reader_client.questions import about_stream
 from tests.replicas.played import HERE, OTHER, THERE, Played

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noted_time import Mark, MarkHistory, StreamCut
-from noted_time.alignment import Alignment, AlignmentSettings
+from noted_time.wing import Alignment, AlignmentSettings
 from spark_integration.aligning import (
     Aligner,
     Reading,
@@ -24,7 +24,7 @@ from tests.support.waiting import eventually
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from noted_time.note import State
+    from noted_time.values import State
     from reader_client.connection import Connection
     from reader_client.questions import Question
 

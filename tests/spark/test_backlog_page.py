@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from noted_time.file_log import file_name, segment_directory
+from noted_time.wing import file_name, segment_directory
 from tests.support.page import BINDING, Runner, Session, agrees, examples, text_of
 from tests.support.processes import ServeProcess
 from tests.support.queries import rows_of

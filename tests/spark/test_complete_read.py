@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from noted_time import NotCompleteYet, Rejected, UnknownStream, WritersMissing
-from noted_time.file_log import file_name, segment_directory
+from noted_time.wing import file_name, segment_directory
 from spark_integration import read_complete
 from spark_integration.complete_source import CompleteSource, WindowQuery, WindowReader
 from spark_integration.log_files import Between, LogFiles

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from noted_time import ScaleEvent
-from noted_time.errors import ClientFailed, UnknownStream
+from noted_time.values import ClientFailed, UnknownStream
 from spark_integration.marks_feed import ControllerFeed
 from spark_integration.offsets import Released
 from tests.support.waiting import eventually

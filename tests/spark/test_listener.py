@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from noted_time.errors import InvalidName
+from noted_time.values import InvalidName
 from spark_integration import KafkaTopic, PositionListener
 from spark_integration.position_listener import _position
 from tests.support.served import Served

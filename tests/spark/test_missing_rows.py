@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from noted_time import Rejected, ScaleEvent
-from noted_time.file_log import segment_directory
+from noted_time.wing import segment_directory
 from tests.support.log_reading import batches, log_query, reader_of
 
 if TYPE_CHECKING:

@@ -27,9 +27,17 @@ from noted_time import (
     StreamCut,
     StreamSettings,
 )
-from noted_time.cut import MAX_INT64, MIN_INT64
-from noted_time.fencing import NO_SESSION, Former, Session
-from noted_time.membership import Absence, Exclusion, LateRows, Terms
+from noted_time.values import (
+    MAX_INT64,
+    MIN_INT64,
+    NO_SESSION,
+    Absence,
+    Exclusion,
+    LateRows,
+    Session,
+    Terms,
+)
+from noted_time.values.fencing import Former
 from tests.support.memory_store import MemoryStore
 from tests.support.stored import Kept, kept, records
 

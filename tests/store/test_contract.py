@@ -9,10 +9,8 @@ import pytest
 
 from controller.store.port import BacklogRecord, Batch, LedgerEntry, ReaderRecord, StoreUnavailable
 from noted_time import Conflict, ScaleEvent, Seal, SealRequest, StreamCut
-from noted_time.correction import Correction
-from noted_time.cut import MAX_INT64, MIN_INT64
-from noted_time.errors import MarkConflict
-from noted_time.membership import Absence
+from noted_time.rules import Correction
+from noted_time.values import MAX_INT64, MIN_INT64, Absence, MarkConflict
 from tests.support.stored import (
     Kept,
     change,

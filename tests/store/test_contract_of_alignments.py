@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controller.store.port import AlignmentRecord, Batch
-from noted_time.alignment import AlignmentSettings
-from noted_time.cut import MAX_INT64
+from noted_time.values import MAX_INT64
+from noted_time.wing import AlignmentSettings
 
 if TYPE_CHECKING:
     from controller.store.port import Store

@@ -9,7 +9,7 @@ import pytest
 
 from controller.store.port import Batch
 from noted_time import Conflict
-from noted_time.cut import MAX_INT64, MIN_INT64
+from noted_time.values import MAX_INT64, MIN_INT64
 from tests.support.stored import mark, member, of_one_stream, records, seqs
 
 if TYPE_CHECKING:

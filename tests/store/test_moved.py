@@ -14,8 +14,8 @@ from sqlalchemy import func, select
 from controller.store.port import AppendedMark, Batch
 from controller.store.schema import mark as mark_table
 from noted_time import Conflict, StreamCut
-from noted_time.correction import Correction
-from noted_time.membership import Absence
+from noted_time.rules import Correction
+from noted_time.values import Absence
 from tests.support.memory_store import MemoryStore
 from tests.support.stored import mark, of_one_stream, stream
 

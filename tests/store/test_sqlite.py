@@ -18,7 +18,7 @@ from sqlalchemy import event
 from controller.store.port import Batch, StoreLost, StoreUnavailable
 from controller.store.sql import SqlStore
 from controller.store.sqlite import SqliteStore
-from noted_time.errors import MarkConflict
+from noted_time.values import MarkConflict
 from tests.support.stored import mark, member, of_one_stream, records, seqs, stream
 
 if TYPE_CHECKING:

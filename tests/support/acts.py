@@ -12,8 +12,8 @@ from tests.support.world import Declares, World
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from noted_time.note import State
-    from noted_time.settings import ReturningWriter
+    from noted_time.values import State
+    from noted_time.values.settings import ReturningWriter
 
 Act = tuple[str, tuple[object, ...]]
 WRITERS = ("a", "b", "c")

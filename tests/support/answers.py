@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from hypothesis import strategies as st
 
 from noted_time import Mark, StreamCut
-from noted_time.cut import join_into
-from noted_time.wire import mark_to_wire, position_to_wire
+from noted_time.client import mark_to_wire, position_to_wire
+from noted_time.values import join_into
 from reader_client import answers
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from noted_time.file_log import segment_directory, start_of
+from noted_time.wing import segment_directory, start_of
 from writer_client import SegmentLogWriter
 
 if TYPE_CHECKING:

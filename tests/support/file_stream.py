@@ -10,7 +10,8 @@ from urllib.parse import unquote, urlsplit
 
 import pyarrow.parquet as pq
 
-from noted_time.file_log import segment_of, start_of
+from noted_time.wing import start_of
+from noted_time.wing.file_log import segment_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from noted_time.cut import reaches
-from noted_time.wire import position_from_wire
+from noted_time.client import position_from_wire
+from noted_time.values import reaches
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

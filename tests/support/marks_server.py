@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
 from noted_time import Aggregator, Note, SealRequest, StreamSettings
-from noted_time.problems import PREFIX
-from noted_time.wire import mark_to_wire, position_from_wire, position_to_wire
+from noted_time.client import mark_to_wire, position_from_wire, position_to_wire
+from noted_time.client.problems import PREFIX
 
 if TYPE_CHECKING:
     from noted_time import ScaleEvent, State

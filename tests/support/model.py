@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from noted_time import Mark, StreamCut
-from noted_time.membership import Exclusion
+from noted_time.values import Exclusion
 
 if TYPE_CHECKING:
     from noted_time import Note, ScaleEvent, State, StreamSettings
-    from noted_time.membership import Reason
+    from noted_time.values import Reason
 
 Position = dict[int, int]
 NEVER = -(2**63) - 1

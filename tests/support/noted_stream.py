@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from noted_time.file_log import file_name, segment_directory
+from noted_time.wing import file_name, segment_directory
 
 if TYPE_CHECKING:
     from pathlib import Path

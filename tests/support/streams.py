@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from noted_time import Accepted, Mark, Refused, Waiting
-    from noted_time.settings import ReturningWriter
+    from noted_time.values.settings import ReturningWriter
 
 TIMEOUT_MS = 100
 

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from controller.api.notes import _result, decode
 from noted_time import Accepted, Aggregator, StreamSettings, Unreachable
-from noted_time.asking import Reply
-from noted_time.backoff import Backoff
+from noted_time.client import Backoff, Reply
 from tests.support.streams import restarted
 from writer_client.answers import Found
 from writer_client.claims import Process
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
 
     from noted_time import Mark
-    from noted_time.asking import Request
+    from noted_time.client import Request
     from writer_client.answers import Answer
     from writer_client.waiting import Batch
 

@@ -19,13 +19,13 @@ from noted_time import (
     ScaleEvent,
     StreamSettings,
 )
-from noted_time.errors import UnknownWriter
-from noted_time.missing import MissingWriters
+from noted_time.reading import MissingWriters
+from noted_time.values import UnknownWriter
 from tests.support.model import NEVER, Model
 
 if TYPE_CHECKING:
-    from noted_time.note import State
-    from noted_time.settings import ReturningWriter
+    from noted_time.values import State
+    from noted_time.values.settings import ReturningWriter
 
 WRITERS = ("a", "b", "c", "d")
 DOMAINS = ("order", "ship")

@@ -14,7 +14,7 @@ from tests.support.streams import restarted
 
 if TYPE_CHECKING:
     from noted_time import StreamSettings
-    from noted_time.note import State
+    from noted_time.values import State
 
 NEVER = -(2**63) - 1
 Declares = Literal["nothing", "own", "all"]

@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from noted_time import InvalidNote, Rejected, Unreachable
-from noted_time.backoff import Backoff
-from noted_time.errors import ClientFailed
+from noted_time.client import Backoff
+from noted_time.values import ClientFailed
 from tests.support.scripted import URL, Scripted, results
 from writer_client import AsyncWriterClient, SegmentLogWriter
 

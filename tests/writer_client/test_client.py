@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from noted_time import InvalidName, InvalidNote, Rejected, Unreachable
-from noted_time.backoff import Backoff
-from noted_time.errors import UnknownStream
+from noted_time.client import Backoff
+from noted_time.values import UnknownStream
 from tests.support.faults import Fault, Faults
 from tests.support.served import Served
 from writer_client import WriterClient

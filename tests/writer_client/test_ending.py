@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from noted_time import Unreachable
-from noted_time.backoff import Backoff
+from noted_time.client import Backoff
 from tests.support.scripted import URL, Scripted
 from writer_client import WriterClient
 

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from noted_time import InvalidName, Rejected, Unreachable
-from noted_time.file_log import file_name, segment_directory
+from noted_time.wing import file_name, segment_directory
 from writer_client import LogEnds, LogTimes, SegmentLogWriter
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from noted_time.backoff import Backoff
-from noted_time.errors import SharedName
+from noted_time.client import Backoff
+from noted_time.values import SharedName
 from tests.support.faults import Faults
 from writer_client import WriterClient
 from writer_client.exchange import unix_us

@@ -18,9 +18,8 @@ from noted_time import (
     Rejected,
     Unreachable,
 )
-from noted_time.asking import Reply
-from noted_time.membership import LateRows
-from noted_time.wire import position_to_wire
+from noted_time.client import Reply, position_to_wire
+from noted_time.values import LateRows
 from tests.support.posting import DOMAINS, Act, PostOnce, Run, Say, acts
 from writer_client.answers import Answer, answer_of
 from writer_client.outbox import Outbox

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from noted_time.file_log import file_name, segment_directory
+from noted_time.wing import file_name, segment_directory
 from tests.support.scripted import URL, Scripted
 from writer_client import SegmentLogWriter, WriterClient
 from writer_client.answers import Found

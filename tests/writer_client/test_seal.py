@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from noted_time import InvalidNote
-from noted_time.backoff import Backoff
+from noted_time.client import Backoff
 from writer_client import WriterClient
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import random
 import threading
 from typing import TYPE_CHECKING
 
-from noted_time.backoff import Backoff
+from noted_time.client import Backoff
 from reader_client import ReaderClient
 from tests.support.appending import rows
 from tests.support.faults import Fault, Faults

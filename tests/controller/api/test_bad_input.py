@@ -8,7 +8,7 @@ import pytest
 
 from controller.service import committer
 from controller.store.port import StoreUnavailable
-from noted_time.errors import MarkConflict
+from noted_time.values import MarkConflict
 from tests.support.http import problem
 
 if TYPE_CHECKING:

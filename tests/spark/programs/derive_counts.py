@@ -22,7 +22,7 @@ from writer_client import WriterClient
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from noted_time.times import Time
+    from noted_time.values import Time
 
 
 class Dying(WriterClient):

@@ -1,0 +1,60 @@
+"""What every client of a controller needs: questions, failover, patience, tokens, wire forms."""
+
+from noted_time.client.asking import (
+    UNPACKED,
+    Incoming,
+    Reply,
+    Request,
+    ask_in_turn,
+    no_answer,
+    run,
+    run_async,
+)
+from noted_time.client.backoff import Backoff
+from noted_time.client.bearer import VARIABLE, authorization
+from noted_time.client.controllers import OWNER, Controllers
+from noted_time.client.outage import Outage, delay_s
+from noted_time.client.problems import SUCCESS, error_of, kind_of
+from noted_time.client.wire import (
+    complete_window_from_wire,
+    complete_window_to_wire,
+    mark_from_wire,
+    mark_to_wire,
+    missing_to_wire,
+    note_to_wire,
+    position_from_wire,
+    position_to_wire,
+    session_to_wire,
+    window_to_wire,
+)
+
+__all__ = [
+    "OWNER",
+    "SUCCESS",
+    "UNPACKED",
+    "VARIABLE",
+    "Backoff",
+    "Controllers",
+    "Incoming",
+    "Outage",
+    "Reply",
+    "Request",
+    "ask_in_turn",
+    "authorization",
+    "complete_window_from_wire",
+    "complete_window_to_wire",
+    "delay_s",
+    "error_of",
+    "kind_of",
+    "mark_from_wire",
+    "mark_to_wire",
+    "missing_to_wire",
+    "no_answer",
+    "note_to_wire",
+    "position_from_wire",
+    "position_to_wire",
+    "run",
+    "run_async",
+    "session_to_wire",
+    "window_to_wire",
+]

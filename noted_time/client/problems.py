@@ -1,0 +1,134 @@
+"""What an HTTP answer that is not a success means to a client, in words of the error tree.
+
+The controller describes problems by RFC 9457. A problem is known by the last word of its `type`
+(``urn:noted-time:problem:unknown_stream``), its facts are members beside `detail`. What is refused
+without such a document was not refused by a controller: a proxy may have answered in its place.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from noted_time.values import (
+    Conflict,
+    ImplausibleTime,
+    NotAllowed,
+    NotCompleteYet,
+    NotedMeanwhile,
+    NotedTimeError,
+    NotesRefused,
+    Rejected,
+    UnexpectedAnswer,
+    UnknownAlignment,
+    UnknownDomain,
+    UnknownReader,
+    UnknownStream,
+    UnknownWriter,
+    Unreachable,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+TRY_LATER = frozenset((408, 425, 429))
+CONFLICT = 409
+UNAUTHENTICATED = 401
+NOT_ALLOWED = frozenset((UNAUTHENTICATED, 403))
+SUCCESS = range(200, 300)
+SERVER_ERROR = 500
+PREFIX = "urn:noted-time:problem:"
+HOW_TO_SHOW_ONE = "; show one by token=… or the variable NOTED_TIME_TOKEN"
+_WORDS = re.compile(r"[A-Za-z0-9_]+")
+
+
+def error_of(
+    status: int, problem: Mapping[str, Any], *, stream: str, retry_after: str | None = None
+) -> NotedTimeError:
+    """Return the error that an answer stands for.
+
+    `problem` is the decoded body, empty where it was none; `retry_after` the header of that name.
+
+    >>> error_of(404, {"type": "unknown_stream"}, stream="flights").stream
+    'flights'
+    >>> error_of(404, {"type": "not_complete_yet", "lower": 7}, stream="flights").lower
+    7
+    >>> error_of(503, {}, stream="flights", retry_after="2").retry_after_s
+    2.0
+    >>> rejected = {"type": "urn:noted-time:problem:rejected", "title": "Rejected", "detail": "no"}
+    >>> error_of(422, rejected, stream="flights")
+    Rejected('422 Rejected: no')
+    >>> error_of(404, {}, stream="flights")
+    UnexpectedAnswer('status 404, not from a noted-time controller: check the URL and its proxies')
+    """
+    if status >= SERVER_ERROR or status in TRY_LATER:
+        return Unreachable(_sentence(status, problem), retry_after_s(retry_after))
+    if kind_of(problem) == "notes_refused":
+        return NotesRefused(_sentence(status, problem), problem)
+    return _named(problem, stream) or _unnamed(status, problem)
+
+
+def retry_after_s(header: str | None) -> float | None:
+    """Return the seconds in a Retry-After header; a date is left to the schedule.
+
+    >>> retry_after_s("120"), retry_after_s("Fri, 31 Dec 1999 23:59:59 GMT"), retry_after_s(None)
+    (120.0, None, None)
+    """
+    return float(header) if header and header.isascii() and header.isdigit() else None
+
+
+def kind_of(problem: Mapping[str, Any]) -> str:
+    """Return the word a problem is known by.
+
+    >>> kind_of({"type": "urn:noted-time:problem:unknown_stream"}), kind_of({})
+    ('unknown_stream', '')
+    """
+    words = _WORDS.findall(str(problem.get("type", "")))
+    return words[-1] if words else ""
+
+
+_UNKNOWN: Mapping[str, tuple[Callable[[str], Rejected], str]] = {
+    "unknown_alignment": (UnknownAlignment, "alignment"),
+    "unknown_writer": (UnknownWriter, "writer"),
+}
+"""Errors that say one name, and its field in the problem."""
+
+
+def _named(problem: Mapping[str, Any], stream: str) -> NotedTimeError | None:
+    kind = kind_of(problem)
+    if kind == "unknown_stream":
+        return UnknownStream(stream)
+    if kind in _UNKNOWN:
+        error, field = _UNKNOWN[kind]
+        return error(str(problem.get(field, "")))
+    if kind == "unknown_domain":
+        return UnknownDomain(str(problem.get("domain", "")), problem.get("domains", ()))
+    if kind == "unknown_reader":
+        return UnknownReader(str(problem.get("group", "")), problem.get("reader"))
+    if kind == "implausible_time":
+        return ImplausibleTime(problem.get("time", 0), problem.get("lower", 0))
+    return _conflict(kind, problem)
+
+
+def _conflict(kind: str, problem: Mapping[str, Any]) -> Conflict | None:
+    if kind == "noted_meanwhile":
+        return NotedMeanwhile(str(problem.get("writer", "")), problem.get("noted_at", 0))
+    if kind == "not_complete_yet":
+        return NotCompleteYet(problem.get("complete_to", 0), problem.get("lower"))
+    return None
+
+
+def _unnamed(status: int, problem: Mapping[str, Any]) -> NotedTimeError:
+    if status in NOT_ALLOWED:
+        remedy = HOW_TO_SHOW_ONE if status == UNAUTHENTICATED else ""
+        return NotAllowed(_sentence(status, problem) + remedy)
+    if not str(problem.get("type", "")).startswith(PREFIX):
+        what = f"status {status}, not from a noted-time controller"
+        return UnexpectedAnswer(f"{what}: check the URL and its proxies")
+    kind = Conflict if status == CONFLICT else Rejected
+    return kind(_sentence(status, problem))
+
+
+def _sentence(status: int, problem: Mapping[str, Any]) -> str:
+    facts = [str(problem[name]) for name in ("title", "detail") if problem.get(name)]
+    return f"{status} {': '.join(facts)}" if facts else f"the answer had status {status}"

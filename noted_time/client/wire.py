@@ -1,0 +1,181 @@
+"""The JSON shapes of notes, positions, marks and windows, from values and back.
+
+JSON names segments by decimal strings; everything else is spelled as in the values. A shape that
+does not fit raises `Rejected`, naming the field.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from noted_time.reading import CompleteWindow
+from noted_time.values import (
+    UNCHANGED,
+    Mark,
+    Missing,
+    MissingWriter,
+    Rejected,
+    StreamCut,
+    TimeWindow,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from noted_time.values import NoteLike, Session
+
+Json = dict[str, Any]
+
+
+def position_to_wire(position: Mapping[int, int]) -> dict[str, int]:
+    """Return the JSON shape of a position or the offsets of a cut.
+
+    >>> position_to_wire({0: 120, 3: 7})
+    {'0': 120, '3': 7}
+    """
+    return {str(segment): offset for segment, offset in sorted(position.items())}
+
+
+def position_from_wire(wire: Mapping[str, object]) -> dict[int, int]:
+    """Return a position from its JSON shape; raises `Rejected` naming the segment.
+
+    >>> position_from_wire({"0": 120, "3": 7})
+    {0: 120, 3: 7}
+    """
+    return dict(StreamCut({_segment(s): _integer(s, offset) for s, offset in wire.items()}).offsets)
+
+
+def note_to_wire(note: NoteLike) -> Json:
+    """Return the JSON shape of a note, without the fields that say nothing."""
+    wire: Json = {"writer": note.writer, "state": note.state}
+    if note.position:
+        wire["position"] = position_to_wire(note.position)
+    for name in ("time", "domain", "max_time", "sequence", "session"):
+        value = getattr(note, name)
+        if value is not None:
+            wire[name] = value
+    if note.max_times:
+        wire["max_times"] = dict(note.max_times)
+    if note.domains is not None:
+        wire["domains"] = list(note.domains)
+    if note.timeout_ms != UNCHANGED:
+        wire["timeout_ms"] = note.timeout_ms
+    if note.late is not None:
+        wire["late"] = {"rows": note.late.rows, "least": note.late.least}
+    if note.takes_over:
+        wire |= {"takes_over": True, "label": note.label}
+    return wire
+
+
+def session_to_wire(session: Session) -> Json:
+    """Return the JSON shape of a session, without those that lost the name."""
+    return {"session": session.id, "label": session.label, "since": session.since}
+
+
+def mark_to_wire(mark: Mark) -> Json:
+    """Return the JSON shape of a mark."""
+    return {
+        "seq": mark.seq,
+        "lower": mark.lower,
+        "upper": mark.upper,
+        "cut": position_to_wire(mark.cut.offsets),
+        "written_at": mark.written_at,
+        "excluded": list(mark.excluded),
+        "upper_is_bound": mark.upper_is_bound,
+        "final": mark.final,
+    }
+
+
+def mark_from_wire(wire: Json) -> Mark:
+    """Return a mark from its JSON shape; raises `Rejected` where a field is missing."""
+    try:
+        return Mark(
+            seq=wire["seq"],
+            lower=wire["lower"],
+            upper=wire["upper"],
+            cut=StreamCut(position_from_wire(wire["cut"])),
+            written_at=wire["written_at"],
+            excluded=tuple(wire["excluded"]),
+            upper_is_bound=wire["upper_is_bound"],
+            final=wire["final"],
+        )
+    except KeyError as missing:
+        message = f"a mark without {missing}"
+        raise Rejected(message) from missing
+
+
+def window_to_wire(window: TimeWindow) -> Json:
+    """Return the JSON shape of a time window."""
+    return {
+        "lower": window.lower,
+        "upper": window.upper,
+        "lower_seq": window.lower_seq,
+        "upper_seq": window.upper_seq,
+        "sealed": window.sealed,
+    }
+
+
+def complete_window_to_wire(window: CompleteWindow) -> Json:
+    """Return the JSON shape of a complete window."""
+    return {
+        "start": window.start,
+        "end": window.end,
+        "from": position_to_wire(window.from_cut.offsets),
+        "to": position_to_wire(window.to_cut.offsets),
+        "seq": window.seq,
+        "written_at": window.written_at,
+        "excluded": list(window.excluded),
+        "exact": window.exact,
+        **missing_to_wire(window.missing),
+    }
+
+
+def missing_to_wire(missing: Missing) -> Json:
+    """Return the JSON fields that say which writers are missing."""
+    return {
+        "missing": [each._asdict() for each in missing.writers],
+        "missing_count": missing.count,
+        "missing_is_known": missing.is_known,
+    }
+
+
+def complete_window_from_wire(wire: Json) -> CompleteWindow:
+    """Return a complete window from its JSON shape; raises `Rejected` where a field is missing."""
+    try:
+        return CompleteWindow(
+            start=wire["start"],
+            end=wire["end"],
+            from_cut=StreamCut(position_from_wire(wire["from"])),
+            to_cut=StreamCut(position_from_wire(wire["to"])),
+            seq=wire["seq"],
+            written_at=wire["written_at"],
+            excluded=tuple(wire["excluded"]),
+            exact=wire["exact"],
+            missing=_missing(wire),
+        )
+    except KeyError as missing:
+        message = f"a window without {missing}"
+        raise Rejected(message) from missing
+
+
+def _missing(wire: Json) -> Missing:
+    """Return which writers are missing, if the answer says it."""
+    named = wire.get("missing", ())
+    writers = (MissingWriter(*(each[name] for name in MissingWriter._fields)) for each in named)
+    return Missing(
+        tuple(writers), wire.get("missing_count", 0), wire.get("missing_is_known", False)
+    )
+
+
+def _segment(name: str) -> int:
+    if not (name.isascii() and name.isdigit()) or (len(name) > 1 and name.startswith("0")):
+        message = f"segment {name[:40]!r} is not a decimal integer"
+        raise Rejected(message)
+    return int(name)
+
+
+def _integer(segment: str, offset: object) -> int:
+    if isinstance(offset, bool) or not isinstance(offset, int):
+        message = f"offset of segment {segment} is not an integer"
+        raise Rejected(message)
+    return offset

@@ -1,0 +1,23 @@
+"""Reading: what a position, or a span of time, learns from the marks."""
+
+from noted_time.reading.history import MarkHistory
+from noted_time.reading.missing import MissingWriters
+from noted_time.reading.readers import ReaderGroup
+from noted_time.reading.trend import UNIX_MS, Point
+from noted_time.reading.units import check_time, check_windows, look_like_seconds, seconds_doubt
+from noted_time.reading.windows import CompleteWindow, Tiling, complete_windows
+
+__all__ = [
+    "UNIX_MS",
+    "CompleteWindow",
+    "MarkHistory",
+    "MissingWriters",
+    "Point",
+    "ReaderGroup",
+    "Tiling",
+    "check_time",
+    "check_windows",
+    "complete_windows",
+    "look_like_seconds",
+    "seconds_doubt",
+]

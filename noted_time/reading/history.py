@@ -1,0 +1,378 @@
+"""The marks of one (stream, domain) as a function from positions to time and back.
+
+The history *is* one monotone relation, time → cut (Materialize calls the like reclocking), so every
+question is a binary search: of flat int64 arrays here, and by segment in `cuts`.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from typing import TYPE_CHECKING, NamedTuple
+
+from noted_time.reading.cuts import Cuts
+from noted_time.reading.trend import Trend
+from noted_time.values import MIN_INT64, Mark, NotCompleteYet, StreamCut, TimeWindow, reaches
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+
+class Stretch(NamedTuple):
+    """The offset of a segment and the lower, of the first mark that has some of it and the last."""
+
+    first_offset: int
+    first_lower: int
+    last_offset: int
+    last_lower: int
+
+
+class MarkHistory:
+    """A gapless run of marks, appended at one end and forgotten at the other.
+
+    One thread may append while others search: a mark is published by the count, written last.
+
+    >>> history = MarkHistory()
+    >>> history.append(Mark(1, lower=10, upper=14, cut=StreamCut({0: 100})))
+    >>> history.append(Mark(2, lower=20, upper=29, cut=StreamCut({0: 200, 1: 50})))
+    >>> history.window({0: 150})
+    TimeWindow(lower=10, upper=29, lower_seq=1, upper_seq=2, sealed=False)
+
+    Exactly at a cut counts as read, and a mark that the position merely crosses bounds nothing:
+
+    >>> history.window({0: 200, 1: 50})
+    TimeWindow(lower=20, upper=None, lower_seq=2, upper_seq=None, sealed=False)
+    >>> history.window({0: 99, 1: 60})
+    TimeWindow(lower=None, upper=None, lower_seq=None, upper_seq=None, sealed=False)
+    """
+
+    __slots__ = (
+        "_bounds",
+        "_count",
+        "_cuts",
+        "_excluded",
+        "_excluding",
+        "_final_cut",
+        "_final_seq",
+        "_first_seq",
+        "_lowers",
+        "_stepped_back",
+        "_uppers",
+        "_written",
+    )
+
+    def __init__(self, marks: Iterable[Mark] = ()) -> None:
+        """Begin with `marks`, in the order of their seq."""
+        self._first_seq = 1
+        self._count = 0
+        self._lowers = array("q")
+        self._uppers = array("q")
+        self._written = array("q")
+        self._bounds = bytearray()
+        self._excluded: dict[int, tuple[str, ...]] = {}
+        self._excluding = array("q")
+        self._stepped_back = array("q")
+        self._cuts = Cuts()
+        self._final_seq = 0
+        self._final_cut: Mapping[int, int] | None = None
+        for mark in marks:
+            self.append(mark)
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def last_seq(self) -> int:
+        """The seq of the last mark, 0 before the first."""
+        return self._first_seq + self._count - 1
+
+    @property
+    def first_seq(self) -> int:
+        """The seq of the first mark that is kept."""
+        return self._first_seq
+
+    @property
+    def last(self) -> Mark | None:
+        """The last mark, `None` before the first."""
+        return self._mark(self._count - 1) if self._count else None
+
+    @property
+    def first(self) -> Mark | None:
+        """The first mark that is kept, `None` before the first."""
+        return self._mark(0) if self._count else None
+
+    @property
+    def last_lower(self) -> int | None:
+        """The lower of the last mark, `None` before the first."""
+        return self._lowers[self._count - 1] if self._count else None
+
+    def append(self, mark: Mark) -> None:
+        """Add the next mark; raises `ValueError` where it does not continue the chain."""
+        count = self._count
+        if not count:
+            self._first_seq = mark.seq
+        elif (
+            mark.seq != self.last_seq + 1
+            or mark.lower <= self._lowers[count - 1]
+            or self._final_cut is not None
+        ):
+            message = f"mark {mark.seq} at {mark.lower} does not follow mark {self.last_seq}"
+            raise ValueError(message)
+        self._cuts.append(count, mark.cut.offsets)
+        if count and mark.written_at < self._written[count - 1]:
+            self._stepped_back.append(mark.seq)
+        self._lowers.append(mark.lower)
+        self._uppers.append(mark.upper)
+        self._written.append(mark.written_at)
+        self._bounds.append(mark.upper_is_bound)
+        if mark.excluded:
+            self._excluded[mark.seq] = mark.excluded
+            self._excluding.append(mark.seq)
+        if mark.final:
+            self._final_seq = mark.seq
+        self._count = count + 1
+
+    def seal(self, final_cut: Mapping[int, int]) -> None:
+        """Take the end of the stream: no mark follows, and nothing lies beyond the final cut.
+
+        >>> history = MarkHistory([Mark(1, lower=10, upper=9, cut=StreamCut({0: 5}), final=True)])
+        >>> history.seal({0: 5})
+        >>> history.window({0: 5}).sealed, history.window({0: 4}).sealed
+        (True, False)
+        >>> history.complete_to(99).seq
+        1
+        """
+        self._final_cut = final_cut
+
+    @property
+    def final_cut(self) -> Mapping[int, int] | None:
+        """Where the stream ends, `None` while it is not sealed."""
+        return self._final_cut
+
+    def window(self, position: Mapping[int, int]) -> TimeWindow:
+        """Return the time window of a normalised position (DESIGN: a crossed mark bounds nothing).
+
+        Lower is that of the last mark whose cut the position reaches; upper that of the first mark
+        whose cut reaches the position and differs from it.
+        """
+        count = self._count
+        last, beyond = self._cuts.around(position, count)
+        lower = lower_seq = upper = upper_seq = None
+        if last >= 0:
+            lower, lower_seq = self._lowers[last], self._first_seq + last
+        if beyond < count:
+            upper, upper_seq = self._uppers[beyond], self._first_seq + beyond
+        final = self._final_cut
+        sealed = final is not None and reaches(position, final)
+        return TimeWindow(lower, upper, lower_seq, upper_seq, sealed)
+
+    def times(self, position: Mapping[int, int]) -> dict[int, int | None]:
+        """Return how far a normalised position is in each segment, in time (PDP-28).
+
+        Of a segment it is the lower of the last mark whose cut lies at or below the position there,
+        `None` before all marks: every event of that segment with a time below it was read. Segments
+        are those that marks or the position name. The least of the times is the window's lower:
+
+        >>> cuts = [{0: 100}, {0: 200, 1: 50}, {0: 200, 1: 90}]
+        >>> history = MarkHistory(Mark(n, n * 10, 99, StreamCut(cut)) for n, cut in enumerate(cuts))
+        >>> history.times({0: 150, 1: 60}), history.window({0: 150, 1: 60}).lower
+        ({0: 0, 1: 10}, 0)
+        >>> history.times({0: 99})
+        {0: None, 1: 0}
+        """
+        count, lowers = self._count, self._lowers
+        if not count:
+            return dict.fromkeys(position)
+        reached = self._cuts.reached_in(position, count)
+        times = {s: lowers[index] if index >= 0 else None for s, index in reached.items()}
+        for segment in position.keys() - times.keys():
+            times[segment] = lowers[count - 1]
+        return times
+
+    def complete_to(self, time: int) -> Mark:
+        """Return the first mark with lower >= `time`; raises `NotCompleteYet`.
+
+        Of a sealed stream the mark with the final cut is complete to any time.
+        """
+        index = bisect_left(self._lowers, time, 0, self._count)
+        if index < self._count:
+            return self._mark(index)
+        if self.is_whole:
+            return self._mark(index - 1)
+        raise NotCompleteYet(time, self._lowers[index - 1] if index else None)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the stream is sealed, and all of it lies below the cut of the last mark."""
+        last, final = self.last, self._final_cut
+        return last is not None and final is not None and reaches(last.cut.offsets, final)
+
+    def bounded_below(self, time: int, seq: int) -> Mark | None:
+        """Return the last mark up to `seq` whose upper is a bound and below `time`.
+
+        Uppers that are bounds never fall, while others may, where a writer is removed.
+        """
+        uppers, bounds = self._uppers, self._bounds
+        end = min(self._count, seq - self._first_seq + 1)
+
+        def upper(index: int) -> int:
+            bounded = bounds.rfind(1, 0, index + 1)
+            return uppers[bounded] if bounded >= 0 else MIN_INT64
+
+        known = range(bounds.rfind(1, 0, max(0, end)) + 1)
+        found = bounds.rfind(1, 0, bisect_left(known, time, key=upper))
+        return self._mark(found) if found >= 0 and uppers[found] < time else None
+
+    def excluded_in(self, first_seq: int, last_seq: int) -> tuple[str, ...]:
+        """Return the writers that the marks from `first_seq` to `last_seq` were first without.
+
+        Each once, in the order of the marks.
+        """
+        first = bisect_left(self._excluding, first_seq)
+        last = bisect_right(self._excluding, last_seq)
+        names = (name for seq in self._excluding[first:last] for name in self._excluded[seq])
+        return tuple(dict.fromkeys(names))
+
+    def after(self, seq: int, limit: int) -> list[Mark]:
+        """Return at most `limit` marks with a seq above `seq`, in order."""
+        start = max(0, seq + 1 - self._first_seq)
+        return [self._mark(i) for i in range(start, min(start + limit, self._count))]
+
+    def following(self, seq: int) -> Iterator[Mark]:
+        """Yield the marks with a seq above `seq`, of those there are now, one at a time.
+
+        Marks may be appended meanwhile, and forgotten, which are then left out.
+        """
+        last = self.last_seq
+        while seq < last:
+            seq = max(seq + 1, self._first_seq)
+            yield self.mark(seq)
+
+    def mark(self, seq: int) -> Mark:
+        """Return the mark with that seq; raises `KeyError` where it is not kept."""
+        if not self._first_seq <= seq <= self.last_seq:
+            raise KeyError(seq)
+        return self._mark(seq - self._first_seq)
+
+    def written_before(self, wall_ms: int) -> int:
+        """Return the seq of the last mark written before `wall_ms`, 0 where there is none.
+
+        Wall time may have stepped back; then a mark is kept as long as the longest-lived before it.
+        """
+        for index in range(self._count):
+            if self._written[index] >= wall_ms:
+                return self._first_seq + index - 1 if index else 0
+        return self.last_seq if self._count else 0
+
+    def forget_through(self, seq: int) -> None:
+        """Drop the marks up to `seq`, never the last one; not while another thread searches."""
+        drop = min(seq, self.last_seq - 1) - self._first_seq + 1
+        if drop <= 0:
+            return
+        self._cuts.drop(drop, self._count)
+        # What a trend was taken of stays as it was: it may be read by another thread.
+        self._lowers, self._uppers = self._lowers[drop:], self._uppers[drop:]
+        self._written, self._bounds = self._written[drop:], self._bounds[drop:]
+        self._first_seq += drop
+        self._count -= drop
+        self._keep_exclusions(self)
+
+    def latest(self, count: int) -> MarkHistory:
+        """Return a history of its own with the last `count` marks; others may search this one.
+
+        >>> chain = [Mark(n, n * 10, n * 10, StreamCut({0: n})) for n in (1, 2, 3)]
+        >>> [mark.seq for mark in MarkHistory(chain).latest(2).after(0, 9)]
+        [2, 3]
+        """
+        start = max(0, self._count - count)
+        kept = MarkHistory()
+        kept._first_seq, kept._count = self._first_seq + start, self._count - start
+        kept._lowers, kept._uppers = self._lowers[start:], self._uppers[start:]
+        kept._written, kept._bounds = self._written[start:], self._bounds[start:]
+        kept._final_seq, kept._final_cut = self._final_seq, self._final_cut
+        kept._cuts = self._cuts.since(start, self._count)
+        kept._keep_exclusions(self)
+        return kept
+
+    def offsets_beyond(self, segment: int, least: int) -> list[tuple[int, int, int]]:
+        """Return (offset, first seq, last seq) for each offset of a segment from `least` on."""
+        found = self._cuts.beyond(segment, least, self._count)
+        firsts = [*(self._first_seq + index for index, _ in found), self.last_seq + 1]
+        return [
+            (offset, first, after - 1)
+            for (_, offset), first, after in zip(found, firsts, firsts[1:], strict=False)
+        ]
+
+    def below(self, above: Mapping[int, int]) -> dict[int, int]:
+        """Return, for each of the segments, the offset of the last mark below the given one."""
+        count, cuts = self._count, self._cuts
+        reached = cuts.reached_in({s: least - 1 for s, least in above.items()}, count)
+        return {
+            segment: cuts.offset(segment, reached[segment])
+            for segment in above
+            if reached.get(segment, -1) >= 0
+        }
+
+    def correct(self, above: Mapping[int, int], offsets: Mapping[int, int]) -> None:
+        """Take offsets of all marks so far for wrong; not while another thread searches.
+
+        >>> written = enumerate((5, 900, 901), start=1)
+        >>> history = MarkHistory(Mark(n, n, 9, StreamCut({0: offset})) for n, offset in written)
+        >>> history.correct({0: 100}, {0: 7})
+        >>> [mark.cut for mark in history.after(0, 9)]
+        [StreamCut({0: 5}), StreamCut({0: 7}), StreamCut({0: 7})]
+        """
+        for segment, least in above.items():
+            self._cuts.correct(segment, least, offsets[segment])
+
+    def trend(self) -> Trend:
+        """Return the marks so far over wall time, for any thread, whatever becomes of them here."""
+        return Trend(
+            self._first_seq,
+            self._count,
+            self._lowers,
+            self._uppers,
+            self._written,
+            self._bounds,
+            self._excluded,
+            self._excluding,
+            self._stepped_back,
+        )
+
+    def segments(self) -> Iterable[int]:
+        """Return the segments that the marks name."""
+        return self._cuts.segments()
+
+    def stretch(self, segment: int) -> Stretch | None:
+        """Return from where to where the marks have a segment, `None` where none has any of it.
+
+        >>> history = MarkHistory(Mark(n, n * 10, 99, StreamCut({0: n - 1})) for n in (1, 2, 3))
+        >>> history.stretch(0), history.stretch(1)
+        (Stretch(first_offset=1, first_lower=20, last_offset=2, last_lower=30), None)
+        """
+        count, lowers, offset = self._count, self._lowers, self._cuts.offset
+        first = self._cuts.begun(segment, count)
+        if first is None:
+            return None
+        last = count - 1
+        return Stretch(offset(segment, first), lowers[first], offset(segment, last), lowers[last])
+
+    def _keep_exclusions(self, of: MarkHistory) -> None:
+        """Take over what another history knows beside its columns, from the first mark here on."""
+        first = self._first_seq
+        self._excluded = {s: names for s, names in of._excluded.items() if s >= first}
+        self._excluding = of._excluding[bisect_left(of._excluding, first) :]
+        self._stepped_back = of._stepped_back[bisect_right(of._stepped_back, first) :]
+
+    def _mark(self, index: int) -> Mark:
+        seq = self._first_seq + index
+        return Mark(
+            seq=seq,
+            lower=self._lowers[index],
+            upper=self._uppers[index],
+            cut=StreamCut(self._cuts.at(index)),
+            written_at=self._written[index],
+            excluded=self._excluded.get(seq, ()),
+            upper_is_bound=bool(self._bounds[index]),
+            final=seq == self._final_seq,
+        )

@@ -1,0 +1,161 @@
+"""Which writers time went on without, from when to when: what complete windows and cuts name (S18).
+
+An interval of a writer begins with its last time, at the first mark above it, and ends with the
+last lower before a mark that counts the writer again, or with the mark that names it as removed.
+It is made of the entries of the ledger alone, so it is the same after a restart.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+from noted_time.values import MIN_INT64, MISSING_NAMED, Missing, MissingWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from noted_time.values import Absence, Mark
+
+
+class Interval(NamedTuple):
+    """From the time `start` and the mark `first_seq` on a writer is missing, until it ends.
+
+    It ends below the time `end`, with the mark `last_seq`; `opened_at` is the moment of its first
+    entry of the ledger (Unix ms).
+    """
+
+    writer: MissingWriter
+    start: int
+    first_seq: int
+    opened_at: int
+    end: int
+    last_seq: int
+
+
+class MissingWriters:
+    """The intervals of one domain: those that ended, in that order, and by writer the `open` ones.
+
+    >>> from noted_time import Mark, StreamCut
+    >>> from noted_time.values.membership import Absence
+    >>> missing = MissingWriters()
+    >>> missing.take(2, 0, (10, 20), [Absence("UA", 10, {}, "timed_out", None, 7, 10)], ())
+    >>> missing.take(4, 0, (30, 40), (), ("UA",))
+    >>> [found.count for found in missing.in_windows([0, 10, 20, 30], 10)]
+    [0, 1, 1, 0]
+    >>> marks = [Mark(seq, 10 * seq, 0, StreamCut({})) for seq in (1, 2, 3, 4)]
+    >>> [missing.at_mark(mark).count for mark in marks]
+    [0, 1, 1, 0]
+    """
+
+    __slots__ = ("_ended", "_ends", "_last_seqs", "known_from", "open")
+
+    def __init__(self, known_from: int = MIN_INT64) -> None:
+        """Begin with none; what windows below `known_from` miss is not all known."""
+        self.known_from = known_from
+        self.open: dict[str, Interval] = {}
+        self._ended: list[Interval] = []
+        self._ends: list[int] = []
+        self._last_seqs: list[int] = []
+
+    def take(
+        self,
+        seq: int,
+        at: int,
+        lowers: tuple[int | None, int],
+        absences: Iterable[Absence],
+        returned: Iterable[str],
+    ) -> None:
+        """Take in what the ledger says of mark `seq`, which took the lower from one to the other.
+
+        To be called in the order of the marks.
+        """
+        before, lower = lowers
+        for name in returned:
+            self._end(name, before, seq - 1)
+        for absence in absences:
+            if absence.reason not in ("late_rows", "corrected"):
+                self.begin(absence, seq, at)
+                if absence.reason == "removed":
+                    self._end(absence.writer, lower, seq)
+
+    def begin(self, absence: Absence, seq: int, at: int) -> None:
+        """Begin an interval with mark `seq`, unless the writer is missing already."""
+        if absence.writer not in self.open:
+            writer = MissingWriter(absence.writer, absence.reason, absence.since, absence.time)
+            start = MIN_INT64 if absence.missing_from is None else absence.missing_from
+            self.open[absence.writer] = Interval(writer, start, seq, at, start, seq)
+
+    def _end(self, name: str, end: int | None, seq: int) -> None:
+        interval = self.open.pop(name, None)
+        if interval is not None and end is not None:
+            self._add(interval._replace(end=end, last_seq=seq))
+
+    def _add(self, interval: Interval) -> None:
+        self._ended.append(interval)
+        self._ends.append(interval.end)
+        self._last_seqs.append(interval.last_seq)
+
+    def forget_before(self, at: int, last_lower: int | None, members: Iterable[str]) -> None:
+        """Forget the intervals that began before `at` (Unix ms), as the ledger does.
+
+        One that is open is kept as long as its writer is a member.
+        """
+        old = [each for each in self._ended if each.opened_at < at]
+        gone = {name for name, each in self.open.items() if each.opened_at < at}
+        gone.difference_update(members if gone else ())
+        if not old and not gone:
+            return
+        ends = [each.end for each in old]
+        if gone and last_lower is not None:
+            ends.append(last_lower)
+        for name in gone:
+            del self.open[name]
+        kept = [each for each in self._ended if each.opened_at >= at]
+        self._ended, self._ends, self._last_seqs = [], [], []
+        for each in kept:
+            self._add(each)
+        self.known_from = max(self.known_from, *ends)
+
+    def at_mark(self, mark: Mark) -> Missing:
+        """Return who is missing at the cut of a mark."""
+        seq = mark.seq
+        later = self._ended[bisect_left(self._last_seqs, seq) :]
+        found = [each.writer for each in (*later, *self.open.values()) if each.first_seq <= seq]
+        return Missing(tuple(found[:MISSING_NAMED]), len(found), mark.lower > self.known_from)
+
+    def in_windows(self, starts: Sequence[int], size: int) -> Iterator[Missing]:
+        """Yield who is missing in each of consecutive windows of one size.
+
+        Each interval that ends above the first start is looked at once.
+        """
+        if not starts:
+            return
+        first, count = starts[0], len(starts)
+        begin: list[list[Interval]] = [[] for _ in starts]
+        over: list[list[Interval]] = [[] for _ in range(count + 1)]
+        beyond = first + count * size
+        for each in self._ended[bisect_right(self._ends, first) :]:
+            if each.start < beyond:
+                begin[max(0, (each.start - first) // size)].append(each)
+                over[min(count, (each.end - 1 - first) // size + 1)].append(each)
+        for each in self.open.values():
+            if each.start < beyond:
+                begin[max(0, (each.start - first) // size)].append(each)
+        yield from self._sweep(starts, begin, over)
+
+    def _sweep(
+        self, starts: Sequence[int], begin: list[list[Interval]], over: list[list[Interval]]
+    ) -> Iterator[Missing]:
+        """Yield who is missing in each window, where intervals begin and are over at some."""
+        missing: dict[str, list[Interval]] = {}
+        for start, new, gone in zip(starts, begin, over, strict=False):
+            for each in gone:
+                missing[each.writer.writer].remove(each)
+                if not missing[each.writer.writer]:
+                    del missing[each.writer.writer]
+            for each in new:
+                missing.setdefault(each.writer.writer, []).append(each)
+            named = tuple(each[0].writer for each in islice(missing.values(), MISSING_NAMED))
+            yield Missing(named, len(missing), start >= self.known_from)

@@ -1,0 +1,51 @@
+"""Times in another unit than Unix milliseconds, by their size: seconds, micro- and nanoseconds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from noted_time.values import LEAST_UNIX_MS, ImplausibleTime, month
+
+if TYPE_CHECKING:
+    from noted_time.reading.history import MarkHistory
+    from noted_time.reading.windows import Tiling
+
+SECONDS = range(10**8 + 1, LEAST_UNIX_MS)
+"""As seconds 1973 to 5138, as milliseconds January 1970 to March 1973."""
+
+
+def look_like_seconds(time: int) -> bool:
+    """Whether a time is more likely in seconds than in Unix ms.
+
+    >>> [look_like_seconds(time) for time in (1795255200, 1795255200000, 10**8, 0)]
+    [True, False, False, False]
+    """
+    return time in SECONDS
+
+
+def seconds_doubt(time: int) -> str:
+    """Return what a time that looks like seconds is as milliseconds, and the question.
+
+    >>> seconds_doubt(1795255200)
+    '1795255200, which is January 1970: are these seconds?'
+    """
+    return f"{time}, which is {month(time)}: are these seconds?"
+
+
+def check_time(time: int, lower: int | None) -> None:
+    """Raise `ImplausibleTime` for a time in seconds once the lower shows that others are in ms.
+
+    Only of streams whose times are Unix ms.
+    """
+    if lower is not None and lower > LEAST_UNIX_MS and look_like_seconds(time):
+        raise ImplausibleTime(time, lower)
+
+
+def check_windows(after: int | None, tiling: Tiling, history: MarkHistory) -> None:
+    """Raise `ImplausibleTime` for windows after a time in seconds, see `check_time`.
+
+    If marks are kept of that time, it may be the end of the window before.
+    """
+    first = history.first
+    if after is not None and first is not None and after + tiling.size_ms < first.lower:
+        check_time(after, history.last_lower)

@@ -1,0 +1,136 @@
+"""Which windows of time are complete, and between which two cuts their rows lie.
+
+Time is divided into windows of one size. A window is complete once a mark's lower is at or above
+its end: all its rows lie below that mark's cut. Where all writers declare their largest event
+times, a cut whose upper is below the start of the window has none of its rows below it, so a batch
+job reads what lies between the two cuts and nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import repeat
+from typing import TYPE_CHECKING
+
+from noted_time.values import LEAST_TIME, MAX_INT64, NOT_KNOWN, Missing, Rejected, StreamCut
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from noted_time.reading.history import MarkHistory
+    from noted_time.reading.missing import MissingWriters
+    from noted_time.values import Mark
+
+NOTHING = StreamCut({})
+
+
+@dataclass(frozen=True, slots=True)
+class Tiling:
+    """Windows of `size_ms`, one of which begins at `origin`; raises `Rejected` for no size.
+
+    >>> hours = Tiling(3_600_000)
+    >>> hours.start_of(1_357_034_220_000)
+    1357030800000
+    >>> Tiling(10, origin=3).start_of(2)
+    -7
+    """
+
+    size_ms: int
+    origin: int = 0
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.size_ms <= MAX_INT64:
+            message = f"size_ms is {self.size_ms}; a window lasts from 1 to {MAX_INT64} ms"
+            raise Rejected(message)
+
+    def start_of(self, time: int) -> int:
+        """Return the start of the window that `time` lies in."""
+        return time - (time - self.origin) % self.size_ms
+
+
+@dataclass(frozen=True, slots=True)
+class CompleteWindow:
+    """A window from `start` to `end`, exclusive, of which no further row comes.
+
+    All its rows of vouching writers lie below `to_cut`, that of mark `seq`, written at `written_at`
+    (Unix ms). Where it is `exact`, none of them lies below `from_cut`; else that is empty, and the
+    rows may begin anywhere. `excluded` names the writers that a mark was the first to go on without
+    when it advanced over a part of the window.
+
+    `missing` has the writers that time went on without while it passed the window, so that rows of
+    theirs may be missing: `missing.writers`, at most 100 of `missing.count`, each with the reason,
+    since when (Unix ms) and its last time. If `missing.is_known` is false there may be others.
+    """
+
+    start: int
+    end: int
+    from_cut: StreamCut
+    to_cut: StreamCut
+    seq: int
+    written_at: int
+    excluded: tuple[str, ...] = ()
+    exact: bool = False
+    missing: Missing = NOT_KNOWN
+
+
+def complete_windows(
+    history: MarkHistory,
+    tiling: Tiling,
+    *,
+    after: int | None,
+    limit: int,
+    missing: MissingWriters | None = None,
+) -> Iterator[CompleteWindow]:
+    """Return at most `limit` complete windows in order, from the one on that `after` lies in.
+
+    Each is looked up when it is asked for.
+
+    So the end of the last one leads on to the next. Without `after` they begin with the last that
+    was complete at the first mark kept. The last one of a sealed stream ends with its last lower,
+    or that lies in it. Without `missing` it is not known which writers are.
+
+    >>> from noted_time import Mark, MarkHistory
+    >>> history = MarkHistory([
+    ...     Mark(1, lower=10, upper=9, cut=StreamCut({0: 5}), upper_is_bound=True),
+    ...     Mark(2, lower=20, upper=24, cut=StreamCut({0: 8}), upper_is_bound=True)])
+    >>> for window in complete_windows(history, Tiling(10), after=None, limit=9):
+    ...     print(window.start, window.end, window.from_cut, window.to_cut, window.exact)
+    0 10 StreamCut({}) StreamCut({0: 5}) False
+    10 20 StreamCut({0: 5}) StreamCut({0: 8}) True
+    """
+    first, last = history.first, history.last
+    if first is None or last is None:
+        return iter(())
+    start = tiling.start_of(first.lower) - tiling.size_ms if after is None else after
+    start = tiling.start_of(max(start, LEAST_TIME))
+    if start < LEAST_TIME:
+        start += tiling.size_ms
+    reached = last.lower - start + (tiling.size_ms - 1 if history.is_whole else 0)
+    count = min(limit, max(0, reached // tiling.size_ms))
+    starts = [start + n * tiling.size_ms for n in range(count)]
+    named = repeat(NOT_KNOWN) if missing is None else missing.in_windows(starts, tiling.size_ms)
+    return _between(history, zip(starts, named, strict=False), tiling.size_ms)
+
+
+def _between(
+    history: MarkHistory, starts: Iterable[tuple[int, Missing]], size_ms: int
+) -> Iterator[CompleteWindow]:
+    """Yield the window at each start; many may end at one mark, which is looked up once."""
+    to: Mark | None = None
+    for start, missing in starts:
+        end = start + size_ms
+        if to is None or to.lower < end:
+            to = history.complete_to(end)
+        before = history.bounded_below(start, to.seq)
+        since = history.complete_to(start + 1).seq
+        yield CompleteWindow(
+            start,
+            end,
+            NOTHING if before is None else before.cut,
+            to.cut,
+            to.seq,
+            to.written_at,
+            history.excluded_in(since, to.seq),
+            exact=before is not None,
+            missing=missing,
+        )

@@ -1,0 +1,112 @@
+"""A position that is put right by hand: a writer named offsets that nobody has written (S16).
+
+No reader can reach such an offset, and cuts never go back, so without this all readers would stand
+for ever. Marks stay as they were written; what is corrected is how they are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping  # noqa: TC003 - stores decode by the annotations
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from noted_time.values import Absence, Rejected, StreamCut, correct
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from noted_time.rules.roster import Roster
+    from noted_time.values import Mark
+
+
+@dataclass(frozen=True, slots=True)
+class CorrectionRequest:
+    """What is asked for: offsets from those in `above` on are wrong, and the writer's `position`.
+
+    Whoever asks vouches that the writer wrote no more than that. Raises `Rejected` where the two
+    do not name the same segments, or a position is not below.
+    """
+
+    position: Mapping[int, int]
+    above: Mapping[int, int]
+
+    def __post_init__(self) -> None:
+        if not self.above or self.position.keys() != self.above.keys():
+            raise Rejected("position and above must name the same segments, at least one")
+        for segment, offset in self.position.items():
+            if offset >= self.above[segment]:
+                message = f"segment {segment}: {offset} is not below {self.above[segment]}"
+                raise Rejected(message)
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """That offsets from those in `above` on were wrong: `offsets` has what they became.
+
+    It holds in each domain for the marks up to `last_seqs`: later ones may get there rightly. The
+    first of these has `named` in its entry of the ledger: the writer at the position asked for.
+    `by` is who corrected it.
+    """
+
+    above: Mapping[int, int]
+    offsets: Mapping[int, int]
+    last_seqs: Mapping[str, int]
+    named: Absence
+    by: str | None = None
+
+
+def corrected(corrections: Iterable[Correction], domain: str, mark: Mark) -> Mark:
+    """Return a mark as it is to be read.
+
+    >>> from noted_time import Mark
+    >>> wrong = Mark(3, lower=10, upper=9, cut=StreamCut({0: 2**60, 1: 7}))
+    >>> named = Absence("UA", None, {0: 20}, "corrected")
+    >>> once = Correction({0: 1000}, {0: 20}, {"default": 3}, named)
+    >>> corrected([once], "default", wrong).cut
+    StreamCut({0: 20, 1: 7})
+    """
+    for each in corrections:
+        if mark.seq <= each.last_seqs.get(domain, 0):
+            cut = dict(mark.cut.offsets)
+            if correct(cut, each.above, each.offsets):
+                mark = replace(mark, cut=StreamCut(cut))
+    return mark
+
+
+def planned(
+    roster: Roster, writer: str, request: CorrectionRequest, below: Iterable[Mapping[int, int]]
+) -> Correction:
+    """Return what is to be taken for the offsets that are wrong; raises `UnknownWriter`.
+
+    It is the offset asked for, or the largest that is not wrong of the members, of the last
+    marks, and of those in `below`.
+    """
+    roster.member(writer)
+    offsets = dict(request.position)
+    members = (each.position for each in roster)
+    lasts = (each.last.cut.offsets for each in roster.domains if each.last is not None)
+    for known in (*members, *lasts, *below):
+        for segment, least in request.above.items():
+            offset = known.get(segment, 0)
+            if offsets[segment] < offset < least:
+                offsets[segment] = offset
+    last_seqs = {each.name: each.last.seq if each.last else 0 for each in roster.domains}
+    named = Absence(writer, None, request.position, "corrected")
+    return Correction(request.above, offsets, last_seqs, named)
+
+
+def take(
+    roster: Roster, writer: str, request: CorrectionRequest, correction: Correction, now: int
+) -> None:
+    """Put the position of a writer right, and all cuts to come; if it was wrong, it is fenced.
+
+    Where the one that was wrong is forgotten by now, any other may be named in its place.
+    """
+    member, above = roster.member(writer), request.above
+    if correct(member.position, above, request.position):
+        member.session = member.session.fenced(now + roster.unix_ahead)
+    correct(roster.segments.offsets, above, correction.offsets)
+    for domain in roster.domains:
+        domain.cut.correct(above, correction.offsets)
+        if domain.last is not None:
+            domain.last = corrected([correction], domain.name, domain.last)

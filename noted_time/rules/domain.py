@@ -1,0 +1,365 @@
+"""One time domain of a stream: who holds it back, and how it advances.
+
+Every member that is waited for is in one of two places. Those whose time is above the last lower
+are *ahead*, in a queue by time; the others *hold*. While anybody holds, the watermark stands; when
+nobody does, the least time ahead is the next lower, and those at exactly that time hold from then
+on. So a note costs O(log members), and so does a member's share of an advance; nothing scans all
+members.
+
+Entries may be stale: a member's time only rises, so an entry is at most too low, and is queued
+again when its turn comes. What the cut of the next mark will be is in `running_cut`.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from noted_time.rules.absences import Absences
+from noted_time.rules.member import BEFORE_ALL_TIME
+from noted_time.rules.running_cut import RunningCut
+from noted_time.rules.time_queue import TimeQueue
+from noted_time.rules.timeouts import Timeouts
+from noted_time.values import Advance, Decision, Exclusion, Hold, Mark, Quiet, Sealed, Waiting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Set as AbstractSet
+
+    from noted_time.rules.member import Role, Track
+    from noted_time.rules.sharing import Sharing
+    from noted_time.values import Absence, LateRows
+
+HOLDERS_NAMED = 1000
+"""A decision names so many holders; at the first advance of a large stream all of them hold."""
+
+
+class Domain:
+    """The running state of one domain; times on the service clock are called `now`.
+
+    `named` is what the last mark says of those that it went on without, and `returned` who is
+    missing no longer since it; `late_rows` is how many rows below the lower writers reported since
+    the stream was read, and `undeclared` how many members wrote without declaring their event
+    times. `tracks` yields how each member stands. `is_unbounded`: a member that wrote undeclared is
+    gone, so that no later upper is a bound. `is_sealed`: no mark follows any more.
+    """
+
+    __slots__ = (
+        "_ahead",
+        "_highest",
+        "_is_highest_old",
+        "absences",
+        "cut",
+        "holders",
+        "is_sealed",
+        "is_unbounded",
+        "last",
+        "late",
+        "late_rows",
+        "lower",
+        "moved_at",
+        "name",
+        "named",
+        "returned",
+        "sharing",
+        "timeouts",
+        "tracks",
+        "undeclared",
+        "upper",
+    )
+
+    def __init__(
+        self, name: str, sharing: Sharing, last: Mark | None = None, moved_at: int = 0
+    ) -> None:
+        """Begin at the mark `last`, appended (or the domain declared) at `moved_at`."""
+        self.name = name
+        self.sharing = sharing
+        self.last = last
+        self.lower = last.lower if last else BEFORE_ALL_TIME
+        self.moved_at = moved_at
+        self.tracks: Callable[[], Iterable[Track]] = tuple
+        self._highest = BEFORE_ALL_TIME
+        self._is_highest_old = False
+        self.upper = last.upper if last else BEFORE_ALL_TIME
+        self.undeclared = 0
+        self.is_unbounded = False
+        self.is_sealed = False
+        self.holders: dict[str, Track] = {}
+        self.late: dict[str, Track] = {}
+        self.late_rows = 0
+        self.named: tuple[Absence, ...] = ()
+        self.returned: tuple[str, ...] = ()
+        self.absences = Absences()
+        self.timeouts = Timeouts()
+        self.cut = RunningCut(self.lower, last.cut if last else None)
+        self._ahead: TimeQueue[Track] = TimeQueue()
+
+    # What notes do: plain code without small calls, since every note goes through it
+
+    def note(self, track: Track, time: int | None, max_time: int | None) -> None:  # noqa: C901
+        """Take in the time that the member noted and the largest event time that it wrote."""
+        if max_time is not None:
+            if max_time == time:
+                max_time = time  # one object for both: 100,000 members more are in the cache
+            if track.max_time is None or max_time > track.max_time:
+                track.max_time = max_time
+            if track.is_undeclared:
+                track.is_undeclared = False
+                self.undeclared -= 1
+            if max_time > self.upper:  # noqa: PLR1730 - `max` would cost two calls a note
+                self.upper = max_time
+        if time is None:
+            return
+        if time > self.lower:
+            track.returned_late = False
+        if time > track.time:  # noqa: PLR1730
+            track.time = time
+        if time > self._highest:  # noqa: PLR1730
+            self._highest = time
+        if track.max_time is None:
+            if time > self.upper:  # noqa: PLR1730
+                self.upper = time
+            self.wrote_undeclared(track)
+
+    def wrote_undeclared(self, track: Track) -> None:
+        """Remember that the member wrote, and that no event time it declared since bounds it."""
+        if not track.is_undeclared:
+            track.is_undeclared = True
+            self.undeclared += 1
+
+    def place(self, track: Track, timeout_ms: int, now: int) -> None:
+        """Put the track where its member's state and time belong."""
+        member = track.member
+        role: Role
+        if member.excluded or member.state != "live" or not track.vouched:
+            role = "rests"
+        elif track.returned_late:
+            role = "late"
+        else:
+            role = "ahead" if track.time > self.lower else "holds"
+        if role != track.role:
+            self._change_role(track, role, timeout_ms, now)
+        if self.absences.missing:
+            self.absences.look(track, self.lower)
+
+    def return_late(self, track: Track, unix_ms: int) -> None:
+        """Go on without a member that came back below the last lower."""
+        track.returned_late = True
+        track.exclusion = track.exclusion or Exclusion("returned_late", unix_ms)
+        self.absences.add(track)
+
+    def report_late(self, track: Track, late: LateRows) -> None:
+        """Remember rows that a member wrote below the lower, to record them with the next mark."""
+        self.late_rows += late.rows
+        self.absences.add_late_rows(track, late)
+
+    def _change_role(self, track: Track, role: Role, timeout_ms: int, now: int) -> None:
+        if track.role == "holds":
+            del self.holders[track.member.writer]
+        elif track.role == "late":
+            del self.late[track.member.writer]
+        track.role = role
+        if role == "holds" or role == "late":  # noqa: PLR1714 - two comparisons are faster
+            track.began = max(now, self.moved_at)
+            self._hold(track, timeout_ms)
+        elif role == "ahead" and not track.in_ahead:
+            track.in_ahead = True
+            self._ahead.push(track.time, track)
+
+    def _hold(self, track: Track, timeout_ms: int) -> None:
+        among = self.holders if track.role == "holds" else self.late
+        among[track.member.writer] = track
+        self.timeouts.add(track, timeout_ms)
+
+    # Members that go
+
+    def is_done_with(self, track: Track) -> bool:
+        """Whether no later mark needs anything of a member that is gone.
+
+        The last mark must say all that it said: reach its position and its times, and name it if it
+        was excluded. Then time goes the same way without it, after a restart too.
+        """
+        member, last = track.member, self.last
+        if self.absences.awaits(track):
+            return False
+        if last is None:
+            return (track.time, track.max_time) == (BEFORE_ALL_TIME, None) and not member.position
+        cut, is_withdrawn = last.cut.offsets, member.excluded == "removed"
+        # a segment must be named, as a later scale event may tell what naming it implies
+        return (is_withdrawn or (track.time <= last.lower and track.largest <= last.upper)) and all(
+            cut.get(segment, -1) >= offset for segment, offset in member.position.items()
+        )
+
+    def forget(self, track: Track, *, is_passed: bool) -> None:
+        """Forget a member; what it wrote without declaring its times stays below the cut.
+
+        So may what it wrote without noting it, where `is_passed`.
+        """
+        self.undeclared -= track.is_undeclared
+        self.is_unbounded = self.is_unbounded or track.is_undeclared or is_passed
+
+    @property
+    def highest(self) -> int:
+        """The highest time noted, but for those of members removed or that began again."""
+        if self._is_highest_old:
+            times = (each.time for each in self._standing())
+            self._highest, self._is_highest_old = max(times, default=BEFORE_ALL_TIME), False
+        return self._highest
+
+    def take_times_back(self) -> None:
+        """Let times of a member count no more; the highest left is looked for when asked for."""
+        self._is_highest_old = True
+
+    def _standing(self) -> Iterator[Track]:
+        return (each for each in self.tracks() if each.member.excluded != "removed")
+
+    def withdraw(self) -> None:
+        """Let a removed member's times count no more: only those of the others do.
+
+        A wrong clock would else be the upper for ever, and the lower once nobody is live. What the
+        removed member wrote stays below the cut, so the upper bounds it no more.
+        """
+        self.take_times_back()
+        largest = max(self.lower, *(each.largest for each in self._standing()), BEFORE_ALL_TIME)
+        if largest < self.upper:
+            self.upper, self.is_unbounded = largest, True
+
+    def restored(self) -> None:
+        """Make good for what a restart forgot, once all members are back.
+
+        The last upper may be what a removed member said.
+        """
+        self.holders, self.late = _longest_first(self.holders), _longest_first(self.late)
+        removed = [each for each in self.tracks() if each.member.excluded == "removed"]
+        if removed:
+            is_spoilt = any(each.largest == self.upper for each in removed)
+            upper = self.upper
+            self.withdraw()
+            if not is_spoilt:
+                self.upper = upper
+
+    # What comes of it
+
+    def next_step(self) -> Advance | None:
+        """Return where the watermark may go now, `None` while it stands: the loop's question.
+
+        Where nobody is ahead, a live member that is late still keeps the highest time from being
+        flushed past it (as in Flink's valve).
+        """
+        if self.holders or self.is_sealed:
+            return None
+        least = self._least_ahead()
+        if least is not None:
+            return Advance(least)
+        if self.late or self.highest <= self.lower:
+            return None
+        return Advance(self.highest, flush=True)
+
+    def waited_for(self) -> Mapping[str, Track]:
+        """Return the members without which the watermark stands, the longest holder first."""
+        if self.holders or (self.next_step() is None and self.highest > self.lower):
+            return self.holders or self.late
+        return {}
+
+    def decide(self, now: int, timeout_ms: int) -> Decision:
+        """Return what holds of time now, with the reason."""
+        step = self.next_step()
+        if step is not None:
+            return step
+        waited_for = self.waited_for()
+        if not waited_for:
+            return Sealed() if self.is_sealed else Quiet()
+        first = islice(waited_for.values(), HOLDERS_NAMED)  # they are in the order of `began`
+        longest = sorted(first, key=lambda each: (each.began, each.member.writer))
+        waiting = tuple(self._waiting(track, now, timeout_ms) for track in longest)
+        return Hold(waiting, len(waited_for))
+
+    def step_without(self, names: AbstractSet[str]) -> Advance | None:
+        """Return where the watermark may go if the members of these names were not live."""
+        if self.is_sealed or any(writer not in names for writer in self.holders):
+            return None
+        least = self._least_ahead_without(names)
+        if least is not None:
+            return Advance(least)
+        if self.highest <= self.lower or any(writer not in names for writer in self.late):
+            return None
+        return Advance(self.highest, flush=True)
+
+    def is_bound(self, cut: Mapping[int, int]) -> bool:
+        """Whether no event that the cut covers has a time above the upper."""
+        return not self.undeclared and not self.is_unbounded and self.sharing.is_noted(cut)
+
+    def move(self, step: Advance, *, now: int, written_at: int, timeout_ms: int) -> Mark:
+        """Advance to the step's lower and return the mark; the caller appends it."""
+        lower = step.lower
+        self.returned = self.absences.returned(lower)
+        self.named = self.absences.take(lower, self.last.lower if self.last else None)
+        excluded = [each.writer for each in self.named if each.reason != "late_rows"]
+        cut = self.cut.at(lower)
+        self.last = Mark(
+            seq=self.last.seq + 1 if self.last else 1,
+            lower=lower,
+            upper=self.upper,
+            cut=cut,
+            written_at=written_at,
+            excluded=tuple(excluded),
+            upper_is_bound=self.is_bound(cut.offsets),
+        )
+        self.lower = lower
+        self.moved_at = now
+        if self._least_ahead() == lower:
+            for track in self._ahead.pop():
+                if track.role == "ahead" and track.time == lower:
+                    track.in_ahead = False
+                    track.role = "holds"
+                    track.began = now
+                    self._hold(track, timeout_ms)
+                else:
+                    self._queue_again(track)
+        return self.last
+
+    def _waiting(self, track: Track, now: int, timeout_ms: int) -> Waiting:
+        return Waiting(
+            writer=track.member.writer,
+            time=track.noted,
+            held_for_ms=now - track.began,
+            times_out_in_ms=max(0, track.times_out_at(timeout_ms) - now),
+        )
+
+    def _least_ahead(self) -> int | None:
+        ahead = self._ahead
+        while ahead:
+            time, tracks = ahead.least, ahead.at_least()
+            while tracks:
+                track = tracks[-1]
+                if track.role == "ahead":
+                    if track.time == time:
+                        return time
+                    ahead.push(track.time, track)  # `_queue_again` without a call for each
+                else:
+                    track.in_ahead = False
+                del tracks[-1]
+            ahead.pop()
+        return None
+
+    def _queue_again(self, track: Track) -> None:
+        """Queue a member where it is now, if it is still ahead: its entry was too low."""
+        track.in_ahead = track.role == "ahead"
+        if track.in_ahead:
+            self._ahead.push(track.time, track)
+
+    def _least_ahead_without(self, names: AbstractSet[str]) -> int | None:
+        """Return the least time ahead of the others; those named are queued again."""
+        put_aside: list[Track] = []
+        while (least := self._least_ahead()) is not None:
+            if self._ahead.at_least()[-1].member.writer not in names:
+                break
+            put_aside.append(self._ahead.at_least().pop())
+        for track in put_aside:
+            self._ahead.push(track.time, track)
+        return least
+
+
+def _longest_first(members: Mapping[str, Track]) -> dict[str, Track]:
+    """Return them in the order in which they began, in which they are kept."""
+    return dict(sorted(members.items(), key=lambda each: each[1].began))

@@ -1,0 +1,175 @@
+"""The members of a stream: writers that noted, and how each stands in each time domain."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from noted_time.values import MIN_INT64, NO_SESSION, NO_TERMS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from noted_time.values import Exclusion, LateRows, Reason, Session, State, Terms
+
+BEFORE_ALL_TIME = MIN_INT64 - 1
+"""The time of a member that has not noted a domain yet: below every int64."""
+
+Standing = Literal["live", "idle", "finished", "excluded"]
+"""The state of a member, or that it is excluded."""
+
+Role = Literal["ahead", "holds", "late", "rests"]
+"""`ahead` of the last lower; `holds` time back; `late`: live, but time does not wait for it as it
+came back below the last lower; `rests`: not waited for."""
+
+
+@dataclass(slots=True, eq=False)
+class Member:
+    """A writer that has noted, or that the stream expects; membership is for all domains at once.
+
+    `noted_at`, its last accepted note, and `since`, the last change of its membership, are on the
+    service clock. `heard_at` is that note in Unix ms, `None` where it is expected and never came.
+    `counted_as` is how the census counts it. `sequence` is the largest that it gave a request of
+    which a note was accepted, 0 where it gave none. Its tracks are those of the first domain and
+    the others: most streams have but one, and among 100,000 members each object more is a wait
+    for memory.
+    """
+
+    writer: str
+    state: State = "live"
+    excluded: Reason | None = None
+    noted_at: int = 0
+    heard_at: int | None = None
+    since: int = 0
+    sequence: int = 0
+    session: Session = NO_SESSION
+    terms: Terms = NO_TERMS
+    position: dict[int, int] = field(default_factory=dict)
+    first: Track = field(init=False)
+    others: tuple[Track, ...] = ()
+    late: dict[str, LateRows] | None = None
+    is_queued_as_gone: bool = False
+    counted_as: Standing | None = None
+
+    @property
+    def tracks(self) -> tuple[Track, ...]:
+        """How it stands in each domain, in the order of the domains."""
+        return (self.first, *self.others)
+
+    def track(self, number: int) -> Track:
+        """Return how it stands in the domain of that number."""
+        return self.others[number - 1] if number else self.first
+
+    @property
+    def wrote(self) -> bool:
+        """Whether any row lies below its position."""
+        return any(self.position.values())
+
+    @property
+    def vouches(self) -> bool:
+        """Whether it is live and was heard in time."""
+        return self.state == "live" and self.excluded is None
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether it finished or was excluded."""
+        return self.state == "finished" or self.excluded is not None
+
+    @property
+    def exclusion(self) -> Exclusion | None:
+        """Why and since when it is excluded, in the first domain in which it is."""
+        return next((track.exclusion for track in self.tracks if track.exclusion), None)
+
+    @property
+    def silent_since(self) -> int:
+        """When (service clock) it was last heard of, or went."""
+        return max(self.noted_at, self.since)
+
+    def vouches_for(self, domain: str) -> bool:
+        """Whether it vouches for that domain as long as it is live (S6: all unless it names some).
+
+        >>> from noted_time.values.membership import Terms
+        >>> member = Member("UA", terms=Terms(domains=("ship_time",)))
+        >>> member.vouches_for("ship_time"), member.vouches_for("order_time")
+        (True, False)
+        """
+        domains = self.terms.domains
+        return domains is None or domain in domains
+
+
+@dataclass(slots=True, eq=False)
+class Track:
+    """How one member stands in one domain.
+
+    `began` is the service time at which it last began to hold time back, or to be late. `exclusion`
+    is why time went on without it, and `is_unrecorded` that no mark has named it yet. The last
+    three say which of the domain's queues hold an entry for it, so that each holds at most one.
+    """
+
+    member: Member
+    time: int = BEFORE_ALL_TIME
+    max_time: int | None = None
+    vouched: bool = True
+    returned_late: bool = False
+    is_undeclared: bool = False
+    exclusion: Exclusion | None = None
+    began: int = 0
+    role: Role = "rests"
+    is_unrecorded: bool = False
+    in_ahead: bool = False
+    in_absences: bool = False
+    timeout_queued: int | None = None
+
+    def times_out_at(self, timeout_ms: int) -> int:
+        """Return when the member, if it stays silent, is excluded (service clock).
+
+        Its timeout, by default the stream's, counts from its last accepted note or the moment it
+        began to hold, whichever is later; an operator may hold it for longer.
+        """
+        member, terms = self.member, self.member.terms
+        silent_since = max(member.noted_at, self.began)
+        if terms is NO_TERMS:
+            return silent_since + timeout_ms
+        own = timeout_ms if terms.timeout_ms is None else terms.timeout_ms
+        return max(silent_since + own, terms.hold_until or 0)
+
+    @property
+    def is_waited_for(self) -> bool:
+        """Whether it holds time back, or may keep the highest time from being flushed."""
+        return self.role == "holds" or self.role == "late"  # noqa: PLR1714 - asked for each note
+
+    @property
+    def is_out(self) -> bool:
+        """Whether time goes on without the member."""
+        return self.returned_late or self.member.excluded is not None
+
+    @property
+    def is_to_be_named_anew(self) -> bool:
+        """Whether the first mark of a domain names it, however long ago it was excluded."""
+        member = self.member
+        is_out = member.excluded is not None and member.excluded != "removed"
+        return self.vouched and is_out and member.state == "live"
+
+    def is_missed_at(self, lower: int) -> bool:
+        """Whether a mark at `lower` would go on without what it is to vouch for."""
+        return self.vouched and self.is_out and self.time < lower
+
+    def has_caught_up(self, above: int) -> bool:
+        """Whether it is excluded no longer, where it noted a time `above` that."""
+        return not self.returned_late and self.time > above
+
+    @property
+    def largest(self) -> int:
+        """The largest event time that it declared, or its noted time where it declared none."""
+        return self.time if self.max_time is None else self.max_time
+
+    @property
+    def noted(self) -> int | None:
+        """Its last time, `None` before the first."""
+        return None if self.time == BEFORE_ALL_TIME else self.time
+
+
+def make_tracks(member: Member, domains: Sequence[str]) -> None:
+    """Give a new member a track for each domain."""
+    tracks = [Track(member, vouched=member.vouches_for(domain)) for domain in domains]
+    member.first, member.others = tracks[0], tuple(tracks[1:])

@@ -1,0 +1,109 @@
+"""The cut of one domain as time goes on.
+
+What a writer wrote after it noted T belongs to its first note above T. So the cut of a lower has it
+exactly if that lower is above T, whoever the writer is, and all that waits for the same T is one
+position: nothing is kept for each note, nor for each member.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from itertools import zip_longest
+from typing import TYPE_CHECKING
+
+from noted_time.values import StreamCut, correct, join_into
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+OFFSETS_KEPT = 1 << 18
+"""So many offsets wait as exactly as they were noted, which takes some 100 MB at most."""
+
+
+class RunningCut:
+    """The join of all that time has passed, and positions that wait for it by their times.
+
+    >>> cut = RunningCut(lower=4)
+    >>> for after, position in ((3, {0: 60}), (5, {0: 70}), (5, {1: 3}), (9, {0: 80})):
+    ...     cut.add(after, position)
+    >>> cut.at(5), cut.at(9)
+    (StreamCut({0: 60}), StreamCut({0: 70, 1: 3}))
+    """
+
+    __slots__ = ("_limit", "_lower", "_passed", "_size", "_times", "_waiting")
+
+    def __init__(self, lower: int, passed: StreamCut | None = None) -> None:
+        """Begin at `lower`, whose mark has the cut `passed`."""
+        self._lower = lower
+        self._passed = dict(passed.offsets) if passed else {}
+        self._times: list[int] = []
+        self._waiting: dict[int, dict[int, int]] = {}
+        self._size = 0
+        self._limit = OFFSETS_KEPT
+
+    def add(self, after: int, position: Mapping[int, int]) -> None:
+        """Have every cut reach `position` whose lower is above `after`."""
+        if after < self._lower:
+            join_into(self._passed, position)
+            return
+        waiting = self._waiting.get(after)
+        if waiting is None:
+            self._waiting[after] = dict(position)
+            heappush(self._times, after)
+            self._size += len(position)
+        else:
+            before = len(waiting)
+            for segment, offset in position.items():  # `join_into` without a call for each note
+                if offset > waiting.get(segment, -1):
+                    waiting[segment] = offset
+            self._size += len(waiting) - before
+        if self._size > self._limit:
+            self._thin()
+
+    def at(self, lower: int) -> StreamCut:
+        """Let time go on to `lower` and return the cut there."""
+        self._lower = lower
+        times, waiting = self._times, self._waiting
+        while times and times[0] < lower:
+            position = waiting.pop(heappop(times))
+            self._size -= len(position)
+            join_into(self._passed, position)
+        return StreamCut(dict(self._passed))
+
+    def would_be(self, lower: int) -> StreamCut:
+        """Return the cut that `at` would give, without letting time go on."""
+        cut = dict(self._passed)
+        for after in self._times:
+            if after < lower:
+                join_into(cut, self._waiting[after])
+        return StreamCut(cut)
+
+    def correct(self, above: Mapping[int, int], offsets: Mapping[int, int]) -> None:
+        """Put right the offsets from those in `above` on, wherever they wait."""
+        for position in (self._passed, *self._waiting.values()):
+            correct(position, above, offsets)
+
+    def complete(self, floor: Mapping[int, int], segments: frozenset[int]) -> None:
+        """Add `floor` wherever one of `segments` is named (a scale event came to be known)."""
+        for position in (self._passed, *self._waiting.values()):
+            if not segments.isdisjoint(position):
+                join_into(position, floor)
+        self._size = self._counted()
+
+    def _thin(self) -> None:
+        """Have every second position wait for the time before its own, until a quarter is free.
+
+        Sound: a cut may only reach further. Where many segments leave little to join, the limit
+        rises to twice of what there is.
+        """
+        while len(self._times) > 1 and self._size > self._limit * 3 // 4:
+            self._times.sort()
+            for time, later in zip_longest(self._times[::2], self._times[1::2]):
+                if later is not None:
+                    join_into(self._waiting[time], self._waiting.pop(later))
+            del self._times[1::2]
+            self._size = self._counted()
+        self._limit = max(OFFSETS_KEPT, 2 * self._size)
+
+    def _counted(self) -> int:
+        return sum(map(len, self._waiting.values()))

@@ -1,0 +1,180 @@
+"""The end of a stream: what an administrator asks for, and what comes of it.
+
+Every member becomes finished at its position. The final cut joins all positions, the cuts of the
+last marks and the cut that was asked for; the last mark of each domain has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping  # noqa: TC003 - stores decode by the annotations
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from noted_time.rules.absences import absence_of
+from noted_time.rules.member import BEFORE_ALL_TIME
+from noted_time.values import (
+    LARGEST_TIME,
+    LEAST_TIME,
+    InvalidCut,
+    InvalidFinalTime,
+    Mark,
+    StreamCut,
+    UnknownDomain,
+    behind_of,
+    join_into,
+    reaches,
+)
+
+if TYPE_CHECKING:
+    from noted_time.rules.domain import Domain
+    from noted_time.rules.member import Track
+    from noted_time.rules.roster import Roster
+    from noted_time.values import Absence, Succession
+
+NEVER_NOTED_NAMED = 1000
+"""So many members that never noted a time are named."""
+
+
+@dataclass(frozen=True, slots=True)
+class SealRequest:
+    """What is asked for: a final cut (segment → exclusive offset) and final times by domain.
+
+    Both may leave out what the notes tell already.
+    """
+
+    cut: Mapping[int, int] = field(default_factory=dict)
+    final_times: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Seal:
+    """That a stream is sealed, `at` in Unix ms: nothing is written beyond `final_cut` any more.
+
+    `request` is what was asked for, so that the same is known when it is asked for again.
+    `never_noted` has members that joined and noted no time, at most `NEVER_NOTED_NAMED`: what they
+    wrote may lie beyond the final cut.
+    """
+
+    request: SealRequest
+    final_cut: Mapping[int, int]
+    at: int = 0
+    never_noted: tuple[str, ...] = ()
+
+
+def seal(
+    roster: Roster, succession: Succession, request: SealRequest, *, now: int, written_at: int
+) -> Seal:
+    """Make the last mark of each domain and finish every member; returns the seal.
+
+    Law: an event of a member that declared its `max_time`, and was never removed by hand, lies
+    below the final cut, and below the lower of a last mark whose final time was not asked for.
+    Raises `InvalidCut`, `InvalidFinalTime` and `UnknownDomain`, and changes nothing then.
+    """
+    known = _known(roster, succession)
+    final_cut = _final_cut(known, succession, request.cut)
+    times = _final_times(roster, request.final_times, final_cut)
+    members = list(roster)
+    silent = (each.writer for each in members if not _has_noted(each.tracks))
+    never_noted = tuple(sorted(silent)[:NEVER_NOTED_NAMED])
+    is_beyond = not StreamCut(known).reaches(StreamCut(final_cut))
+    for number, domain in enumerate(roster.domains):
+        domain.is_sealed = True
+        lower = times[domain.name]
+        if lower is not None:
+            domain.is_unbounded = domain.is_unbounded or is_beyond
+            tracks = [each.track(number) for each in members]
+            domain.returned = domain.absences.returned(lower)
+            domain.named = _named(domain, tracks, lower, written_at)
+            domain.last = _last_mark(domain, lower, final_cut, written_at)
+            domain.lower, domain.moved_at = lower, now
+    for member in members:
+        roster.finish(member, now)
+    return Seal(request, final_cut, written_at, never_noted)
+
+
+def _known(roster: Roster, succession: Succession) -> dict[int, int]:
+    """Return the join of all positions and of the cuts of the last marks, normalised."""
+    known: dict[int, int] = {}
+    for domain in roster.domains:
+        join_into(known, domain.last.cut.offsets if domain.last else {})
+    for member in roster:
+        join_into(known, member.position)
+    return dict(succession.normalise(known))
+
+
+def _final_cut(
+    known: Mapping[int, int], succession: Succession, asked: Mapping[int, int]
+) -> dict[int, int]:
+    cut = succession.normalise(asked)
+    behind, beyond = behind_of(cut, known), succession.beyond_the_end(cut)
+    if behind or beyond:
+        raise InvalidCut(behind, beyond)
+    final_cut = dict(known)
+    join_into(final_cut, cut)
+    return final_cut
+
+
+def _final_times(
+    roster: Roster, asked: Mapping[str, int], final_cut: Mapping[int, int]
+) -> dict[str, int | None]:
+    """Return the lower of each domain's last mark, `None` where there is to be none."""
+    names = [domain.name for domain in roster.domains]
+    for name in asked:
+        if name not in names:
+            raise UnknownDomain(name, names)
+    return {
+        domain.name: _final_time(domain, asked.get(domain.name), final_cut)
+        for domain in roster.domains
+    }
+
+
+def _final_time(domain: Domain, asked: int | None, final_cut: Mapping[int, int]) -> int | None:
+    """Return the lower of the last mark: above all event times, and above the last lower.
+
+    `None` where the mark before has all that there is, or is at the largest time.
+    """
+    if asked is not None:
+        if not LEAST_TIME <= asked <= LARGEST_TIME or asked <= domain.lower:
+            raise InvalidFinalTime(domain.name, asked, domain.last.lower if domain.last else None)
+        return asked
+    computed = min(domain.upper + 1, LARGEST_TIME)
+    if domain.upper != BEFORE_ALL_TIME and computed > domain.lower:
+        return computed
+    if domain.last is None:
+        return 0
+    has_all = reaches(domain.last.cut.offsets, final_cut)
+    return None if has_all or domain.lower == LARGEST_TIME else domain.lower + 1
+
+
+def _last_mark(domain: Domain, lower: int, final_cut: Mapping[int, int], written_at: int) -> Mark:
+    upper = domain.upper if domain.upper != BEFORE_ALL_TIME else max(lower - 1, LEAST_TIME)
+    return Mark(
+        seq=domain.last.seq + 1 if domain.last else 1,
+        lower=lower,
+        upper=upper,
+        cut=StreamCut(final_cut),
+        written_at=written_at,
+        excluded=tuple(each.writer for each in domain.named if each.reason != "late_rows"),
+        upper_is_bound=domain.is_bound(final_cut),
+        final=True,
+    )
+
+
+def _named(domain: Domain, tracks: list[Track], lower: int, written_at: int) -> tuple[Absence, ...]:
+    """Return whom the last mark goes on without: who is excluded, and all that are live still."""
+    last_lower = domain.last.lower if domain.last else None
+    absences = {each.writer: each for each in domain.absences.take(lower, last_lower)}
+    for track in tracks:
+        member = track.member
+        if member.vouches and track.vouched:
+            known = absences.get(member.writer)
+            if known is None or known.reason == "late_rows":
+                sealed = absence_of(track, last_lower)
+                absences[member.writer] = sealed._replace(
+                    reason="sealed", late=known.late if known else None, since=written_at
+                )
+    return tuple(absences[writer] for writer in sorted(absences))
+
+
+def _has_noted(tracks: tuple[Track, ...]) -> bool:
+    return any(track.time != BEFORE_ALL_TIME for track in tracks)

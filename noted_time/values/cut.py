@@ -1,0 +1,136 @@
+"""What a stream cut is, and how two of them relate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from operator import index
+from typing import TYPE_CHECKING
+
+from noted_time.values.errors import Rejected
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MIN_INT64 = -(2**63)
+MAX_INT64 = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class StreamCut:
+    """A position across a whole stream: one exclusive int64 offset per segment.
+
+    A segment that is not named stands at 0. Cuts are only partly ordered; two that each lead on
+    one segment have crossed:
+
+    >>> a, b = StreamCut({0: 9, 1: 1}), StreamCut({0: 2, 1: 5})
+    >>> a.reaches(b), b.reaches(a), a.crosses(b)
+    (False, False, True)
+    >>> a.join(b)
+    StreamCut({0: 9, 1: 5})
+
+    Any cut reaches itself and the empty cut:
+
+    >>> a.reaches(a) and a.reaches(StreamCut({}))
+    True
+    """
+
+    offsets: Mapping[int, int]
+
+    def __post_init__(self) -> None:
+        for segment, offset in self.offsets.items():
+            if not 0 <= segment <= MAX_INT64:
+                message = f"segment {segment} is not an integer from 0 to {MAX_INT64}"
+                raise Rejected(message)
+            if not 0 <= offset <= MAX_INT64:
+                message = f"offset {offset} of segment {segment} is not from 0 to {MAX_INT64}"
+                raise Rejected(message)
+
+    def reaches(self, other: StreamCut) -> bool:
+        """Whether this cut is at or above `other` in every segment."""
+        return reaches(self.offsets, other.offsets)
+
+    def crosses(self, other: StreamCut) -> bool:
+        """Whether each of the two leads in some segment."""
+        return not self.reaches(other) and not other.reaches(self)
+
+    def same_place_as(self, other: StreamCut) -> bool:
+        """Whether the two reach each other: equal but for segments named at 0."""
+        return self.reaches(other) and other.reaches(self)
+
+    def join(self, other: StreamCut) -> StreamCut:
+        """Return the least cut that reaches both."""
+        joined = dict(self.offsets)
+        join_into(joined, other.offsets)
+        return StreamCut(joined)
+
+    def __repr__(self) -> str:
+        return f"StreamCut({dict(self.offsets)})"
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self.offsets.items()))
+
+
+def plain_position(position: Mapping[int, int]) -> Mapping[int, int]:
+    """Return plain ints whatever they were (numpy's are common), as JSON takes no others.
+
+    >>> plain_position([120])
+    Traceback (most recent call last):
+        ...
+    noted_time.Rejected: a position is a dict, segment → offset, both integers; not [120]
+    """
+    try:
+        plain = {index(s): index(offset) for s, offset in position.items()}
+    except (TypeError, AttributeError) as error:
+        message = f"a position is a dict, segment → offset, both integers; not {position!r:.80}"
+        raise Rejected(message) from error
+    return StreamCut(plain).offsets
+
+
+def reaches(cut: Mapping[int, int], other: Mapping[int, int]) -> bool:
+    """Whether plain offsets are at or above `other` in every segment."""
+    return all(cut.get(segment, 0) >= offset for segment, offset in other.items())
+
+
+def correct(cut: dict[int, int], above: Mapping[int, int], offsets: Mapping[int, int]) -> bool:
+    """Put offsets right in place; returns whether any was wrong.
+
+    >>> cut = {0: 2**60, 1: 7}
+    >>> correct(cut, {0: 1000}, {0: 20}), cut
+    (True, {0: 20, 1: 7})
+    """
+    wrong = [segment for segment, least in above.items() if cut.get(segment, -1) >= least]
+    cut.update((segment, offsets[segment]) for segment in wrong)
+    return bool(wrong)
+
+
+def join_into(cut: dict[int, int], other: Mapping[int, int]) -> None:
+    """Raise `cut` in place to the least cut that reaches both.
+
+    Plain dicts, because the aggregator joins a position into the running cut for every note.
+
+    >>> cut = {0: 9}
+    >>> join_into(cut, {0: 2, 1: 5})
+    >>> cut
+    {0: 9, 1: 5}
+    """
+    for segment, offset in other.items():
+        if offset > cut.get(segment, -1):
+            cut[segment] = offset
+
+
+def gained_by(position: Mapping[int, int], known: Mapping[int, int]) -> dict[int, int]:
+    """Return what `position` says beyond what is known.
+
+    >>> gained_by({0: 9, 1: 5, 2: 0}, known={0: 9, 1: 4})
+    {1: 5, 2: 0}
+    """
+    return {s: offset for s, offset in position.items() if offset > known.get(s, -1)}
+
+
+def behind_of(position: Mapping[int, int], known: Mapping[int, int]) -> dict[int, int]:
+    """Return what is known where `position` falls behind it.
+
+    >>> behind_of({0: 8, 1: 5}, known={0: 9, 1: 4})
+    {0: 9}
+    """
+    return {s: known[s] for s, offset in position.items() if offset < known.get(s, 0)}

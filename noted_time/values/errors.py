@@ -1,0 +1,386 @@
+"""Every error of noted-time, sorted by what the caller should do.
+
+::
+
+    NotedTimeError
+    ├── Rejected            don't retry: the request itself is wrong
+    │   ├── InvalidName     a stream, writer, domain or reader name outside [A-Za-z0-9._-]{1,249}
+    │   ├── Unreadable      a text is not a time, or not a duration
+    │   ├── InvalidNote     a writer's note was refused; `status` and `last` say why
+    │   ├── NotesRefused    no note of a request was accepted; `answer` says why
+    │   ├── ImplausibleTime a time in seconds was asked for of a stream in milliseconds
+    │   ├── InvalidScale    a scale event names an unknown or sealed segment
+    │   ├── InvalidCut      a final cut is behind what was noted, or beyond a sealed segment
+    │   ├── InvalidFinalTime  a final time is not above the last lower
+    │   ├── StreamSealed    the stream is sealed: it takes nothing more
+    │   ├── LimitReached    the controller takes on no more of these
+    │   │   └── TooManySegments  the stream takes on no more segments
+    │   ├── NotAllowed      the token is missing, expired or revoked, or lacks the right
+    │   ├── SharedName      another process notes under the writer's name
+    │   ├── Fenced          another process took the writer's name over: stop writing
+    │   ├── UnknownAlignment  there is no alignment of that name
+    │   ├── UnknownStream   there is no stream of that name
+    │   ├── UnknownDomain   the stream does not declare that domain
+    │   ├── UnknownWriter   the stream has no member of that name
+    │   ├── WritersMissing  a window is complete, but time passed it without some writers
+    │   └── UnknownReader   the group or its reader never reported
+    ├── Conflict            read again, then retry
+    │   ├── AlreadySealed   the stream was sealed in another way
+    │   ├── KnownBeyond     offsets that a reader has reached cannot be put right
+    │   ├── MarkConflict    another owner appended the mark with that seq first
+    │   ├── NotedMeanwhile  the writer that was to be removed has noted since
+    │   └── NotCompleteYet  no mark is complete to the time asked for; `lower` says how far it is
+    ├── Unreachable         the outcome is unknown: retry with backoff
+    │   └── UnexpectedAnswer  something answered that is no controller of this version
+    └── ClientFailed        a fault in the client itself: make a new one, and report the cause
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from noted_time.values.spelling import spelled
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from noted_time.values.beyond import Beyond
+    from noted_time.values.fencing import Session
+    from noted_time.values.membership import Missing
+
+
+class NotedTimeError(Exception):
+    """Root of the tree."""
+
+
+class Rejected(NotedTimeError):
+    """The request is wrong and would be wrong again: don't retry."""
+
+
+class InvalidName(Rejected):
+    """A name is not of the form ``[A-Za-z0-9._-]{1,249}``, or is ``.`` or ``..``."""
+
+    def __init__(self, what: str, name: str) -> None:
+        legal = "1 to 249 characters of A-Z a-z 0-9 . _ -, and neither . nor .."
+        super().__init__(f"{what} {name[:260]!r} is not {legal}")
+        self.what = what
+        self.name = name
+
+
+class Unreadable(Rejected):
+    """A text is not a time, or not a duration."""
+
+
+class InvalidNote(Rejected):
+    """A note was refused.
+
+    `status` is the wire word: ``invalid_time``, ``invalid_position`` and ``superseded``, where
+    `last` is the stored value the note fell behind; ``unknown_domain`` and ``not_vouched``, where
+    it is the domains there are; ``unknown_writer`` and ``sealed``, where it is `None`;
+    ``too_far_ahead``,
+    ``too_many_segments`` and ``too_many_writers``, where it is the bound that the note goes beyond,
+    as it is, for each segment, with ``implausible_position``. `beyond` says which time of a note is
+    ``too_far_ahead``, `None` where that is not known. `first` says that no note of this process was
+    accepted before, so that an earlier one noted what it fell behind.
+    """
+
+    def __init__(
+        self,
+        writer: str,
+        status: str,
+        last: int | Mapping[int, int] | tuple[str, ...] | Session | None,
+        beyond: Beyond | None = None,
+        *,
+        first: bool = False,
+    ) -> None:
+        why = _WHY.get(status, "last is {last}")
+        if beyond is not None and isinstance(last, int):
+            why = f"{beyond.sentence(last)} (at most {{last}} now)"
+        if first and status in BEHIND_ANOTHER:
+            why += _EARLIER
+        names = ", ".join(last) if isinstance(last, tuple) else last
+        super().__init__(f"note of writer {writer!r} refused as {status}: {why.format(last=names)}")
+        self.writer = writer
+        self.status = status
+        self.last = last
+        self.beyond = beyond
+
+
+BEHIND_ANOTHER = ("invalid_time", "invalid_position")
+
+_EARLIER = (
+    ", which an earlier process under its name noted, perhaps one that still runs: join without a "
+    "position, flush, and look the ends of the segments up then"
+)
+
+_WHY = {
+    "unknown_domain": "the stream declares {last}",
+    "not_vouched": "it vouches for {last}; add the domain to domains= of its client",
+    "sealed": "the stream is sealed, and takes no more notes",
+    "implausible_position": "at most {last} would be taken; is the offset right, or "
+    "max_offset_jump of the stream too small?",
+    "unknown_writer": "it never joined, so it can be neither idle nor finished; is the name right?",
+}
+"""What a refusal says where `last` alone does not tell."""
+
+
+class NotesRefused(Rejected):
+    """No note of a request was accepted; `answer` has the `results` of each, as JSON."""
+
+    def __init__(self, message: str, answer: Mapping[str, Any]) -> None:
+        super().__init__(message)
+        self.answer = answer
+
+
+class ImplausibleTime(Rejected):
+    """A time asked for looks like seconds, while the times of the stream are Unix milliseconds.
+
+    As milliseconds it lies in the first years after 1970, so it would be complete at once.
+    """
+
+    def __init__(self, time: int, lower: int) -> None:
+        super().__init__(
+            f"is {time} in seconds? The times of the stream are in milliseconds, "
+            f"so ask for {time * 1000}; the lower is {lower}"
+        )
+        self.time = time
+        self.lower = lower
+
+
+class InvalidScale(Rejected):
+    """A scale event contradicts what is known of the stream's segments."""
+
+    def __init__(self, segment: int, reason: str) -> None:
+        super().__init__(f"segment {segment}: {reason}")
+        self.segment = segment
+        self.reason = reason
+
+
+class InvalidCut(Rejected):
+    """A final cut contradicts what is known of the stream's segments.
+
+    `behind` has what was noted or marked already where the cut is behind it, and `beyond` the final
+    offsets of the sealed segments that it exceeds.
+    """
+
+    def __init__(self, behind: Mapping[int, int], beyond: Mapping[int, int]) -> None:
+        facts = (("behind what was noted", behind), ("beyond the end of a segment", beyond))
+        told = "; ".join(f"{what}: {dict(offsets)}" for what, offsets in facts if offsets)
+        super().__init__(f"the final cut is {told[:500]}")
+        self.behind = behind
+        self.beyond = beyond
+
+
+class InvalidFinalTime(Rejected):
+    """A final time is not above the last lower of its domain, or is an end of int64."""
+
+    def __init__(self, domain: str, time: int, lower: int | None) -> None:
+        what = "is an end of int64" if lower is None or time > lower else f"is not above {lower}"
+        super().__init__(f"final time {time} of domain {domain!r} {what}")
+        self.domain = domain
+        self.lower = lower
+
+
+class StreamSealed(Rejected):
+    """The stream is sealed: it takes no notes, scale events, domains and writers any more."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"the stream is sealed, and takes no more {what}")
+
+
+class LimitReached(Rejected):
+    """The controller takes on no more of `what` than `limit`; `remedy` says what to do."""
+
+    def __init__(self, what: str, limit: int, remedy: str) -> None:
+        super().__init__(f"the limit of {limit} {what} is reached: {remedy}")
+        self.what = what
+        self.limit = limit
+
+
+class TooManySegments(LimitReached):
+    """The stream takes on no more segments than its settings say."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__("segments of the stream", limit, "raise max_segments of the stream")
+
+
+class NotAllowed(Rejected):
+    """The token is missing, expired or revoked, or lacks the right; another one may have it."""
+
+
+class SharedName(Rejected):
+    """Another process notes under the writer's name: each calls the other's requests old."""
+
+    def __init__(self, writer: str) -> None:
+        super().__init__(
+            f"requests of writer {writer!r} are overtaken again and again: "
+            "another process notes under its name; give each process a writer name of its own"
+        )
+        self.writer = writer
+
+
+class Fenced(Rejected):
+    """Another process took the writer's name over, so this one notes nothing any more: stop it.
+
+    `label` and `session` are those of the younger process, each `None` where nothing is known of
+    it, and `since` is when it took over, in Unix ms. `rows` is how many rows this client was told
+    of since its last accepted note: no note covers them, unless the younger process found them.
+    """
+
+    def __init__(self, writer: str, held: Session, rows: int) -> None:
+        who = held.label or (f"session {held.id}" if held.id else "an operator")
+        written = f"{rows} rows" if rows else "what was"
+        super().__init__(
+            f"writer {writer!r} is fenced: {who} took its name over at {spelled(held.since)}, so "
+            f"this process notes nothing any more, and {written} written since its last accepted "
+            "note may be late; end it, and give each process a writer name of its own where both "
+            "are to run"
+        )
+        self.writer = writer
+        self.label = held.label or None
+        self.session = held.id
+        self.since = held.since
+        self.rows = rows
+
+
+class UnknownStream(Rejected):
+    """There is no stream of that name."""
+
+    def __init__(self, stream: str) -> None:
+        super().__init__(
+            f"there is no stream {stream!r}: create it with `noted-time stream create {stream}`"
+        )
+        self.stream = stream
+
+
+class UnknownAlignment(Rejected):
+    """There is no alignment of that name."""
+
+    def __init__(self, alignment: str) -> None:
+        super().__init__(
+            f"there is no alignment {alignment!r}: create it with "
+            f"`noted-time alignment set {alignment} --max-drift DURATION`"
+        )
+        self.alignment = alignment
+
+
+class UnknownDomain(Rejected):
+    """The stream does not declare that domain."""
+
+    def __init__(self, domain: str, declared: Iterable[str]) -> None:
+        self.domain = domain
+        self.declared = tuple(declared)
+        super().__init__(
+            f"the stream has no domain {domain!r}; it declares {', '.join(self.declared)}"
+        )
+
+
+class UnknownWriter(Rejected):
+    """The stream has no member of that name."""
+
+    def __init__(self, writer: str) -> None:
+        super().__init__(f"there is no writer {writer!r}: `noted-time writers STREAM` lists them")
+        self.writer = writer
+
+
+class WritersMissing(Rejected):
+    """A window is complete, but time passed it without these writers: rows may be missing.
+
+    `missing` has at most 100 of the `missing.count` writers. If `missing.is_known` is false it is
+    not known which writers are missing.
+    """
+
+    def __init__(self, missing: Missing) -> None:
+        super().__init__(f"the window is complete, {missing.sentence}")
+        self.missing = missing
+
+
+class UnknownReader(Rejected):
+    """The reader group, or the reader in it, never reported a position."""
+
+    def __init__(self, group: str, reader: str | None = None) -> None:
+        who = f"reader group {group!r}" if reader is None else f"reader {reader!r} of {group!r}"
+        super().__init__(f"{who} is not online: it has reported no position")
+        self.group = group
+        self.reader = reader
+
+
+class Conflict(NotedTimeError):
+    """What was read has changed since: read again, then retry."""
+
+
+class MarkConflict(Conflict):
+    """A mark with that seq is already there, appended by another owner."""
+
+    def __init__(self, stream: str, domain: str, seq: int) -> None:
+        super().__init__(
+            f"mark {seq} of stream {stream!r}, domain {domain!r} was appended by another"
+        )
+        self.stream = stream
+        self.domain = domain
+        self.seq = seq
+
+
+class AlreadySealed(Conflict):
+    """The stream was sealed before, with another cut or other final times."""
+
+    def __init__(self) -> None:
+        super().__init__("the stream is sealed already, with another cut or other final times")
+
+
+class NotedMeanwhile(Conflict):
+    """The writer sent a note after the given moment.
+
+    `noted_at` is when, in Unix ms.
+    """
+
+    def __init__(self, writer: str, noted_at: int) -> None:
+        super().__init__(f"writer {writer!r} has noted meanwhile; look again before you remove it")
+        self.writer = writer
+        self.noted_at = noted_at
+
+
+class KnownBeyond(Conflict):
+    """A position cannot be put right: readers or scale events are at or beyond the offsets."""
+
+    def __init__(self, known: Mapping[int, int]) -> None:
+        super().__init__(
+            "offsets that were said to be wrong are known to readers or to a scale event: "
+            f"{dict(known)}"
+        )
+        self.known = known
+
+
+class NotCompleteYet(Conflict):
+    """No mark is complete to the time asked for."""
+
+    def __init__(self, time: int, lower: int | None) -> None:
+        now = "there is no mark yet" if lower is None else f"the lower is {lower}"
+        super().__init__(f"time {time} is not complete yet: {now}")
+        self.time = time
+        self.lower = lower
+
+
+class Unreachable(NotedTimeError):
+    """The controller did not answer; whether it acted is unknown.
+
+    `retry_after_s` is how long it asked to be left alone, where it said so.
+    """
+
+    def __init__(self, message: str, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class UnexpectedAnswer(Unreachable):
+    """Something answered that is no controller of this version: a proxy, another service.
+
+    What became of the request is unknown, so it is retried; the URL may be the wrong one.
+    """
+
+
+class ClientFailed(NotedTimeError):
+    """The client itself failed, and sends and follows nothing any more; its cause is the fault.
+
+    What `flush` did not confirm may not be durable. Make a new client, and report the cause.
+    """

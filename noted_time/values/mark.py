@@ -1,0 +1,49 @@
+"""What a mark says, and the time window a reader takes from marks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from noted_time.values.cut import StreamCut
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """The aggregate of the notes at one moment (PDP-33).
+
+    All events with time < `lower` of every vouching writer lie below `cut`. `upper` is the largest
+    event time that was declared. Marks of a (stream, domain) form a chain: `seq` 1, 2, 3 …, `lower`
+    strictly rising, each cut reaching the one before.
+
+    `written_at` is wall time in Unix ms, for people; nothing is decided by it. `excluded` names the
+    writers that this mark was the first to go on without. `upper_is_bound`: no event below the cut
+    has a time above the upper, whatever its writer. `final`: the stream is sealed, and nothing lies
+    beyond the cut.
+    """
+
+    seq: int
+    lower: int
+    upper: int
+    cut: StreamCut
+    written_at: int = 0
+    excluded: tuple[str, ...] = ()
+    upper_is_bound: bool = False
+    final: bool = False
+
+
+class TimeWindow(NamedTuple):
+    """What a position in the stream tells about time.
+
+    Every event with time < `lower` (of a writer that keeps its word) was read before the position;
+    no event read before it has a time > `upper`. Either is `None` where no mark bounds it.
+    `sealed`: the stream is sealed, and all of it was read. A tuple, because making a frozen
+    dataclass took longer than a search of four segments.
+    """
+
+    lower: int | None
+    upper: int | None
+    lower_seq: int | None = None
+    upper_seq: int | None = None
+    sealed: bool = False

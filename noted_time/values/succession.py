@@ -1,0 +1,122 @@
+"""Which segments follow which when a stream scales, and what naming a successor implies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from noted_time.values.cut import MAX_INT64
+from noted_time.values.errors import InvalidScale
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from collections.abc import Set as AbstractSet
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleEvent:
+    """Segments sealed at their final offsets, and successors created: segment → predecessors."""
+
+    sealed: Mapping[int, int]
+    created: Mapping[int, tuple[int, ...]]
+
+
+@dataclass(slots=True)
+class Succession:
+    """All scale events of a stream so far.
+
+    A position on a successor implies that its predecessors are complete; merely naming one says
+    so, even at offset 0. Cuts are normalised that way, so that *reaches* stays a comparison per
+    segment across splits and merges (PDP-33):
+
+    >>> succession = Succession()
+    >>> succession.scale(ScaleEvent({0: 500}, {2: (0,), 3: (0,)}), known={0, 1})
+    >>> succession.normalise({2: 0})
+    {2: 0, 0: 500}
+    >>> succession.normalise({1: 7})
+    {1: 7}
+    """
+
+    final: dict[int, int] = field(default_factory=dict)
+    _implied: dict[int, dict[int, int]] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.final or self._implied)
+
+    def normalise(self, position: Mapping[int, int]) -> Mapping[int, int]:
+        """Return `position` with every predecessor of a named segment at its final offset.
+
+        The position itself where it implies nothing.
+        """
+        if not any(segment in self._implied for segment in position):
+            return position
+        whole = dict(position)
+        for segment in position:
+            whole.update(self._implied.get(segment, {}))
+        return whole
+
+    @property
+    def created(self) -> Iterable[int]:
+        """The segments that scale events created."""
+        return self._implied.keys()
+
+    def is_read(self, segment: int, position: Mapping[int, int]) -> bool:
+        """Whether a segment is sealed and a normalised position is at its end."""
+        return segment in self.final and position.get(segment, 0) >= self.final[segment]
+
+    def unread_before(self, segment: int, position: Mapping[int, int]) -> int:
+        """Return how many segments must be read to their ends before this one is begun.
+
+        >>> succession = Succession()
+        >>> succession.scale(ScaleEvent({0: 500}, {2: (0,), 3: (0,)}), known={0, 1})
+        >>> [succession.unread_before(segment, {0: 499}) for segment in (0, 1, 2)]
+        [0, 0, 1]
+        """
+        implied = self._implied.get(segment, {})
+        return sum(position.get(each, 0) < final for each, final in implied.items())
+
+    def beyond_the_end(self, position: Mapping[int, int]) -> dict[int, int]:
+        """Return the final offsets of the sealed segments that `position` exceeds."""
+        final = self.final
+        return {s: final[s] for s, offset in position.items() if s in final and offset > final[s]}
+
+    def check(self, event: ScaleEvent, known: AbstractSet[int]) -> None:
+        """Raise `InvalidScale` where the event contradicts what is known of the segments.
+
+        `known` are the segments that notes have named; those of earlier events are known anyway.
+        """
+        for segment, offset in event.sealed.items():
+            self._check_sealed(segment, offset, known)
+        for segment, predecessors in event.created.items():
+            self._check_created(segment, predecessors, event)
+
+    def scale(self, event: ScaleEvent, known: AbstractSet[int]) -> None:
+        """Take the event in; raises `InvalidScale` and changes nothing where it is wrong."""
+        self.check(event, known)
+        self.final.update(event.sealed)
+        for segment, predecessors in event.created.items():
+            implied = {p: self.final[p] for p in predecessors}
+            for predecessor in predecessors:
+                implied.update(self._implied.get(predecessor, {}))
+            self._implied[segment] = implied
+
+    def _check_sealed(self, segment: int, offset: int, known: AbstractSet[int]) -> None:
+        if segment in self.final:
+            raise InvalidScale(segment, f"already sealed at {self.final[segment]}")
+        if segment not in known and segment not in self._implied:
+            raise InvalidScale(segment, "unknown: no note and no scale event has named it")
+        if not 0 <= offset <= MAX_INT64:
+            raise InvalidScale(segment, f"final offset {offset} is not from 0 to {MAX_INT64}")
+
+    def _check_created(
+        self, segment: int, predecessors: tuple[int, ...], event: ScaleEvent
+    ) -> None:
+        if segment in self.final or segment in event.sealed:
+            raise InvalidScale(segment, "cannot be created: it is sealed")
+        if segment in self._implied:
+            raise InvalidScale(segment, "cannot be created again")
+        if not 0 <= segment <= MAX_INT64:
+            raise InvalidScale(segment, f"is not an integer from 0 to {MAX_INT64}")
+        for predecessor in predecessors:
+            if predecessor not in event.sealed:
+                raise InvalidScale(predecessor, f"not sealed by the event that creates {segment}")

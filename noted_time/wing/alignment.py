@@ -1,0 +1,219 @@
+"""How far ahead of the slowest member the others of an alignment may read (FLIP-182, FLIP-217).
+
+Members report times; the *bound* is the least of those counted plus the drift that is allowed.
+Nobody is counted that has no time yet, is idle or finished, or was silent for too long.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from noted_time.values import LARGEST_TIME, LEAST_TIME, MAX_INT64, LimitReached, Rejected
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from noted_time.values import State
+
+MOST_MEMBERS = 1000
+"""So many members may one alignment have."""
+
+
+Standing = Literal["counted", "idle", "finished", "no_time", "silent"]
+
+
+@dataclass(frozen=True, slots=True)
+class AlignmentSettings:
+    """What the owner of an alignment decides; `max_drift` is in the unit of the members' times.
+
+    A member that is silent for `member_timeout_ms` is not counted. Raises `Rejected` where one of
+    them is not above 0: whoever is exactly at the bound may read, so no drift would be one member
+    at a time.
+    """
+
+    max_drift: int
+    member_timeout_ms: int = 30_000
+
+    def __post_init__(self) -> None:
+        for name in ("max_drift", "member_timeout_ms"):
+            value = getattr(self, name)
+            if not 0 < value <= MAX_INT64:
+                raise Rejected(f"{name} is {value}; it is an int64 above 0")
+
+
+class GroupOfStream(NamedTuple):
+    """A reader group, and in which time domain it is asked about; `None` is its only one."""
+
+    stream: str
+    group: str
+    domain: str | None
+
+
+class MemberNow(NamedTuple):
+    """A member as it stands: what it reported last, how long ago in ms, whether it is counted.
+
+    `group` is the reader group that it is, where it reported to be one.
+    """
+
+    time: int | None
+    state: State
+    silent_for_ms: int
+    counted: bool
+    group: GroupOfStream | None
+
+    @property
+    def standing(self) -> Standing:
+        """That it is counted, or why it is not."""
+        if self.counted:
+            return "counted"
+        if self.state != "live":
+            return self.state
+        return "no_time" if self.time is None else "silent"
+
+
+class AlignmentNow(NamedTuple):
+    """The bound, which member holds it there (`None` without a bound), and every member.
+
+    `drift` is how far the fastest member is ahead of the slowest, of those that are counted.
+    """
+
+    bound: int | None
+    held_by: str | None
+    drift: int | None
+    members: Mapping[str, MemberNow]
+
+    def is_at_bound(self, member: str) -> bool:
+        """Whether a member that is counted is at the bound or above it: another one holds it."""
+        time, bound = self.members[member].time, self.bound
+        is_there = bound is not None and time is not None and time >= bound
+        return is_there and self.members[member].counted
+
+
+class _Report(NamedTuple):
+    time: int | None
+    state: State
+    group: GroupOfStream | None
+    at: int
+    owner: str
+
+
+@dataclass(slots=True)
+class Alignment:
+    """The members of one alignment and what they reported last; `now` is any clock in ms.
+
+    >>> both = Alignment(AlignmentSettings(max_drift=1000, member_timeout_ms=30_000))
+    >>> both.report("flights", 42, now=0); both.report("deliveries", 5000, now=100)
+    >>> both.at(100).bound, both.at(100).held_by
+    (1042, 'flights')
+
+    The bound goes back where a member reports a lower time, and there is none without a member
+    that is counted:
+
+    >>> both.report("flights", 7, now=200); both.at(200).bound
+    1007
+    >>> both.at(30_100).held_by, both.at(30_200).bound
+    ('flights', None)
+    """
+
+    settings: AlignmentSettings
+    _reports: dict[str, _Report] = field(default_factory=dict)
+
+    def report(  # noqa: PLR0913 - who is where, and who says so
+        self,
+        member: str,
+        time: int | None,
+        state: State = "live",
+        *,
+        now: int,
+        group: GroupOfStream | None = None,
+        by: str = "",
+    ) -> None:
+        """Take in a member's time, `None` before it has one; `group` is what it is the time of.
+
+        `by` is who reports: the member is theirs, unless it has an owner already.
+
+        Raises `Rejected` for a time outside int64 or at an end of it, and `LimitReached` where
+        there are too many members that are not silent.
+        """
+        if time is not None and not LEAST_TIME <= time <= LARGEST_TIME:
+            raise Rejected(f"time {time} is not an int64 between its ends")
+        if member not in self._reports and len(self._reports) >= MOST_MEMBERS:
+            self._make_room(now)
+        owner = self.owner(member, now) or by
+        self._reports[member] = _Report(time, state, group, now, owner)
+
+    def owner(self, member: str, now: int) -> str:
+        """Return whose a member is until it is silent; empty where it is nobody's."""
+        last = self._reports.get(member)
+        return "" if last is None or self._is_silent(last.at, now) else last.owner
+
+    def at(self, now: int) -> AlignmentNow:
+        """Return the bound at that moment, and the members in the order of their names.
+
+        Of several members with the least time the first by name holds the bound. A bound beyond
+        int64 is its end, above which there is no time.
+        """
+        members = {name: self._member(name, now) for name in sorted(self._reports)}
+        counted = {
+            name: each.time
+            for name, each in members.items()
+            if each.counted and each.time is not None
+        }
+        if not counted:
+            return AlignmentNow(None, None, None, members)
+        held_by = min(counted, key=counted.__getitem__)
+        slowest = counted[held_by]
+        bound = min(slowest + self.settings.max_drift, MAX_INT64)
+        return AlignmentNow(bound, held_by, max(counted.values()) - slowest, members)
+
+    def copy(self) -> Alignment:
+        """Return an alignment like this one that no further report changes."""
+        return Alignment(self.settings, dict(self._reports))
+
+    def _member(self, name: str, now: int) -> MemberNow:
+        time, state, group, at, _ = self._reports[name]
+        counted = time is not None and state == "live" and not self._is_silent(at, now)
+        return MemberNow(time, state, now - at, counted, group)
+
+    def _is_silent(self, reported_at: int, now: int) -> bool:
+        return now - reported_at >= self.settings.member_timeout_ms
+
+    def _make_room(self, now: int) -> None:
+        """Forget the silent members."""
+        heard = {
+            name: each for name, each in self._reports.items() if not self._is_silent(each.at, now)
+        }
+        if len(heard) >= MOST_MEMBERS:
+            raise LimitReached("members of an alignment", MOST_MEMBERS, "use further alignments")
+        self._reports = heard
+
+
+class HeldBound:
+    """The last bound that was answered, which holds for the timeout while no answer comes.
+
+    >>> held = HeldBound()
+    >>> held.take(1042, timeout_ms=30_000, now=0)
+    >>> held.at(29_999), held.at(30_000)
+    (1042, None)
+    >>> held.allows(1042, now=1), held.allows(1043, now=1), held.allows(None, now=1)
+    (True, False, True)
+    """
+
+    def __init__(self) -> None:
+        """Begin unbounded."""
+        self._held: tuple[int | None, int] = (None, 0)
+
+    def take(self, bound: int | None, *, timeout_ms: int, now: int) -> None:
+        """Take in an answer; `None` is unbounded."""
+        self._held = (bound, now + timeout_ms)
+
+    def at(self, now: int) -> int | None:
+        """Return the bound in force, `None` where there is none."""
+        bound, until = self._held
+        return bound if now < until else None
+
+    def allows(self, time: int | None, *, now: int) -> bool:
+        """Whether what has that time may be read on; nothing is known to be too far without one."""
+        bound = self.at(now)
+        return bound is None or time is None or time <= bound

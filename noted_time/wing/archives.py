@@ -1,0 +1,75 @@
+"""Which archives of Kafka topics are file logs, and how to mend what is not.
+
+The sinks know many layouts, of which the file log is one. The others hold rows too, so they are
+refused by name: passed over, they would read as an empty log. Names come from the caller.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from noted_time.values import Rejected
+from noted_time.wing.file_log import SUFFIX, is_hidden, segment_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+_ROWS = re.compile(r".+=.+|.+\.(?:avro|bin|csv|jsonl?|orc|txt)(?:\.[a-z0-9]+)?", re.ASCII)
+"""What holds rows that are no Parquet: directories by the value of a field, and files."""
+
+
+def segments_in(directory: Path, names: Iterable[str]) -> set[int]:
+    """Return the segments among the entries of a stream's directory.
+
+    Raises `Rejected` where rows lie there by something else than their segment.
+
+    >>> from pathlib import Path
+    >>> sorted(segments_in(Path("flights"), ["partition=1", "partition=0", "_SUCCESS"]))
+    [0, 1]
+    >>> segments_in(Path("flights"), ["year=2026"])
+    Traceback (most recent call last):
+        ...
+    noted_time.Rejected: flights holds year=2026, where a log has partition=<n>: ...
+    """
+    shown = {name: segment_of(name) for name in names if not is_hidden(name)}
+    segments = {segment for segment in shown.values() if segment is not None}
+    others = [name for name, segment in shown.items() if segment is None]
+    named = [name for name in others if _ROWS.fullmatch(name) or not segments]
+    if named:
+        raise Rejected(
+            f"{directory} holds {min(named)}, where a log has partition=<n>: only archives of the "
+            "DefaultPartitioner can be read (partitioner.class), not those by time or by a field"
+        )
+    return segments
+
+
+def check_segment(directory: Path, names: Iterable[str]) -> None:
+    """Raise `Rejected` where the directory of a segment has rows, and none in Parquet."""
+    shown = [name for name in names if not is_hidden(name)]
+    rows = [name for name in shown if _ROWS.fullmatch(name)]
+    if rows and not any(name.endswith(SUFFIX) for name in shown):
+        raise Rejected(
+            f"{directory} holds {min(rows)}, and no Parquet file: only archives in Parquet can be "
+            "read (format.class=io.confluent.connect.s3.format.parquet.ParquetFormat)"
+        )
+
+
+def check_root(root: Path, stream: str, names_in: Callable[[Path], Iterable[str]]) -> None:
+    """Raise `Rejected` if `root`, which has no log of the stream, lies one level off its root.
+
+    `names_in` returns the names of the entries of a directory, none where there is no directory.
+    """
+    inside = [name for name in names_in(root) if not is_hidden(name)]
+    for name in inside:
+        if segment_of(name) is not None:
+            raise Rejected(
+                f"{root} holds {name}, as a stream's log does: the root is {root.parent}"
+            )
+    for name in inside:
+        if any(segment_of(each) is not None for each in names_in(root / name / stream)):
+            raise Rejected(
+                f"{root} has no log of stream {stream!r}, which is below {name}: the root is "
+                f"{root / name}"
+            )

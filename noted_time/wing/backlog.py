@@ -1,0 +1,199 @@
+"""Whether a reader has a backlog: decided from how far its lower is behind (FLIP-327, 328, 309).
+
+A reader that processes old events may as well work in large batches, since nobody waits for its
+results yet. Three ways say that it does, and any of them is enough:
+
+* its lower is further behind the wall clock than a threshold (FLIP-328); a stream in which nobody
+  writes any more gives no reason, and neither do times that are no Unix ms;
+* its lower is further behind the last lower of the stream than another. No clock is asked: it
+  tells "I am behind" from "the writers are", and so serves replays of the past;
+* it was told so (FLIP-309).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from operator import index
+from typing import TYPE_CHECKING, Literal, get_args
+
+from noted_time.reading import UNIX_MS
+from noted_time.values import MAX_INT64, Rejected
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Rule = Literal["two_way", "sticky"]
+Reason = Literal["told", "watermark_lag", "behind"]
+
+
+@dataclass(frozen=True, slots=True)
+class BacklogPolicy:
+    """When a reader has a backlog; durations in ms, `None` for never, both thresholds exclusive.
+
+    `watermark_lag_ms` is for how far the lower is behind the wall clock (FLIP-328), `behind_ms`
+    for how far it is behind the stream's last lower. With `two_way` each look decides anew; with
+    `sticky` a reader that once caught up never has a backlog again but by being told.
+
+    Raises `Rejected` for a threshold below 1 or an unknown rule:
+
+    >>> BacklogPolicy(behind_ms=0)
+    Traceback (most recent call last):
+        ...
+    noted_time.Rejected: behind_ms must be at least 1 ms, got 0; use None to disable it
+    """
+
+    watermark_lag_ms: int | None = None
+    behind_ms: int | None = None
+    rule: Rule = "two_way"
+
+    def __post_init__(self) -> None:
+        for name in ("watermark_lag_ms", "behind_ms"):
+            _check_threshold(name, getattr(self, name))
+        if self.rule not in get_args(Rule):
+            raise Rejected(f"rule is {self.rule!r}; it is one of {', '.join(get_args(Rule))}")
+
+    @property
+    def is_never(self) -> bool:
+        """Whether only being told makes for a backlog."""
+        return self.watermark_lag_ms is None and self.behind_ms is None
+
+
+@dataclass(frozen=True, slots=True)
+class BacklogState:
+    """Whether there is a backlog, and all reasons that say so.
+
+    `since` is the moment of the look that found it so, `None` before the first. `caught_up` says
+    that once no lag that is known exceeded its threshold.
+    """
+
+    backlog: bool = False
+    because: tuple[Reason, ...] = ()
+    since: int | None = None
+    caught_up: bool = False
+
+
+UNKNOWN = BacklogState()
+
+
+class Backlog:
+    """What one reader of one domain found at its last look.
+
+    >>> backlog = Backlog(BacklogPolicy(behind_ms=1000))
+    >>> backlog.look(now_ms=7, lower=5000, last_lower=9000)
+    BacklogState(backlog=True, because=('behind',), since=7, caught_up=False)
+
+    Exactly at the threshold is no backlog:
+
+    >>> backlog.look(now_ms=8, lower=8000, last_lower=9000)
+    BacklogState(backlog=False, because=(), since=8, caught_up=True)
+    """
+
+    def __init__(self, policy: BacklogPolicy, last: BacklogState = UNKNOWN) -> None:
+        """Begin with what was found last."""
+        self._policy = policy
+        self.state = last
+
+    def look(
+        self,
+        now_ms: int,
+        lower: int | None,
+        last_lower: int | None,
+        *,
+        idle: bool = False,
+        told: bool | None = None,
+    ) -> BacklogState:
+        """Return whether there is a backlog now, and remember it.
+
+        `now_ms` is the wall clock, `lower` the reader's own and `last_lower` the stream's last,
+        each `None` where there is none. `idle`: nobody writes, so the wall clock tells nothing.
+        """
+        lags: dict[Reason, bool | None] = {}
+        if self._policy.watermark_lag_ms is not None:
+            lags["watermark_lag"] = _lags(self._policy.watermark_lag_ms, now_ms, lower, idle=idle)
+        if self._policy.behind_ms is not None:
+            lags["behind"] = _is_behind(self._policy.behind_ms, lower, last_lower)
+        before = self.state
+        because: list[Reason] = ["told"] if told else []
+        if not (before.caught_up and self._policy.rule == "sticky"):
+            because += [reason for reason, lag in lags.items() if lag]
+        caught_up = before.caught_up or combined(lags.values()) is False
+        self.state = changed(before, now_ms, because, caught_up=caught_up)
+        return self.state
+
+
+def changed(
+    before: BacklogState, now_ms: int, because: Iterable[Reason], *, caught_up: bool = False
+) -> BacklogState:
+    """Return the state after `before`: its `since` stays while the flag is what it was."""
+    reasons = tuple(because)
+    is_new = before.since is None or before.backlog != bool(reasons)
+    since = now_ms if is_new else before.since
+    return BacklogState(bool(reasons), reasons, since, caught_up)
+
+
+def combined(flags: Iterable[bool | None]) -> bool | None:
+    """Return the flag of several sources, of which those that are `None` have said nothing yet.
+
+    One that has a backlog is enough; that there is none is known when all have said so (Flink's
+    combiner of record attributes).
+
+    >>> combined([None, True]), combined([None, False]), combined([False, False]), combined([])
+    (True, None, False, None)
+    """
+    said = list(flags)
+    if any(said):
+        return True
+    return None if None in said or not said else False
+
+
+class CombinedBacklog:
+    """The flag of several sources as it changes.
+
+    >>> both = CombinedBacklog(2)
+    >>> both.take(0, backlog=False), both.take(1, backlog=True), both.take(0, backlog=True)
+    (None, True, None)
+    """
+
+    def __init__(self, sources: int) -> None:
+        """Begin with nothing said by any of so many sources."""
+        self._said: list[bool | None] = [None] * sources
+        self.flag: bool | None = None
+
+    def take(self, source: int, *, backlog: bool | None) -> bool | None:
+        """Take in what a source says; returns the flag of them all where it is another now."""
+        self._said[source] = backlog
+        flag = combined(self._said)
+        if flag is None or flag == self.flag:
+            return None
+        self.flag = flag
+        return flag
+
+
+def _lags(threshold_ms: int, now_ms: int, lower: int | None, *, idle: bool) -> bool | None:
+    if lower is None or idle:
+        return None
+    return lower in UNIX_MS and now_ms - lower > threshold_ms
+
+
+def _is_behind(threshold_ms: int, lower: int | None, last_lower: int | None) -> bool | None:
+    if last_lower is None:
+        return None
+    return lower is None or last_lower - lower > threshold_ms
+
+
+def _check_threshold(name: str, value: int | None) -> None:
+    if value is None:
+        return
+    try:
+        in_range = 1 <= index(value) <= MAX_INT64 and not isinstance(value, bool)
+    except TypeError:
+        in_range = False
+    if not in_range:
+        raise Rejected(f"{name} must be at least 1 ms, got {value!r}; use None to disable it")
+
+
+def with_reason(state: BacklogState, *, told: bool | None) -> BacklogState:
+    """Return the state with what was said since by whoever may tell."""
+    if not told or "told" in state.because:
+        return state
+    return replace(state, backlog=True, because=("told", *state.because))

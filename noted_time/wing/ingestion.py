@@ -1,0 +1,120 @@
+"""Ingestion time: what was visible in a log at a moment, noted by somebody who only looks at it.
+
+Whoever can read a clock and the ends of all segments can vouch for a time domain of its own,
+without the writers' help (PDP-26): *whatever was visible at T lies below the ends that were read
+after T*. The order matters. Ends that are read first leave out what became visible before the clock
+was read.
+
+A look also notes where nothing was appended, once the time noted last is `max_lag_ms` old: so the
+domain advances on a quiet stream (PDP-26 calls this the idle advancer).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from noted_time.values import Note, Rejected, join_into
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+INGESTION = "ingestion"
+"""The name of the time domain, and of the writer, that a look notes by default."""
+
+LEAST_POLL_MS = 10
+
+
+@dataclass(slots=True)
+class GrowingEnds:
+    """The ends of a log's segments as they were seen last; a log that lives on only grows.
+
+    >>> ends = GrowingEnds()
+    >>> ends.take({0: 5, 1: 0})
+    {0: 5}
+    """
+
+    seen: dict[int, int] = field(default_factory=dict)
+
+    def take(self, ends: Mapping[int, int]) -> dict[int, int]:
+        """Return the ends of what is not empty.
+
+        Raises `Rejected` naming a segment whose end went back: the log was recreated.
+        """
+        found = {segment: end for segment, end in ends.items() if end}
+        for segment, end in self.seen.items():
+            now = found.get(segment, 0)
+            if now < end:
+                raise Rejected(
+                    f"segment {segment} ends at {now} and ended at {end} before: "
+                    "the log was recreated"
+                )
+        self.seen = found
+        return found
+
+    def reach(self, ends: Mapping[int, int]) -> None:
+        """Know that the segments ended there, or beyond."""
+        seen = dict(self.seen)
+        join_into(seen, ends)
+        self.seen = seen
+
+
+@dataclass(slots=True)
+class Look:
+    """Looks at a log every `poll_ms`, and says what to note.
+
+    `skew_ms` is how far the clock may be ahead of those that its time is compared with: so much is
+    taken off. Raises `Rejected` where `poll_ms` is below 10, `max_lag_ms` below `poll_ms`, or
+    `skew_ms` below 0.
+
+    >>> look = Look(poll_ms=1000, max_lag_ms=10_000)
+    >>> note = look.due(5000, {0: 12})
+    >>> note.time, note.position
+    (5000, {0: 12})
+    >>> look.due(6000, {0: 12}) is None, look.due(7000, {0: 13}).position
+    (True, {0: 13})
+    """
+
+    poll_ms: int
+    max_lag_ms: int
+    skew_ms: int = 0
+    writer: str = INGESTION
+    domain: str = INGESTION
+    ends: GrowingEnds = field(default_factory=GrowingEnds)
+    _last: Note | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        if self.poll_ms < LEAST_POLL_MS:
+            raise Rejected(f"poll_ms must be {LEAST_POLL_MS} or more, not {self.poll_ms}")
+        if self.max_lag_ms < self.poll_ms:
+            raise Rejected(
+                f"max_lag_ms must be at least poll_ms ({self.poll_ms}), not {self.max_lag_ms}"
+            )
+        if self.skew_ms < 0:
+            raise Rejected(f"skew_ms must be 0 or more, not {self.skew_ms}")
+
+    def take(self, clock: Callable[[], int], ends: Callable[[], Mapping[int, int]]) -> Note | None:
+        """Read the clock, *then* the ends, and return what is due; raises what either raises."""
+        now = clock()
+        return self.due(now, ends())
+
+    def due(self, now: int, ends: Mapping[int, int]) -> Note | None:
+        """Return the note of a look that began at `now` (ms) and found these `ends` of segments.
+
+        It is due where the ends are others than those noted last, or the time noted last is
+        `max_lag_ms` old; never while the clock is behind that time. Raises `Rejected` naming the
+        segment whose end went back: the log was recreated.
+        """
+        found = self.ends.take(ends)
+        time, last = now - self.skew_ms, self._last
+        if last is not None and last.time is not None:
+            if time < last.time:
+                return None
+            if found == last.position and time - last.time < self.max_lag_ms:
+                return None
+        self._last = Note(self.writer, time, found, self.domain)
+        return self._last
+
+    def silence_ms(self) -> int:
+        """Return how long the writer may be silent while all is well: a timeout must be longer."""
+        return self.max_lag_ms + self.poll_ms

@@ -1,0 +1,128 @@
+"""Event time of a log whose rows carry times and whose writers do not note: a clock per segment.
+
+Each segment's clock is its newest event time minus a delay, and the time of the log is the minimum
+over the segments that are not idle (Hazelcast Jet's EventTimeMapper). Spark itself takes the
+maximum over all partitions, which makes the rows of a slow one late.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from noted_time.values import Rejected
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Outcome = int | Literal["idle"]
+"""What a step changes: the time of the log in ms, or that no segment is active."""
+
+
+@dataclass(slots=True)
+class _Clock:
+    active_at: int
+    time: int | None = None
+
+
+class SegmentClocks:
+    """The clocks of the segments of one log; `now` is ms of a clock that never goes back.
+
+    Each step returns what it changed, in order: a new time, which always rises, then `"idle"` where
+    the last active segment became idle. Nothing more comes then until an event does.
+
+    A segment is idle once it had no event for `idle_timeout_ms`, counted from its last event, or
+    from when it was added; 0 means never. `delay_ms` is how far events of one segment may come out
+    of order. Raises `Rejected` where either is negative.
+
+    >>> clocks = SegmentClocks(idle_timeout_ms=10, delay_ms=3)
+    >>> clocks.add(0, now=0), clocks.add(1, now=0)
+    ([], [])
+    >>> clocks.event(0, 100, now=1), clocks.event(1, 90, now=2)
+    ([], [87])
+    >>> clocks.tick(now=11), clocks.tick(now=12)
+    ([], [97, 'idle'])
+    """
+
+    def __init__(self, idle_timeout_ms: int, delay_ms: int) -> None:
+        for name, number in (("idle_timeout_ms", idle_timeout_ms), ("delay_ms", delay_ms)):
+            if number < 0:
+                raise Rejected(f"{name} must be 0 or more, not {number}")
+        self._idle_timeout_ms = idle_timeout_ms
+        self._delay_ms = delay_ms
+        self._clocks: dict[int, _Clock] = {}
+        self._highest: int | None = None
+        self._time: int | None = None
+        self._idle = False
+
+    @property
+    def time(self) -> int | None:
+        """The time of the log, `None` before the first."""
+        return self._time
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no segment was active at the last step."""
+        return self._idle
+
+    def add(self, segment: int, *, now: int) -> list[Outcome]:
+        """Wait for a segment from now on; one that is known already stays as it is."""
+        if segment not in self._clocks:
+            self._clocks[segment] = _Clock(now)
+            self._idle = False
+        return []
+
+    def remove(self, segment: int, *, now: int) -> list[Outcome]:
+        """Wait for a segment no longer."""
+        self._clocks.pop(segment, None)
+        return self.tick(now=now)
+
+    def event(self, segment: int, time: int, *, now: int) -> list[Outcome]:
+        """Take an event, or the newest of several; the time does not pass it in this step."""
+        self._take(segment, time, now)
+        return self._step(now, cap=time)
+
+    def events(self, newest: Mapping[int, int], *, now: int) -> list[Outcome]:
+        """Take the newest time of each segment that had events, in one step.
+
+        They are in the log already, none is in hand, so nothing caps the time.
+        """
+        for segment, time in newest.items():
+            self._take(segment, time, now)
+        return self._step(now, cap=None)
+
+    def tick(self, *, now: int) -> list[Outcome]:
+        """Take it that time has passed without an event."""
+        return self._step(now, cap=None)
+
+    def _take(self, segment: int, time: int, now: int) -> None:
+        self.add(segment, now=now)
+        clock = self._clocks[segment]
+        clock.active_at = now
+        reached = time - self._delay_ms
+        clock.time = reached if clock.time is None else max(clock.time, reached)
+        self._idle = False
+
+    def _step(self, now: int, cap: int | None) -> list[Outcome]:
+        active = [each for each in self._clocks.values() if not self._has_expired(each, now)]
+        times = [each.time for each in active if each.time is not None]
+        self._highest = max((t for t in (self._highest, *times) if t is not None), default=None)
+        if active:
+            self._idle = False
+            return self._risen(min(times) if len(times) == len(active) else None, cap)
+        if self._idle:
+            return []
+        self._idle = True
+        return [*self._risen(self._highest, cap), "idle"]
+
+    def _has_expired(self, clock: _Clock, now: int) -> bool:
+        return 0 < self._idle_timeout_ms <= now - clock.active_at
+
+    def _risen(self, time: int | None, cap: int | None) -> list[Outcome]:
+        """Return the time, unless it is no later than before."""
+        if time is not None and cap is not None:
+            time = min(time, cap)
+        if time is None or (self._time is not None and time <= self._time):
+            return []
+        self._time = time
+        return [time]
