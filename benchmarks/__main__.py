@@ -24,13 +24,8 @@ BENCHMARKS = {
     "windows": "time_windows",
     "spark": "spark_read",
 }
-AT_REQUEST = {
-    "seeds": "seeds",
-    "replicas": "replicas",
-    "growth": "growth",
-    "soak": "soak",
-}
-"""What takes long, or more than a machine of two cores has to give."""
+AT_REQUEST = {"takeover": "takeover"}
+"""What takes more than a machine of two cores has to give."""
 
 ALL = BENCHMARKS | AT_REQUEST
 BUILD = Path(__file__).parent.parent / "build"
@@ -48,7 +43,6 @@ def bench(
     ] = None,
     *,
     quick: Annotated[bool, typer.Option("--quick", help="Few repeats: a minute or two.")] = False,
-    minutes: Annotated[float, typer.Option(min=0.1, help="How long `soak` takes.")] = 10.0,
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Write all samples to this file as well.")
     ] = None,
@@ -58,14 +52,14 @@ def bench(
     unknown = [name for name in chosen if name not in ALL]
     if unknown:
         raise typer.BadParameter(f"no benchmark is called {', '.join(unknown)}")
-    figures = measured(chosen, quick=quick, minutes=minutes)
+    figures = measured(chosen, quick=quick)
     typer.echo("\n".join(lines(figures)))
     if json_file is not None:
         json_file.write_text(json.dumps(as_json(figures), indent=2) + "\n")
 
 
-def measured(names: list[str], *, quick: bool, minutes: float = 10.0) -> list[Figure]:
-    """Run the benchmarks in order, telling on standard error how far they are.
+def measured(names: list[str], *, quick: bool) -> list[Figure]:
+    """Run the benchmarks in order, reporting on standard error how far they are.
 
     Files go to ``build/``, which is on a real disk where ``/tmp`` may be memory.
     """
@@ -81,7 +75,7 @@ def measured(names: list[str], *, quick: bool, minutes: float = 10.0) -> list[Fi
                     console.print(f"{place} of {len(names)}: {what}")
 
             module: Any = import_module(f"benchmarks.{ALL[name]}")
-            figures += module.measure(Run(quick, Path(directory), say, minutes))
+            figures += module.measure(Run(quick, Path(directory), say))
     return figures
 
 

@@ -44,11 +44,6 @@ class Stream:
             self._take(self._note(writer))
         self._advance()
 
-    def warm_up(self, notes: int) -> None:
-        """Note in rounds without a figure: memory is had from the system the first time."""
-        self.note_in_rounds(notes)
-        self.in_rounds.clear()
-
     def note_in_rounds(self, notes: int) -> None:
         """Measure a note with its share of the mark that follows, in rounds."""
         rounds = max(1, notes // self.members)
@@ -115,7 +110,8 @@ def measure(run: Run, sizes: tuple[int, ...] = SIZES, notes: int = NOTES) -> lis
     streams = [Stream(size) for size in sizes]
     with _collected_as_in_the_server():
         for stream in streams:
-            stream.warm_up(notes)
+            stream.note_in_rounds(notes)  # the first time, memory is had from the system
+            stream.in_rounds.clear()
         for repeat in range(run.repeats(full=5, quick=2)):
             run.say(f"aggregation, repeat {repeat + 1}")
             for stream in streams:
@@ -123,8 +119,7 @@ def measure(run: Run, sizes: tuple[int, ...] = SIZES, notes: int = NOTES) -> lis
         for _ in range(run.repeats(full=5, quick=2)):
             for stream in streams:
                 stream.note_in_turn(notes // 4)
-    least = streams[0]
-    return [figure for stream in streams[1:] for figure in _figures(stream, least)]
+    return [figure for stream in streams[1:] for figure in _figures(stream, streams[0])]
 
 
 @contextmanager

@@ -22,8 +22,6 @@ class Run:
     quick: bool
     directory: Path
     say: Callable[[str], None]
-    minutes: float = 10.0
-    """How long what is measured over minutes takes."""
 
     def repeats(self, full: int, quick: int) -> int:
         """Return how many samples to take."""

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 HEADERS_END = b"\r\n\r\n"
 LENGTH = b"content-length: "
 ACCEPTED = b'"accepted"'
-OWNER = b"\r\nnoted-time-owner: http://127.0.0.1:"
 TIMEOUT_S = 60.0
 
 
@@ -79,19 +78,14 @@ def _with_body(method: str, path: str, body: bytes) -> bytes:
 
 
 class Connection:
-    """One keep-alive connection and the requests that it has yet to send.
+    """One keep-alive connection and the requests that it has yet to send."""
 
-    `then` is the connection on which the next of them goes when one is answered: this one, unless
-    said otherwise.
-    """
-
-    __slots__ = ("_held", "requests", "sent_at", "socket", "then")
+    __slots__ = ("_held", "requests", "sent_at", "socket")
 
     def __init__(self, port: int, requests: Iterable[bytes] = ()) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT_S)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.requests: Iterator[bytes] = iter(requests)
-        self.then = self
         self.sent_at = 0
         self._held = b""
 
@@ -135,27 +129,6 @@ class Connection:
         self.socket.close()
 
 
-class Hinted(Connection):
-    """One that has the next requests sent to the server which an answer names, as our client does.
-
-    `peers` has the connections of one writer, by their ports.
-    """
-
-    __slots__ = ("peers",)
-
-    peers: dict[int, Hinted]
-
-    def receive(self) -> bytes | None:
-        """Take what has come, and mind whom it names."""
-        answer = super().receive()
-        if answer is not None:
-            at = answer.find(OWNER, 0, answer.find(HEADERS_END) + 2)
-            if at >= 0:
-                begin = at + len(OWNER)
-                self.then = self.peers[int(answer[begin : answer.find(b"\r", begin)])]
-        return answer
-
-
 def end_of_answer(received: bytes) -> int:
     r"""Return how long the answer is that `received` begins with, more than there is if unknown.
 
@@ -174,59 +147,24 @@ def end_of_answer(received: bytes) -> int:
 
 def drive(port: int, scripts: Sequence[Sequence[bytes]]) -> Answered:
     """Send each script over a connection of its own, a request after each answer."""
-    return drive_all(split([port], scripts))
-
-
-def split(ports: Sequence[int], scripts: Sequence[Sequence[bytes]]) -> list[list[Connection]]:
-    """Connect each script to one of the ports, all of them in turn."""
-    return [[Connection(ports[n % len(ports)], each)] for n, each in enumerate(scripts)]
-
-
-def alternating(ports: Sequence[int], scripts: Sequence[Sequence[bytes]]) -> list[list[Connection]]:
-    """Connect each script to every port; its requests go to one after the other."""
-    return [_ring(ports, iter(each)) for each in scripts]
-
-
-def hinted(ports: Sequence[int], scripts: Sequence[Sequence[bytes]]) -> list[list[Connection]]:
-    """Connect each script to one of the ports in turn, and to the others, should it be sent on."""
-    return [_peers(ports, n, iter(each)) for n, each in enumerate(scripts)]
-
-
-def _peers(ports: Sequence[int], first: int, requests: Iterator[bytes]) -> list[Connection]:
-    peers = {port: Hinted(port, requests) for port in ports}
-    for each in peers.values():
-        each.peers = peers
-    turned = [*ports[first % len(ports) :], *ports[: first % len(ports)]]
-    return [peers[port] for port in turned]
-
-
-def _ring(ports: Sequence[int], requests: Iterator[bytes]) -> list[Connection]:
-    ring = [Connection(port, requests) for port in ports]
-    for connection, following in zip(ring, [*ring[1:], ring[0]], strict=True):
-        connection.then = following
-    return ring
-
-
-def drive_all(scripts: Sequence[Sequence[Connection]]) -> Answered:
-    """Drive all scripts at once, each by the first of its connections."""
-    connections = {each.socket.fileno(): each for script in scripts for each in script}
+    connections = [Connection(port, each) for each in scripts]
     gc.disable()
     try:
-        return _closed_loop(connections, [script[0] for script in scripts])
+        return _closed_loop({each.socket.fileno(): each for each in connections})
     finally:
         gc.enable()
-        for connection in connections.values():
+        for connection in connections:
             connection.close()
 
 
-def _closed_loop(connections: dict[int, Connection], first: list[Connection]) -> Answered:
+def _closed_loop(connections: dict[int, Connection]) -> Answered:
     answered = Answered()
     took, statuses = answered.latencies.append, answered.statuses
     epoll = select.epoll()
     for number in connections:
         epoll.register(number, select.EPOLLIN)
     begun = perf_counter_ns()
-    open_ = sum([connection.send_next() for connection in first])
+    open_ = sum([connection.send_next() for connection in connections.values()])
     while open_:
         for number, _ in epoll.poll(TIMEOUT_S) or _nobody_answers():
             connection = connections[number]
@@ -236,7 +174,7 @@ def _closed_loop(connections: dict[int, Connection], first: list[Connection]) ->
             took(perf_counter_ns() - connection.sent_at)
             statuses[answer[9:12]] += 1
             answered.accepted += answer.count(ACCEPTED)
-            if not connection.then.send_next():
+            if not connection.send_next():
                 open_ -= 1
     answered.seconds = (perf_counter_ns() - begun) / 1e9
     epoll.close()

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 START_S = 120.0
 STOP_S = 20.0
 TICKS = os.sysconf("SC_CLK_TCK")
-PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,23 +28,11 @@ class Server:
 
     process: subprocess.Popen[bytes]
     port: int
-    start_s: float
-    """How long it took until it listened."""
 
     def cpu_seconds(self) -> float:
         """Return the CPU time of all its threads so far, user and system."""
-        return cpu_seconds(self.process.pid)
-
-    def memory_bytes(self) -> int:
-        """Return how much of it is in memory now."""
-        pages = Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]
-        return int(pages) * PAGE
-
-
-def cpu_seconds(pid: int) -> float:
-    """Return the CPU time of all threads of a process so far, user and system."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / TICKS
 
 
 @contextmanager
@@ -57,20 +44,12 @@ def bare_server() -> Iterator[Server]:
 
 
 @contextmanager
-def controller(database: str, program: str = "controller") -> Iterator[Server]:
+def controller(database: str) -> Iterator[Server]:
     """Serve a controller over the database at a URL, which is made or brought up to date first."""
     port = free_port()
     migrate(database)
-    words = ["-m", program, "serve", "--database", database, "--port", str(port)]
+    words = ["-m", "controller", "serve", "--database", database, "--port", str(port)]
     with _serving([*words, "--log-level", "warning"], port) as server:
-        yield server
-
-
-@contextmanager
-def plain_server(database: str) -> Iterator[Server]:
-    """Serve the plain app, which upserts each note for itself, over a migrated database."""
-    port = free_port()
-    with _serving(["-m", "benchmarks.plain_app", str(port), database], port) as server:
         yield server
 
 
@@ -84,11 +63,10 @@ def free_port() -> int:
 
 @contextmanager
 def _serving(words: list[str], port: int) -> Iterator[Server]:
-    begun = time.monotonic()
     process = subprocess.Popen([sys.executable, *words])  # noqa: S603 - our own programs
     try:
         _wait_for(process, port)
-        yield Server(process, port, time.monotonic() - begun)
+        yield Server(process, port)
     finally:
         process.terminate()
         try:

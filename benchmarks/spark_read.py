@@ -8,7 +8,6 @@ compiles, is not counted.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import tempfile
@@ -183,17 +182,3 @@ def spark_session() -> Iterator[SparkSession]:
         yield spark
     finally:
         spark.stop()
-
-
-def main() -> None:
-    """Print the figures as JSON."""
-    with tempfile.TemporaryDirectory() as directory:
-        run = Run(quick="--quick" in sys.argv, directory=Path(directory), say=print)
-        for each in measure(run):
-            ratio = each.ratio.median if each.ratio else None
-            print(json.dumps({"name": each.name, "floor": each.floor_is, "ratio": ratio}))  # noqa: T201
-            print(each.ours.values, each.floor.values if each.floor else "")  # noqa: T201
-
-
-if __name__ == "__main__":
-    main()

@@ -18,19 +18,23 @@ from typing import TYPE_CHECKING
 
 from benchmarks.figures import Figure, Run, Samples, Target, WrongResult
 from benchmarks.load import ACCEPTED, Connection, get
+from benchmarks.postgres_server import postgres
 from benchmarks.processes import controller
-from benchmarks.replica_servers import owner_of, settle
 from benchmarks.single_notes import create_stream
 from benchmarks.visible_marks import Turns
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from benchmarks.processes import Server
-    from tests.support.postgres import Server as Postgres
 
 STREAM = "survivor"
 MEMBERS = 1000
 LONGEST = Target("value", "at most", 6)
 PATIENCE_S = 60.0
+SETTLED_S = 30.0
+THIS = 'noted_time_buckets{owner="this"}'
+REPLICAS = "noted_time_replicas"
 PAUSE_S = 0.02
 INVALID = b'"invalid_'
 WARM = 20
@@ -49,17 +53,19 @@ class Pair:
         """Start what is missing, and wait until the streams are shared."""
         while len(self.servers) < 2:  # noqa: PLR2004 - a pair
             self.servers.append(self.stack.enter_context(controller(self.database)))
-        settle(self.servers)
+        _settle(self.servers)
 
     def owner(self) -> Server:
         """Return the replica that has the stream, which no longer counts as one of the pair."""
-        return self.servers.pop(owner_of(self.servers, STREAM))
+        return self.servers.pop(_owner_of(self.servers))
 
 
-def measure(run: Run, postgres: Postgres, members: int = MEMBERS) -> list[Figure]:
+def measure(run: Run, members: int = MEMBERS) -> list[Figure]:
     """Kill the replica that has the stream several times over."""
-    with ExitStack() as stack:
-        pair = Pair(postgres.make_database(), stack)
+    with postgres(run) as database, ExitStack() as stack:
+        if database is None:
+            return []
+        pair = Pair(database.make_database(), stack)
         pair.fill()
         create_stream(pair.servers[0], STREAM, b'{"mark_interval_ms": 0}')
         turns = Turns(members, STREAM)
@@ -125,3 +131,33 @@ def _asked(server: Server, request: bytes) -> bytes:
         return connection.ask(request)
     finally:
         connection.close()
+
+
+def _settle(servers: Sequence[Server]) -> None:
+    """Wait until each server knows of all of them, and none has more buckets than any other."""
+    deadline = time.monotonic() + SETTLED_S
+    while time.monotonic() < deadline:
+        shown = [_metrics(server) for server in servers]
+        known = {each.get(REPLICAS) for each in shown}
+        if known == {float(len(servers))} and len({each.get(THIS) for each in shown}) == 1:
+            return
+        time.sleep(0.1)
+    raise WrongResult(f"the streams are not shared after {SETTLED_S:g} s: {shown}")
+
+
+def _owner_of(servers: Sequence[Server]) -> int:
+    """Return which of the servers has the stream; only that one shows its members."""
+    line = f'noted_time_members{{state="live",stream="{STREAM}"}}'
+    have = [number for number, server in enumerate(servers) if line in _metrics(server)]
+    if len(have) != 1:
+        raise WrongResult(f"{have} have the stream")
+    return have[0]
+
+
+def _metrics(server: Server) -> dict[str, float]:
+    """Return what a server shows of itself, each value by its name with its labels."""
+    connection = Connection(server.port)
+    text = connection.ask(get("/metrics")).partition(b"\r\n\r\n")[2].decode()
+    connection.close()
+    lines = (line.rpartition(" ") for line in text.splitlines() if not line.startswith("#"))
+    return {name: float(value) for name, _, value in lines}

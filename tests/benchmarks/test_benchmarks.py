@@ -8,11 +8,11 @@ import pytest
 
 from benchmarks import aggregation, note_batches, single_notes, time_windows, visible_marks
 from benchmarks.figures import Figure, Run, Samples, Target, WrongResult
-from benchmarks.load import Answered, drive, end_of_answer
-from benchmarks.processes import bare_server, controller
+from benchmarks.load import drive
+from benchmarks.processes import controller
 from benchmarks.report import as_json, lines
 from benchmarks.single_notes import create_stream
-from benchmarks.stored import marks_stored, offsets_stored, sqlite_url
+from benchmarks.stored import sqlite_url
 from benchmarks.writers import Writers
 
 if TYPE_CHECKING:
@@ -67,34 +67,6 @@ def test_a_figure_is_one_line_of_80_columns_and_its_remark_below() -> None:
     assert shown[2:5:2] == [below, f"{below}; a a a a a a a a a a a"]
 
 
-def test_an_answer_is_whole_when_all_of_its_body_is_there() -> None:
-    """Until then its end lies beyond what was received."""
-    whole = b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nabc"
-
-    ends = [end_of_answer(whole[:cut]) <= cut for cut in range(1, len(whole) + 1)]
-
-    assert ends == [False] * (len(whole) - 1) + [True]
-
-
-def test_the_load_is_answered_to_the_last_request() -> None:
-    """Every request of every connection has a latency and a status."""
-    scripts = Writers("s", 8).scripts(connections=4, requests=5, notes=1)
-    with bare_server() as server:
-        answered = drive(server.port, scripts)
-
-    assert (dict(answered.statuses), len(answered.latencies)) == ({b"204": 20}, 20)
-
-
-def test_notes_posted_are_found_in_the_database(tmp_path: Path) -> None:
-    """Their offsets add up to the notes, and marks follow when all have noted."""
-    database, posted = sqlite_url(tmp_path / "b.db"), Writers("s", 8)
-    with controller(database) as server:
-        create_stream(server, "s")
-        posted.check(drive(server.port, posted.scripts(2, 10, 4)), database)
-
-    assert (offsets_stored(database, "s"), marks_stored(database, "s") > 0) == (80, True)
-
-
 def test_a_refused_note_is_no_result(tmp_path: Path) -> None:
     """A benchmark whose notes go back in time stops instead of looking fast."""
     database = sqlite_url(tmp_path / "b.db")
@@ -105,15 +77,6 @@ def test_a_refused_note_is_no_result(tmp_path: Path) -> None:
 
         with pytest.raises(WrongResult, match=r"unexpected statuses: .*422"):
             again.check(drive(server.port, again.scripts(1, 4, 1)), database)
-
-
-def test_a_status_that_was_not_expected_is_no_result(tmp_path: Path) -> None:
-    """Nor is an answer that the stream is not there."""
-    answered = Answered(statuses=Answered().statuses)
-    answered.statuses[b"404"] = 1
-
-    with pytest.raises(WrongResult, match="404"):
-        Writers("s", 1).check(answered, sqlite_url(tmp_path / "none.db"))
 
 
 def test_single_notes_are_measured(run: Run) -> None:
@@ -129,20 +92,6 @@ def test_batches_are_measured(run: Run) -> None:
 
     assert figure.floor is not None
     assert all(value > 0 for value in (*figure.ours.values, *figure.floor.values))
-
-
-def test_every_note_in_turn_is_a_mark_that_the_reader_sees() -> None:
-    """The member that holds time is the next to note."""
-    turns = visible_marks.Turns(3)
-    turns.join()
-    requests = [turns.next().rpartition(b"\r\n")[2] for _ in range(2)]
-
-    notes = [json.loads(request)["notes"] for request in requests]
-
-    assert [(note["writer"], note["time"]) for (note,) in notes] == [
-        ("writer-0", 3),
-        ("writer-1", 4),
-    ]
 
 
 def test_marks_are_measured_from_a_note_to_a_waiting_reader(run: Run) -> None:
