@@ -17,12 +17,9 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
-    false,
-    text,
-    true,
 )
 
-REVISION = "0013"
+REVISION = "0001"
 """The migration that leads to these tables; revisions are numbered in their order."""
 
 # SQLite alters a table by copying it, which only keeps constraints that have names.
@@ -73,15 +70,15 @@ stream = Table(
     Column("domains", Text, nullable=False),
     Column("mark_retention_ms", BigInteger, nullable=False),
     Column("max_time_ahead_ms", BigInteger),
-    Column("writer_retention_ms", BigInteger, nullable=False, server_default=text("86400000")),
-    Column("expected_writers", Text, nullable=False, server_default=text("'[]'")),
-    Column("reader_timeout_ms", BigInteger, nullable=False, server_default=text("86400000")),
+    Column("writer_retention_ms", BigInteger, nullable=False),
+    Column("expected_writers", Text, nullable=False),
+    Column("reader_timeout_ms", BigInteger, nullable=False),
     Column("seal", Text),
-    Column("max_segments", BigInteger, nullable=False, server_default=text("4096")),
-    Column("max_offset_jump", BigInteger, server_default=text("1000000000000")),
-    Column("unbounded", Text, nullable=False, server_default=text("'[]'")),
+    Column("max_segments", BigInteger, nullable=False),
+    Column("max_offset_jump", BigInteger),
+    Column("unbounded", Text, nullable=False),
     Column("ledger_from", Text),
-    Column("corrections", Text, nullable=False, server_default=text("'[]'")),
+    Column("corrections", Text, nullable=False),
     UniqueConstraint("name"),
 )
 
@@ -107,7 +104,7 @@ member = Table(
     Column("max_times", Text, nullable=False),
     Column("noted_at", BigInteger, nullable=False),
     Column("since", BigInteger, nullable=False),
-    Column("sequence", BigInteger, nullable=False, server_default=text("0")),
+    Column("sequence", BigInteger, nullable=False),
     Column("terms", Text),
     Column("late", Text),
     Column("session", Text),
@@ -130,9 +127,9 @@ mark = Table(
     Column("written_at", BigInteger, nullable=False),
     Column("excluded", Text, nullable=False),
     Column("appended_at", BigInteger, nullable=False),
-    Column("upper_is_bound", Boolean, nullable=False, server_default=false()),
-    Column("final", Boolean, nullable=False, server_default=false()),
-    Column("whole", Boolean, nullable=False, server_default=true()),
+    Column("upper_is_bound", Boolean, nullable=False),
+    Column("final", Boolean, nullable=False),
+    Column("whole", Boolean, nullable=False),
     sqlite_with_rowid=False,
 )
 
@@ -144,7 +141,7 @@ reader = Table(
     Column("reader", Name, primary_key=True),
     Column("online", Boolean, nullable=False),
     Column("position", Text, nullable=False),
-    Column("reported_at", BigInteger, nullable=False, server_default=text("0")),
+    Column("reported_at", BigInteger, nullable=False),
     Column("backlog", Boolean),
     sqlite_with_rowid=False,
 )
@@ -174,7 +171,7 @@ ledger = Table(
     Column("to_lower", BigInteger, nullable=False),
     Column("writers", Text, nullable=False),
     Column("by", Text),
-    Column("returned", Text, nullable=False, server_default=text("'[]'")),
+    Column("returned", Text, nullable=False),
     sqlite_with_rowid=False,
 )
 

@@ -53,10 +53,6 @@ class StreamCut:
         """Whether each of the two leads in some segment."""
         return not self.reaches(other) and not other.reaches(self)
 
-    def same_place_as(self, other: StreamCut) -> bool:
-        """Whether the two reach each other: equal but for segments named at 0."""
-        return self.reaches(other) and other.reaches(self)
-
     def join(self, other: StreamCut) -> StreamCut:
         """Return the least cut that reaches both."""
         joined = dict(self.offsets)

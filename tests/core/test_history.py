@@ -41,7 +41,7 @@ def scanned(marks: list[Mark], position: dict[int, int]) -> TimeWindow:
     """Answer by looking at every mark, in the words of rule 9."""
     place = StreamCut(position)
     lower = [mark for mark in marks if place.reaches(mark.cut)][-1:]
-    upper = [m for m in marks if m.cut.reaches(place) and not m.cut.same_place_as(place)][:1]
+    upper = [m for m in marks if m.cut.reaches(place) and not place.reaches(m.cut)][:1]
     return TimeWindow(
         lower=lower[0].lower if lower else None,
         upper=upper[0].upper if upper else None,
