@@ -1,10 +1,7 @@
 """Values: cuts, notes, marks, decisions, settings, and the errors that say what is wrong."""
 
 from noted_time.values.answer import Accepted, Refused
-from noted_time.values.beyond import LEAST_UNIX_MS, Beyond
 from noted_time.values.cut import (
-    MAX_INT64,
-    MIN_INT64,
     StreamCut,
     behind_of,
     correct,
@@ -14,7 +11,6 @@ from noted_time.values.cut import (
     reaches,
 )
 from noted_time.values.decision import Advance, Decision, Hold, Quiet, Sealed, Waiting
-from noted_time.values.duration import duration_ms
 from noted_time.values.errors import (
     AlreadySealed,
     ClientFailed,
@@ -49,6 +45,7 @@ from noted_time.values.errors import (
     WritersMissing,
 )
 from noted_time.values.fencing import LABEL_LENGTH, NO_SESSION, SESSION_LENGTH, Session
+from noted_time.values.given import Time, duration_ms, unix_ms_of
 from noted_time.values.mark import Mark, TimeWindow
 from noted_time.values.membership import (
     MISSING_NAMED,
@@ -75,9 +72,16 @@ from noted_time.values.note import (
 )
 from noted_time.values.service_clock import ServiceClock
 from noted_time.values.settings import DAY_MS, NAME, StreamSettings, checked_name
-from noted_time.values.spelling import month, shown_duration, spelled
 from noted_time.values.succession import ScaleEvent, Succession
-from noted_time.values.times import Time, unix_ms_of
+from noted_time.values.times import (
+    LEAST_UNIX_MS,
+    MAX_INT64,
+    MIN_INT64,
+    Beyond,
+    month,
+    shown_duration,
+    spelled,
+)
 
 __all__ = [
     "DAY_MS",

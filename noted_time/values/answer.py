@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from noted_time.values.beyond import Beyond
     from noted_time.values.fencing import Session
     from noted_time.values.membership import Exclusion
+    from noted_time.values.times import Beyond
 
 
 @dataclass(frozen=True, slots=True)

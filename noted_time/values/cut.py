@@ -7,12 +7,10 @@ from operator import index
 from typing import TYPE_CHECKING
 
 from noted_time.values.errors import Rejected
+from noted_time.values.times import MAX_INT64
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-MIN_INT64 = -(2**63)
-MAX_INT64 = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,14 +39,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from noted_time.values.spelling import spelled
+from noted_time.values.times import spelled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from noted_time.values.beyond import Beyond
     from noted_time.values.fencing import Session
     from noted_time.values.membership import Missing
+    from noted_time.values.times import Beyond
 
 
 class NotedTimeError(Exception):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from noted_time.values.cut import MAX_INT64, MIN_INT64
+from noted_time.values.times import MAX_INT64, MIN_INT64
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from noted_time.values.cut import MAX_INT64
 from noted_time.values.errors import InvalidScale
+from noted_time.values.times import MAX_INT64
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

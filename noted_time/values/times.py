@@ -1,48 +1,84 @@
-"""How a time that a caller gives, an integer or an aware `datetime`, becomes an int64 of ms."""
+"""Times: their bounds, how a sentence spells them, and which are too far ahead."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from operator import index
 
-from noted_time.values.errors import Rejected
+MIN_INT64 = -(2**63)
+MAX_INT64 = 2**63 - 1
 
-Time = int | datetime
-"""An integer of the application's clock (Unix ms by convention), or an aware `datetime`."""
+UNITS_MS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MS = timedelta(milliseconds=1)
+YEAR_MS = 365 * UNITS_MS["d"]
+
+LEAST_UNIX_MS = 10**11
+"""March 1973: a stream whose lower is above has left the years in which seconds look like ms."""
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def unix_ms_of(time: Time, *, up: bool = False) -> int:
-    """Return the time in Unix ms; an integer is taken as it is, numpy's as well.
+def spelled(unix_ms: int) -> str:
+    """Return a moment in Unix ms as people read it, or the number beyond the years they count.
 
-    What is finer than a millisecond is rounded down, which is sound for a time below which all is
-    written, or `up`, which is sound for the time of an event or one to wait for.
-
-    >>> noon = datetime(2013, 1, 1, 12, 0, 0, 1, tzinfo=UTC)
-    >>> unix_ms_of(noon), unix_ms_of(noon, up=True), unix_ms_of(7)
-    (1357041600000, 1357041600001, 7)
-
-    Raises `Rejected` where a `datetime` has no time zone, which could be any hour of the day, and
-    for everything else that is no integer.
+    >>> spelled(1357041600000), spelled(2**62)
+    ('2013-01-01T12:00:00+00:00', '4611686018427387904')
     """
-    if not isinstance(time, datetime):
-        return _integer(time)
-    if time.tzinfo is None or time.utcoffset() is None:
-        raise Rejected(
-            f"{time!r} has no time zone: create it with tzinfo=datetime.UTC, "
-            "or call .astimezone() if it is local time"
-        )
-    since = time - _EPOCH
-    return -(-since // _MS) if up else since // _MS
-
-
-def _integer(time: int) -> int:
     try:
-        return index(time)
-    except TypeError:
-        kind = type(time).__name__
-        raise Rejected(
-            f"time {time!r} is a {kind}, neither an integer (Unix ms) nor an aware datetime"
-        ) from None
+        return (EPOCH + timedelta(milliseconds=unix_ms)).isoformat()
+    except OverflowError:
+        return str(unix_ms)
+
+
+def month(unix_ms: int) -> str:
+    """Return the month of a moment in Unix ms.
+
+    >>> month(1357041600000)
+    'January 2013'
+    """
+    return f"{EPOCH + timedelta(milliseconds=unix_ms):%B %Y}"
+
+
+def shown_duration(ms: int) -> str:
+    """Return a duration in its largest unit and the next smaller one, the rest cut off.
+
+    >>> [shown_duration(ms) for ms in (0, 500, 5_400_000, 240_017, 90_000_000)]
+    ['0ms', '500ms', '1h 30m', '4m', '1d 1h']
+    """
+    parts = []
+    for unit, size in UNITS_MS.items():
+        number, ms = divmod(ms, size)
+        parts.append(f"{number}{unit}" if number else "")
+    first = next((at for at, part in enumerate(parts) if part), None)
+    return "0ms" if first is None else " ".join(filter(None, parts[first : first + 2]))
+
+
+@dataclass(frozen=True, slots=True)
+class Beyond:
+    """A time of a note that is too far ahead.
+
+    `field` is ``time``, ``max_time``, or ``max_times.`` and the domain.
+
+    >>> bound = 1357034420000
+    >>> Beyond("time", 1357034420000000).sentence(bound)
+    'time 1357034420000000 is 42988 years too far ahead: microseconds?'
+    >>> Beyond("max_times.ship", 1357034420000000000).sentence(bound)[-14:]
+    ': nanoseconds?'
+    >>> Beyond("max_time", 1357120820000).sentence(bound)
+    'max_time 1357120820000 is 1d too far ahead'
+    """
+
+    field: str
+    time: int
+
+    def sentence(self, bound: int) -> str:
+        """Return how far it is beyond the largest time allowed, and which unit it may be in."""
+        if abs(self.time) >= MAX_INT64:
+            return f"{self.field} {self.time} is an end of int64, which is not a time"
+        ahead = self.time - bound
+        far = f"{ahead // YEAR_MS} years" if ahead >= 2 * YEAR_MS else shown_duration(ahead)
+        units = (("microseconds", 10**3), ("nanoseconds", 10**6))
+        fits = (unit for unit, n in units if LEAST_UNIX_MS < self.time // n <= bound)
+        return f"{self.field} {self.time} is {far} too far ahead" + "".join(
+            f": {unit}?" for unit in fits
+        )

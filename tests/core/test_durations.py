@@ -4,7 +4,7 @@ import pytest
 
 from noted_time import Rejected
 from noted_time.values import duration_ms
-from noted_time.values.duration import LONGEST_MS
+from noted_time.values.given import LONGEST_MS
 
 
 @pytest.mark.parametrize(

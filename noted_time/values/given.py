@@ -1,0 +1,72 @@
+"""Times and durations as callers give them: integers, aware `datetime`s, `90d`."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+from operator import index
+
+from noted_time.values.errors import Rejected, Unreadable
+from noted_time.values.times import EPOCH, UNITS_MS
+
+Time = int | datetime
+"""An integer of the application's clock (Unix ms by convention), or an aware `datetime`."""
+
+_MS = timedelta(milliseconds=1)
+
+LONGEST_MS = 999_999 * UNITS_MS["d"]
+FORM = re.compile(r"(0|[1-9][0-9]{0,15})(ms|s|m|h|d)", re.ASCII)
+
+
+def unix_ms_of(time: Time, *, up: bool = False) -> int:
+    """Return the time in Unix ms; an integer is taken as it is, numpy's as well.
+
+    What is finer than a millisecond is rounded down, which is sound for a time below which all is
+    written, or `up`, which is sound for the time of an event or one to wait for.
+
+    >>> from datetime import UTC
+    >>> noon = datetime(2013, 1, 1, 12, 0, 0, 1, tzinfo=UTC)
+    >>> unix_ms_of(noon), unix_ms_of(noon, up=True), unix_ms_of(7)
+    (1357041600000, 1357041600001, 7)
+
+    Raises `Rejected` where a `datetime` has no time zone, which could be any hour of the day, and
+    for everything else that is no integer.
+    """
+    if not isinstance(time, datetime):
+        return _integer(time)
+    if time.tzinfo is None or time.utcoffset() is None:
+        raise Rejected(
+            f"{time!r} has no time zone: create it with tzinfo=datetime.UTC, "
+            "or call .astimezone() if it is local time"
+        )
+    since = time - EPOCH
+    return -(-since // _MS) if up else since // _MS
+
+
+def _integer(time: int) -> int:
+    try:
+        return index(time)
+    except TypeError:
+        kind = type(time).__name__
+        raise Rejected(
+            f"time {time!r} is a {kind}, neither an integer (Unix ms) nor an aware datetime"
+        ) from None
+
+
+def duration_ms(text: str) -> int:
+    """Return the ms of a duration: a whole number and its unit; raises `Unreadable`.
+
+    >>> duration_ms("500ms"), duration_ms("90m"), duration_ms("1h"), duration_ms("0s")
+    (500, 5400000, 3600000, 0)
+    >>> duration_ms("1.5h")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    noted_time.Unreadable: invalid duration '1.5h'; use for example 90d, 12h, ...
+    """
+    parts = FORM.fullmatch(text)
+    found = int(parts[1]) * UNITS_MS[parts[2]] if parts else LONGEST_MS + 1
+    if found > LONGEST_MS:
+        raise Unreadable(
+            f"invalid duration {text[:40]!r}; use for example 90d, 12h, 30m, 45s or 500ms"
+        )
+    return found
