@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from tests.chaos import calls
-from tests.chaos.calls import Caller, NobodyAnswersError
+from tests.chaos.calls import Caller
 from tests.chaos.history import History
 from tests.chaos.journal import Journal
 from tests.chaos.reading import Reading
@@ -69,15 +68,6 @@ async def test_an_answer_that_the_api_never_gives_is_told(status: int) -> None:
     await caller(lambda _: next(answers), history).call("GET", "/x")
 
     assert [violation.law for violation in history.violations] == ["answers"]
-
-
-async def test_nobody_who_answers_for_long_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A caller does not wait for ever."""
-    history, _ = stream()
-    monkeypatch.setattr(calls, "PATIENCE_S", 0.2)
-
-    with pytest.raises(NobodyAnswersError):
-        await caller(lambda _: httpx.Response(503, text=""), history).call("GET", "/x")
 
 
 async def tries(name: str, tmp_path: Path) -> list[object]:

@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import httpx
 import pytest
 
-from controller.api.forwarding import PATH, Item
 from controller.service.access import Grant
 from controller.service.tokens import mint
 from controller.store.migrate import migrate
 from controller.store.open import open_tokens
-from tests.replicas.played import answers_of, frame_of
 from tests.replicas.served import BUCKETS, seconds_until
 from tests.support.processes import ServeProcess
 from tests.support.scrapes import samples
@@ -151,19 +149,6 @@ def test_without_the_right_nothing_is_done_at_either_replica(guarded: Guarded) -
     ]
 
 
-def test_a_writer_is_held_apart_at_either_replica(guarded: Guarded) -> None:
-    """A token for one writer notes for no other, whoever is asked; nothing of it is taken."""
-    mixed = {"notes": [{"writer": "UA"}, {"writer": "DL"}]}
-    found = [guarded.codes("writes for UA", mixed), guarded.codes("writes for UA")]
-    path, shown = f"/v1/streams/{guarded.name}/writers", guarded.tokens["reads"]
-    rows = guarded.other.get(path, headers=shown).json()["writers"]
-
-    assert (found, [row["writer"] for row in rows]) == (
-        [[(403, "foreign_writer")] * 2, [(200, "")] * 2],
-        ["UA"],
-    )
-
-
 def test_a_token_that_is_revoked_is_refused_by_both_within_seconds(guarded: Guarded) -> None:
     """For notes and for reads alike."""
     named = "to be revoked"
@@ -177,22 +162,6 @@ def test_a_token_that_is_revoked_is_refused_by_both_within_seconds(guarded: Guar
         True,
         [401, 401],
     )
-
-
-def test_a_frame_needs_the_token_of_each_request_in_it(guarded: Guarded) -> None:
-    """Who speaks to a replica as another one would comes no further for that."""
-    shown = guarded.tokens["writes for UA"]["authorization"].encode()
-    bodies = [b'{"notes":[{"writer":"UA"}]}', b'{"notes":[{"writer":"DL"}]}']
-    items = [
-        Item(guarded.name, b"", bodies[0]),
-        Item(guarded.name, shown, bodies[0]),
-        Item(guarded.name, shown, bodies[1]),
-    ]
-    reply = guarded.owner.post(
-        PATH, content=frame_of(items), headers=guarded.tokens["writes for UA"]
-    )
-
-    assert [each.status for each in answers_of(reply.content)] == [401, 200, 403]
 
 
 def test_no_log_tells_a_token(guarded: Guarded) -> None:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import TYPE_CHECKING
 
 import httpx
 import pytest
 
-from controller.store.leases import LEASE_MS
 from reader_client import ReaderClient
 from tests.replicas.served import HTTP, Two, note
 from writer_client import WriterClient
@@ -67,44 +65,3 @@ def test_clients_need_not_know_who_has_a_stream(other: ServeProcess, name: str) 
 def test_two_that_start_at_once_on_an_empty_database_both_serve(two: Two) -> None:
     """One makes the tables, both are ready."""
     assert [HTTP.get(f"{each.url}/readyz").status_code for each in two] == [200, 200]
-
-
-def test_once_all_is_shared_no_bucket_moves(two: Two) -> None:
-    """Without a note from anybody leases are renewed, beyond the time after which they end."""
-    before = moves(two)
-    time.sleep(1.1 * LEASE_MS / 1000)
-
-    assert moves(two) == before
-
-
-def moves(two: Two) -> list[list[str]]:
-    """Return what each has logged of buckets that came and went."""
-    return [
-        [line["event"] for line in each.log() if line["event"].startswith("buckets_")]
-        for each in two
-    ]
-
-
-def test_each_shows_whose_the_buckets_are(two: Two) -> None:
-    """In its metrics: half are its own, half the other's, none is nobody's."""
-    shown = [
-        [
-            line
-            for line in HTTP.get(f"{each.url}/metrics").text.splitlines()
-            if line.startswith(("noted_time_buckets{", "noted_time_replicas "))
-        ]
-        for each in two
-    ]
-
-    assert (
-        shown
-        == [
-            [
-                'noted_time_buckets{owner="this"} 32.0',
-                'noted_time_buckets{owner="other"} 32.0',
-                'noted_time_buckets{owner="nobody"} 0.0',
-                "noted_time_replicas 2.0",
-            ]
-        ]
-        * 2
-    )

@@ -125,15 +125,6 @@ async def test_a_forwarded_request_that_waits_for_a_commit_is_misdirected(this: 
 
 
 @pytest.mark.usefixtures("impatient")
-async def test_a_request_for_an_owner_that_is_away_is_told_in_the_end(this: Played) -> None:
-    """As notes are."""
-    this.owner.trouble = [httpx.ConnectError("nobody listens")] * 1000
-    answer = await this.client.get(f"/v1/streams/{THERE}/writers")
-
-    assert (problem(answer)[:2], answer.headers["retry-after"]) == ((503, "no_owner"), "1")
-
-
-@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("url", ["http://[::1", "http://other:x", "http://other:99999"])
 async def test_an_owner_whose_url_cannot_be_read_is_as_good_as_none(this: Played, url: str) -> None:
     """Whoever let it in: callers are told in the end, and none hangs for ever."""

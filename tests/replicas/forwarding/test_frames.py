@@ -90,20 +90,6 @@ async def test_requests_of_one_writer_are_taken_in_their_order(this: Played) -> 
     ]
 
 
-async def test_a_stream_that_nobody_made_is_told(this: Played) -> None:
-    """By its own controller, which knows that there is none."""
-    await this.controller.drop_stream(HERE)
-
-    assert code((await answered(this, item()))[0]) == (404, "unknown_stream")
-
-
-async def test_a_stream_that_is_elsewhere_is_not_passed_on_again(this: Played) -> None:
-    """The sender is told that it was misdirected, and finds out itself where to go."""
-    found = await answered(this, *[item(THERE)] * 3)
-
-    assert (found, this.owner.frames) == ([NOT_MINE] * 3, [])
-
-
 async def test_any_other_request_that_was_passed_on_is_not_passed_on_again(this: Played) -> None:
     """Two replicas that each think the other has the stream do not play ball with it."""
     forwarded = {"noted-time-forwarded": "1"}
@@ -115,20 +101,6 @@ async def test_any_other_request_that_was_passed_on_is_not_passed_on_again(this:
 
     statuses = [answer.status_code for answer in found]
     assert (statuses, this.owner.asked, this.owner.frames) == ([421] * 3, [], [])
-
-
-async def test_a_frame_of_nothing_has_no_answers(this: Played) -> None:
-    """It is no error."""
-    assert await answered(this) == []
-
-
-async def test_while_the_database_is_away_each_is_told(this: Played) -> None:
-    """With the status by which a caller tries again."""
-    this.controller._committer.ready = False
-    found = await answered(this, item())
-
-    assert code(found[0]) == (503, "unavailable")
-    this.controller._committer.ready = True
 
 
 async def test_a_database_that_fails_is_told_to_each_whose_notes_it_did_not_take(
@@ -186,16 +158,6 @@ async def test_a_stranger_sends_no_frame(guarded: tuple[Played, Guarded]) -> Non
     found = [await send(this, b"no frame", token) for token in ("", "nonsense", revoked)]
 
     assert [problem(each)[:2] for each in found] == [(401, "unauthenticated")] * 3
-
-
-async def test_nobody_learns_who_owns_a_stream_without_the_right(
-    guarded: tuple[Played, Guarded],
-) -> None:
-    """The gate is asked before anything else."""
-    this, guard = guarded
-    found = await answered(this, item(THERE), token=guard.token("read"))
-
-    assert code(found[0]) == (401, "unauthenticated")
 
 
 async def test_nothing_of_a_request_with_a_foreign_writer_is_taken(
