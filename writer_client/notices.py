@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from noted_time.client import Outage
 from noted_time.reading import look_like_seconds, seconds_doubt
-from noted_time.values import Beyond, spelled
+from noted_time.values import Beyond, shown_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -101,7 +101,7 @@ class Notices:
         self._warn(
             "%s: an event was written with the time %s%s%s: %s; until the writer notes a later "
             "time it leaves max_time out, and the upper of marks is not a bound",
-            spelled(event.time),
+            shown_time(event.time),
             written and f" below the offset {written}",
             "" if event.domain is None else f" of {event.domain}",
             beyond,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from noted_time.values import spelled
+from noted_time.values import shown_time
 
 if TYPE_CHECKING:
     from noted_time.values import Accepted
@@ -35,8 +35,8 @@ class Exclusion:
     the writer has noted a time above the lower.
 
     >>> exclusion = Exclusion("timed_out", since=1357041600000, lower=90)
-    >>> exclusion.sentence[:86]
-    'the watermark has been advancing without it since 2013-01-01T12:00:00+00:00 (timed_out'
+    >>> exclusion.sentence[:81]
+    'the watermark has been advancing without it since 2013-01-01T12:00:00Z (timed_out'
     """
 
     reason: str
@@ -54,10 +54,10 @@ class Exclusion:
         """What it means and what to do, to follow the name of the writer."""
         happened, remedy = _REASONS.get(self.reason, ("see explain", "see explain of the stream"))
         return (
-            f"the watermark has been advancing without it since {spelled(self.since)} "
+            f"the watermark has been advancing without it since {shown_time(self.since)} "
             f"({self.reason}: {happened}), "
-            f"so what it writes below {self.lower} is late until it has noted a time above that; "
-            f"to avoid it, {remedy}"
+            f"so what it writes below {shown_time(self.lower)} is late until it has noted a time "
+            f"above that; to avoid it, {remedy}"
         )
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from controller.store.port import Change
 from noted_time.client import session_to_wire
-from noted_time.values import spelled
+from noted_time.values import shown_time
 
 if TYPE_CHECKING:
     from noted_time import Aggregator
@@ -45,8 +45,8 @@ class Fenced(NamedTuple):
         """What happened, to follow the name of the writer."""
         older, younger = self.label or "one without a label", self.by or "one without a label"
         return (
-            f"is noted by two processes: {younger} has the name since {spelled(self.since)}, and "
-            f"{older} was fenced at {spelled(self.at)}"
+            f"is noted by two processes: {younger} has the name since {shown_time(self.since)}, "
+            f"and {older} was fenced at {shown_time(self.at)}."
         )
 
 

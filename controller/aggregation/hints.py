@@ -20,7 +20,7 @@ NAMED = 10
 """Maximum number of hints of one stream."""
 
 
-NO_POSITION = "never named a position: no cut covers what it writes"
+NO_POSITION = "never named a position: no cut covers what it writes."
 
 
 class Hint(NamedTuple):

@@ -9,6 +9,7 @@ from operator import methodcaller
 from typing import TYPE_CHECKING, NamedTuple
 
 from controller.aggregation.hints import hints
+from controller.aggregation.sentences import sentences
 from noted_time import Hold
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class Explanation:
     """The decision of one domain at `now`; `lower_without` is the lower without each holder named.
 
     `last` is the last mark, and `would` what a dry run that was asked for leads to. `hints` name
-    the writers whose notes look wrong. `now` is wall time in Unix ms.
+    the writers whose notes look wrong. `sentences` put it in words. `now` is wall time in Unix ms.
     """
 
     now: int
@@ -47,6 +48,7 @@ class Explanation:
     lower_without: Mapping[str, int | None]
     would: Would | None = None
     hints: Sequence[Hint] = ()
+    sentences: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,16 +122,16 @@ def explain(
     aggregator, service_ms = stream.aggregator, stream.service_ms(now)
     last = stream.history(name).last
     decision = aggregator.decide(name, service_ms)
+    would, found = None, hints(stream, name, now)
+    if dry_run:
+        would = aggregator.would(name, dry_run.exclude, dry_run.writer_timeout_ms, service_ms)
+    said = tuple(sentences(stream, name, decision, now, last=last, hints=found, would=would))
     holders: tuple[str, ...] = ()
     if isinstance(decision, Hold):
         decision = replace(decision, waiting_for=decision.waiting_for[:limit])
         holders = tuple(waiting.writer for waiting in decision.waiting_for)
     without = {writer: aggregator.without(name, writer) for writer in holders}
-    would = None
-    if dry_run:
-        would = aggregator.would(name, dry_run.exclude, dry_run.writer_timeout_ms, service_ms)
-    found = hints(stream, name, now)
-    return Explanation(now.wall, decision, last, without, would, found)
+    return Explanation(now.wall, decision, last, without, would, found, said)
 
 
 def writers(stream: StreamState, query: WriterQuery, now: Moment) -> WritersPage:

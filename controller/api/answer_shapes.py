@@ -275,7 +275,8 @@ class ExplainShape(BaseModel):
     """The decision now; `waiting_for` names some of the `holders`, the longest first.
 
     `lower_without` is the lower that the stream would have without each of them; `hints` name ten
-    writers whose notes look wrong.
+    writers whose notes look wrong. `sentences` put it in words: first what was decided, last what
+    the dry run leads to.
     """
 
     now: int
@@ -288,6 +289,7 @@ class ExplainShape(BaseModel):
     lower_without: dict[str, int | None]
     would: WouldShape | None
     hints: list[HintShape]
+    sentences: list[str]
 
 
 class AbsenceShape(BaseModel):

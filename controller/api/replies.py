@@ -272,6 +272,7 @@ def explanation_to_wire(explanation: Explanation) -> Json:
         "lower_without": explanation.lower_without,
         "would": _would_to_wire(explanation.would),
         "hints": [each._asdict() for each in explanation.hints],
+        "sentences": explanation.sentences,
     }
 
 

@@ -77,10 +77,13 @@ from noted_time.values.times import (
     LEAST_UNIX_MS,
     MAX_INT64,
     MIN_INT64,
+    UNIX_MS,
     Beyond,
     month,
     shown_duration,
-    spelled,
+    shown_gap,
+    shown_seconds,
+    shown_time,
 )
 
 __all__ = [
@@ -100,6 +103,7 @@ __all__ = [
     "SEGMENTS_PER_POSITION",
     "SESSION_LENGTH",
     "UNCHANGED",
+    "UNIX_MS",
     "Absence",
     "Accepted",
     "Advance",
@@ -170,6 +174,8 @@ __all__ = [
     "plain_position",
     "reaches",
     "shown_duration",
-    "spelled",
+    "shown_gap",
+    "shown_seconds",
+    "shown_time",
     "unix_ms_of",
 ]

@@ -39,7 +39,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from noted_time.values.times import spelled
+from noted_time.values.times import shown_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -231,10 +231,10 @@ class Fenced(Rejected):
         who = held.label or (f"session {held.id}" if held.id else "an operator")
         written = f"{rows} rows" if rows else "what was"
         super().__init__(
-            f"writer {writer!r} is fenced: {who} took its name over at {spelled(held.since)}, so "
-            f"this process notes nothing any more, and {written} written since its last accepted "
-            "note may be late; end it, and give each process a writer name of its own where both "
-            "are to run"
+            f"writer {writer!r} is fenced: {who} took its name over at {shown_time(held.since)}, "
+            f"so this process notes nothing any more, and {written} written since its last "
+            "accepted note may be late; end it, and give each process a writer name of its own "
+            "if both are to run"
         )
         self.writer = writer
         self.label = held.label or None

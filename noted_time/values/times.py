@@ -18,16 +18,32 @@ LEAST_UNIX_MS = 10**11
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def spelled(unix_ms: int) -> str:
-    """Return a moment in Unix ms as people read it, or the number beyond the years they count.
+UNIX_MS = range(31_536_000_000, 7_258_118_400_000)
+"""Read as Unix ms: 1971 to 2199. Times beyond are of another clock, and shown as they are."""
 
-    >>> spelled(1357041600000), spelled(2**62)
-    ('2013-01-01T12:00:00+00:00', '4611686018427387904')
+
+def shown_time(time: int | None) -> str:
+    """Return a time in ISO 8601 if it can be Unix ms, otherwise as it is.
+
+    >>> shown_time(1357034400000), shown_time(1357034400250), shown_time(42), shown_time(None)
+    ('2013-01-01T10:00:00Z', '2013-01-01T10:00:00.250Z', '42', '-')
     """
-    try:
-        return (EPOCH + timedelta(milliseconds=unix_ms)).isoformat()
-    except OverflowError:
-        return str(unix_ms)
+    if time is None:
+        return "-"
+    if time not in UNIX_MS:
+        return str(time)
+    shown = (EPOCH + timedelta(milliseconds=time)).replace(tzinfo=None)
+    return f"{shown.isoformat(timespec='milliseconds' if time % 1000 else 'seconds')}Z"
+
+
+def shown_gap(earlier: int, later: int) -> str:
+    """Return how far one time is beyond another: a duration if both can be Unix ms.
+
+    >>> shown_gap(1357034400000, 1357038300000), shown_gap(40, 42)
+    ('1h 5m', '2')
+    """
+    ms = later - earlier
+    return shown_seconds(ms) if earlier in UNIX_MS and later in UNIX_MS else str(ms)
 
 
 def month(unix_ms: int) -> str:
@@ -51,6 +67,15 @@ def shown_duration(ms: int) -> str:
         parts.append(f"{number}{unit}" if number else "")
     first = next((at for at, part in enumerate(parts) if part), None)
     return "0ms" if first is None else " ".join(filter(None, parts[first : first + 2]))
+
+
+def shown_seconds(ms: int) -> str:
+    """Return a duration in full seconds, for what continues while it is read.
+
+    >>> shown_seconds(4061), shown_seconds(250), shown_seconds(5_400_000), shown_seconds(-1)
+    ('4s', '0s', '1h 30m', '0s')
+    """
+    return shown_duration(ms // 1000 * 1000) if ms >= UNITS_MS["s"] else "0s"
 
 
 @dataclass(frozen=True, slots=True)

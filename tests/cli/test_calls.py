@@ -363,7 +363,7 @@ def test_explain_names_writers_whose_notes_look_wrong(
 
     assert explained.out.splitlines()[6:8] == [
         f"berlin noted {TEN // 1000}, which is January 1970: are these seconds?",
-        "lima never named a position: no cut covers what it writes",
+        "lima never named a position: no cut covers what it writes.",
     ]
 
 

@@ -141,7 +141,7 @@ def test_an_exclusion_is_logged_with_the_remedy(caplog: pytest.LogCaptureFixture
 
     told = (
         "writer 'UA' of stream 's' is excluded: the watermark has been advancing without it since "
-        "2013-01-01T12:00:00+00:00 (timed_out: it was silent for its timeout), so what it writes "
+        "2013-01-01T12:00:00Z (timed_out: it was silent for its timeout), so what it writes "
         "below 90 is late until it has noted a time above that; to avoid it, note more often, call "
         "idle() while nothing is written, or give the client a timeout_ms"
     )

@@ -374,7 +374,9 @@ async def test_explain_names_whom_time_waits_for(call: Caller, time: GivenTime) 
         "lower_without": {"slow": 9},
         "would": None,
         "hints": [],
+        "sentences": answer["sentences"],
     }
+    assert answer["sentences"][0] == "s holds at 5: it waits for 1 writer."
 
 
 async def test_explain_says_when_all_is_quiet(call: Caller) -> None:
@@ -393,6 +395,11 @@ async def test_explain_says_when_all_is_quiet(call: Caller) -> None:
         "lower_without": {},
         "would": None,
         "hints": [],
+        "sentences": [
+            "s is quiet at 5: it waits for no writer, and everything noted is marked.",
+            "Not waited for: 1 finished.",
+            "No writer is excluded.",
+        ],
     }
 
 

@@ -88,7 +88,7 @@ async def test_who_notes_times_without_a_position_is_named(call: Caller) -> None
     await call.note({"writer": "berlin", "position": {"0": 0}})
     none = (await call.get(f"{S}/explain")).json()["hints"]
 
-    detail = "never named a position: no cut covers what it writes"
+    detail = "never named a position: no cut covers what it writes."
     assert (found, none) == ([{"writer": "berlin", "hint": "no_position", "detail": detail}], [])
 
 

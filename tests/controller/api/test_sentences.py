@@ -1,0 +1,222 @@
+"""What `explain` says in words: who holds the watermark, why others do not, and until when."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from controller.aggregation.sentences import ABANDONED
+from tests.support.controllers import serve_for
+
+if TYPE_CHECKING:
+    from tests.support.controllers import GivenTime
+    from tests.support.http import Caller
+
+pytestmark = pytest.mark.anyio
+
+S = "/v1/streams/s"
+NINE_25 = 1_357_032_300_000
+HALF_PAST_TEN = 1_357_036_200_000
+AT_NINE_25, AT_HALF_PAST_TEN = "2013-01-01T09:25:00Z", "2013-01-01T10:30:00Z"
+
+
+async def note(call: Caller, **times: int | None) -> None:
+    """Have each writer note a time, or join."""
+    await call.note(
+        *({"writer": w, "time": time, "position": {"0": 1}} for w, time in times.items())
+    )
+
+
+async def said(call: Caller, **query: Any) -> list[str]:  # noqa: ANN401 - any value
+    """Return the sentences of `explain`."""
+    sentences: list[str] = (await call.get(f"{S}/explain", **query)).json()["sentences"]
+    return sentences
+
+
+async def test_one_holder_is_explained_as_an_operator_would(call: Caller, time: GivenTime) -> None:
+    """Who, since when, why not the others, until when, and what if."""
+    await note(call, lima=NINE_25, osaka=HALF_PAST_TEN, berlin=HALF_PAST_TEN, quito=NINE_25)
+    await call.note({"writer": "quito", "state": "finished"})
+    serve_for(call.controller, time, 42_000)
+
+    assert await said(call) == [
+        f"s holds at {AT_NINE_25}: it waits for 1 writer.",
+        (
+            f"lima has held it for 42s: it noted {AT_NINE_25} and no later time, "
+            "and was last heard 42s ago."
+        ),
+        "2 other live writers have noted later times.",
+        "Not waited for: 1 finished.",
+        "It advances when lima notes a later time, or automatically in 18s, when lima times out.",
+        (
+            f"Without lima it would be at {AT_HALF_PAST_TEN}, 1h 5m later; "
+            "what lima writes below that would then be late."
+        ),
+        "No writer is excluded.",
+    ]
+
+
+async def test_of_several_holders_the_longest_is_named(call: Caller) -> None:
+    """They all have to go before the watermark does, so what counts is without all of them."""
+    names = ("accra", "berlin", "cairo", "delhi", "lima", "quito", "tunis")
+    await note(call, **dict.fromkeys(names, NINE_25), oslo=HALF_PAST_TEN)
+    _, holding, _, until, without, _ = await said(call, limit=1)
+
+    assert holding == (
+        "They are accra, berlin, cairo, delhi, lima and 2 more. accra has held it longest, for 0s: "
+        f"it noted {AT_NINE_25} and no later time, and was last heard 0s ago."
+    )
+    assert until == (
+        "It advances when each of them notes a later time, or automatically in 1m, "
+        "when the last of them times out."
+    )
+    assert without == (
+        f"Without one of them alone nothing changes. Without all 7 it would be at "
+        f"{AT_HALF_PAST_TEN}, 1h 5m later; what they write below that would then be late."
+    )
+
+
+async def test_holders_that_are_not_all_named_may_take_longer(call: Caller) -> None:
+    """A decision names a thousand of them."""
+    await note(call, a=5)
+    for of in ("x", "y"):
+        await call.note(*({"writer": f"{of}{n}"} for n in range(700)))
+    sentences = await said(call)
+
+    assert "or automatically in 1m at the earliest, when the last of them" in sentences[-3]
+    assert sentences[-2] == "Without one of them alone nothing changes."
+
+
+@pytest.mark.parametrize(
+    ("noted", "says"),
+    [
+        (None, "lima has held it longest, for 0s: it has noted no time yet, and was last heard 0s"),
+        (NINE_25 - 1000, "it noted 2013-01-01T09:24:59Z, which is below the watermark, and was"),
+    ],
+)
+async def test_what_a_holder_noted_is_said(call: Caller, noted: int | None, says: str) -> None:
+    """Also if it noted nothing, or came back below the watermark."""
+    await note(call, osaka=NINE_25)
+    await note(call, lima=noted)
+
+    assert says in (await said(call))[1]
+
+
+async def test_a_writer_that_is_expected_was_never_heard(call: Caller) -> None:
+    """It is one of the members from the start."""
+    await call.put(S, {"expected_writers": ["lima"]})
+
+    assert (await said(call))[:2] == [
+        "s holds before its first mark: it waits for 1 writer.",
+        "lima has held it for 0s: it has noted no time yet.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("noted", "says"),
+    [
+        (
+            {"lima": NINE_25},
+            "Without lima it would stay where it is: no other writer has noted a later time.",
+        ),
+        ({"lima": None}, "Without lima there would still be no mark."),
+        (
+            {"lima": None, "osaka": NINE_25},
+            (
+                f"Without lima it would be at {AT_NINE_25}; "
+                "what lima writes below that would then be late."
+            ),
+        ),
+        ({"lima": 40, "osaka": 42}, "Without lima it would be at 42, 2 later; what lima writes"),
+    ],
+)
+async def test_leaving_the_holder_out_may_change_little(
+    call: Caller, noted: dict[str, int | None], says: str
+) -> None:
+    """Nothing, if no other noted more; and times need not be of a clock."""
+    await note(call, **noted)
+
+    assert (await said(call))[-2].startswith(says)
+
+
+async def test_those_excluded_are_named_with_the_reason(call: Caller, time: GivenTime) -> None:
+    """The first of them, and how many there are."""
+    await note(call, **{f"w{n}": NINE_25 for n in range(6)}, osaka=HALF_PAST_TEN)
+    for n in range(6):
+        await call.client.delete(f"{S}/writers/w{n}")
+    await call.note({"writer": "osaka", "state": "idle"})
+    serve_for(call.controller, time, 90_000)
+
+    removed = ", ".join(f"w{n} (removed by an operator 1m 30s ago)" for n in range(5))
+    assert await said(call) == [
+        (
+            f"s is quiet at {AT_HALF_PAST_TEN}: it waits for no writer, and everything noted is "
+            "marked."
+        ),
+        "Not waited for: 1 idle, 6 excluded.",
+        f"Excluded at present: {removed} and 1 more.",
+    ]
+
+
+async def test_a_stream_without_any_writer_left_is_not_merely_quiet(call: Caller) -> None:
+    """It says what would advance it; beside an idle writer it is quiet."""
+    await note(call, lima=NINE_25, osaka=NINE_25)
+    await call.client.delete(f"{S}/writers/lima")
+    await call.note({"writer": "osaka", "state": "finished"})
+    abandoned = await said(call)
+    await call.note({"writer": "osaka", "state": "idle"})
+    resting = await said(call)
+
+    assert (ABANDONED in abandoned, ABANDONED in resting) == (True, False)
+
+
+async def test_in_one_of_several_domains_others_may_not_vouch(call: Caller) -> None:
+    """A live writer that does not hold the domain need not have noted it."""
+    await call.put(S, {"domains": ["default", "shipped"], "mark_interval_ms": 60_000})
+    await call.note({"writer": "lima", "time": NINE_25, "domain": "shipped"})
+    await call.note({"writer": "lima", "time": NINE_25 + 1000, "domain": "shipped"})
+
+    assert (await said(call, domain="shipped"))[:2] == [
+        f"s (shipped) advances from {AT_NINE_25} to 2013-01-01T09:25:01Z.",
+        "1 live writer has noted later times, or does not vouch for shipped.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("supposed", "says"),
+    [
+        (
+            {"exclude": ["lima"]},
+            (
+                f"Then it would advance to {AT_HALF_PAST_TEN}, 1h 5m later, without lima: "
+                "what lima writes below that would then be late."
+            ),
+        ),
+        ({"exclude": ["osaka"]}, f"Then it would hold at {AT_NINE_25}."),
+        (
+            {"exclude": ["osaka", "lima"]},
+            f"Then it would be quiet at {AT_NINE_25}.",
+        ),
+    ],
+)
+async def test_what_a_dry_run_leads_to_is_said_last(
+    call: Caller, supposed: dict[str, Any], says: str
+) -> None:
+    """With whom the next mark would be without."""
+    await note(call, lima=NINE_25, osaka=HALF_PAST_TEN)
+
+    assert (await said(call, **supposed))[-1] == says
+
+
+async def test_writers_whose_notes_look_wrong_are_named(call: Caller) -> None:
+    """By sentences that end as such."""
+    await call.note(
+        {"writer": "berlin", "time": NINE_25 // 1000, "position": {"0": 1}},
+        {"writer": "lima", "time": NINE_25},
+    )
+
+    assert (await said(call))[-2:] == [
+        f"berlin noted {NINE_25 // 1000}, which is January 1970: are these seconds?",
+        "lima never named a position: no cut covers what it writes.",
+    ]
