@@ -100,7 +100,7 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
     """Run the controller.
 
     A database that does not exist yet is made; one of an older version is left alone until
-    `noted-time migrate`.
+    `noted-time migrate`. With memory:// nothing is kept once it ends: for trials and tests.
 
     Once there is a token every call needs one; without any, only this machine may call.
 
@@ -116,6 +116,7 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
     from controller.service import logs
     from controller.service.controller import Controller
     from controller.service.tokens import TokenCache
+    from controller.store.memory import URL as MEMORY
     from controller.store.migrate import make_where_new
     from controller.store.open import exclusive_lock, open_store
 
@@ -124,8 +125,10 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
     with told_plainly():
         place = Place(host, port, tls_cert, tls_key)
         place.check_certificate()
-        created = make_where_new(database)
+        created = database == MEMORY or make_where_new(database)
         log.info("starting", database=named_database(database), created=created)
+        if database == MEMORY:
+            log.warning("nothing_is_kept", database=database)
         with tokens_of(database) as kept, exclusive_lock(database):
             cache = TokenCache(kept)
             cache.refresh()

@@ -6,6 +6,8 @@ import sqlite3
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
+from controller.store.memory import URL as MEMORY
+from controller.store.memory import MemoryStore, MemoryTokens
 from controller.store.migrate import check
 from controller.store.port import StoreUnavailable
 from controller.store.postgres import PostgresStore, is_postgres, postgres_engine
@@ -22,17 +24,23 @@ PATIENCE_S = 3.0
 
 
 def open_store(url: str) -> Store:
-    """Return the store that ``sqlite:///path`` or ``postgresql://…`` names.
+    """Return the store that ``sqlite:///path``, ``postgresql://…`` or ``memory://`` names.
+
+    The last is a new one, which keeps nothing once its process ends.
 
     Raises `WrongSchema` where the database is to be migrated first, `StoreUnavailable` where it
     does not answer and `Rejected` where the URL names no database of ours.
     """
+    if url == MEMORY:
+        return MemoryStore()
     check(url)
     return PostgresStore(url) if is_postgres(url) else SqliteStore(url)
 
 
 def open_tokens(url: str) -> Tokens:
     """Return the tokens of that database, also while a controller serves it; raises as above."""
+    if url == MEMORY:
+        return MemoryTokens()
     check(url)
     if is_postgres(url):
         shared = postgres_engine(url)
@@ -52,7 +60,7 @@ def exclusive_lock(url: str) -> Iterator[None]:
     with the process, however that ends. Raises `StoreUnavailable` where another process holds it.
     Controllers on PostgreSQL share the work by leases instead.
     """
-    if is_postgres(url):
+    if url == MEMORY or is_postgres(url):
         yield
         return
     file = file_of(url).resolve()

@@ -6,9 +6,9 @@ import psycopg
 import pytest
 import structlog
 
+from controller.store.memory import MemoryTokens
 from controller.store.migrate import migrate
 from controller.store.open import open_tokens
-from tests.support.memory_store import MemoryTokens
 from tests.support.postgres import Server, binaries
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from controller.api.app import create_api
 from controller.api.pages import PATHS
 from controller.service.controller import Controller
 from controller.service.repeats import Repeats
+from controller.store.memory import MemoryStore
 from tests.support.gates import NOW, Guarded, behind
-from tests.support.memory_store import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

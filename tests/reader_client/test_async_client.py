@@ -13,6 +13,7 @@ import pytest
 
 from controller.api.app import create_app
 from controller.service.controller import Controller
+from controller.store.memory import MemoryStore
 from noted_time import (
     ClientFailed,
     NotCompleteYet,
@@ -25,7 +26,6 @@ from noted_time import (
 from noted_time.client import Backoff
 from reader_client import AsyncReaderClient
 from reader_client.follower import Follower
-from tests.support.memory_store import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable

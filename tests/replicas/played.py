@@ -18,10 +18,10 @@ from controller.api.app import create_api
 from controller.api.forwarding import PATH, Forwarding, Item
 from controller.api.middleware import Middleware
 from controller.service.controller import Controller
+from controller.store.memory import MemoryStore
 from controller.store.port import Leases
 from noted_time import StreamSettings
 from tests.support.controllers import until
-from tests.support.memory_store import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from controller.store.memory import URL as MEMORY
 from controller.store.migrate import migrate
+from controller.store.open import open_store
 from controller.store.postgres import PostgresStore
 from controller.store.sqlite import SqliteStore
-from tests.support.memory_store import MemoryStore
 from tests.support.postgres import Server, binaries
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ def make_durable(request: pytest.FixtureRequest) -> MakeStore:
 def make_store(request: pytest.FixtureRequest) -> MakeStore:
     """Makes a new store of each kind at each call."""
     if request.param == "memory":
-        return MemoryStore
+        return lambda: open_store(MEMORY)
     made: MakeStore = request.getfixturevalue(f"make_{request.param}")
     return made
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
+from controller.store.memory import MemoryStore
 from controller.store.port import (
     AppendedMark,
     BacklogRecord,
@@ -38,7 +39,6 @@ from noted_time.values import (
     Terms,
 )
 from noted_time.values.fencing import Former
-from tests.support.memory_store import MemoryStore
 from tests.support.stored import Kept, kept, records
 
 if TYPE_CHECKING:

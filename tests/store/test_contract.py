@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from controller.store.port import BacklogRecord, Batch, LedgerEntry, ReaderRecord, StoreUnavailable
+from controller.store.port import BacklogRecord, Batch, ReaderRecord, StoreUnavailable
 from noted_time import Conflict, ScaleEvent, Seal, SealRequest, StreamCut
 from noted_time.rules import Correction
 from noted_time.values import MAX_INT64, MIN_INT64, Absence, MarkConflict
@@ -25,6 +25,8 @@ from tests.support.stored import (
 
 if TYPE_CHECKING:
     from controller.store.port import Store
+
+TEXTS = ("tab\t", "line\nend", 'quo"te', "back\\slash", "\\N", "✈")
 
 
 def test_a_new_store_is_empty_at_service_time_zero(store: Store) -> None:
@@ -240,35 +242,6 @@ def test_streams_do_not_see_each_other(store: Store) -> None:
     )
 
 
-def test_a_reader_written_again_replaces_what_was_there(store: Store) -> None:
-    """A reader that went offline keeps only the segments that it was the last to report."""
-    online = ReaderRecord("id-1", "g", "a", online=True, position={0: 1, 1: 2})
-    other = ReaderRecord("id-1", "h", "a", online=True, position={})
-    store.commit(replace(of_one_stream(), readers=[other, online]))
-
-    store.commit(Batch({0: 2}, readers=[replace(online, online=False, position={0: 1})]))
-
-    assert store.readers("id-1") == [replace(online, online=False, position={0: 1}), other]
-
-
-def test_the_ledger_is_read_from_either_end(store: Store) -> None:
-    """After a seq in the order asked for, at most so many, of one domain."""
-    entries = [
-        LedgerEntry("id-1", domain, seq, 1000 - seq, seq - 1, seq, ())
-        for seq in (3, 1, 7, 5)
-        for domain in ("default", "ship_time")
-    ]
-    store.commit(replace(of_one_stream(), ledger=entries))
-
-    def read(after: int, *, newest_first: bool) -> list[int]:
-        found = store.ledger("id-1", "default", after=after, limit=2, newest_first=newest_first)
-        return [entry.seq for entry in found]
-
-    oldest = [read(after, newest_first=False) for after in (0, 3, 4, 7)]
-    newest = [read(after, newest_first=True) for after in (0, 5, 4, 1)]
-    assert (oldest, newest) == ([[1, 3], [5, 7], [5, 7], []], [[7, 5], [3, 1], [3, 1], []])
-
-
 def test_marks_go_on_in_the_next_batch(store: Store) -> None:
     """The predecessor of a mark may be in its own batch or in an earlier one."""
     store.commit(of_one_stream(upto=2))
@@ -394,3 +367,34 @@ def test_a_closed_store_is_unavailable(store: Store) -> None:
         store.commit(Batch({0: 1}))
     with pytest.raises(StoreUnavailable, match="closed"):
         store.ping()
+
+
+@pytest.mark.parametrize("count", [10, 2500])
+def test_a_batch_of_any_size_is_given_back(store: Store, count: int) -> None:
+    """New members and ones that are there."""
+    ends = {0: MAX_INT64}, {"default": MIN_INT64, "a.b": MAX_INT64}
+    odd = [member(text) for text in TEXTS]
+    odd.append(member("ends")._replace(excluded="timed_out", position=ends[0], times=ends[1]))
+    odd.append(member("late")._replace(noted_at=MAX_INT64, since=0, max_times=ends[1]))
+    members = [*odd, *(member(f"writer-{n:05}") for n in range(count - len(odd)))]
+    store.commit(replace(of_one_stream(), members=records(*members)))
+    first = list(store.members("id-1"))
+    later = [each._replace(state="finished", position={9: 1}) for each in members]
+
+    store.commit(Batch({0: 2}, members=records(*later), marks=[mark(1)]))
+
+    assert first == sorted(members, key=lambda each: each.writer)
+    by_name = sorted(later, key=lambda each: each.writer)
+    assert (list(store.members("id-1")), seqs(store)) == (by_name, [1])
+
+
+def test_of_many_members_with_one_of_no_stream_none_is_written(store: Store) -> None:
+    """The batch is a conflict as a whole, and the next one is taken."""
+    store.commit(of_one_stream())
+    members = records(*(member(f"writer-{n}") for n in range(500)))
+    with pytest.raises(Conflict):
+        store.commit(Batch({0: 2}, members=[*members, *records(member(), of="id-9")]))
+
+    store.commit(Batch({0: 3}, members=records(member())))
+
+    assert (store.clocks()[0], list(store.members("id-1"))) == (3, [member()])

@@ -11,12 +11,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import func, select
 
+from controller.store.memory import MemoryStore
 from controller.store.port import AppendedMark, Batch
 from controller.store.schema import mark as mark_table
 from noted_time import Conflict, StreamCut
 from noted_time.rules import Correction
 from noted_time.values import Absence
-from tests.support.memory_store import MemoryStore
 from tests.support.stored import mark, of_one_stream, stream
 
 if TYPE_CHECKING:

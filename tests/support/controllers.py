@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from controller.service.clocks import Clocks
 from controller.service.controller import Controller
+from controller.store.memory import MemoryStore
 from controller.store.sqlite import SqliteStore
-from tests.support.memory_store import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

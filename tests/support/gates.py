@@ -15,7 +15,7 @@ from controller.api.middleware import Middleware
 from controller.service.access import Grant
 from controller.service.controller import Controller
 from controller.service.tokens import TokenCache, mint
-from tests.support.memory_store import MemoryStore, MemoryTokens
+from controller.store.memory import MemoryStore, MemoryTokens
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -13,7 +13,7 @@ import uvicorn
 from controller.api.app import create_app
 from controller.api.server import Server
 from controller.service.controller import Controller
-from tests.support.memory_store import MemoryStore
+from controller.store.memory import MemoryStore
 
 if TYPE_CHECKING:
     import socket

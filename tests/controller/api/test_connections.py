@@ -16,8 +16,8 @@ from uvicorn.server import ServerState
 from controller.api.app import create_app
 from controller.api.connections import Connection
 from controller.service.controller import Controller
+from controller.store.memory import MemoryStore
 from tests.support.controllers import until
-from tests.support.memory_store import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

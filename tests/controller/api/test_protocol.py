@@ -12,7 +12,7 @@ from controller.api.app import create_app
 from controller.api.middleware import MAX_BODY
 from controller.api.server import guard
 from controller.service.controller import Controller
-from tests.support.memory_store import MemoryStore
+from controller.store.memory import MemoryStore
 from tests.support.wire import PATH, Wire, post
 
 if TYPE_CHECKING:

@@ -1,0 +1,176 @@
+"""What every store keeps of reader groups, alignments, the ledger and the changes by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from controller.store.port import (
+    AlignmentRecord,
+    BacklogRecord,
+    Batch,
+    Change,
+    LedgerEntry,
+    ReaderRecord,
+)
+from noted_time import BacklogPolicy
+from noted_time.values import MAX_INT64
+from noted_time.wing import AlignmentSettings
+from tests.support.stored import change, of_one_stream, stream
+
+if TYPE_CHECKING:
+    from controller.store.port import Store
+
+POLICY = BacklogPolicy(watermark_lag_ms=1000, behind_ms=None, rule="sticky")
+
+
+def alignment(name: str, max_drift: int = 1, timeout_ms: int = 2) -> AlignmentRecord:
+    """Return an alignment."""
+    return AlignmentRecord(name, AlignmentSettings(max_drift, timeout_ms))
+
+
+def numbers(store: Store, stream_id: str = "id-1") -> list[int]:
+    """Return the numbers of the changes that the store keeps of a stream, the newest first."""
+    return [number for number, _ in store.changes(stream_id, before=None, limit=1000)]
+
+
+def test_a_reader_written_again_replaces_what_was_there(store: Store) -> None:
+    """A reader that went offline keeps only the segments that it was the last to report."""
+    online = ReaderRecord("id-1", "g", "a", online=True, position={0: 1, 1: 2})
+    other = ReaderRecord("id-1", "h", "a", online=True, position={})
+    store.commit(replace(of_one_stream(), readers=[other, online]))
+
+    store.commit(Batch({0: 2}, readers=[replace(online, online=False, position={0: 1})]))
+
+    assert store.readers("id-1") == [replace(online, online=False, position={0: 1}), other]
+
+
+def test_backlogs_come_back_as_they_were_by_group(store: Store) -> None:
+    """With a policy or without, looked at or not yet; those of another stream are its own."""
+    written = [
+        BacklogRecord("id-1", "b"),
+        BacklogRecord("id-1", "a", POLICY, backlog=True, since=5, caught_up=("default", "ship")),
+    ]
+    streams = [stream(), stream("id-2", "ships")]
+    store.commit(Batch({0: 1}, streams=streams, backlogs=written))
+
+    assert (store.backlogs("id-1"), store.backlogs("id-2")) == (written[::-1], [])
+
+
+def test_a_backlog_written_again_replaces_what_was_there(store: Store) -> None:
+    """The last one of a batch counts, and one that is forgotten in it first is written."""
+    record = BacklogRecord("id-1", "g", POLICY)
+    store.commit(replace(of_one_stream(), backlogs=[record]))
+    changed = [replace(record, since=3), replace(record, since=4, policy=None)]
+    store.commit(Batch({0: 2}, backlogs=changed, forgotten_backlogs=[("id-1", "g")]))
+
+    assert store.backlogs("id-1") == changed[1:]
+
+
+def test_a_forgotten_backlog_is_gone(store: Store) -> None:
+    """And so may be one that never was."""
+    records = [BacklogRecord("id-1", group) for group in "ab"]
+    store.commit(replace(of_one_stream(), backlogs=records))
+    store.commit(Batch({0: 2}, forgotten_backlogs=[("id-1", "a"), ("id-1", "c")]))
+
+    assert store.backlogs("id-1") == records[1:]
+
+
+@pytest.mark.parametrize("said", [None, True, False])
+def test_what_a_reader_says_of_its_backlog_comes_back(store: Store, *, said: bool | None) -> None:
+    """That it says nothing is something else than that it has none."""
+    reader = ReaderRecord("id-1", "g", "a", online=True, position={}, backlog=said)
+    store.commit(replace(of_one_stream(), readers=[reader]))
+
+    assert [each.backlog for each in store.readers("id-1")] == [said]
+
+
+def test_alignments_come_back_by_name_as_they_were_last(store: Store) -> None:
+    """With the largest numbers that there are."""
+    store.commit(Batch(alignments=[alignment("b"), alignment("B"), alignment("a", 5)]))
+    largest = alignment("a", MAX_INT64, MAX_INT64)
+    store.commit(Batch(alignments=[largest]))
+
+    assert store.alignments() == [alignment("B"), largest, alignment("b")]
+
+
+def test_a_forgotten_alignment_may_be_made_again_in_the_same_batch(store: Store) -> None:
+    """One that is not there is forgotten as well."""
+    store.commit(Batch(alignments=[alignment("a"), alignment("b")]))
+    store.commit(Batch(forgotten_alignments=["a", "b", "c"], alignments=[alignment("b", 9)]))
+
+    assert store.alignments() == [alignment("b", 9)]
+
+
+def test_the_ledger_is_read_from_either_end(store: Store) -> None:
+    """After a seq in the order asked for, at most so many, of one domain."""
+    entries = [
+        LedgerEntry("id-1", domain, seq, 1000 - seq, seq - 1, seq, ())
+        for seq in (3, 1, 7, 5)
+        for domain in ("default", "ship_time")
+    ]
+    store.commit(replace(of_one_stream(), ledger=entries))
+
+    def read(after: int, *, newest_first: bool) -> list[int]:
+        found = store.ledger("id-1", "default", after=after, limit=2, newest_first=newest_first)
+        return [entry.seq for entry in found]
+
+    oldest = [read(after, newest_first=False) for after in (0, 3, 4, 7)]
+    newest = [read(after, newest_first=True) for after in (0, 5, 4, 1)]
+    assert (oldest, newest) == ([[1, 3], [5, 7], [5, 7], []], [[7, 5], [3, 1], [3, 1], []])
+
+
+def test_changes_come_back_as_they_were_with_the_newest_first(store: Store) -> None:
+    """Each with all that it tells, or nothing where it tells nothing."""
+    settings = {"domains": ["a"], "max_time_ahead_ms": None}
+    made = [change(1), Change("id-1", 2, "settings", None, settings, {"domains": []}), change(3)]
+
+    store.commit(replace(of_one_stream(), changes=made))
+
+    found = store.changes("id-1", before=None, limit=9)
+    assert found == [(3, made[2]), (2, made[1]), (1, made[0])]
+
+
+def test_numbers_rise_by_one_in_each_stream(store: Store) -> None:
+    """Over the batches, and whatever other streams have."""
+    store.commit(replace(of_one_stream(), changes=[change(1)]))
+    batch = Batch({0: 1}, streams=[stream("id-2", "ships")])
+    batch.changes = [change(2), change(2, "id-2"), change(2), change(2, "id-2")]
+    store.commit(batch)
+
+    assert (numbers(store), numbers(store, "id-2")) == ([3, 2, 1], [2, 1])
+
+
+def test_changes_come_a_page_at_a_time(store: Store) -> None:
+    """Below a number, and no more than are asked for."""
+    store.commit(replace(of_one_stream(), changes=[change(at) for at in range(5)]))
+
+    found = store.changes("id-1", before=4, limit=2)
+
+    assert found == [(3, change(2)), (2, change(1))]
+
+
+def test_old_changes_go_but_for_the_last(store: Store) -> None:
+    """So the numbers of the next ones go on; those of other streams stay."""
+    streams = [stream(), stream("id-2", "ships")]
+    changes = [*map(change, (1, 2, 3)), change(1, "id-2"), change(2, "id-2")]
+    store.commit(Batch({0: 1}, streams=streams, changes=changes))
+
+    store.commit(Batch({0: 2}, forgotten_changes=[("id-1", 3)]))
+    some = numbers(store)
+    store.commit(Batch({0: 3}, forgotten_changes=[("id-1", 99)], changes=[change(5)]))
+    store.commit(Batch({0: 3}, forgotten_changes=[("id-1", 99)]))
+    store.commit(Batch({0: 4}, changes=[change(6)]))
+
+    assert (some, numbers(store), numbers(store, "id-2")) == ([3], [5, 4], [2, 1])
+
+
+def test_a_change_and_the_forgetting_of_others_may_share_a_batch(store: Store) -> None:
+    """Changes are added before others are forgotten, so the last one is the new one."""
+    store.commit(replace(of_one_stream(), changes=[change(1)]))
+
+    store.commit(Batch({0: 2}, changes=[change(2)], forgotten_changes=[("id-1", 99)]))
+
+    assert numbers(store) == [2]
