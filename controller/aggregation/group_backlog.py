@@ -76,7 +76,7 @@ def flags(stream: StreamState, moment: Moment) -> list[tuple[str, bool]]:
     return [(group, each.backlog) for group, each in found if each.record is not None]
 
 
-def keep(stream: StreamState, group: str, draft: Draft) -> GroupBacklog:
+def keep(stream: StreamState, draft: Draft, group: str) -> GroupBacklog:
     """Look, and have what was found written where it is new; raises `UnknownReader`."""
     found = look(stream, group, draft.moment)
     if found.record is not None and found.record != stream.groups.backlog(group):
@@ -101,7 +101,7 @@ def set_policy(
     if policy != before:
         record = kept or BacklogRecord(stream.id, group)
         stream.groups.keep_backlog(replace(record, policy=policy, caught_up=()), draft)
-    keep(stream, group, draft)
+    keep(stream, draft, group)
     return before
 
 

@@ -41,20 +41,15 @@ LIMITS = GroupLimits()
 
 
 class GroupRow(NamedTuple):
-    """A reader group in a list: readers online, segments of its position, last report if any."""
+    """A reader group in a list: readers online, segments of its position, last report if any.
+
+    `reported_at` is in Unix ms.
+    """
 
     group: str
     readers: int
     segments: int
     reported_at: int | None
-
-    def dated(self, shift: int) -> GroupRow:
-        """Return the row with its moment shifted by so many ms."""
-        return (
-            self
-            if self.reported_at is None
-            else self._replace(reported_at=self.reported_at + shift)
-        )
 
 
 class OwnBacklog(NamedTuple):
@@ -147,10 +142,13 @@ class ReaderGroups:
         """Yield the groups with a reader online."""
         return (each.position for each in self._groups.values() if each.position.readers)
 
-    def page(self, after: str | None, limit: int) -> list[GroupRow]:
-        """Return `limit` groups in the order of their names, those after a name."""
+    def page(self, after: str | None, limit: int, *, unix_shift: int) -> list[GroupRow]:
+        """Return `limit` groups in the order of their names, those after a name.
+
+        `unix_shift` is what leads from the service clock to Unix ms.
+        """
         names = sorted(name for name in self._groups if after is None or name > after)
-        return [_row(name, self._groups[name]) for name in names[:limit]]
+        return [_row(name, self._groups[name], unix_shift) for name in names[:limit]]
 
     def backlog(self, name: str) -> BacklogRecord | None:
         """Return what is kept of the group's backlog; raises `UnknownReader`."""
@@ -325,6 +323,6 @@ def _remember(group: _Group, reader: str, own: OwnBacklog) -> None:
         group.told[reader] = own.backlog
 
 
-def _row(name: str, group: _Group) -> GroupRow:
-    position, reported_at = group.position, group.last_heard if group.heard else None
+def _row(name: str, group: _Group, unix_shift: int) -> GroupRow:
+    position, reported_at = group.position, group.last_heard + unix_shift if group.heard else None
     return GroupRow(name, len(position.readers), len(position.offsets), reported_at)

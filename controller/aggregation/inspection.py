@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from controller.aggregation.hints import hints
 from controller.aggregation.sentences import sentences
 from noted_time import Hold
+from noted_time.rules import HOLDERS_NAMED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -111,8 +112,15 @@ class DryRun:
         return bool(self.exclude) or self.writer_timeout_ms is not None
 
 
+NOTHING_SUPPOSED = DryRun()
+
+
 def explain(
-    stream: StreamState, domain: str | None, now: Moment, dry_run: DryRun, limit: int
+    stream: StreamState,
+    domain: str | None,
+    now: Moment,
+    dry_run: DryRun = NOTHING_SUPPOSED,
+    limit: int = HOLDERS_NAMED,
 ) -> Explanation:
     """Explain the decision of `domain`, with `limit` of the holders named.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from controller.aggregation import missing
 from controller.aggregation.fencing import Fences, Takeovers
@@ -19,7 +19,7 @@ from noted_time import (
     Succession,
 )
 from noted_time.reading import MissingWriters
-from noted_time.values import LARGEST_TIME, MIN_INT64, Session, StreamSealed, UnknownDomain
+from noted_time.values import LARGEST_TIME, Session, UnknownDomain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,12 +27,11 @@ if TYPE_CHECKING:
     from controller.aggregation.draft import Draft, Moment
     from controller.store.port import Store, StreamRecord
     from noted_time import Mark, MemberRecord, Seal, TimeWindow
-    from noted_time.rules import Correction, CorrectionRequest
+    from noted_time.rules import Correction
     from noted_time.values import NoteLike
 
 CLOCKS_APART_MS = 100
-FORGOTTEN_AT_ONCE = 5000
-"""So many writers of a stream go at a time, which takes a commit some 50 ms."""
+"""How far the wall clock and the service clock may drift before moments are shown anew."""
 
 
 class StreamState:
@@ -201,34 +200,6 @@ class StreamState:
         draft.batch.changes += takeovers.changes(self.id, draft.moment.wall, self.fences)
         return results
 
-    def expect(self, writers: Iterable[str], draft: Draft) -> None:
-        """Make members of the writers that are none yet."""
-        new = self.aggregator.expect(writers, self.begin(draft))
-        draft.touched(self).update(new)
-
-    def remove(self, writer: str, by: str | None, draft: Draft) -> None:
-        """Exclude a writer by hand; raises `UnknownWriter`."""
-        self.aggregator.remove(writer, self.begin(draft), by)
-        self.excluded += 1
-        draft.touched(self).add(writer)
-        self._keep_unbounded(draft)
-
-    def hold(self, writer: str, for_ms: int | None, draft: Draft) -> None:
-        """Let no timeout exclude a writer for so long; raises `UnknownWriter`."""
-        now = self.begin(draft)
-        self.aggregator.hold(writer, None if for_ms is None else now + for_ms)
-        draft.touched(self).add(writer)
-
-    def correct(
-        self, writer: str, request: CorrectionRequest, correction: Correction, draft: Draft
-    ) -> None:
-        """Put a writer's position right, and how marks are read once that is durable."""
-        self.aggregator.correct(writer, request, correction, self.begin(draft))
-        corrections = (*self.record.corrections, correction)
-        self.record = replace(self.record, corrections=corrections)
-        draft.batch.streams.append(self.record)
-        draft.touched(self).add(writer)
-
     def exclude_the_silent(self, draft: Draft) -> tuple[str, ...]:
         """Exclude the members that were silent for their timeout; returns their names."""
         names = self.aggregator.expire(self.begin(draft))
@@ -237,20 +208,26 @@ class StreamState:
             draft.touched(self).update(names)
         return names
 
-    def forget_departed(self, draft: Draft) -> tuple[str, ...]:
-        """Forget the writers that are gone for longer than the stream remembers them."""
-        names = self.aggregator.forget_departed(self.service_ms(draft.moment), FORGOTTEN_AT_ONCE)
-        if names:
-            draft.forget(self, names)
-            self._keep_unbounded(draft)
-        return names
-
-    def _keep_unbounded(self, draft: Draft) -> None:
-        """Have it written where no later upper is a bound any more."""
+    def keep_unbounded(self, draft: Draft) -> None:
+        """Have the domains written in which no later upper is a bound, if they changed."""
         unbounded = self.aggregator.unbounded
         if unbounded != self.record.unbounded:
-            self.record = replace(self.record, unbounded=unbounded)
-            draft.batch.streams.append(self.record)
+            self.rewrite(draft, unbounded=unbounded)
+
+    def rewrite(self, draft: Draft, **changes: Any) -> None:  # noqa: ANN401 - fields of the record
+        """Change the record of the stream and have it written."""
+        self.record = replace(self.record, **changes)
+        draft.batch.streams.append(self.record)
+
+    def take_settings(self, settings: StreamSettings, draft: Draft) -> None:
+        """Take settings that the aggregator has taken; a domain that is new is declared now."""
+        now = self.service_ms(draft.moment)
+        added = {domain: now for domain in settings.domains if domain not in self.histories}
+        declared_at = {**self.record.declared_at, **added}
+        self.rewrite(draft, settings=settings, declared_at=declared_at)
+        self.histories.update((domain, MarkHistory()) for domain in added)
+        self.missing.update((domain, MissingWriters()) for domain in added)
+        self._next_mark_at.clear()
 
     def advance_due(self, draft: Draft) -> int | None:
         """Mark every domain that may advance and whose mark interval is over.
@@ -301,85 +278,6 @@ class StreamState:
         """Where the stream ends as far as it is durable, `None` while it is not sealed."""
         return next(iter(self.histories.values())).final_cut
 
-    def reconfigure(self, settings: StreamSettings, draft: Draft) -> None:
-        """Take changed settings; raises `Rejected` where a domain would be taken away.
-
-        Nor can a sealed stream be given domains or writers, which raises `StreamSealed`.
-        """
-        now, known = self.begin(draft), self.settings.expected_writers
-        expected = [each for each in settings.expected_writers if each not in known]
-        if expected and self.aggregator.sealed is not None:
-            raise StreamSealed("writers")
-        self.aggregator.reconfigure(settings, now)
-        added = {domain: now for domain in settings.domains if domain not in self.histories}
-        declared_at = {**self.record.declared_at, **added}
-        self.record = replace(self.record, settings=settings, declared_at=declared_at)
-        self.histories.update((domain, MarkHistory()) for domain in added)
-        self.missing.update((domain, MissingWriters()) for domain in added)
-        self._next_mark_at.clear()
-        self.expect(expected, draft)
-        # who was excluded may be a member again, and holds time from this moment on
-        draft.touched(self).update(self.aggregator.writers())
-
-    def scale(self, event: ScaleEvent, draft: Draft) -> None:
-        """Take a scale event; a replay changes nothing, nor does one that says nothing.
-
-        Raises `InvalidScale`.
-        """
-        if event in self.scale_events or not (event.sealed or event.created):
-            return
-        self.aggregator.scale(event)
-        draft.batch.scales.append((self.id, len(self.scale_events), event))
-        self.scale_events.append(event)
-        draft.touched(self).update(self.aggregator.writers())
-
-    def forget_old_marks(self, draft: Draft) -> None:
-        """Drop the marks that are older than the stream keeps them.
-
-        Never the last, nor one that a reader group with a reader online has still to pass.
-        """
-        horizon = draft.moment.wall - self.settings.mark_retention_ms
-        for domain, history in self.histories.items():
-            through = history.written_before(horizon)
-            if through >= history.first_seq:
-                self._forget_before(domain, min(through + 1, self._needed_from(domain)), draft)
-
-    def forget_old_ledger(self, before: int, draft: Draft) -> None:
-        """Drop what the ledger has from before a moment (Unix ms), and keep how far it reaches."""
-        draft.batch.forgotten_ledger.append((self.id, before))
-        reaches = {}
-        for domain, found in self.missing.items():
-            lower = self.histories[domain].last_lower
-            found.forget_before(before, lower, self.aggregator.writers())
-            if found.known_from != MIN_INT64:
-                reaches[domain] = found.known_from
-        if reaches != self.record.ledger_from:
-            self.record = replace(self.record, ledger_from=reaches)
-            draft.batch.streams.append(self.record)
-
-    def truncate(self, cut: Mapping[int, int], draft: Draft) -> None:
-        """Drop the marks whose cut the given cut reaches, but for the last of them.
-
-        That one is what a reader exactly at the cut takes its lower from; nobody can read before.
-        """
-        for domain in self.histories:
-            reached = self.window(cut, domain).lower_seq
-            if reached is not None:
-                self._forget_before(domain, reached, draft)
-
-    def _needed_from(self, domain: str) -> int:
-        """Return the seq of the first mark that a reader group online needs, or of the last."""
-        history = self.histories[domain]
-        windows = (self.window(group.position, domain) for group in self.groups.online())
-        needed = (window.lower_seq or history.first_seq for window in windows)
-        return min(needed, default=history.last_seq)
-
-    def _forget_before(self, domain: str, seq: int, draft: Draft) -> None:
-        history = self.histories[domain]
-        through = min(seq, history.last_seq) - 1
-        if through >= history.first_seq:
-            draft.batch.forgotten.append((self.id, domain, through))
-
     def _has_no_room_for(self, writer: str, most_writers: int) -> bool:
         return len(self.aggregator) >= most_writers and writer not in self.aggregator
 
@@ -407,7 +305,7 @@ class StreamState:
 
     def _advance(self, domain: str, draft: Draft) -> Mark | None:
         moment = draft.moment
-        now, before = self.service_ms(moment), self.aggregator.last_mark(domain)
+        now, before = self.service_ms(moment), self.aggregator.domain(domain).last
         mark = self.aggregator.advance(domain, now=now, written_at=moment.wall)
         if mark is not None:
             draft.batch.marks.append(AppendedMark(self.id, domain, mark, now))
@@ -427,13 +325,13 @@ class StreamState:
 
         And whose position was corrected since the mark before it.
         """
-        absences, returned = self.aggregator.absences(domain), self.aggregator.returned(domain)
-        known = self.record.corrections
+        running, known = self.aggregator.domain(domain), self.record.corrections
+        absences, returned = running.named, running.returned
         corrections = [each for each in known if each.last_seqs.get(domain) == mark.seq - 1]
         if not absences and not returned and not corrections:
             return
         removed = (each.writer for each in absences if each.reason == "removed")
-        by = [by_whom, *(self.aggregator.record(writer).terms.removed_by for writer in removed)]
+        by = [by_whom, *(self.aggregator.member(writer).terms.removed_by for writer in removed)]
         entry = LedgerEntry(
             self.id,
             domain,

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import Depends, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
 
-from controller.aggregation.by_hand import Order
+from controller.aggregation.operator import Order
 from controller.api.access import Call
 from controller.api.alignment_rows import AlignmentRows
 from controller.api.fields import parameters_of_request

@@ -68,7 +68,8 @@ class GroupTimes:
 
     async def _here(self, asked: GroupOfStream) -> Answer:
         try:
-            stream, group = self._controller.reads.group(asked.stream, asked.group)
+            stream = self._controller.stream(asked.stream)
+            group = stream.groups[asked.group]
         except NotOwner:
             return NOT_MINE
         except NotedTimeError as error:

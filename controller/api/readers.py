@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Response
 
+from controller.aggregation import operator
 from controller.aggregation.groups import OwnBacklog
 from controller.aggregation.order import behind, reader_lags, segment_times
 from controller.api import answer_shapes, backlog_shapes, order_shapes, shapes, window_shapes
@@ -183,10 +184,11 @@ async def list_groups(
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Response:
     """List the reader groups by name, a page at a time."""
-    state, rows = controller.reads.groups(stream, after=after, limit=limit + 1)
+    state, now = controller.stream(stream), controller.now
+    rows = state.groups.page(after, limit + 1, unix_shift=state.unix_shift(now))
     page = [(row, state.groups[row.group]) for row in rows[:limit]]
     body = {
-        "now": controller.now_ms,
+        "now": now.wall,
         "groups": [group_row_to_wire(state, *each) async for each in in_slices(page)],
         "next": page[-1][0].group if len(rows) > limit else None,
     }
@@ -213,13 +215,17 @@ async def change_group(
 ) -> Response:
     """Decide when the group has a backlog; one that nobody has reported to yet is made."""
     policy = None if body.backlog is None else BacklogPolicy(**body.backlog.model_dump())
-    await controller.backlogs.set_policy(stream, group, policy, order)
+    limits = controller.limits.readers
+    await controller.change(
+        stream, operator.set_backlog_policy, order, group, policy, limits=limits
+    )
     return await _group_now(controller, stream, group)
 
 
 async def _group_now(controller: Controller, stream: str, group: str) -> Response:
-    backlog = await controller.backlogs.of(stream, group)
-    state, found = controller.reads.group(stream, group)
+    backlog = await controller.backlog(stream, group)
+    state = controller.stream(stream)
+    found = state.groups[group]
     lags = {
         domain: {reader: lag._asdict() for reader, lag in reader_lags(state, found, domain).items()}
         async for domain in in_slices([*state.histories])
@@ -238,7 +244,7 @@ async def _group_now(controller: Controller, stream: str, group: str) -> Respons
 async def _with_backlog(
     controller: Controller, stream: str, group: str, answer: dict[str, Any]
 ) -> Response:
-    return reply({**answer, **backlog_to_wire(await controller.backlogs.of(stream, group))})
+    return reply({**answer, **backlog_to_wire(await controller.backlog(stream, group))})
 
 
 @router.delete(GROUP, status_code=204, operation_id="removeReaderGroup")

@@ -23,10 +23,10 @@ from noted_time.client import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from controller.aggregation.by_hand import Corrected
     from controller.aggregation.group_backlog import GroupBacklog
     from controller.aggregation.groups import GroupRow
     from controller.aggregation.inspection import Explanation, WriterRow
+    from controller.aggregation.operator import Corrected
     from controller.aggregation.stream import StreamState
     from controller.service.polls import CompleteWindows, NewMarks
     from controller.store.port import Change, LedgerEntry, StreamSummary

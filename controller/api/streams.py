@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Query, Response
 
-from controller.aggregation import by_hand
+from controller.aggregation import operator
 from controller.api import answer_shapes, notes, shapes
 from controller.api.deps import CallDep, ControllerDep, OrderDep, StreamName
 from controller.api.problems import NOTES_REFUSED, PROBLEMS
@@ -107,7 +107,8 @@ async def scale(
     """Seal segments at their final offsets and create successors; a repeat is a no-op."""
     created = {int(segment): tuple(before) for segment, before in event.created.items()}
     taken = ScaleEvent(position_from_wire(event.sealed), created)
-    return reply(stream_to_wire(await controller.scale(stream, taken, order)))
+    state, _ = await controller.change(stream, operator.scale, order, taken)
+    return reply(stream_to_wire(state))
 
 
 @router.post("/{stream}/seal", response_model=answer_shapes.SealedShape, operation_id="sealStream")
@@ -123,7 +124,7 @@ async def seal(
     """
     asked = body or shapes.SealBody()
     request = SealRequest(position_from_wire(asked.cut), asked.final_times)
-    return reply(sealed_to_wire(*await controller.seal(stream, request, order)))
+    return reply(sealed_to_wire(*await controller.change(stream, operator.seal, order, request)))
 
 
 @router.post(
@@ -143,9 +144,9 @@ async def truncate(
     cut = position_from_wire(body.cut)
     if dry_run:
         found = controller.stream(stream)
-        does = by_hand.truncation(found, cut)
+        does = operator.truncation(found, cut)
     else:
-        found, does = await controller.truncate(stream, cut, order)
+        found, does = await controller.change(stream, operator.truncate, order, cut)
     return reply(stream_to_wire(found) | does._asdict())
 
 
@@ -158,8 +159,8 @@ async def list_changes(
     before: Annotated[int | None, Query(ge=1, le=MAX_INT64)] = None,
     limit: Limit = 100,
 ) -> Response:
-    """List what was changed by hand, by whom and why, the newest first."""
-    found = await controller.reads.changes(stream, before=before, limit=limit + 1)
+    """List what operators changed, by whom and why, the newest first."""
+    found = await controller.views.changes(stream, before=before, limit=limit + 1)
     body = {
         "changes": [change_to_wire(*each) for each in found[:limit]],
         "next": found[limit - 1][0] if len(found) > limit else None,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from fastapi import APIRouter, Path, Query, Response
 
-from controller.aggregation import by_hand
+from controller.aggregation import inspection, operator
 from controller.aggregation.inspection import DryRun, WriterQuery
 from controller.api import answer_shapes, shapes
 from controller.api.deps import ControllerDep, Domain, Limit, OrderDep, Start, StreamName
@@ -21,6 +21,10 @@ from controller.api.replies import (
 from noted_time.client import position_from_wire
 from noted_time.rules import HOLDERS_NAMED, CorrectionRequest
 from noted_time.values import MAX_INT64
+
+if TYPE_CHECKING:
+    from controller.aggregation.stream import StreamState
+    from controller.service.controller import Controller
 
 router = APIRouter(prefix="/streams/{stream}", tags=["writers"], responses=PROBLEMS)
 WRITER = "/writers/{writer}"
@@ -42,12 +46,13 @@ async def list_writers(  # noqa: PLR0913 - one parameter for each of the query's
 
     `states` counts all members of the stream, whatever is searched for.
     """
-    page = controller.reads.writers(stream, WriterQuery(start, limit, domain, search))
+    state, query = controller.stream(stream), WriterQuery(start, limit, domain, search)
+    page = inspection.writers(state, query, controller.now)
     body = {
         "now": controller.now_ms,
         "total": page.total,
         "writers": [writer_to_wire(row) for row in page.rows],
-        "states": dict(controller.stream(stream).aggregator.census.members),
+        "states": dict(state.aggregator.census.members),
         "next": start + limit if page.total > start + limit else None,
     }
     return reply(body)
@@ -56,7 +61,12 @@ async def list_writers(  # noqa: PLR0913 - one parameter for each of the query's
 @router.get(WRITER, response_model=answer_shapes.WriterShape, operation_id="getWriter")
 async def get_writer(controller: ControllerDep, stream: StreamName, writer: WriterName) -> Response:
     """Return one member."""
-    return reply(writer_to_wire(controller.reads.writer(stream, writer)))
+    return _row(controller, controller.stream(stream), writer)
+
+
+def _row(controller: Controller, state: StreamState, writer: str) -> Response:
+    row = inspection.writer_row(state, writer, None, controller.now)
+    return reply(writer_to_wire(row))
 
 
 @router.delete(WRITER, response_model=answer_shapes.WriterShape, operation_id="removeWriter")
@@ -72,8 +82,8 @@ async def remove_writer(
     Its times count no more. What it writes below the watermark afterwards is late. With
     `unless_noted_since` (Unix ms) it is refused where the writer has noted after that moment.
     """
-    row = await controller.remove_writer(stream, writer, order, unless_noted_since)
-    return reply(writer_to_wire(row))
+    state, _ = await controller.change(stream, operator.remove, order, writer, unless_noted_since)
+    return _row(controller, state, writer)
 
 
 @router.post(WRITER + "/hold", response_model=answer_shapes.WriterShape, operation_id="holdWriter")
@@ -85,7 +95,8 @@ async def hold_writer(
     body: shapes.HoldRequest,
 ) -> Response:
     """Wait for a writer for so long, whatever its timeout."""
-    return reply(writer_to_wire(await controller.hold_writer(stream, writer, body.for_ms, order)))
+    state, _ = await controller.change(stream, operator.hold, order, writer, body.for_ms)
+    return _row(controller, state, writer)
 
 
 @router.delete(
@@ -95,7 +106,8 @@ async def release_writer(
     controller: ControllerDep, order: OrderDep, stream: StreamName, writer: WriterName
 ) -> Response:
     """Let the writer's timeout count again."""
-    return reply(writer_to_wire(await controller.hold_writer(stream, writer, None, order)))
+    state, _ = await controller.change(stream, operator.hold, order, writer, None)
+    return _row(controller, state, writer)
 
 
 @router.post(
@@ -117,10 +129,10 @@ async def correct_position(
     """
     request = CorrectionRequest(position_from_wire(body.position), position_from_wire(body.above))
     if body.dry_run:
-        does = by_hand.planned_correction(controller.stream(stream), writer, request, ())
+        does = operator.planned_correction(controller.stream(stream), writer, request, ())
     else:
         decided = order._replace(comment=body.comment or order.comment)
-        _, does = await controller.correct_position(stream, writer, request, decided)
+        _, does = await controller.change(stream, operator.correct, decided, writer, request)
     return reply(corrected_to_wire(does, dry_run=body.dry_run))
 
 
@@ -140,7 +152,9 @@ async def explain(  # noqa: PLR0913 - one parameter for each of the query's
     removed, or the timeout changed; nothing changes.
     """
     dry_run = DryRun(exclude, writer_timeout_ms)
-    return reply(explanation_to_wire(controller.reads.explain(stream, domain, dry_run, limit)))
+    state = controller.stream(stream)
+    found = inspection.explain(state, domain, controller.now, dry_run, limit)
+    return reply(explanation_to_wire(found))
 
 
 @router.get("/ledger", response_model=answer_shapes.LedgerPage, operation_id="listLedger")
@@ -154,7 +168,7 @@ async def list_ledger(  # noqa: PLR0913 - one parameter for each of the query's
     order: Annotated[Literal["oldest", "newest"], Query(description="which come first")] = "oldest",
 ) -> Response:
     """List the marks that went on without a writer, or learned of late rows, by their seq."""
-    entries = await controller.reads.ledger(
+    entries = await controller.views.ledger(
         stream, domain, after=after, limit=limit + 1, newest_first=order == "newest"
     )
     body = {

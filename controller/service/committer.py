@@ -56,6 +56,9 @@ BATCH_NOTES = 5000
 PATIENCE = Backoff(first_s=0.1, cap_s=4.0)
 """How long the database is left alone after failures in a row; by half, without chance."""
 
+WARNED_OF = frozenset(("removed", "sealed", "corrected"))
+"""The changes of streams that are logged as warnings."""
+
 AWAY = "the database does not answer; try again"
 
 FAILED = "the controller failed (see its log); restart it"
@@ -253,6 +256,7 @@ class Committer:
         changed |= {each.id for each in batch.streams if each.seal or each.corrections}
         for stream_id in changed:
             self._notifier.notify(stream_id)
+        _log_changes(self.streams, batch)
 
     async def _give_up(self, jobs: list[Job], fault: Exception, service_ms: int) -> None:
         """Refuse everybody whose work may be in memory only, and reload the streams."""
@@ -342,6 +346,17 @@ class Committer:
     async def _in_thread(self, call: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401 - passes on what it is given
         """Call the store beside the loop: one call at a time, in the order in which they came."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, call, *arguments)
+
+
+def _log_changes(streams: OwnedStreams, batch: Batch) -> None:
+    """Log what was changed of streams, and by whom, now that it is durable."""
+    for change in batch.changes:
+        for stream in streams.with_ids((change.stream_id,)):
+            facts = {"action": change.action, "writer": change.writer, "by": change.by}
+            if change.action in WARNED_OF:
+                log.warning("stream_changed", stream=stream.record.name, **facts)
+            else:
+                log.info("stream_changed", stream=stream.record.name, **facts)
 
 
 def _refuse(jobs: Iterable[Job], reason: Exception) -> None:

@@ -8,11 +8,10 @@ from uuid import uuid4
 
 import structlog
 
-from controller.aggregation import by_hand
-from controller.aggregation.by_hand import NOBODYS
+from controller.aggregation import group_backlog, operator
+from controller.aggregation.operator import ANONYMOUS
 from controller.aggregation.shares import NOBODY
 from controller.service.alignments import AlignmentService
-from controller.service.backlogs import Backlogs
 from controller.service.clocks import Clocks
 from controller.service.committer import Committer
 from controller.service.limits import Limits
@@ -20,7 +19,6 @@ from controller.service.maintenance import maintain
 from controller.service.metrics import Exposition, Metrics
 from controller.service.notifier import LongPollNotifier
 from controller.service.polls import LongPolls
-from controller.service.reads import Reads
 from controller.service.views import Views
 from controller.store.port import StoreUnavailable
 from noted_time import Refused
@@ -29,27 +27,26 @@ from noted_time.values import checked_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from controller.aggregation.by_hand import Corrected, Order, Truncation
-    from controller.aggregation.draft import Draft
+    from controller.aggregation.draft import Draft, Moment
+    from controller.aggregation.group_backlog import GroupBacklog
     from controller.aggregation.groups import OwnBacklog
-    from controller.aggregation.inspection import WriterRow
+    from controller.aggregation.operator import Order
     from controller.aggregation.owned_streams import OwnedStreams
     from controller.aggregation.shares import Asker
     from controller.aggregation.stream import StreamState
     from controller.store.port import Store, StreamSummary
-    from noted_time import Accepted, ReaderGroup, ScaleEvent, Seal, SealRequest
-    from noted_time.rules import CorrectionRequest
+    from noted_time import Accepted, ReaderGroup
     from noted_time.values import NoteLike
 
     Position = Mapping[int, int]
 
 log = structlog.get_logger()
 
-Told = ParamSpec("Told")
+Given = ParamSpec("Given")
 Outcome = TypeVar("Outcome")
 
 SEGMENTS_OF_A_NOTE = 32
-"""So many segments of a reader's report take about as long as a note."""
+"""How many segments of a reader's report take about as long as a note."""
 
 
 class Controller:
@@ -58,7 +55,6 @@ class Controller:
     def __init__(
         self, store: Store, clocks: Clocks | None = None, limits: Limits | None = None
     ) -> None:
-        """Begin; `start` loads the streams."""
         self.metrics = Metrics()
         self.limits = limits or Limits()
         self.stopping = asyncio.Event()
@@ -67,10 +63,10 @@ class Controller:
         self._committer = Committer(store, self._clocks, self._notifier, self.metrics, self.limits)
         self.ownership = self._committer.ownership
         self.alignments = AlignmentService(self._committer, self._clocks, store.reading)
-        self.reads = Reads(self.stream, self._clocks, store.reading)
         self.polls = LongPolls(self.stream, self._notifier, self.limits, self.metrics)
-        self.views = Views(lambda: self._committer.streams, self.stream, self._clocks)
-        self.backlogs = Backlogs(self._committer, self._clocks, self.limits)
+        self.views = Views(
+            lambda: self._committer.streams, self.stream, self._clocks, store.reading
+        )
         self._store = store
         self._maintenance: asyncio.Task[None] | None = None
 
@@ -136,9 +132,14 @@ class Controller:
         return await asyncio.to_thread(self._store.reading.summaries, names)
 
     @property
+    def now(self) -> Moment:
+        """The clocks of this controller."""
+        return self._clocks.read()
+
+    @property
     def now_ms(self) -> int:
         """The wall clock of this controller, in Unix ms."""
-        return self._clocks.read().wall
+        return self.now.wall
 
     # Changes: durable when they return
 
@@ -170,24 +171,22 @@ class Controller:
         return refused
 
     async def put_stream(
-        self, name: str, changes: Mapping[str, Any], order: Order = NOBODYS
+        self, name: str, changes: Mapping[str, Any], order: Order = ANONYMOUS
     ) -> tuple[StreamState, bool]:
         """Create the stream or change its settings; returns it and whether it is new.
 
-        Raises `LimitReached` where there are as many streams as may be.
+        Raises `LimitReached` if there are as many streams as may be.
         """
         checked_name("stream", name)
         new_id, most = uuid4().hex, self.limits.streams
 
         def put(streams: OwnedStreams, draft: Draft) -> tuple[StreamState, bool]:
-            return by_hand.put(
+            return operator.put(
                 streams, draft, order, name, changes, new_id=new_id, most_streams=most
             )
 
-        stream: StreamState
-        stream, created = await self._committer.submit(put)
-        log.info("stream_created" if created else "stream_updated", stream=name)
-        return stream, created
+        stream: tuple[StreamState, bool] = await self._committer.submit(put)
+        return stream
 
     async def drop_stream(self, name: str) -> None:
         """Remove the stream with its marks, notes and readers; raises `UnknownStream`."""
@@ -200,57 +199,25 @@ class Controller:
         await self._committer.submit(drop)
         log.info("stream_removed", stream=name)
 
-    async def scale(self, name: str, event: ScaleEvent, order: Order = NOBODYS) -> StreamState:
-        """Take a scale event; raises `InvalidScale`."""
-        stream, _ = await self._change(name, by_hand.scale, order, event)
-        log.info("stream_scaled", stream=name, sealed=dict(event.sealed))
-        return stream
+    async def change(
+        self,
+        name: str,
+        work: Callable[Concatenate[StreamState, Draft, Given], Outcome],
+        *given: Given.args,
+        **named: Given.kwargs,
+    ) -> tuple[StreamState, Outcome]:
+        """Have `work` change a stream, as `aggregation/operator.py` does.
 
-    async def seal(
-        self, name: str, request: SealRequest, order: Order = NOBODYS
-    ) -> tuple[StreamState, Seal]:
-        """End a stream; returns it and how. Raises as `by_hand.seal`."""
-        sealed = await self._change(name, by_hand.seal, order, request)
-        log.warning("stream_sealed", stream=name, by=order.by)
-        return sealed
-
-    async def truncate(
-        self, name: str, cut: Position, order: Order = NOBODYS
-    ) -> tuple[StreamState, Truncation]:
-        """Drop the marks that readers from `cut` on do not need; returns what that did, too."""
-        truncated = await self._change(name, by_hand.truncate, order, cut)
-        log.info("stream_truncated", stream=name)
-        return truncated
-
-    async def remove_writer(
-        self, name: str, writer: str, order: Order = NOBODYS, unless_since: int | None = None
-    ) -> WriterRow:
-        """Exclude a writer by hand; raises `UnknownWriter`.
-
-        Raises `NotedMeanwhile` where it noted after `unless_since`, in Unix ms.
+        Returns the stream and the outcome of `work` once they are durable. Raises `UnknownStream`,
+        `NotOwner`, `StoreUnavailable` and what `work` raises, which then has changed nothing.
         """
-        await self._change(name, by_hand.remove, order, writer, unless_since)
-        log.warning("writer_removed", stream=name, writer=writer, by=order.by)
-        return self.reads.writer(name, writer)
 
-    async def correct_position(
-        self, name: str, writer: str, request: CorrectionRequest, order: Order = NOBODYS
-    ) -> tuple[StreamState, Corrected]:
-        """Put a writer's position right by hand; raises as `by_hand.planned_correction`."""
-        corrected = await self._change(name, by_hand.correct, order, writer, request)
-        log.warning("position_corrected", stream=name, writer=writer, by=order.by)
-        return corrected
+        def change(streams: OwnedStreams, draft: Draft) -> tuple[StreamState, Outcome]:
+            stream = streams.stream(name)
+            return stream, work(stream, draft, *given, **named)
 
-    async def hold_writer(
-        self, name: str, writer: str, for_ms: int | None, order: Order = NOBODYS
-    ) -> WriterRow:
-        """Suspend the writer's timeout for `for_ms`; `None` ends the hold.
-
-        Raises `UnknownWriter`.
-        """
-        await self._change(name, by_hand.hold, order, writer, for_ms)
-        log.info("writer_held", stream=name, writer=writer, for_ms=for_ms)
-        return self.reads.writer(name, writer)
+        changed: tuple[StreamState, Outcome] = await self._committer.submit(change)
+        return changed
 
     async def report(  # noqa: PLR0913 - who reports what
         self,
@@ -285,34 +252,28 @@ class Controller:
     ) -> tuple[StreamState, ReaderGroup]:
         """Put a reader's segments back to `position`; raises `UnknownReader`."""
 
-        def offline(streams: OwnedStreams, draft: Draft) -> tuple[StreamState, ReaderGroup]:
-            stream = streams.stream(name)
+        def offline(stream: StreamState, draft: Draft) -> ReaderGroup:
             now = stream.service_ms(draft.moment)
-            return stream, stream.groups.offline(group, reader, position, draft, now=now)
+            return stream.groups.offline(group, reader, position, draft, now=now)
 
-        left: tuple[StreamState, ReaderGroup] = await self._committer.submit(offline)
-        return left
+        return await self.change(name, offline)
 
     async def remove_group(self, name: str, group: str) -> None:
         """Remove a reader group with its position; raises `UnknownReader`."""
-        await self._change(name, lambda stream, draft: stream.groups.remove(group, draft))
+        await self.change(name, lambda stream, draft: stream.groups.remove(group, draft))
         log.info("reader_group_removed", stream=name, group=group)
 
-    async def _change(
-        self,
-        name: str,
-        change: Callable[Concatenate[StreamState, Draft, Told], Outcome],
-        *told: Told.args,
-        **named: Told.kwargs,
-    ) -> tuple[StreamState, Outcome]:
-        """Change a stream; returns it and the outcome when durable. Raises `UnknownStream`."""
+    async def backlog(self, name: str, group: str) -> GroupBacklog:
+        """Return whether a reader group has a backlog now; raises `UnknownReader`.
 
-        def work(streams: OwnedStreams, draft: Draft) -> tuple[StreamState, Outcome]:
-            stream = streams.stream(name)
-            return stream, change(stream, draft, *told, **named)
-
-        changed: tuple[StreamState, Outcome] = await self._committer.submit(work)
-        return changed
+        If that has changed, or the group has caught up for good, it is stored before it is
+        returned, so that a restart does not take it back.
+        """
+        stream = self.stream(name)
+        found = group_backlog.look(stream, group, self.now)
+        if found.record != stream.groups.backlog(group):
+            _, found = await self.change(name, group_backlog.keep, group)
+        return found
 
     # How it is
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from controller.aggregation import retention
 from controller.store.port import StoreUnavailable
 from noted_time import NotedTimeError
 from noted_time.values import DAY_MS
@@ -102,20 +103,20 @@ def keep_clock(streams: OwnedStreams, draft: Draft) -> None:
 def forget_old_marks(streams: OwnedStreams, draft: Draft) -> None:
     """Drop the marks that are older than their stream keeps them."""
     for stream in streams:
-        stream.forget_old_marks(draft)
+        retention.forget_old_marks(stream, draft)
 
 
 def forget_old_records(streams: OwnedStreams, draft: Draft) -> None:
     """Drop the entries of ledgers, and the changes, that are older than they are kept."""
     before = draft.moment.wall - RECORDS_KEPT_MS
     for stream in streams:
-        stream.forget_old_ledger(before, draft)
+        retention.forget_old_ledger(stream, before, draft)
         draft.batch.forgotten_changes.append((stream.id, before))
 
 
 def forget_departed(streams: OwnedStreams, draft: Draft) -> None:
     """Forget the writers that are gone for longer than their stream remembers them."""
     for stream in streams:
-        forgotten = stream.forget_departed(draft)
+        forgotten = retention.forget_departed(stream, draft)
         if forgotten:
             log.info("writers_forgotten", stream=stream.record.name, count=len(forgotten))

@@ -1,4 +1,4 @@
-"""What is worked out of the streams to be looked at: in slices or a thread, as it may take long."""
+"""What takes long to read of the streams: in slices, or in a thread."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from controller.aggregation.segments import SegmentRow
     from controller.aggregation.stream import StreamState
     from controller.service.clocks import Clocks
+    from controller.store.port import Change, LedgerEntry, Reading
     from noted_time.reading import Point
 
 T = TypeVar("T")
@@ -65,11 +66,13 @@ class Views:
         streams: Callable[[], OwnedStreams],
         stream: Callable[[str], StreamState],
         clocks: Clocks,
+        reading: Reading,
     ) -> None:
-        """Begin; `streams` returns those there are now, `stream` finds one by its name."""
+        """Take how to find all streams there are now, and one by its name."""
         self._streams = streams
         self._stream = stream
         self._clocks = clocks
+        self._reading = reading
 
     async def history(
         self, name: str, domain: str | None, start: int | None, end: int | None, *, points: int
@@ -88,6 +91,24 @@ class Views:
             raise Rejected(message)
         found = await asyncio.to_thread(trend.points, start, end, points)
         return Period(now, start, end, trend.first_at, trend.lower_before(start), found)
+
+    async def ledger(
+        self, name: str, domain: str | None, *, after: int, limit: int, newest_first: bool
+    ) -> list[LedgerEntry]:
+        """Return the entries of the ledger after a seq; raises as `history`."""
+        stream, ledger = self._stream(name), self._reading.ledger
+        stream.history(domain)
+        chain = stream.id, stream.settings.domain_or_default(domain)
+        return await asyncio.to_thread(
+            ledger, *chain, after=after, limit=limit, newest_first=newest_first
+        )
+
+    async def changes(
+        self, name: str, *, before: int | None, limit: int
+    ) -> list[tuple[int, Change]]:
+        """Return the changes of a stream below a number, each with its own, newest first."""
+        stream, changes = self._stream(name), self._reading.changes
+        return await asyncio.to_thread(changes, stream.id, before=before, limit=limit)
 
     async def segments(
         self, name: str, domain: str | None, *, start: int, limit: int

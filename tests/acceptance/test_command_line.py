@@ -260,7 +260,7 @@ def test_the_log_is_json_off_a_terminal(tmp_path: Path) -> None:
 
         lines = controller.log()
     events = [line["event"] for line in lines if {"timestamp", "level"} <= line.keys()]
-    assert events == ["starting", "started", "serving", "stream_created", "audit", "stopped"]
+    assert events == ["starting", "started", "serving", "stream_changed", "audit", "stopped"]
 
 
 def test_the_log_names_the_database_and_whether_it_was_created_now(tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from controller.aggregation import operator
+from controller.aggregation.operator import ANONYMOUS
 from controller.service import maintenance
 from noted_time import Note, ScaleEvent, TimeWindow
 from noted_time.values import UnknownStream
@@ -120,7 +122,7 @@ async def test_marks_before_the_one_a_reader_at_the_cut_needs_go(
     """In memory and in the store; never the last one, however far the cut."""
     async with serving(store) as controller:
         await made(controller)
-        stream, _ = await controller.truncate("s", {0: cut})
+        stream, _ = await controller.change("s", operator.truncate, ANONYMOUS, {0: cut})
         stored = [each.mark.seq for each in store.marks(stream.id, "default")]
 
         assert (seqs(controller), stored) == (kept, kept)
@@ -132,7 +134,7 @@ async def test_a_reader_at_the_cut_has_the_window_it_had(memory: WatchedMemory) 
         await made(controller)
         stream = controller.stream("s")
         before = [stream.window({0: offset}, None) for offset in (30, 35, 50)]
-        await controller.truncate("s", {0: 30})
+        await controller.change("s", operator.truncate, ANONYMOUS, {0: 30})
         after = [stream.window({0: offset}, None) for offset in (30, 35, 50)]
 
         assert after == before
@@ -145,7 +147,7 @@ async def test_each_domain_is_truncated_by_its_own_marks(memory: WatchedMemory) 
         await tell(
             controller, *(Note("a", time, {0: to}, domain=domain) for time, to, domain in notes)
         )
-        await controller.truncate("s", {0: 30})
+        await controller.change("s", operator.truncate, ANONYMOUS, {0: 30})
 
         assert (seqs(controller, "x"), seqs(controller, "y")) == ([3], [1, 2])
 
@@ -155,7 +157,7 @@ async def test_a_cut_that_crosses_a_mark_does_not_reach_it(memory: WatchedMemory
     async with serving(memory) as controller:
         await made(controller, upto=2)
         await tell(controller, Note("a", 3, {0: 30, 1: 5}), Note("a", 4, {0: 40, 1: 6}))
-        await controller.truncate("s", {0: 1000, 1: 5})
+        await controller.change("s", operator.truncate, ANONYMOUS, {0: 1000, 1: 5})
 
         assert seqs(controller) == [3, 4]
 
@@ -166,8 +168,8 @@ async def test_a_cut_that_names_a_successor_has_passed_its_predecessors(
     """It is completed as every position is."""
     async with serving(memory) as controller:
         await made(controller, upto=3)
-        await controller.scale("s", ScaleEvent({0: 30}, {1: (0,)}))
-        await controller.truncate("s", {1: 0})
+        await controller.change("s", operator.scale, ANONYMOUS, ScaleEvent({0: 30}, {1: (0,)}))
+        await controller.change("s", operator.truncate, ANONYMOUS, {1: 0})
 
         assert seqs(controller) == [3]
 
@@ -176,7 +178,7 @@ async def test_the_chain_goes_on_after_it_was_truncated(store: Watched) -> None:
     """Also after a restart, with the seq that follows."""
     async with serving(store) as controller:
         await made(controller)
-        await controller.truncate("s", {0: 99})
+        await controller.change("s", operator.truncate, ANONYMOUS, {0: 99})
     async with running(store.reopened()) as controller:
         await tell(controller, Note("a", 6, {0: 60}))
 
@@ -187,7 +189,7 @@ async def test_an_unknown_stream_is_not_truncated(memory: WatchedMemory) -> None
     """Nobody takes a slip of the pen for success."""
     async with serving(memory) as controller:
         with pytest.raises(UnknownStream):
-            await controller.truncate("nope", {})
+            await controller.change("nope", operator.truncate, ANONYMOUS, {})
 
 
 async def test_truncation_answers_the_stream(call: Caller) -> None:

@@ -257,7 +257,7 @@ async def test_a_removed_group_stays_removed_after_a_restart(store: Watched) -> 
         await controller.remove_group("s", "g")
         stream_id = controller.stream("s").id
         with pytest.raises(UnknownReader):
-            controller.reads.group("s", "g")
+            controller.stream("s").groups["g"]
 
         assert store.readers(stream_id) == []
 

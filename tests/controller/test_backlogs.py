@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from controller.aggregation.by_hand import Order
+from controller.aggregation import operator
 from controller.aggregation.group_backlog import Cause, GroupBacklog
 from controller.aggregation.groups import GroupLimits, OwnBacklog
+from controller.aggregation.operator import ANONYMOUS, Order
 from controller.service import maintenance
-from controller.service.limits import Limits
 from noted_time import BacklogPolicy, Note
 from noted_time.values import LimitReached, UnknownReader
 from tests.support.controllers import running, serve_for, serving, tell, until
@@ -30,7 +30,7 @@ Found = tuple[bool, tuple[Cause, ...], int | None]
 
 async def found(controller: Controller, group: str = "g") -> Found:
     """Return whether the group has a backlog, why, and since when from the first moment on."""
-    now = await controller.backlogs.of("s", group)
+    now = await controller.backlog("s", group)
     return now.backlog, now.because, None if now.since is None else now.since - WALL
 
 
@@ -46,7 +46,7 @@ async def test_a_group_is_behind_until_its_lower_comes_near_the_last(
     """Also before it has a lower; the moment is that of the look that found it."""
     async with serving(store, time) as controller:
         await noted(controller, 1000, 2000, 3001)
-        await controller.backlogs.set_policy("s", "g", BEHIND)
+        await controller.change("s", operator.set_backlog_policy, ANONYMOUS, "g", BEHIND)
         states = [await found(controller)]
         for offset in (10, 20, 30):
             time.passes(7)
@@ -63,7 +63,9 @@ async def test_the_lag_behind_the_wall_clock_ends_when_nobody_writes(
     """Nothing is to be expected then; it begins again with the next live note."""
     async with serving(memory, time) as controller:
         await noted(controller, time.wall - 5000)
-        await controller.backlogs.set_policy("s", "g", BacklogPolicy(watermark_lag_ms=1000))
+        await controller.change(
+            "s", operator.set_backlog_policy, ANONYMOUS, "g", BacklogPolicy(watermark_lag_ms=1000)
+        )
         await controller.report("s", "g", "r", {0: 10})
         states = [await found(controller)]
         await tell(controller, Note("a", state="idle"))
@@ -82,7 +84,7 @@ async def test_each_domain_may_be_a_reason(memory: WatchedMemory) -> None:
         await tell(controller, Note("a", 1000, {0: 10}, domain="ship"))
         await tell(controller, Note("a", 9000, {0: 20}, domain="ship"))
         await controller.report("s", "g", "r", {0: 10})
-        await controller.backlogs.set_policy("s", "g", BEHIND)
+        await controller.change("s", operator.set_backlog_policy, ANONYMOUS, "g", BEHIND)
 
         assert (await found(controller))[1] == (Cause("behind", "ship"),)
 
@@ -111,7 +113,7 @@ async def test_a_group_of_which_nobody_asked_has_no_backlog_and_leaves_no_record
         await noted(controller, 1000, 9000)
         await controller.report("s", "g", "r", {0: 10})
 
-        assert await controller.backlogs.of("s", "g") == GroupBacklog()
+        assert await controller.backlog("s", "g") == GroupBacklog()
         assert memory.backlogs(controller.stream("s").id) == []
 
 
@@ -123,7 +125,7 @@ async def test_policy_flag_and_what_was_said_outlast_a_restart(
         await noted(controller, 1000, 9000)
         await controller.report("s", "g", "r", {0: 10}, own=OwnBacklog(True))  # noqa: FBT003
         for group in "gh":
-            await controller.backlogs.set_policy("s", group, BEHIND)
+            await controller.change("s", operator.set_backlog_policy, ANONYMOUS, group, BEHIND)
         before = [await found(controller, group) for group in "gh"]
     time.passes(60_000)
     async with running(store.reopened(), time) as controller:
@@ -140,14 +142,16 @@ async def test_a_group_that_caught_up_by_the_sticky_rule_has_for_good(
     """Over a restart too: it is stored before it is told. Another policy begins anew."""
     async with serving(store, time) as controller:
         await noted(controller, 1000)
-        await controller.backlogs.set_policy("s", "g", BacklogPolicy(None, 1000, "sticky"))
+        await controller.change(
+            "s", operator.set_backlog_policy, ANONYMOUS, "g", BacklogPolicy(None, 1000, "sticky")
+        )
         states = [await found(controller)]
         await controller.report("s", "g", "r", {0: 10})
         states.append(await found(controller))
         await tell(controller, Note("a", 9000, {0: 20}))
     async with running(store.reopened(), time) as controller:
         states.append(await found(controller))
-        await controller.backlogs.set_policy("s", "g", BEHIND)
+        await controller.change("s", operator.set_backlog_policy, ANONYMOUS, "g", BEHIND)
         states.append(await found(controller))
 
     assert [flag for flag, _, _ in states] == [True, False, False, True]
@@ -158,7 +162,7 @@ async def test_a_group_with_a_policy_is_forgotten_by_hand_only(
 ) -> None:
     """Others go when they are unused; a removed one leaves no record."""
     async with serving(store, time, mark_retention_ms=0) as controller:
-        await controller.backlogs.set_policy("s", "kept", BEHIND)
+        await controller.change("s", operator.set_backlog_policy, ANONYMOUS, "kept", BEHIND)
         for group in ("kept", "unused"):
             await controller.report("s", group, "r", {0: 1})
             await controller.offline("s", group, "r", {})
@@ -170,14 +174,14 @@ async def test_a_group_with_a_policy_is_forgotten_by_hand_only(
         assert kept == ["kept"]
         assert store.backlogs(controller.stream("s").id) == []
         with pytest.raises(UnknownReader):
-            await controller.backlogs.of("s", "kept")
+            await controller.backlog("s", "kept")
 
 
 async def test_a_group_without_reports_is_listed_without_a_moment(memory: WatchedMemory) -> None:
     """There was none to be heard of."""
     async with serving(memory) as controller:
-        await controller.backlogs.set_policy("s", "g", BEHIND)
-        _, rows = controller.reads.groups("s", after=None, limit=9)
+        await controller.change("s", operator.set_backlog_policy, ANONYMOUS, "g", BEHIND)
+        rows = controller.stream("s").groups.page(None, 9, unix_shift=0)
 
         assert [(row.group, row.readers, row.reported_at) for row in rows] == [("g", 0, None)]
 
@@ -185,12 +189,12 @@ async def test_a_group_without_reports_is_listed_without_a_moment(memory: Watche
 async def test_no_more_groups_are_made_than_may_be(memory: WatchedMemory) -> None:
     """By a policy as little as by a report; those that are there may have one."""
     async with serving(memory) as controller:
-        controller.backlogs._limits = Limits(readers=GroupLimits(groups=1))
+        limits, work = GroupLimits(groups=1), operator.set_backlog_policy
         await controller.report("s", "g", "r", {})
-        await controller.backlogs.set_policy("s", "g", BEHIND)
+        await controller.change("s", work, ANONYMOUS, "g", BEHIND, limits=limits)
 
         with pytest.raises(LimitReached):
-            await controller.backlogs.set_policy("s", "h", BEHIND)
+            await controller.change("s", work, ANONYMOUS, "h", BEHIND, limits=limits)
 
 
 async def test_a_policy_is_recorded_with_who_set_it_and_why(store: Watched) -> None:
@@ -198,8 +202,8 @@ async def test_a_policy_is_recorded_with_who_set_it_and_why(store: Watched) -> N
     order = Order("ops", "replay")
     async with serving(store) as controller:
         for policy in (BEHIND, BEHIND, None):
-            await controller.backlogs.set_policy("s", "g", policy, order)
-        changes = await controller.reads.changes("s", before=None, limit=2)
+            await controller.change("s", operator.set_backlog_policy, order, "g", policy)
+        changes = await controller.views.changes("s", before=None, limit=2)
 
     plain = {"watermark_lag_ms": None, "behind_ms": 1000, "rule": "two_way"}
     without, given = ({"group": "g", "backlog": each} for each in (None, plain))
@@ -217,7 +221,7 @@ async def test_the_flag_is_shown_to_scrapes(memory: WatchedMemory, time: GivenTi
             await controller.report("s", group, "r", {0: 10})
         await controller.report("s", "h", "r", {0: 20})
         for group in "gh":
-            await controller.backlogs.set_policy("s", group, BEHIND)
+            await controller.change("s", operator.set_backlog_policy, ANONYMOUS, group, BEHIND)
         before = scraped(controller, "noted_time_group_backlog")
         await controller.report("s", "g", "r", {0: 20})
 
@@ -233,7 +237,7 @@ async def test_the_flag_does_not_wait_for_a_commit_unless_it_is_another(
     """Readers ask twice a second, and must not write each time."""
     async with serving(memory) as controller:
         await noted(controller, 1000, 9000)
-        await controller.backlogs.set_policy("s", "g", BEHIND)
+        await controller.change("s", operator.set_backlog_policy, ANONYMOUS, "g", BEHIND)
         await found(controller)
         attempts = memory.watch.attempts
         await asyncio.gather(*(found(controller) for _ in range(5)))

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from controller.aggregation import operator
+from controller.aggregation.operator import ANONYMOUS
 from controller.store.port import StoreUnavailable
 from noted_time import Accepted, Note, ScaleEvent
 from noted_time.values import MarkConflict
@@ -95,7 +97,9 @@ CHANGES: dict[str, Callable[[Controller], Awaitable[Any]]] = {
     "settings": lambda controller: controller.put_stream("s", {"writer_timeout_ms": 5}),
     "domains": lambda controller: controller.put_stream("s", {"domains": ("default", "other")}),
     "drop": lambda controller: controller.drop_stream("s"),
-    "scale": lambda controller: controller.scale("s", ScaleEvent({0: 9}, {1: (0,)})),
+    "scale": lambda controller: controller.change(
+        "s", operator.scale, ANONYMOUS, ScaleEvent({0: 9}, {1: (0,)})
+    ),
     "report": lambda controller: controller.report("s", "g", "r", {0: 5}),
     "offline": lambda controller: controller.offline("s", "g", "first", {0: 1}),
 }

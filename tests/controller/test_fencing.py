@@ -53,7 +53,7 @@ async def test_a_takeover_from_a_live_session_is_a_change(memory: Watched, time:
         await tell(controller, note("first", 1), Note("a", state="idle", session="first"))
         await tell(controller, note("second", 2))
         await tell(controller, note("third", 3))
-        (_, change), (_, made) = await controller.reads.changes("s", before=None, limit=9)
+        (_, change), (_, made) = await controller.views.changes("s", before=None, limit=9)
 
     was = {"session": "second", "label": "on-second", "since": WALL}
     became = {"session": "third", "label": "on-third", "since": WALL}
@@ -75,7 +75,7 @@ async def test_so_many_takeovers_are_recorded_within_an_hour(
             await tell(controller, note(f"s{number}", 1))
         time.passes(SHOWN_MS)
         await tell(controller, note("later", 1))
-        found = await controller.reads.changes("s", before=None, limit=1000)
+        found = await controller.views.changes("s", before=None, limit=1000)
 
     actions = [change.action for _, change in found]
     assert actions == ["taken_over"] * (MOST_RECORDED + 1) + ["created"]

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from controller.aggregation import operator
+from controller.aggregation.operator import ANONYMOUS
 from controller.service import maintenance
 from noted_time import Note
 from noted_time.reading import Tiling
 from noted_time.values import MissingWriter
-from tests.support.controllers import running, serve_for, serving, tell, until
+from tests.support.controllers import member, running, serve_for, serving, tell, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -48,7 +50,7 @@ async def lose(controller: Controller, time: GivenTime, *writers: str) -> None:
     serve_for(controller, time, TIMEOUT_MS)
 
     def are_out() -> bool:
-        rows = [controller.reads.writer("s", writer) for writer in writers]
+        rows = [member(controller, writer) for writer in writers]
         return all(row.state == "excluded" for row in rows)
 
     await until(are_out)
@@ -97,8 +99,8 @@ async def test_a_removed_writer_is_missing_up_to_the_next_mark(
         await tell(controller, Note("a", 10), Note("gone", 10))
         await lose(controller, time, "a", "gone")
         await tell(controller, Note("a", 20), Note("b", 20))
-        await controller.remove_writer("s", "gone")
-        await controller.remove_writer("s", "b")
+        await controller.change("s", operator.remove, ANONYMOUS, "gone")
+        await controller.change("s", operator.remove, ANONYMOUS, "b")
         await tell(controller, Note("a", 30), Note("a", 40))
 
         found = names(await windows(controller))
@@ -177,7 +179,7 @@ async def test_a_forgotten_writer_is_missing_no_longer_once_it_joined_and_was_re
         await controller._committer.submit(maintenance.forget_departed)
         known = "slow" in controller.stream("s").aggregator
         await tell(controller, Note("slow"))
-        await controller.remove_writer("s", "slow")
+        await controller.change("s", operator.remove, ANONYMOUS, "slow")
         await tell(controller, Note("a", 30), Note("a", 40))
         found = names(await windows(controller))
 

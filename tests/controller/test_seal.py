@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from controller.aggregation.by_hand import Order
+from controller.aggregation import inspection, operator
+from controller.aggregation.operator import ANONYMOUS, Order
 from controller.service import maintenance
 from controller.store.port import StoreUnavailable
 from noted_time import (
@@ -38,7 +39,7 @@ WALL = 1_700_000_000_000
 async def sealed(controller: Controller) -> None:
     """Seal the stream `s` after one note."""
     await tell(controller, Note("a", 5, {0: 9}, max_time=6))
-    await controller.seal("s", NOTHING, OPS)
+    await controller.change("s", operator.seal, OPS, NOTHING)
 
 
 async def test_a_note_counts_before_the_seal_of_its_commit_and_never_after(store: Watched) -> None:
@@ -48,7 +49,7 @@ async def test_a_note_counts_before_the_seal_of_its_commit_and_never_after(store
         first = asyncio.create_task(tell(controller, Note("b", 1, {1: 1})))
         await until(lambda: store.watch.attempts == 2)
         before = controller.note("s", [Note("a", 5, {0: 9})])
-        seal = asyncio.create_task(controller.seal("s", NOTHING, OPS))
+        seal = asyncio.create_task(controller.change("s", operator.seal, OPS, NOTHING))
         await asyncio.sleep(0)
         after = controller.note("s", [Note("a", 7, {0: 11}), Note("new")])
         store.watch.open.set()
@@ -71,13 +72,13 @@ async def test_a_sealed_stream_is_sealed_after_a_restart(store: Watched) -> None
         stream = controller.stream("s")
         assert (marks_of(controller), stream.window({0: 9}, None), stream.record) == was
         assert was[1].sealed
-        assert controller.reads.explain("s", None).decision == Sealed()
+        assert inspection.explain(controller.stream("s"), None, controller.now).decision == Sealed()
         assert await tell(controller, Note("a", 9)) == [Refused("sealed")]
-        assert (await controller.seal("s", NOTHING))[1] == was[2].seal
+        assert (await controller.change("s", operator.seal, ANONYMOUS, NOTHING))[1] == was[2].seal
         with pytest.raises(AlreadySealed):
-            await controller.seal("s", SealRequest({0: 99}))
+            await controller.change("s", operator.seal, ANONYMOUS, SealRequest({0: 99}))
         with pytest.raises(StreamSealed):
-            await controller.scale("s", ScaleEvent({0: 9}, {1: (0,)}))
+            await controller.change("s", operator.scale, ANONYMOUS, ScaleEvent({0: 9}, {1: (0,)}))
 
 
 async def test_a_seal_is_recorded_once(store: Watched, time: GivenTime) -> None:
@@ -85,9 +86,9 @@ async def test_a_seal_is_recorded_once(store: Watched, time: GivenTime) -> None:
     async with serving(store, time) as controller:
         await tell(controller, Note("a", 5, {0: 9}, max_time=6), Note("b"))
         for _ in range(2):
-            await controller.seal("s", NOTHING, OPS)
-        changes = await controller.reads.changes("s", before=None, limit=9)
-        ledger = await controller.reads.ledger("s", None, after=0, limit=9, newest_first=False)
+            await controller.change("s", operator.seal, OPS, NOTHING)
+        changes = await controller.views.changes("s", before=None, limit=9)
+        ledger = await controller.views.ledger("s", None, after=0, limit=9, newest_first=False)
 
     _, change = changes[0]
     became = {"cut": {"0": 9}, "final_times": {"default": 7}}
@@ -105,10 +106,10 @@ async def test_a_refused_seal_changes_nothing(store: Watched) -> None:
     async with serving(store) as controller:
         await tell(controller, Note("a", 5, {0: 9}))
         with pytest.raises(InvalidCut):
-            await controller.seal("s", SealRequest({0: 8}), OPS)
+            await controller.change("s", operator.seal, OPS, SealRequest({0: 8}))
 
         assert await tell(controller, Note("a", 6, {0: 10})) == [Accepted(6)]
-        assert len(await controller.reads.changes("s", before=None, limit=9)) == 1
+        assert len(await controller.views.changes("s", before=None, limit=9)) == 1
 
 
 async def test_a_seal_that_is_not_durable_is_not_shown(memory: WatchedMemory) -> None:
@@ -116,7 +117,7 @@ async def test_a_seal_that_is_not_durable_is_not_shown(memory: WatchedMemory) ->
     async with serving(memory) as controller:
         await tell(controller, Note("a", 5, {0: 9}))
         memory.watch.open.clear()
-        seal = asyncio.create_task(controller.seal("s", NOTHING, OPS))
+        seal = asyncio.create_task(controller.change("s", operator.seal, OPS, NOTHING))
         await until(lambda: memory.watch.attempts == 3)
         shown = controller.stream("s").window({0: 9}, None).sealed
         memory.watch.failures.append(StoreUnavailable("no"))
@@ -139,7 +140,7 @@ async def test_long_polls_end_with_the_stream(memory: WatchedMemory) -> None:
         )
         cut = asyncio.create_task(polls.cut("s", None, 99, 30_000))
         await asyncio.sleep(0)
-        await controller.seal("s", NOTHING, OPS)
+        await controller.change("s", operator.seal, OPS, NOTHING)
         async with asyncio.timeout(5):
             found, complete = await marks, await cut
             later = await polls.marks("s", None, after=1, wait_ms=30_000)
@@ -153,7 +154,7 @@ async def test_a_stream_in_which_nothing_was_noted_is_complete_to_any_time(
 ) -> None:
     """Its last mark is at 0; who asks for a later time has the answer at once."""
     async with serving(memory) as controller:
-        await controller.seal("s", NOTHING, OPS)
+        await controller.change("s", operator.seal, OPS, NOTHING)
         async with asyncio.timeout(5):
             mark = await controller.polls.cut("s", None, 10**15, 30_000)
 
@@ -165,7 +166,7 @@ async def test_the_last_mark_is_kept(memory: WatchedMemory, time: GivenTime) -> 
     """Neither retention nor truncation drops it, and every mark before it goes."""
     async with serving(memory, time, mark_retention_ms=1000) as controller:
         await sealed(controller)
-        await controller.truncate("s", {0: 99})
+        await controller.change("s", operator.truncate, ANONYMOUS, {0: 99})
         time.passes(DAY_MS)
         await controller._committer.submit(maintenance.forget_old_marks)
         (mark,) = marks_of(controller)
@@ -193,7 +194,7 @@ async def test_a_sealed_stream_is_quiet_for_alerts(memory: WatchedMemory, time: 
     """Alerts ask for live members and for holders, of which there are none."""
     async with serving(memory, time) as controller:
         await tell(controller, Note("a", 5), Note("b"))
-        await controller.seal("s", NOTHING, OPS)
+        await controller.change("s", operator.seal, OPS, NOTHING)
         time.passes(DAY_MS)
         lines = controller.measure().collect()
         found = {

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from controller.aggregation import operator
+from controller.aggregation.operator import ANONYMOUS
 from noted_time import Accepted, Note, Refused, ScaleEvent, StreamSettings
 from noted_time.values import InvalidName, InvalidScale, Rejected, UnknownReader, UnknownStream
 from tests.support.controllers import marks_of, names, running, serving, tell
@@ -64,7 +66,7 @@ async def test_a_stream_made_again_is_another(store: Watched) -> None:
     async with serving(store) as controller:
         await tell(controller, Note("a", 5, {0: 5}))
         await controller.report("s", "g", "r", {0: 5})
-        await controller.scale("s", SPLIT)
+        await controller.change("s", operator.scale, ANONYMOUS, SPLIT)
         old = controller.stream("s").id
         await controller.drop_stream("s")
         await controller.put_stream("s", {"mark_interval_ms": 0})
@@ -130,7 +132,7 @@ async def test_a_scale_event_outlives_a_restart(store: Watched) -> None:
     """A position on a successor implies the final offset of its predecessor, also later."""
     async with serving(store) as controller:
         await tell(controller, Note("a", 1, {0: 5}))
-        await controller.scale("s", SPLIT)
+        await controller.change("s", operator.scale, ANONYMOUS, SPLIT)
     async with running(store.reopened()) as controller:
         await tell(controller, Note("a", 2, {2: 1}))
 
@@ -142,10 +144,10 @@ async def test_a_repeated_scale_event_changes_nothing(store: Watched) -> None:
     """A caller that did not hear the answer may ask again, also after a restart."""
     async with serving(store) as controller:
         await tell(controller, Note("a", 1, {0: 5}))
-        await controller.scale("s", SPLIT)
-        await controller.scale("s", SPLIT)
+        await controller.change("s", operator.scale, ANONYMOUS, SPLIT)
+        await controller.change("s", operator.scale, ANONYMOUS, SPLIT)
     async with running(store.reopened()) as controller:
-        await controller.scale("s", SPLIT)
+        await controller.change("s", operator.scale, ANONYMOUS, SPLIT)
 
         assert (controller.stream("s").scale_events, len(store.reopened().streams())) == (
             [SPLIT],
@@ -156,7 +158,7 @@ async def test_a_repeated_scale_event_changes_nothing(store: Watched) -> None:
 async def test_an_empty_scale_event_leaves_no_trace(memory: Watched) -> None:
     """An event that seals and creates nothing is none."""
     async with serving(memory) as controller:
-        await controller.scale("s", ScaleEvent({}, {}))
+        await controller.change("s", operator.scale, ANONYMOUS, ScaleEvent({}, {}))
 
         assert controller.stream("s").scale_events == []
 
@@ -177,7 +179,7 @@ async def test_a_wrong_scale_event_changes_nothing(
         await tell(controller, Note("a", 1, {0: 5}))
         noted = asyncio.create_task(tell(controller, Note("a", 2, {0: 6})))
         with pytest.raises(InvalidScale, match=says):
-            await controller.scale("s", event)
+            await controller.change("s", operator.scale, ANONYMOUS, event)
 
         assert (await noted, controller.stream("s").scale_events) == ([Accepted(2)], [])
 
@@ -186,7 +188,7 @@ async def test_a_note_beyond_the_end_of_a_sealed_segment_is_refused(memory: Watc
     """The refusal carries the final offset."""
     async with serving(memory) as controller:
         await tell(controller, Note("a", 1, {0: 5}))
-        await controller.scale("s", SPLIT)
+        await controller.change("s", operator.scale, ANONYMOUS, SPLIT)
 
         assert await tell(controller, Note("a", 2, {0: 501})) == [
             Refused("invalid_position", {0: 500})
@@ -202,7 +204,7 @@ async def test_a_reader_group_outlives_a_restart(store: Watched) -> None:
         await controller.report("s", "g", "b", {2: 6})
         await controller.offline("s", "g", "a", {0: 8, 2: 1})
     async with running(store.reopened()) as controller:
-        _, group = controller.reads.group("s", "g")
+        group = controller.stream("s").groups["g"]
 
         segments = {reader: group.segments_of(reader) for reader in group.readers}
         assert (group.position, segments) == ({0: 8, 1: 7, 2: 6}, {"b": {1: 7, 2: 6}, "c": {}})
@@ -215,4 +217,4 @@ async def test_a_reader_that_never_reported_cannot_go_offline(memory: Watched) -
         with pytest.raises(UnknownReader, match="reader 'b' of 'g'"):
             await controller.offline("s", "g", "b", {0: 0})
 
-        assert controller.reads.group("s", "g")[1].position == {0: 1}
+        assert controller.stream("s").groups["g"].position == {0: 1}

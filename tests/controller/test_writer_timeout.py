@@ -5,11 +5,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from controller.aggregation import inspection, operator
 from controller.aggregation.inspection import WriterQuery
+from controller.aggregation.operator import ANONYMOUS
 from controller.service import maintenance
 from noted_time import Accepted, Hold, Note
 from noted_time.values import Exclusion
-from tests.support.controllers import marks_of, running, serve_for, serving, tell, until
+from tests.support.controllers import marks_of, member, running, serve_for, serving, tell, until
 
 if TYPE_CHECKING:
     from controller.service.controller import Controller
@@ -23,7 +25,7 @@ SOON = 5 * maintenance.TICK_S
 
 def excluded(controller: Controller) -> list[str]:
     """Return the writers that are excluded."""
-    rows = controller.reads.writers("s", WriterQuery(0, 100)).rows
+    rows = inspection.writers(controller.stream("s"), WriterQuery(0, 100), controller.now).rows
     return [row.writer for row in rows if row.state == "excluded"]
 
 
@@ -100,7 +102,7 @@ async def test_downtime_times_nobody_out(store: Watched, time: GivenTime) -> Non
     async with running(store.reopened(), time) as controller:
         await asyncio.sleep(SOON)
 
-        decision = controller.reads.explain("s", None).decision
+        decision = inspection.explain(controller.stream("s"), None, controller.now).decision
         assert isinstance(decision, Hold)
         assert [(w.writer, w.times_out_in_ms) for w in decision.waiting_for] == [("silent", 1000)]
 
@@ -221,7 +223,7 @@ async def test_a_new_domain_waits_out_the_timeout_after_a_restart(
         serve_for(controller, time, 4200)
         await asyncio.sleep(SOON)
 
-        waiting = controller.reads.explain("s", "b").decision
+        waiting = inspection.explain(controller.stream("s"), "b", controller.now).decision
         assert isinstance(waiting, Hold)
         assert {each.writer for each in waiting.waiting_for} == {"old", "new"}
 
@@ -235,7 +237,7 @@ async def test_a_writer_taken_back_by_a_setting_holds_from_then_on(
         serve_for(before, time, 4000)
         await before.put_stream("s", {"returning_writer": "hold"})
     async with running(store.reopened(), time) as controller:
-        decision = controller.reads.explain("s", None).decision
+        decision = inspection.explain(controller.stream("s"), None, controller.now).decision
 
         assert isinstance(decision, Hold)
         assert {w.writer: w.held_for_ms < 4000 for w in decision.waiting_for}["late"]
@@ -249,15 +251,16 @@ async def test_a_downtime_moves_no_moment_of_a_writer(
         await tell(controller, Note("slow", 5), Note("a", 9))
         serve_for(controller, time, 100)
         await until(lambda: controller.stream("s").history(None).last_seq == 2)
-        before = controller.reads.writer("s", "slow")
+        before = member(controller, "slow")
     time.wall += 3_600_000
     async with running(memory.reopened(), time) as controller:
-        after = controller.reads.writer("s", "slow")
+        after = member(controller, "slow")
         (answer,) = await tell(controller, Note("slow", 6))
-        returned = controller.reads.writer("s", "slow")
-        removal = controller.remove_writer("s", "slow", unless_since=returned.noted_at)
+        returned = member(controller, "slow")
+        removal = controller.change("s", operator.remove, ANONYMOUS, "slow", returned.noted_at)
 
         assert (after.noted_at, after.excluded) == (before.noted_at, before.excluded)
         assert isinstance(answer, Accepted)
         assert answer.exclusion == before.excluded == returned.excluded
-        assert (returned.state, (await removal).state) == ("excluded", "excluded")
+        await removal
+        assert (returned.state, member(controller, "slow").state) == ("excluded", "excluded")

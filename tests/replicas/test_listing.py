@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import event
 
+from controller.aggregation import operator
+from controller.aggregation.operator import ANONYMOUS
 from noted_time import Note, ScaleEvent
 from tests.replicas.pair import BUCKETS, fills, replica, shared, two
 
@@ -24,7 +26,7 @@ async def test_both_list_the_same_of_all_streams(url: str) -> None:
             await owner.put_stream(name, {"mark_interval_ms": number % 2, "domains": domains})
             await owner.note(name, [Note("w", time, {0: 10 * time}) for time in (1, 2)])
             if number % 3 == 0:
-                await owner.scale(name, ScaleEvent({0: 30}, {1: (0,)}))
+                await owner.change(name, operator.scale, ANONYMOUS, ScaleEvent({0: 30}, {1: (0,)}))
         asked = [*reversed(names), "nothing"]
         found = [await each.summaries(asked) for each in (a, b)]
 

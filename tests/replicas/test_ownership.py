@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from controller.aggregation import inspection, operator
+from controller.aggregation.operator import ANONYMOUS
 from controller.aggregation.owned_streams import NotOwner
 from controller.service import maintenance
 from controller.store import leases
@@ -61,7 +63,7 @@ def in_store(controller: Controller, name: str) -> dict[str, Any]:
 
 def times_out_in_ms(controller: Controller, name: str) -> int:
     """Return in how many ms of the service clock the first holder is left out."""
-    decision = controller.reads.explain(name, None).decision
+    decision = inspection.explain(controller.stream(name), None, controller.now).decision
     assert isinstance(decision, Hold)
     return decision.waiting_for[0].times_out_in_ms
 
@@ -168,8 +170,10 @@ async def test_a_stream_that_is_not_here_takes_no_change(url: str) -> None:
             lambda each: noted(each, name, Note("w", 5, {0: 3})),
             lambda each: each.report(name, "g", "r", {0: 3}),
             lambda each: each.offline(name, "g", "r", {0: 1}),
-            lambda each: each.scale(name, ScaleEvent({0: 9}, {1: (0,)})),
-            lambda each: each.truncate(name, {0: 3}),
+            lambda each: each.change(
+                name, operator.scale, ANONYMOUS, ScaleEvent({0: 9}, {1: (0,)})
+            ),
+            lambda each: each.change(name, operator.truncate, ANONYMOUS, {0: 3}),
             lambda each: each.drop_stream(name),
         ]
         for change in changes:

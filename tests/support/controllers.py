@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from controller.aggregation.inspection import writer_row
 from controller.service.clocks import Clocks
 from controller.service.controller import Controller
 from controller.store.memory import MemoryStore
@@ -16,6 +17,7 @@ from controller.store.sqlite import SqliteStore
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
+    from controller.aggregation.inspection import WriterRow
     from controller.store.port import Batch, Store
     from noted_time import Accepted, Mark, Note, Refused
 
@@ -142,6 +144,11 @@ async def serving(
     async with running(store, time) as controller:
         await controller.put_stream("s", {"mark_interval_ms": 0, **settings})
         yield controller
+
+
+def member(controller: Controller, writer: str) -> WriterRow:
+    """Return a writer of the stream `s` as the API shows it."""
+    return writer_row(controller.stream("s"), writer, None, controller.now)
 
 
 async def tell(controller: Controller, *notes: Note) -> list[Accepted | Refused]:

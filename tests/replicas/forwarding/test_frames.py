@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from controller.aggregation import inspection
 from controller.aggregation.inspection import WriterQuery
 from controller.api.answers import NOT_MINE, Answer
 from controller.api.forwarding import MAX_FRAME, MOST_ITEMS, PATH, Item
@@ -169,7 +170,12 @@ async def test_nothing_of_a_request_with_a_foreign_writer_is_taken(
     body = noting({"writer": "w"}, {"writer": "x"})
     await answered(this, item(body=body, token=token), token=token)
 
-    assert this.controller.reads.writers(HERE, WriterQuery(0, 9)).rows == []
+    assert (
+        inspection.writers(
+            this.controller.stream(HERE), WriterQuery(0, 9), this.controller.now
+        ).rows
+        == []
+    )
 
 
 # What is no frame
@@ -199,7 +205,13 @@ async def test_what_is_no_frame_is_told(this: Played, frame: bytes) -> None:
     """As a problem, with nothing of it taken."""
     status, told, _ = problem(await send(this, frame))
 
-    assert (status, told, this.controller.reads.writers(HERE, WriterQuery(0, 9)).rows) == (
+    assert (
+        status,
+        told,
+        inspection.writers(
+            this.controller.stream(HERE), WriterQuery(0, 9), this.controller.now
+        ).rows,
+    ) == (
         400,
         "malformed_frame",
         [],

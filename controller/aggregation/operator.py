@@ -1,6 +1,7 @@
-"""What operators change of a stream by hand, each recorded with who did it and why.
+"""What operators change of a stream, each change recorded with who decided it and why.
 
 A change is recorded in the batch that makes it durable. What changes nothing leaves no record.
+Each function takes the stream and the draft of that batch, as `Controller.change` gives them.
 """
 
 from __future__ import annotations
@@ -10,20 +11,26 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from controller.aggregation import group_backlog
-from controller.aggregation.sealing import end
+from controller.aggregation.groups import LIMITS, GroupLimits
+from controller.aggregation.retention import forget_before
 from controller.aggregation.stream import StreamState
-from controller.store.port import Change, StreamRecord
+from controller.store.port import AppendedMark, Change, StreamRecord
 from noted_time import StreamCut, StreamSettings
 from noted_time.client import position_to_wire
-from noted_time.values import KnownBeyond, LimitReached, NotedMeanwhile
+from noted_time.values import (
+    KnownBeyond,
+    LimitReached,
+    NotedMeanwhile,
+    StreamSealed,
+    checked_name,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from controller.aggregation.draft import Draft
-    from controller.aggregation.groups import GroupLimits
     from controller.aggregation.owned_streams import OwnedStreams
-    from controller.store.port import Action, AppendedMark
+    from controller.store.port import Action
     from noted_time import BacklogPolicy, ScaleEvent, Seal, SealRequest
     from noted_time.rules import Correction, CorrectionRequest
 
@@ -35,11 +42,10 @@ class Order(NamedTuple):
     comment: str | None = None
 
 
-NOBODYS = Order()
-
+ANONYMOUS = Order()
 
 REPLACED_NAMED = 1000
-"""How many offsets of marks a correction names that it replaces."""
+"""Maximum number of offsets of marks that a correction names as replaced."""
 
 
 class Replaced(NamedTuple):
@@ -79,9 +85,9 @@ def put(  # noqa: PLR0913 - what there is, what is asked for, and what bounds it
     new_id: str,
     most_streams: int,
 ) -> tuple[StreamState, bool]:
-    """Make the stream or change its settings; returns it and whether it is new.
+    """Create the stream or change its settings; returns it and whether it is new.
 
-    Raises `LimitReached` where there are as many streams as may be.
+    Raises `LimitReached` if there are `most_streams` already.
     """
     stream = streams.find(name)
     is_new = stream is None
@@ -89,17 +95,17 @@ def put(  # noqa: PLR0913 - what there is, what is asked for, and what bounds it
         _reconfigure(stream, draft, order, changes)
     elif len(streams) < most_streams:
         record = StreamRecord(new_id, name, StreamSettings(**changes))
-        stream = _make(streams, draft, order, record)
+        stream = _create(streams, draft, order, record)
     else:
         raise LimitReached("streams", most_streams, "remove one, or raise --max-streams")
     draft.touched(stream)
     return stream, is_new
 
 
-def _make(streams: OwnedStreams, draft: Draft, order: Order, record: StreamRecord) -> StreamState:
+def _create(streams: OwnedStreams, draft: Draft, order: Order, record: StreamRecord) -> StreamState:
     stream = StreamState(record)
     streams.add(stream)
-    stream.expect(stream.settings.expected_writers, draft)
+    _expect(stream, draft, stream.settings.expected_writers)
     draft.batch.streams.append(record)
     _record(stream, draft, order, "created", became=_plain(stream.settings))
     return stream
@@ -108,36 +114,64 @@ def _make(streams: OwnedStreams, draft: Draft, order: Order, record: StreamRecor
 def _reconfigure(
     stream: StreamState, draft: Draft, order: Order, changes: Mapping[str, Any]
 ) -> None:
-    settings = replace(stream.settings, **changes)
-    if settings == stream.settings:
+    known, settings = stream.settings, replace(stream.settings, **changes)
+    if settings == known:
         return  # to look at all members again may take long
-    before, after = _plain(stream.settings), _plain(settings)
-    stream.reconfigure(settings, draft)
+    expected = [each for each in settings.expected_writers if each not in known.expected_writers]
+    if expected and stream.aggregator.sealed is not None:
+        raise StreamSealed("writers")
+    stream.aggregator.reconfigure(settings, stream.begin(draft))
+    stream.take_settings(settings, draft)
+    _expect(stream, draft, expected)
+    # a writer that was excluded may be a member again, and holds time from this moment on
+    draft.touched(stream).update(stream.aggregator.writers())
+    before, after = _plain(known), _plain(settings)
     changed = [name for name in after if after[name] != before[name]]
     was, became = ({name: each[name] for name in changed} for each in (before, after))
-    draft.batch.streams.append(stream.record)
     _record(stream, draft, order, "settings", was=was, became=became)
 
 
+def _expect(stream: StreamState, draft: Draft, writers: Iterable[str]) -> None:
+    draft.touched(stream).update(stream.aggregator.expect(writers, stream.begin(draft)))
+
+
 def scale(stream: StreamState, draft: Draft, order: Order, event: ScaleEvent) -> None:
-    """Take a scale event; raises `InvalidScale`."""
-    taken = len(stream.scale_events)
-    stream.scale(event, draft)
-    if len(stream.scale_events) > taken:
-        after = {str(segment): list(before) for segment, before in event.created.items()}
-        became = {"sealed": position_to_wire(event.sealed), "created": after}
-        _record(stream, draft, order, "scaled", became=became)
+    """Take a scale event; a repeat or an empty one changes nothing; raises `InvalidScale`."""
+    if event in stream.scale_events or not (event.sealed or event.created):
+        return
+    stream.aggregator.scale(event)
+    draft.batch.scales.append((stream.id, len(stream.scale_events), event))
+    stream.scale_events.append(event)
+    draft.touched(stream).update(stream.aggregator.writers())
+    created = {str(segment): list(before) for segment, before in event.created.items()}
+    became = {"sealed": position_to_wire(event.sealed), "created": created}
+    _record(stream, draft, order, "scaled", became=became)
 
 
 def seal(stream: StreamState, draft: Draft, order: Order, request: SealRequest) -> Seal:
-    """End the stream; raises `InvalidCut`, `InvalidFinalTime`, `AlreadySealed`, `UnknownDomain`."""
-    is_new = stream.record.seal is None
-    sealed = end(stream, request, order.by, draft)
-    if is_new:
-        lasts = {domain: stream.aggregator.last_mark(domain) for domain in stream.settings.domains}
-        final_times = {domain: last.lower for domain, last in lasts.items() if last and last.final}
-        became = {"cut": position_to_wire(sealed.final_cut), "final_times": final_times}
-        _record(stream, draft, order, "sealed", became=became)
+    """End the stream, with its last marks in the same commit as the notes that they follow from.
+
+    Raises `InvalidCut`, `InvalidFinalTime`, `AlreadySealed` and `UnknownDomain`, and then changes
+    nothing; nor does the same request again.
+    """
+    aggregator, wall = stream.aggregator, draft.moment.wall
+    if stream.record.seal is not None:
+        return aggregator.seal(request, now=0, written_at=0)
+    now = stream.begin(draft)
+    before = {domain: aggregator.domain(domain).last for domain in stream.settings.domains}
+    sealed = aggregator.seal(request, now=now, written_at=wall)
+    final_times = {}
+    for domain, last in before.items():
+        mark = aggregator.domain(domain).last
+        if mark is not None and mark != last:
+            draft.batch.marks.append(AppendedMark(stream.id, domain, mark, now))
+            stream.record_absences(domain, last, mark, draft, order.by)
+        if mark is not None and mark.final:
+            final_times[domain] = mark.lower
+    stream.rewrite(draft, seal=sealed)
+    draft.touched(stream).update(aggregator.writers())
+    became = {"cut": position_to_wire(sealed.final_cut), "final_times": final_times}
+    _record(stream, draft, order, "sealed", became=became)
     return sealed
 
 
@@ -155,9 +189,13 @@ def truncation(stream: StreamState, cut: Mapping[int, int]) -> Truncation:
 
 
 def truncate(stream: StreamState, draft: Draft, order: Order, cut: Mapping[int, int]) -> Truncation:
-    """Drop the marks that readers from `cut` on do not need."""
+    """Drop the marks whose cut the given cut reaches, except the last of them.
+
+    From that one a reader exactly at the cut takes its lower; no reader can be before it.
+    """
     found = truncation(stream, cut)
-    stream.truncate(cut, draft)
+    for domain, dropped in found.dropped.items():
+        forget_before(stream, domain, stream.histories[domain].first_seq + dropped, draft)
     if any(found.dropped.values()):
         became = {"cut": position_to_wire(cut)}
         _record(stream, draft, order, "truncated", became=became)
@@ -165,25 +203,29 @@ def truncate(stream: StreamState, draft: Draft, order: Order, cut: Mapping[int, 
 
 
 def remove(
-    stream: StreamState, draft: Draft, order: Order, writer: str, unless_since: int | None
+    stream: StreamState, draft: Draft, order: Order, writer: str, unless_since: int | None = None
 ) -> None:
     """Exclude a writer; raises `UnknownWriter`.
 
-    Raises `NotedMeanwhile` and changes nothing where it noted after `unless_since`, in Unix ms.
+    Raises `NotedMeanwhile` and changes nothing if it noted after `unless_since`, in Unix ms.
     """
-    record = stream.aggregator.record(writer)
-    heard_at = record.heard_at
+    member = stream.aggregator.member(writer)
+    was, heard_at = member.excluded, member.heard_at
     if unless_since is not None and heard_at is not None and heard_at > unless_since:
         raise NotedMeanwhile(writer, heard_at)
-    stream.remove(writer, order.by, draft)
-    if record.excluded != "removed":
+    stream.aggregator.remove(writer, stream.begin(draft), order.by)
+    stream.excluded += 1
+    draft.touched(stream).add(writer)
+    stream.keep_unbounded(draft)
+    if was != "removed":
         _record(stream, draft, order, "removed", writer=writer)
 
 
 def hold(stream: StreamState, draft: Draft, order: Order, writer: str, for_ms: int | None) -> None:
     """Suspend the writer's timeout for `for_ms`; `None` ends the hold; raises `UnknownWriter`."""
-    was = _until(stream, writer, draft)
-    stream.hold(writer, for_ms, draft)
+    was, now = _until(stream, writer, draft), stream.begin(draft)
+    stream.aggregator.hold(writer, None if for_ms is None else now + for_ms)
+    draft.touched(stream).add(writer)
     became = _until(stream, writer, draft)
     if became is not None:
         became = {"for_ms": for_ms} | became
@@ -198,7 +240,7 @@ def planned_correction(
     """Return what correcting a writer's position would do; changes nothing.
 
     `drafted` has marks that are not durable yet. Raises `UnknownWriter`, `StreamSealed`, and
-    `KnownBeyond` where a reader or a scale event is at or beyond an offset that is to be wrong.
+    `KnownBeyond` if a reader or a scale event is at or beyond an offset that is to be wrong.
     """
     above, histories = request.above, stream.histories
     below: list[Mapping[int, int]] = [history.below(above) for history in histories.values()]
@@ -227,7 +269,10 @@ def correct(
     """Correct a writer's position, and how marks are read; raises as `planned_correction`."""
     does = planned_correction(stream, writer, request, draft.batch.marks)
     was = {"position": position_to_wire(stream.aggregator.member(writer).position)}
-    stream.correct(writer, request, replace(does.correction, by=order.by), draft)
+    correction = replace(does.correction, by=order.by)
+    stream.aggregator.correct(writer, request, correction, stream.begin(draft))
+    stream.rewrite(draft, corrections=(*stream.record.corrections, correction))
+    draft.touched(stream).add(writer)
     became = {
         "position": position_to_wire(request.position),
         "above": position_to_wire(request.above),
@@ -244,10 +289,15 @@ def set_backlog_policy(  # noqa: PLR0913 - who decides what for whom, and what b
     group: str,
     policy: BacklogPolicy | None,
     *,
-    limits: GroupLimits,
+    limits: GroupLimits = LIMITS,
 ) -> None:
-    """Decide when a reader group has a backlog; raises `LimitReached`."""
-    before = group_backlog.set_policy(stream, group, policy, draft, limits)
+    """Decide when a reader group has a backlog; `None` leaves that to its readers.
+
+    Raises `LimitReached` if the group is new and there is no room for it.
+    """
+    before = group_backlog.set_policy(
+        stream, checked_name("reader group", group), policy, draft, limits
+    )
     if policy != before:
         was, became = (
             {"group": group, "backlog": each and asdict(each)} for each in (before, policy)
@@ -257,7 +307,7 @@ def set_backlog_policy(  # noqa: PLR0913 - who decides what for whom, and what b
 
 def _until(stream: StreamState, writer: str, draft: Draft) -> dict[str, int | None] | None:
     """Return until when (Unix ms) an operator keeps the writer from timing out."""
-    until = stream.aggregator.record(writer).terms.hold_until
+    until = stream.aggregator.member(writer).terms.hold_until
     return None if until is None else {"until": until + stream.unix_shift(draft.moment)}
 
 
@@ -272,8 +322,8 @@ def _record(
     draft: Draft,
     order: Order,
     action: Action,
-    **told: Any,  # noqa: ANN401 - the fields of a change
+    **fields: Any,  # noqa: ANN401 - those of a change
 ) -> None:
     """Have a change written with what it changed."""
-    change = Change(stream.id, draft.moment.wall, action, **told, **order._asdict())
+    change = Change(stream.id, draft.moment.wall, action, **fields, **order._asdict())
     draft.batch.changes.append(change)

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from controller.aggregation.by_hand import Order, Truncation, truncation
+from controller.aggregation import operator
+from controller.aggregation.operator import ANONYMOUS, Order, Truncation, truncation
 from controller.service import maintenance
 from controller.store.port import StoreUnavailable
 from noted_time import Note, NotedMeanwhile, ScaleEvent
 from noted_time.values import DAY_MS
-from tests.support.controllers import marks_of, running, serve_for, serving, tell, until
+from tests.support.controllers import marks_of, member, running, serve_for, serving, tell, until
 
 if TYPE_CHECKING:
     from controller.service.controller import Controller
@@ -27,7 +28,7 @@ WALL = 1_700_000_000_000
 
 async def changes(controller: Controller) -> list[tuple[int, Change]]:
     """Return all changes of the stream `s`, the newest first."""
-    return await controller.reads.changes("s", before=None, limit=1000)
+    return await controller.views.changes("s", before=None, limit=1000)
 
 
 async def last(controller: Controller) -> tuple[Any, ...]:
@@ -68,7 +69,7 @@ async def test_a_scale_event_is_recorded(store: Watched) -> None:
     async with serving(store) as controller:
         await tell(controller, Note("a", 1, {0: 5}))
         for _ in range(2):
-            await controller.scale("s", ScaleEvent({0: 9}, {1: (0,)}), OPS)
+            await controller.change("s", operator.scale, OPS, ScaleEvent({0: 9}, {1: (0,)}))
         found, count = await last(controller), len(await changes(controller))
 
     became = {"sealed": {"0": 9}, "created": {"1": [0]}}
@@ -81,9 +82,9 @@ async def test_a_removal_and_a_hold_are_recorded(store: Watched, time: GivenTime
         await tell(controller, Note("a", 1))
         told = []
         for for_ms in (1000, 2000, None):
-            await controller.hold_writer("s", "a", for_ms, OPS)
+            await controller.change("s", operator.hold, OPS, "a", for_ms)
             told.append(await last(controller))
-        await controller.remove_writer("s", "a", OPS)
+        await controller.change("s", operator.remove, OPS, "a")
         told.append(await last(controller))
 
     first, second = {"until": WALL + 1000}, {"until": WALL + 2000}
@@ -99,13 +100,13 @@ async def test_what_changes_nothing_is_not_recorded(memory: WatchedMemory) -> No
     """Neither settings as they are, nor what was removed, released or truncated before."""
     async with serving(memory) as controller:
         await tell(controller, Note("a", 1, {0: 5}), Note("b", 2, {0: 6}))
-        await controller.remove_writer("s", "a")
+        await controller.change("s", operator.remove, ANONYMOUS, "a")
         before = len(await changes(controller))
         await controller.put_stream("s", {"mark_interval_ms": 0})
-        await controller.remove_writer("s", "a")
-        await controller.hold_writer("s", "b", None)
-        await controller.truncate("s", {})
-        await controller.scale("s", ScaleEvent({}, {}))
+        await controller.change("s", operator.remove, ANONYMOUS, "a")
+        await controller.change("s", operator.hold, ANONYMOUS, "b", None)
+        await controller.change("s", operator.truncate, ANONYMOUS, {})
+        await controller.change("s", operator.scale, ANONYMOUS, ScaleEvent({}, {}))
 
         assert len(await changes(controller)) == before
 
@@ -114,9 +115,9 @@ async def test_numbers_go_on_after_a_restart(store: Watched) -> None:
     """They rise by one in the order of the changes."""
     async with serving(store) as controller:
         await tell(controller, Note("a", 1))
-        await controller.hold_writer("s", "a", 1000)
+        await controller.change("s", operator.hold, ANONYMOUS, "a", 1000)
     async with running(store.reopened()) as controller:
-        await controller.hold_writer("s", "a", 2000)
+        await controller.change("s", operator.hold, ANONYMOUS, "a", 2000)
         found = [(number, change.action) for number, change in await changes(controller)]
 
     assert found == [(3, "held"), (2, "held"), (1, "created")]
@@ -128,10 +129,13 @@ async def test_a_change_that_was_not_written_is_not_recorded(store: Watched) -> 
         await tell(controller, Note("a", 1))
         store.watch.failures.append(StoreUnavailable("the disk is full"))
         with pytest.raises(StoreUnavailable):
-            await controller.remove_writer("s", "a")
+            await controller.change("s", operator.remove, ANONYMOUS, "a")
         await until(lambda: controller._committer.ready)
 
-        found = controller.reads.writer("s", "a").state, len(await changes(controller))
+        found = (
+            member(controller, "a").state,
+            len(await changes(controller)),
+        )
     assert found == ("live", 1)
 
 
@@ -140,7 +144,7 @@ async def test_changes_of_one_batch_are_numbered_in_their_order(store: Watched) 
     async with serving(store) as controller:
         await tell(controller, Note("a", 1))
         store.watch.open.clear()
-        calls = [controller.hold_writer("s", "a", ms) for ms in (1, 2, 3, 4)]
+        calls = [controller.change("s", operator.hold, ANONYMOUS, "a", ms) for ms in (1, 2, 3, 4)]
         waiting = asyncio.gather(*calls)
         await asyncio.sleep(0)
         store.watch.open.set()
@@ -157,7 +161,7 @@ async def test_changes_are_kept_for_90_days(store: Watched, time: GivenTime) -> 
     async with serving(store, time) as controller:
         await tell(controller, Note("a", 1))
         time.wall += 90 * DAY_MS
-        await controller.hold_writer("s", "a", 1000)
+        await controller.change("s", operator.hold, ANONYMOUS, "a", 1000)
         time.wall += 1
         await asyncio.sleep(0)  # a controller just started begins to count from its first turn
         serve_for(controller, time, maintenance.FORGET_RECORDS_EVERY_MS)
@@ -172,13 +176,14 @@ async def test_a_writer_that_noted_meanwhile_is_not_removed(
     """Whoever asked for it saw it silent; at that very moment it counts as silent still."""
     async with serving(memory, time) as controller:
         await tell(controller, Note("a", 1))
-        seen = controller.reads.writer("s", "a").noted_at
+        seen = member(controller, "a").noted_at
         serve_for(controller, time, 50)
         await tell(controller, Note("a", 2))
         with pytest.raises(NotedMeanwhile) as refused:
-            await controller.remove_writer("s", "a", OPS, seen)
-        kept = controller.reads.writer("s", "a").state, len(await changes(controller))
-        removed = await controller.remove_writer("s", "a", OPS, refused.value.noted_at)
+            await controller.change("s", operator.remove, OPS, "a", seen)
+        kept = member(controller, "a").state, len(await changes(controller))
+        await controller.change("s", operator.remove, OPS, "a", refused.value.noted_at)
+        removed = member(controller, "a")
 
     assert (kept, refused.value.writer, refused.value.noted_at) == (("live", 1), "a", seen + 50)
     assert removed.state == "excluded"
@@ -190,13 +195,13 @@ async def test_a_note_that_came_first_is_seen_by_the_removal(
     """It is looked for where the removal is done, not where it is asked for."""
     async with serving(store, time) as controller:
         await tell(controller, Note("a", 1))
-        seen = controller.reads.writer("s", "a").noted_at
+        seen = member(controller, "a").noted_at
         store.watch.open.clear()
         under_way = asyncio.ensure_future(tell(controller, Note("b", 1)))
         await until(lambda: store.watch.attempts == 3)
         serve_for(controller, time, 50)
         noted = controller.note("s", [Note("a", 2)])
-        removal = asyncio.ensure_future(controller.remove_writer("s", "a", OPS, seen))
+        removal = asyncio.ensure_future(controller.change("s", operator.remove, OPS, "a", seen))
         await asyncio.sleep(0)
         store.watch.open.set()
         await asyncio.gather(under_way, noted)
@@ -224,7 +229,7 @@ async def test_a_truncation_does_what_its_dry_run_says(
         await tell(controller, *(Note("a", t, {0: to}, domain=domain) for t, to, domain in notes))
         marks = {domain: len(marks_of(controller, domain)) for domain in ("x", "y")}
         said = truncation(controller.stream("s"), cut)
-        _, done = await controller.truncate("s", cut)
+        _, done = await controller.change("s", operator.truncate, ANONYMOUS, cut)
 
         left = {domain: len(marks_of(controller, domain)) for domain in marks}
     gone = {domain: marks[domain] - left[domain] for domain in marks}

@@ -1,0 +1,65 @@
+"""What a stream forgets as time passes: old marks, departed writers, old entries of its ledger."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from noted_time.values import MIN_INT64
+
+if TYPE_CHECKING:
+    from controller.aggregation.draft import Draft
+    from controller.aggregation.stream import StreamState
+
+FORGOTTEN_AT_ONCE = 5000
+"""Maximum number of writers of a stream that are forgotten at a time: a commit of some 50 ms."""
+
+
+def forget_old_marks(stream: StreamState, draft: Draft) -> None:
+    """Drop the marks that are older than the stream keeps them.
+
+    Never the last, nor one that a reader group with a reader online has still to pass.
+    """
+    horizon = draft.moment.wall - stream.settings.mark_retention_ms
+    for domain, history in stream.histories.items():
+        through = history.written_before(horizon)
+        if through >= history.first_seq:
+            forget_before(stream, domain, min(through + 1, _needed_from(stream, domain)), draft)
+
+
+def forget_before(stream: StreamState, domain: str, seq: int, draft: Draft) -> None:
+    """Drop the marks of a domain before that seq, except the last one."""
+    history = stream.histories[domain]
+    through = min(seq, history.last_seq) - 1
+    if through >= history.first_seq:
+        draft.batch.forgotten.append((stream.id, domain, through))
+
+
+def _needed_from(stream: StreamState, domain: str) -> int:
+    """Return the seq of the first mark that a reader group online needs, or of the last."""
+    history = stream.histories[domain]
+    windows = (stream.window(group.position, domain) for group in stream.groups.online())
+    needed = (window.lower_seq or history.first_seq for window in windows)
+    return min(needed, default=history.last_seq)
+
+
+def forget_old_ledger(stream: StreamState, before: int, draft: Draft) -> None:
+    """Drop the entries of the ledger before a moment (Unix ms), and keep how far it reaches."""
+    draft.batch.forgotten_ledger.append((stream.id, before))
+    reaches = {}
+    for domain, found in stream.missing.items():
+        lower = stream.histories[domain].last_lower
+        found.forget_before(before, lower, stream.aggregator.writers())
+        if found.known_from != MIN_INT64:
+            reaches[domain] = found.known_from
+    if reaches != stream.record.ledger_from:
+        stream.rewrite(draft, ledger_from=reaches)
+
+
+def forget_departed(stream: StreamState, draft: Draft) -> tuple[str, ...]:
+    """Forget the writers that are gone for longer than the stream remembers them; returns them."""
+    now = stream.service_ms(draft.moment)
+    names = stream.aggregator.forget_departed(now, FORGOTTEN_AT_ONCE)
+    if names:
+        draft.forget(stream, names)
+        stream.keep_unbounded(draft)
+    return names
