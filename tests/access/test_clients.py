@@ -120,16 +120,6 @@ def test_a_writer_that_is_not_let_in_keeps_its_notes(status: int) -> None:
         assert transport.noted == [5]
 
 
-def test_a_reader_that_is_not_let_in_is_told() -> None:
-    """By the call that waits for the controller."""
-    transport = Answers(*[401] * 1000)
-    with (
-        ReaderClient(URL, "s", token=TOKEN, transport=transport) as client,
-        pytest.raises(NotAllowed, match="401 Unauthenticated"),
-    ):
-        client.catch_up()
-
-
 def test_a_reader_that_may_not_go_offline_is_not_taken_for_offline() -> None:
     """A refusal that another token would not meet is raised at once."""
     transport = Answers(*[403] * 1000)

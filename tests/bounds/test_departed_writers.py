@@ -80,18 +80,6 @@ def test_a_writer_excluded_is_forgotten_once_a_mark_has_named_it() -> None:
     assert (before, [mark.excluded for mark in marks], after) == ((), [("silent",)], ("silent",))
 
 
-def test_a_writer_is_kept_until_a_mark_covers_what_it_wrote() -> None:
-    """Else its last events would not be inside the cut of the next mark after a restart."""
-    stream = stream_with(Note("holds"), Note("gone", 5, {3: 70}), Note("gone", state="finished"))
-    before = stream.forget_departed(5000, MANY)
-    stream = restarted(stream)
-    stream.note(Note("holds", 9), now=5000)
-    marks = marks_of_stream(stream)
-    after = stream.forget_departed(5000, MANY)
-
-    assert (before, dict(marks[0].cut.offsets), after) == ((), {3: 70}, ("gone",))
-
-
 def test_a_writer_is_kept_for_each_domain_that_has_to_cover_it() -> None:
     """The marks of one domain say nothing for another."""
     stream = Aggregator(StreamSettings(writer_retention_ms=RETENTION_MS, domains=("x", "y")))

@@ -11,9 +11,7 @@ from controller.aggregation import operator
 from controller.aggregation.operator import ANONYMOUS
 from controller.service import maintenance
 from noted_time import Note, ScaleEvent, TimeWindow
-from noted_time.values import UnknownStream
 from tests.support.controllers import marks_of, running, serve_for, serving, tell, until
-from tests.support.http import problem
 
 if TYPE_CHECKING:
     from controller.service.controller import Controller
@@ -185,13 +183,6 @@ async def test_the_chain_goes_on_after_it_was_truncated(store: Watched) -> None:
         assert seqs(controller) == [5, 6]
 
 
-async def test_an_unknown_stream_is_not_truncated(memory: WatchedMemory) -> None:
-    """Nobody takes a slip of the pen for success."""
-    async with serving(memory) as controller:
-        with pytest.raises(UnknownStream):
-            await controller.change("nope", operator.truncate, ANONYMOUS, {})
-
-
 async def test_truncation_answers_the_stream(call: Caller) -> None:
     """With its last marks, as it is read by GET, and with what became of them."""
     await call.note(*({"writer": "a", "time": t, "position": {"0": t}} for t in (1, 2, 3)))
@@ -203,11 +194,3 @@ async def test_truncation_answers_the_stream(call: Caller) -> None:
     assert (answer.status_code, answer.json()) == (200, stream | did)
     marks = (await call.get("/v1/streams/s/marks")).json()["marks"]
     assert [mark["seq"] for mark in marks] == [2, 3]
-
-
-@pytest.mark.parametrize("body", [{}, {"cut": {"0": -1}}, {"cut": {"x": 1}}, {"cut": {}, "at": 1}])
-async def test_truncation_asks_for_a_cut(call: Caller, body: object) -> None:
-    """A body without one, or with anything else, is refused."""
-    refused = await call.post(TRUNCATE, body)
-
-    assert problem(refused)[:2] == (422, "invalid_request")

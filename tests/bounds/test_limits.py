@@ -14,7 +14,7 @@ from controller.api.app import create_api
 from controller.api.forwarding import Forwarding
 from controller.api.middleware import Middleware
 from controller.service.controller import Controller
-from controller.service.limits import Limits, Overloaded
+from controller.service.limits import Limits
 from noted_time import Accepted, Note, Refused, Unreachable
 from noted_time.values import SEGMENTS_PER_POSITION
 from tests.support.controllers import WatchedMemory, tell, until
@@ -162,24 +162,6 @@ async def test_one_request_is_always_taken_on() -> None:
         answers = await tell(call.controller, Note("a"), Note("b"))
 
         assert answers == [JOINED, JOINED]
-
-
-async def test_what_was_refused_is_taken_after_the_commit() -> None:
-    """The bound is on what waits, not on what came."""
-    store = WatchedMemory()
-    async with limited(Limits(waiting_requests=1), store) as call:
-        store.watch.open.clear()
-        committing = asyncio.create_task(tell(call.controller, Note("a")))
-        await until(lambda: store.watch.attempts == 2)
-        waiting = asyncio.create_task(tell(call.controller, Note("b")))
-        await until(lambda: call.controller._committer.depth == 1)
-        with pytest.raises(Overloaded, match="1 requests wait already"):
-            await tell(call.controller, Note("c"))
-        store.watch.open.set()
-        before = [await committing, await waiting]
-        after = await tell(call.controller, Note("c"))
-
-        assert [*before, after] == [[JOINED]] * 3
 
 
 async def test_no_more_long_polls_than_may_wait() -> None:

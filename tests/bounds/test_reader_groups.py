@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from controller.aggregation.draft import Draft, Moment
-from controller.aggregation.groups import REMEDY, GroupLimits, ReaderGroups
+from controller.aggregation.groups import GroupLimits, ReaderGroups
 from controller.service import maintenance
 from controller.store.port import Batch, ReaderRecord
 from noted_time import Note
@@ -183,24 +183,6 @@ def test_a_group_has_no_more_segments_than_a_position_may_name() -> None:
         fill(GroupLimits(), ("a", "r", whole), ("a", "s", {SEGMENTS_PER_POSITION: 1}))
 
     assert refused.value.limit == SEGMENTS_PER_POSITION
-
-
-async def test_a_refused_report_is_a_problem_that_names_limit_and_remedy(call: Caller) -> None:
-    """So many groups by default."""
-    await call.put("/v1/streams/s")
-    answers = [
-        await call.put(f"{GROUPS}/g{number}/readers/r", {})
-        for number in range(GroupLimits().groups + 1)
-    ]
-
-    refused = answers.pop()
-    assert {answer.status_code for answer in answers} == {200}
-    status, code, detail = problem(refused)
-    assert (status, code, detail.split(": ")) == (
-        422,
-        "limit_reached",
-        ["the limit of 100 reader groups of a stream is reached", REMEDY],
-    )
 
 
 async def test_large_reports_do_not_stop_the_loop(memory: WatchedMemory) -> None:

@@ -37,29 +37,6 @@ async def test_notes_add_no_more_segments_than_the_stream_may_have(call: Caller)
     assert before[1]["last"] == 8
 
 
-async def test_an_offset_at_the_end_of_int64_is_refused(call: Caller) -> None:
-    """It would be in all later cuts, and no reader could reach it."""
-    results = await call.note(
-        {"writer": "a", "time": 1, "position": {"0": 5}},
-        {"writer": "a", "time": 2, "position": {"0": 2**63 - 1}},
-        {"writer": "b", "time": 2, "position": {"1": 2**63 - 1}},
-    )
-
-    assert results[1:] == [
-        {"status": "implausible_position", "last": {"0": 5 + 10**12}},
-        {"status": "implausible_position", "last": {"1": 2**62}},
-    ]
-
-
-async def test_null_takes_any_offset(call: Caller) -> None:
-    """For logs whose offsets do not count rows."""
-    shown = await call.put(S, {"max_offset_jump": None})
-
-    (result,) = await call.note({"writer": "a", "time": 1, "position": {"0": 2**63 - 1}})
-
-    assert (shown.json()["max_offset_jump"], result["status"]) == (None, "accepted")
-
-
 async def test_a_scale_event_beyond_the_most_is_a_problem_of_its_own(call: Caller) -> None:
     """With the bound beside it."""
     await call.put(S, {"max_segments": 1})
@@ -75,18 +52,3 @@ async def test_a_scale_event_beyond_the_most_is_a_problem_of_its_own(call: Calle
         ),
         1,
     )
-
-
-async def test_segments_sealed_before_the_first_mark_kept_make_room(call: Caller) -> None:
-    """A stream that scales again and again needs no larger bound."""
-    await call.put(S, {"max_segments": 2, "mark_interval_ms": 0})
-    await call.note({"writer": "a", "time": 1, "position": {"0": 5}})
-    await call.post(f"{S}/scale", {"sealed": {"0": 5}, "created": {"1": [0]}})
-    await call.note({"writer": "a", "time": 2, "position": {"1": 1}})
-    again = {"sealed": {"1": 1}, "created": {"2": [1]}}
-    full = await call.post(f"{S}/scale", again)
-
-    await call.post(f"{S}/truncate", {"cut": {"0": 5, "1": 1}})
-    taken = await call.post(f"{S}/scale", again)
-
-    assert (full.status_code, taken.status_code) == (422, 200)

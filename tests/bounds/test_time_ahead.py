@@ -8,14 +8,14 @@ import pytest
 
 from noted_time import Accepted, Aggregator, InvalidNote, Note, Refused, StreamSettings
 from noted_time.values import Beyond
-from tests.support.controllers import marks_of, serving, tell
+from tests.support.controllers import serving, tell
 from tests.support.http import problem
 from writer_client import WriterClient
 from writer_client import answers as told_by
 from writer_client.outbox import Outbox
 
 if TYPE_CHECKING:
-    from tests.support.controllers import GivenTime, Watched, WatchedMemory
+    from tests.support.controllers import GivenTime, WatchedMemory
     from tests.support.http import Caller
     from tests.support.served import Served
 
@@ -50,17 +50,6 @@ def test_a_time_at_the_bound_is_accepted() -> None:
 
 
 @pytest.mark.anyio
-async def test_one_bad_clock_makes_nobody_late(memory: WatchedMemory, time: GivenTime) -> None:
-    """The note is refused alone; time goes on with the others of the request."""
-    async with serving(memory, time, max_time_ahead_ms=1000) as controller:
-        answers = await tell(controller, Note("bad", WALL + 1001), Note("good", WALL + 1000))
-
-        ahead = Refused("too_far_ahead", WALL + 1000, Beyond("time", WALL + 1001))
-        assert answers == [ahead, Accepted(WALL + 1000)]
-        assert [mark.lower for mark in marks_of(controller)] == [WALL + 1000]
-
-
-@pytest.mark.anyio
 async def test_the_bound_goes_along_with_the_wall_clock(
     memory: WatchedMemory, time: GivenTime
 ) -> None:
@@ -72,30 +61,6 @@ async def test_the_bound_goes_along_with_the_wall_clock(
 
         ahead = Refused("too_far_ahead", WALL, Beyond("time", WALL + 1000))
         assert (before, after) == ([ahead], [Accepted(WALL + 1000)])
-
-
-@pytest.mark.anyio
-async def test_an_hour_ahead_is_too_far_unless_told(memory: WatchedMemory, time: GivenTime) -> None:
-    """As Kafka's own default; a clock in microseconds is found out by its first note."""
-    async with serving(memory, time) as controller:
-        most = WALL + 3_600_000
-        answers = await tell(controller, Note("a", most + 1), Note("a", 5, max_time=1000 * WALL))
-
-        assert answers == [
-            Refused("too_far_ahead", most, Beyond("time", most + 1)),
-            Refused("too_far_ahead", most, Beyond("max_time", 1000 * WALL)),
-        ]
-
-
-@pytest.mark.anyio
-async def test_a_stream_asks_no_clock_where_it_is_told_not_to(
-    memory: WatchedMemory, time: GivenTime
-) -> None:
-    """Times are the application's own and need not be Unix milliseconds."""
-    async with serving(memory, time, max_time_ahead_ms=None) as controller:
-        answers = await tell(controller, Note("a", 2**63 - 2))
-
-        assert answers == [Accepted(2**63 - 2)]
 
 
 @pytest.mark.anyio
@@ -142,17 +107,6 @@ async def test_null_switches_the_bound_off(call: Caller) -> None:
     off = await call.put("/v1/streams/s", {"max_time_ahead_ms": None, "mark_interval_ms": None})
 
     assert (shown, off.json()["max_time_ahead_ms"]) == ([7, 7, 7], None)
-
-
-@pytest.mark.anyio
-async def test_the_bound_outlives_a_restart(store: Watched, time: GivenTime) -> None:
-    """It is as durable as every setting."""
-    async with serving(store, time, max_time_ahead_ms=0):
-        pass
-    async with serving(store.reopened(), time) as controller:
-        answers = await tell(controller, Note("a", WALL + 1))
-
-        assert answers == [Refused("too_far_ahead", WALL, Beyond("time", WALL + 1))]
 
 
 def test_a_refused_time_spoils_no_later_note(served: Served) -> None:
@@ -217,15 +171,3 @@ def test_a_writer_with_a_wrong_clock_leaves_all_the_same(served: Served) -> None
         "times": {},
         "position": {"0": 20},
     }
-
-
-def test_a_largest_time_that_was_refused_is_not_told_again() -> None:
-    """Also not by a note that waits already."""
-    outbox = Outbox("UA")
-    outbox.note(5, {}, max_time=FAR)
-    batch = outbox.take()
-    outbox.note(6, {})
-
-    outbox.answered(batch, told_by.Answer((Refused("too_far_ahead", 100),)))
-
-    assert [(p.note.time, p.note.max_time) for p in outbox.take()] == [(6, None)]

@@ -8,7 +8,7 @@ import pytest
 
 from controller.service.notifier import LongPollNotifier
 from noted_time import Note
-from noted_time.values import NotCompleteYet, UnknownStream
+from noted_time.values import UnknownStream
 from tests.support.controllers import serving, tell, until
 
 if TYPE_CHECKING:
@@ -47,16 +47,6 @@ async def test_a_poll_for_later_marks_sleeps_through_earlier_ones(memory: Watche
         assert [mark.seq for mark in (await poll).marks] == [2]
 
 
-async def test_a_poll_of_one_stream_is_not_woken_by_another(memory: WatchedMemory) -> None:
-    """Marks of other streams are nothing to it."""
-    async with serving(memory) as controller:
-        await controller.put_stream("other", {"mark_interval_ms": 0})
-        poll = await polling(controller)
-        await controller.note("other", [Note("a", 5)])
-
-        assert poll.done() is False
-
-
 async def test_completeness_is_told_by_the_mark_that_reaches_it(memory: WatchedMemory) -> None:
     """An earlier mark does not end the wait."""
     async with serving(memory) as controller:
@@ -68,15 +58,6 @@ async def test_completeness_is_told_by_the_mark_that_reaches_it(memory: WatchedM
         await tell(controller, Note("a", 7))
 
         assert (await poll).lower == 7
-
-
-async def test_what_is_not_complete_in_time_is_said(memory: WatchedMemory) -> None:
-    """As without a wait, with the lower of now."""
-    async with serving(memory) as controller:
-        await tell(controller, Note("a", 5))
-
-        with pytest.raises(NotCompleteYet, match="the lower is 5"):
-            await controller.polls.cut("s", None, 6, wait_ms=1)
 
 
 async def test_a_poll_times_out_empty(memory: WatchedMemory) -> None:

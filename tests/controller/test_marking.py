@@ -5,9 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from controller.service import maintenance
-from noted_time import Accepted, Note, Refused
-from noted_time.values import UnknownDomain
+from noted_time import Accepted, Note
 from tests.support.controllers import marks_of, running, serve_for, serving, tell, until
 
 if TYPE_CHECKING:
@@ -118,15 +116,6 @@ async def test_a_clock_that_cannot_be_read_fails_nothing(
     )
 
 
-async def test_a_very_long_interval_is_legal(memory: Watched) -> None:
-    """An interval of all int64 milliseconds marks once and then waits for ever."""
-    async with serving(memory, mark_interval_ms=2**63 - 1) as controller:
-        await tell(controller, Note("a", 1))
-        await tell(controller, Note("a", 2))
-
-        assert [mark.lower for mark in marks_of(controller)] == [1]
-
-
 async def test_a_shorter_interval_takes_effect_at_once(memory: Watched, time: GivenTime) -> None:
     """Setting the interval to zero marks what had been waiting."""
     async with serving(memory, time, mark_interval_ms=60_000) as controller:
@@ -135,19 +124,6 @@ async def test_a_shorter_interval_takes_effect_at_once(memory: Watched, time: Gi
         await controller.put_stream("s", {"mark_interval_ms": 0})
 
         assert [mark.lower for mark in marks_of(controller)] == [1, 2]
-
-
-async def test_marks_of_all_domains_are_kept_apart(store: Watched) -> None:
-    """Each domain has its own chain, and a writer that has not noted a domain holds it."""
-    async with serving(store, domains=("order", "ship")) as controller:
-        await tell(controller, Note("a", 5, {0: 1}, domain="order"), Note("b", domain="order"))
-        await tell(controller, Note("b", 7, {1: 1}, domain="order"), Note("a", 2, domain="ship"))
-        await tell(controller, Note("b", 3, domain="ship"))
-
-        chains = {
-            domain: [m.lower for m in marks_of(controller, domain)] for domain in ("order", "ship")
-        }
-        assert chains == {"order": [5], "ship": [2]}
 
 
 async def test_an_added_domain_begins_with_all_members_holding(store: Watched) -> None:
@@ -163,21 +139,6 @@ async def test_an_added_domain_begins_with_all_members_holding(store: Watched) -
         assert (early, [m.lower for m in marks_of(controller, "late")]) == (0, [50])
 
 
-async def test_a_note_of_an_unknown_domain_is_refused_alone(memory: Watched) -> None:
-    """The other notes of the request count."""
-    async with serving(memory) as controller:
-        answers = await tell(controller, Note("a", 1, domain="nope"), Note("a", 2))
-
-        assert answers == [Refused("unknown_domain"), Accepted(2)]
-
-
-async def test_a_poll_for_an_unknown_domain_is_refused(memory: Watched) -> None:
-    """Nobody waits thirty seconds for marks that cannot come."""
-    async with serving(memory) as controller:
-        with pytest.raises(UnknownDomain, match="it declares default"):
-            await controller.polls.marks("s", "nope", after=0, wait_ms=30_000)
-
-
 async def test_old_marks_are_forgotten(store: Watched, time: GivenTime) -> None:
     """Marks older than the retention go, from memory and from the store, but never the last."""
     async with serving(store, time, mark_retention_ms=90_000) as controller:
@@ -189,18 +150,6 @@ async def test_old_marks_are_forgotten(store: Watched, time: GivenTime) -> None:
         stored = [kept.mark for kept in store.marks(stream_id, "default")]
 
         assert (stored, [m.seq for m in stored]) == (marks_of(controller), [2, 3])
-
-
-async def test_the_last_mark_is_never_forgotten(store: Watched, time: GivenTime) -> None:
-    """A quiet stream keeps where its time stands, and its chain goes on from there."""
-    async with serving(store, time, mark_retention_ms=0) as controller:
-        await tell(controller, Note("a", 1), Note("a", 2))
-        serve_for(controller, time, 2 * maintenance.FORGET_EVERY_MS)
-        await until(lambda: len(marks_of(controller)) == 1)
-    async with running(store.reopened(), time) as controller:
-        await tell(controller, Note("a", 3))
-
-        assert [(mark.seq, mark.lower) for mark in marks_of(controller)] == [(2, 2), (3, 3)]
 
 
 async def test_a_note_without_a_domain_may_let_several_domains_advance(store: Watched) -> None:

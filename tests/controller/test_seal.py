@@ -14,7 +14,6 @@ from controller.store.port import StoreUnavailable
 from noted_time import (
     Accepted,
     AlreadySealed,
-    InvalidCut,
     Note,
     Refused,
     ScaleEvent,
@@ -101,17 +100,6 @@ async def test_a_seal_is_recorded_once(store: Watched, time: GivenTime) -> None:
     ]
 
 
-async def test_a_refused_seal_changes_nothing(store: Watched) -> None:
-    """Nothing is written, and notes go on."""
-    async with serving(store) as controller:
-        await tell(controller, Note("a", 5, {0: 9}))
-        with pytest.raises(InvalidCut):
-            await controller.change("s", operator.seal, OPS, SealRequest({0: 8}))
-
-        assert await tell(controller, Note("a", 6, {0: 10})) == [Accepted(6)]
-        assert len(await controller.views.changes("s", before=None, limit=9)) == 1
-
-
 async def test_a_seal_that_is_not_durable_is_not_shown(memory: WatchedMemory) -> None:
     """While its commit is under way readers see an open stream, and after a failed one too."""
     async with serving(memory) as controller:
@@ -147,19 +135,6 @@ async def test_long_polls_end_with_the_stream(memory: WatchedMemory) -> None:
 
         assert ([*found.marks, *later.marks], found.stream.final_cut) == ([], {0: 9})
         assert complete == marks_of(controller)[0]
-
-
-async def test_a_stream_in_which_nothing_was_noted_is_complete_to_any_time(
-    memory: WatchedMemory,
-) -> None:
-    """Its last mark is at 0; who asks for a later time has the answer at once."""
-    async with serving(memory) as controller:
-        await controller.change("s", operator.seal, OPS, NOTHING)
-        async with asyncio.timeout(5):
-            mark = await controller.polls.cut("s", None, 10**15, 30_000)
-
-        assert (mark.lower, mark.final) == (0, True)
-        assert controller.stream("s").window({}, None).sealed
 
 
 async def test_the_last_mark_is_kept(memory: WatchedMemory, time: GivenTime) -> None:

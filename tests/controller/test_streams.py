@@ -7,8 +7,8 @@ import pytest
 
 from controller.aggregation import operator
 from controller.aggregation.operator import ANONYMOUS
-from noted_time import Accepted, Note, Refused, ScaleEvent, StreamSettings
-from noted_time.values import InvalidName, InvalidScale, Rejected, UnknownReader, UnknownStream
+from noted_time import Accepted, Note, ScaleEvent, StreamSettings
+from noted_time.values import Rejected, UnknownStream
 from tests.support.controllers import marks_of, names, running, serving, tell
 
 if TYPE_CHECKING:
@@ -49,16 +49,6 @@ async def test_keys_are_not_taken_away(memory: Watched) -> None:
             await controller.put_stream("s", {"domains": ("a",), "writer_timeout_ms": 5})
 
         assert controller.stream("s").settings.writer_timeout_ms == 60_000
-
-
-@pytest.mark.parametrize("name", ["", "a b", "a/b", "ä", "a\n", "x" * 250])
-async def test_a_bad_name_makes_no_stream(memory: WatchedMemory, name: str) -> None:
-    """Names are 1 to 249 characters of a small alphabet."""
-    async with running(memory) as controller:
-        with pytest.raises(InvalidName):
-            await controller.put_stream(name, {})
-
-        assert names(controller) == []
 
 
 async def test_a_stream_made_again_is_another(store: Watched) -> None:
@@ -155,46 +145,6 @@ async def test_a_repeated_scale_event_changes_nothing(store: Watched) -> None:
         )
 
 
-async def test_an_empty_scale_event_leaves_no_trace(memory: Watched) -> None:
-    """An event that seals and creates nothing is none."""
-    async with serving(memory) as controller:
-        await controller.change("s", operator.scale, ANONYMOUS, ScaleEvent({}, {}))
-
-        assert controller.stream("s").scale_events == []
-
-
-@pytest.mark.parametrize(
-    ("event", "says"),
-    [
-        (ScaleEvent({9: 1}, {}), "segment 9: unknown"),
-        (ScaleEvent({0: 4}, {}), "segment 0: sealed at 4, but writer 'a' noted 5"),
-        (ScaleEvent({}, {2: (0,)}), "segment 0: not sealed by the event that creates 2"),
-    ],
-)
-async def test_a_wrong_scale_event_changes_nothing(
-    memory: Watched, event: ScaleEvent, says: str
-) -> None:
-    """It names the segment it is wrong about; the batch it was in goes on."""
-    async with serving(memory) as controller:
-        await tell(controller, Note("a", 1, {0: 5}))
-        noted = asyncio.create_task(tell(controller, Note("a", 2, {0: 6})))
-        with pytest.raises(InvalidScale, match=says):
-            await controller.change("s", operator.scale, ANONYMOUS, event)
-
-        assert (await noted, controller.stream("s").scale_events) == ([Accepted(2)], [])
-
-
-async def test_a_note_beyond_the_end_of_a_sealed_segment_is_refused(memory: Watched) -> None:
-    """The refusal carries the final offset."""
-    async with serving(memory) as controller:
-        await tell(controller, Note("a", 1, {0: 5}))
-        await controller.change("s", operator.scale, ANONYMOUS, SPLIT)
-
-        assert await tell(controller, Note("a", 2, {0: 501})) == [
-            Refused("invalid_position", {0: 500})
-        ]
-
-
 async def test_a_reader_group_outlives_a_restart(store: Watched) -> None:
     """Positions, who reads what, and who went offline are there again."""
     async with serving(store) as controller:
@@ -208,13 +158,3 @@ async def test_a_reader_group_outlives_a_restart(store: Watched) -> None:
 
         segments = {reader: group.segments_of(reader) for reader in group.readers}
         assert (group.position, segments) == ({0: 8, 1: 7, 2: 6}, {"b": {1: 7, 2: 6}, "c": {}})
-
-
-async def test_a_reader_that_never_reported_cannot_go_offline(memory: Watched) -> None:
-    """The error names the group, or the reader where the group is known."""
-    async with serving(memory) as controller:
-        await controller.report("s", "g", "a", {0: 1})
-        with pytest.raises(UnknownReader, match="reader 'b' of 'g'"):
-            await controller.offline("s", "g", "b", {0: 0})
-
-        assert controller.stream("s").groups["g"].position == {0: 1}

@@ -10,7 +10,6 @@ from controller.aggregation.inspection import WriterQuery
 from controller.aggregation.operator import ANONYMOUS
 from controller.service import maintenance
 from noted_time import Accepted, Hold, Note
-from noted_time.values import Exclusion
 from tests.support.controllers import marks_of, member, running, serve_for, serving, tell, until
 
 if TYPE_CHECKING:
@@ -37,28 +36,6 @@ async def test_time_goes_on_without_a_silent_writer(store: Watched, time: GivenT
         await until(lambda: bool(marks_of(controller)))
 
         assert [(m.lower, m.excluded) for m in marks_of(controller)] == [(5, ("silent",))]
-
-
-async def test_a_writer_is_waited_for_until_its_timeout(memory: Watched, time: GivenTime) -> None:
-    """Just before the timeout nobody is excluded."""
-    async with serving(memory, time, writer_timeout_ms=5000) as controller:
-        await tell(controller, Note("silent"), Note("a", 5))
-        serve_for(controller, time, 4900)
-        await asyncio.sleep(SOON)
-
-        assert (marks_of(controller), excluded(controller)) == ([], [])
-
-
-async def test_a_note_is_a_sign_of_life(memory: Watched, time: GivenTime) -> None:
-    """A writer that repeats its note is not excluded, though it still holds time."""
-    async with serving(memory, time, writer_timeout_ms=5000) as controller:
-        await tell(controller, Note("repeats"), Note("a", 5))
-        for _ in range(4):
-            serve_for(controller, time, 3000)
-            await tell(controller, Note("repeats"))
-        await asyncio.sleep(SOON)
-
-        assert (marks_of(controller), excluded(controller)) == ([], [])
 
 
 async def test_a_paused_machine_is_not_a_silent_writer(memory: Watched, time: GivenTime) -> None:
@@ -162,52 +139,6 @@ async def test_a_writer_excluded_stays_so_over_a_restart(store: Watched, time: G
             [5, 8],
             ["silent"],
         )
-
-
-async def test_a_returning_writer_holds_time_until_it_caught_up(
-    memory: Watched, time: GivenTime
-) -> None:
-    """With `hold`, time stands where it was while a writer comes back below it."""
-    async with serving(memory, time, writer_timeout_ms=1000) as controller:
-        await tell(controller, Note("back", 1), Note("a", 5))
-        serve_for(controller, time, 1100)
-        await until(lambda: bool(excluded(controller)))
-        late = await tell(controller, Note("back", 3), Note("a", 9))
-        caught_up = await tell(controller, Note("back", 7))
-
-        lowers = [mark.lower for mark in marks_of(controller)]
-        told = Exclusion("timed_out", late[0].exclusion.since)  # type: ignore[union-attr]
-        assert (late, caught_up, lowers) == (
-            [Accepted(5, told), Accepted(5)],
-            [Accepted(7)],
-            [1, 5, 7],
-        )
-
-
-async def test_time_need_not_wait_for_a_returning_writer(memory: Watched, time: GivenTime) -> None:
-    """With `exclude`, time goes on without it until it is above the last lower."""
-    settings = {"writer_timeout_ms": 1000, "returning_writer": "exclude"}
-    async with serving(memory, time, **settings) as controller:
-        await tell(controller, Note("back", 1), Note("a", 5))
-        serve_for(controller, time, 1100)
-        await until(lambda: bool(excluded(controller)))
-        await tell(controller, Note("back", 3), Note("a", 9))
-        await tell(controller, Note("back", 11), Note("a", 20))
-
-        assert [mark.lower for mark in marks_of(controller)] == [1, 5, 9, 11]
-
-
-async def test_a_changed_timeout_applies_to_those_who_hold(
-    memory: Watched, time: GivenTime
-) -> None:
-    """A shorter timeout leaves out a writer that had been promised a longer one."""
-    async with serving(memory, time, writer_timeout_ms=60_000) as controller:
-        await tell(controller, Note("silent"), Note("a", 5))
-        serve_for(controller, time, 2000)
-        await controller.put_stream("s", {"writer_timeout_ms": 1000})
-        await until(lambda: bool(marks_of(controller)))
-
-        assert excluded(controller) == ["silent"]
 
 
 async def test_a_new_domain_waits_out_the_timeout_after_a_restart(

@@ -12,7 +12,7 @@ import pytest
 
 from noted_time import InvalidName, NotCompleteYet, Rejected, TimeWindow, Unreachable
 from noted_time.client import Backoff
-from noted_time.values import UnknownDomain, UnknownStream
+from noted_time.values import UnknownDomain
 from reader_client import ReaderClient
 from tests.support.faults import Fault, Faults
 from tests.support.served import Served
@@ -160,31 +160,6 @@ def test_following_survives_a_failing_network(served: Served, stream: str, fault
         assert client.wait_for(10, timeout=10).seq == 1
 
 
-def test_a_stream_made_again_begins_anew(served: Served, stream: str) -> None:
-    """The old stream's windows are gone, the new one's marks are followed from the first."""
-    with reader(served, stream, wait_ms=200) as client:
-        client.advance({0: 100})
-        marks = client.marks(wait=10)
-        before = next(marks).lower
-        served.call("DELETE", f"/{stream}")
-        served.create(stream)
-        _wait_until(lambda: client.get_time_window() == NO_WINDOW)
-        served.note(stream, 5, {"0": 40})
-        after = next(marks)
-
-    assert (before, after.seq, after.lower) == (10, 1, 5)
-
-
-def test_a_bounded_reader_keeps_the_last_marks(served: Served, stream: str) -> None:
-    """Memory is bounded where the reader asks for it."""
-    for number in range(2, 30):
-        served.note(stream, number * 10, {"0": number * 100})
-    with reader(served, stream, keep_last=8) as client:
-        kept = [mark.seq for mark in client.marks()]
-
-    assert kept == list(range(22, 30))
-
-
 def test_a_group_has_the_window_of_all_its_readers(served: Served, stream: str) -> None:
     """A reader gets the group's window, whichever segments are its own."""
     served.note(stream, 20, {"0": 100, "1": 50})
@@ -290,35 +265,6 @@ def test_closing_does_not_wait_for_a_long_poll(served: Served, stream: str) -> N
     ]
 
     assert (left, time.monotonic() - began < 5) == ([], True)
-
-
-def test_waiting_ends_in_time(served: Served, stream: str) -> None:
-    """A time that is not complete by then is an error that says how far it is."""
-    with reader(served, stream) as client, pytest.raises(NotCompleteYet, match="the lower is 10"):
-        client.wait_for(99, timeout=0.05)
-
-
-def test_an_unknown_stream_is_named(served: Served) -> None:
-    """Catching up with a stream that is not there says so."""
-    client = ReaderClient(served.url, "nowhere", backoff=SOON)
-    with client, pytest.raises(UnknownStream, match="no stream 'nowhere'"):
-        client.catch_up()
-
-
-def test_a_controller_that_never_answered_is_named() -> None:
-    """Catching up with nobody ends in time, and windows stay empty meanwhile."""
-    client = ReaderClient("http://127.0.0.1:9", "flights", backoff=SOON)
-    with client:
-        with pytest.raises(Unreachable, match=r"http://127[.]0[.]0[.]1:9 did not answer within"):
-            client.catch_up(timeout=0.1)
-        with pytest.raises(NotCompleteYet):
-            client.cut_at(5)
-
-        assert (client.get_time_window(), client.last_mark(), list(client.marks())) == (
-            NO_WINDOW,
-            None,
-            [],
-        )
 
 
 def test_names_are_checked_before_anything_is_asked(served: Served) -> None:

@@ -52,3 +52,8 @@ def problem(answer: httpx.Response) -> tuple[int, str, str]:
         f"urn:noted-time:problem:{body['code']}",
     )
     return answer.status_code, body["code"], body["detail"]
+
+
+def places(answer: httpx.Response) -> list[str]:
+    """Return the places of a request that an invalid_request names."""
+    return [each["where"] for each in answer.json().get("errors", [])]

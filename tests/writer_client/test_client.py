@@ -37,17 +37,6 @@ def test_a_flushed_note_is_known_to_the_controller(served: Served, stream: str) 
     assert known == {"UA": {"state": "live", "times": {"default": 5}, "position": {"0": 10}}}
 
 
-def test_the_largest_event_time_written_travels_with_the_note(served: Served, stream: str) -> None:
-    """What `wrote` was told becomes the upper of the mark."""
-    with WriterClient(served.url, stream, "UA") as client:
-        for event_time in (7, 90, 8):
-            client.wrote(event_time)
-        client.note_time(5, {0: 10})
-    mark = served.call("GET", f"/{stream}/marks")["marks"][0]
-
-    assert (mark["lower"], mark["upper"]) == (5, 90)
-
-
 def test_a_writer_that_finishes_is_not_waited_for(served: Served, stream: str) -> None:
     """To finish says that the writer is done for good; its client stays open."""
     with WriterClient(served.url, stream, "UA") as client:
@@ -57,17 +46,6 @@ def test_a_writer_that_finishes_is_not_waited_for(served: Served, stream: str) -
         client.note_time(6, {0: 10})
 
     assert (finished, served.writers(stream)["UA"]["state"]) == ("finished", "live")
-
-
-def test_a_writer_that_only_joined_can_finish(served: Served, stream: str) -> None:
-    """Joined and finished before anything was sent, it is heard to join first."""
-    with WriterClient(served.url, stream, "UA") as client:
-        client.join()
-        client.finish({0: 10})
-
-    assert served.writers(stream) == {
-        "UA": {"state": "finished", "times": {}, "position": {"0": 10}}
-    }
 
 
 def test_the_end_of_a_block_keeps_the_writer(served: Served, stream: str) -> None:
@@ -90,26 +68,6 @@ def test_a_block_that_fails_does_not_leave(served: Served, stream: str) -> None:
         _ = 1 // 0
 
     assert served.writers(stream)["UA"]["state"] == "live"
-
-
-def test_time_does_not_wait_for_an_idle_writer(served: Served, stream: str) -> None:
-    """With the slower of two writers idle, time goes on to the other's."""
-    with (
-        WriterClient(served.url, stream, "UA") as one,
-        WriterClient(served.url, stream, "DL") as other,
-    ):
-        for client in (one, other):
-            client.join()
-            client.flush()
-        one.note_time(5, {0: 10})
-        other.note_time(9, {1: 10})
-        one.flush()
-        other.flush()
-        one.idle()
-        one.flush()
-        lowers = [mark["lower"] for mark in served.call("GET", f"/{stream}/marks")["marks"]]
-
-    assert lowers == [5, 9]
 
 
 def test_a_writer_learns_what_is_already_late(served: Served, stream: str) -> None:
@@ -201,33 +159,6 @@ def test_notes_wait_for_their_stream_to_be_created(served: Served) -> None:
     client.close()
 
     assert served.writers("made-later")["UA"]["times"] == {"default": 5}
-
-
-def test_a_refused_request_is_reported_and_others_go_on(served: Served, stream: str) -> None:
-    """What nobody would accept as it is is not tried again; what is noted later arrives."""
-    network = Faults("refused")
-    with WriterClient(served.url, stream, "UA", backoff=SOON, transport=network) as client:
-        client.note_time(5, {0: 10})
-        with pytest.raises(Rejected, match="403 Forbidden: no such door"):
-            client.flush()
-        client.note_time(6, {0: 10})
-        client.flush()
-
-        assert served.writers(stream)["UA"]["times"] == {"default": 6}
-
-
-def test_a_note_of_an_unknown_domain_is_reported_and_others_go_on(
-    served: Served, stream: str
-) -> None:
-    """A domain the stream does not declare is named by flush, with those it does."""
-    with WriterClient(served.url, stream, "UA") as client:
-        client.note_time(5, {0: 10})
-        client.note_time(5, {0: 10}, domain="ship_time")
-        with pytest.raises(InvalidNote) as raised:
-            client.flush()
-        known = served.writers(stream)["UA"]["times"]
-
-    assert (raised.value.status, known) == ("unknown_domain", {"default": 5})
 
 
 def test_the_wall_clock_is_noted_each_period(served: Served, stream: str) -> None:
@@ -376,19 +307,6 @@ def test_what_was_noted_is_flushed_at_exit(served: Served, stream: str) -> None:
     assert served.writers(stream) == {
         "UA": {"state": "live", "times": {"default": 5}, "position": {"0": 10}}
     }
-
-
-def test_the_client_needs_no_parquet() -> None:
-    """A writer without a file log can do without pyarrow."""
-    program = (
-        "import sys; sys.modules['pyarrow'] = None\n"
-        "from writer_client import WriterClient; print(WriterClient.__name__)\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, check=True, capture_output=True, text=True
-    )
-
-    assert done.stdout == "WriterClient\n"
 
 
 def test_a_stream_has_a_legal_name(served: Served) -> None:

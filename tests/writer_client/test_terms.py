@@ -42,22 +42,6 @@ def test_a_stream_that_was_made_again_learns_the_terms_too(served: Served, strea
     assert (shown["timeout_ms"], shown["domains"]) == (5_400_000, None)
 
 
-def test_the_controller_refuses_a_domain_that_is_not_vouched_for(
-    served: Served, stream: str
-) -> None:
-    """A writer that did not say so in this process vouches as its former self did."""
-    served.create(stream, domains=["default", "order", "ship"])
-    with WriterClient(served.url, stream, "UA", domains=["ship"]) as client:
-        client.join()
-    with WriterClient(served.url, stream, "UA") as client:
-        client.note_time(5, {0: 10}, domain="order")
-        with pytest.raises(InvalidNote, match="not_vouched: it vouches for ship; add the domain"):
-            client.flush()
-        client.note_time(6, {0: 10}, domain="ship")
-
-    assert served.writers(stream)["UA"]["times"] == {"ship": 6}
-
-
 def test_nothing_is_said_of_what_was_not_given() -> None:
     """A note of a writer without terms of its own has no such fields."""
     network = Scripted()
@@ -192,12 +176,3 @@ def test_a_join_takes_in_the_position_that_the_controller_knows(
         client.note_time(10, {})
 
     assert (known, served.writers(stream)["UA"]["position"]) == ({0: 9, 1: 5}, {"0": 9, "1": 5})
-
-
-def test_an_hourly_job_is_a_member_between_its_runs(served: Served, stream: str) -> None:
-    """The end of its block says nothing of the next run."""
-    for hour in (1, 2):
-        with WriterClient(served.url, stream, "hourly") as client:
-            client.note_time(hour, {0: hour})
-
-    assert served.writers(stream)["hourly"]["state"] == "live"

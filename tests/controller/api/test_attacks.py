@@ -28,11 +28,9 @@ pytestmark = [
 
 MOST_MIB = 64
 PROMPT_S = 5
-REQUEST_S = 1.0
 NOTE = b'{"notes":[{"writer":"a","time":5}]}'
 PUT = b"PUT /v1/streams/s HTTP/1.1\r\nHost: localhost\r\n\r\n"
 GET = b"GET /v1/streams/s HTTP/1.1\r\nHost: localhost\r\n\r\n"
-POLL = b"GET /v1/streams/s/marks?after=9&wait_ms=2000 HTTP/1.1\r\nHost: localhost\r\n\r\n"
 CHUNKED = (
     b"POST /v1/streams/s/notes HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
 )
@@ -138,28 +136,6 @@ def test_a_body_may_come_in_chunks_of_one_byte(served: ServeProcess) -> None:
     assert (status, usage.cpu() < 2, usage.memory() < MOST_MIB) == (200, True, True)
 
 
-BEGUN = {
-    "silent": b"",
-    "half a head": GET[:-2],
-    "empty lines": b"\r\n\r\n",
-    "half a body": post(NOTE)[:-1],
-    "half of the chunks": CHUNKED + b"1\r\n{\r\n",
-}
-
-
-def test_connections_without_a_whole_request_are_closed(served: ServeProcess) -> None:
-    """All of them, whether something of it came or not, soon after their time is over."""
-    with ExitStack() as stack:
-        wires = [stack.enter_context(Wire(served.port)) for _ in BEGUN]
-        for wire, begun in zip(wires, BEGUN.values(), strict=True):
-            wire.send(begun)
-        begun_at = time.monotonic()
-        ended = [wire.ended() for wire in wires]
-        took = time.monotonic() - begun_at
-
-    assert (ended, REQUEST_S / 2 < took < 10 * REQUEST_S) == ([True] * len(BEGUN), True)
-
-
 def test_a_head_that_comes_byte_by_byte_has_no_more_time(served: ServeProcess) -> None:
     """Each byte that comes would be a sign of life to the server."""
     with Wire(served.port) as wire:
@@ -178,19 +154,6 @@ def _drip(wire: Wire, ended: threading.Event) -> None:
     """Send a byte each tenth of a second."""
     while not ended.wait(0.1):
         wire.flood(b"x", 1)
-
-
-def test_a_connection_in_use_is_never_closed(served: ServeProcess) -> None:
-    """Neither during a long poll that takes longer than a request may, nor between requests."""
-    with Wire(served.port) as wire:
-        for request in (POLL, post(NOTE), POLL):
-            wire.send(request)
-            status, _ = wire.answer()
-            assert status == 200
-        time.sleep(2 * REQUEST_S)
-        wire.send(post(NOTE))
-
-        assert wire.answer()[0] == 200
 
 
 @pytest.mark.parametrize(("path", "kept"), [(PATH, 100), ("/healthz", 0)])

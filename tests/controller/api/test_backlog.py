@@ -80,19 +80,3 @@ async def test_a_wrong_policy_is_refused_and_nothing_is_made(
 
     assert problem(answer)[:2] == (422, "invalid_request")
     assert (await call.get(GROUP)).status_code == 404
-
-
-@pytest.mark.parametrize("said", [1, "true", {}])
-async def test_a_reader_says_yes_no_or_nothing(call: Caller, said: object) -> None:
-    """Nothing else, and not where it leaves."""
-    answers = [await call.put(READER, {"backlog": said})]
-    answers.append(await call.post(f"{READER}/offline", {"position": {}, "backlog": True}))
-
-    assert [problem(answer)[0] for answer in answers] == [422, 422]
-
-
-async def test_an_unknown_stream_is_told(call: Caller) -> None:
-    """As of any other call."""
-    answer = await call.put("/v1/streams/t/reader-groups/g", {"backlog": None})
-
-    assert problem(answer)[:2] == (404, "unknown_stream")

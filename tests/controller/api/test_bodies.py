@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from controller.api.access import OPEN
-from controller.api.middleware import MAX_BODY, read_body
+from controller.api.middleware import MAX_BODY
 from tests.support.controllers import names
 from tests.support.http import problem
 
@@ -36,14 +36,6 @@ async def test_a_path_that_is_open_to_strangers_takes_no_body(call: Caller, path
     assert problem(answer) == (413, "too_large", "the body is over 0 bytes")
 
 
-async def test_a_body_of_one_mebibyte_is_read(call: Caller) -> None:
-    """The limit itself is within it."""
-    note = b'{"notes": [{"writer": "a"}]}'
-    answer = await call.send("POST", f"{S}/notes", note.ljust(MAX_BODY))
-
-    assert answer.status_code == 200
-
-
 async def test_a_chunked_body_over_one_mebibyte_is_refused(call: Caller) -> None:
     """Without a length in the header it is measured as it comes."""
 
@@ -54,18 +46,6 @@ async def test_a_chunked_body_over_one_mebibyte_is_refused(call: Caller) -> None
     answer = await call.client.post(f"{S}/notes", content=chunks())
 
     assert problem(answer)[:2] == (413, "too_large")
-
-
-async def test_a_chunked_body_is_read_whole(call: Caller) -> None:
-    """However it is cut."""
-
-    async def chunks() -> AsyncIterator[bytes]:
-        for byte in b'{"notes": [{"writer": "a", "time": 3}]}':
-            yield bytes([byte])
-
-    answer = await call.client.post(f"{S}/notes", content=chunks())
-
-    assert answer.json() == {"refused": 0, "results": [{"status": "accepted", "lower": 3}]}
 
 
 async def test_a_client_that_hangs_up_halfway_asked_for_nothing(call: Caller) -> None:
@@ -92,12 +72,3 @@ async def test_a_client_that_hangs_up_halfway_asked_for_nothing(call: Caller) ->
     await transport.app(scope, receive, send)
 
     assert (sent, names(call.controller)) == ([], ["s"])
-
-
-async def test_an_empty_body_is_one() -> None:
-    """A request that ends at once has no bytes, and is not too large."""
-
-    async def receive() -> dict[str, Any]:
-        return {"type": "http.request"}
-
-    assert await read_body(receive, MAX_BODY, {"state": {}}) == b""

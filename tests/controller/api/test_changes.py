@@ -102,25 +102,6 @@ async def test_a_reason_is_one_line_of_text(call: Caller, comment: str) -> None:
     )
 
 
-async def test_the_longest_reason_is_kept_whole(call: Caller) -> None:
-    """In whatever characters."""
-    comment = 500 * "✈"
-    await call.client.put(S, params={"comment": comment}, json={"writer_timeout_ms": 7})
-
-    assert (await listed(call))["changes"][0]["comment"] == comment
-
-
-async def test_a_pause_of_the_controller_moves_no_moment(call: Caller, time: GivenTime) -> None:
-    """When the writer noted last stays what it was, and it is removed as it was seen."""
-    await call.note({"writer": "w", "time": 5})
-    seen = (await call.get(f"{S}/writers/w")).json()["noted_at"]
-    time.wall += 2500
-    told = (await call.get(f"{S}/writers/w")).json()["noted_at"]
-    removed = await call.client.delete(f"{S}/writers/w", params={"unless_noted_since": seen})
-
-    assert (told - seen, removed.status_code) == (0, 200)
-
-
 async def test_a_writer_that_noted_meanwhile_is_named_with_the_moment(
     call: Caller, time: GivenTime
 ) -> None:
@@ -140,35 +121,6 @@ async def test_a_writer_that_noted_meanwhile_is_named_with_the_moment(
         "live",
         200,
     )
-
-
-async def test_a_truncation_is_tried_first(call: Caller) -> None:
-    """The answers are alike but for the marks that are gone; only the second is a change."""
-    for time in (1, 2, 3):
-        await call.note({"writer": "w", "time": time, "position": {"0": 10 * time}})
-    query = {"params": {"dry_run": "true", "comment": "what if"}}
-    tried = await call.client.post(f"{S}/truncate", json={"cut": {"0": 99}}, **query)  # type: ignore[arg-type]
-    between = [each["seq"] for each in (await call.get(f"{S}/marks")).json()["marks"]]
-    changes = len((await listed(call))["changes"])
-    done = await call.post(f"{S}/truncate", {"cut": {"0": 99}})
-    after = [each["seq"] for each in (await call.get(f"{S}/marks")).json()["marks"]]
-
-    assert tried.json() == done.json()
-    assert (done.json()["name"], done.json()["beyond"], done.json()["dropped"]) == (
-        "s",
-        True,
-        {"default": 2},
-    )
-    assert (between, after, changes, len((await listed(call))["changes"])) == ([1, 2, 3], [3], 1, 2)
-
-
-async def test_a_dry_run_commits_nothing(call: Caller) -> None:
-    """The database is not asked."""
-    store = call.controller._store
-    before = store.watch.attempts  # type: ignore[attr-defined]
-    await call.client.post(f"{S}/truncate", params={"dry_run": "true"}, json={"cut": {"0": 5}})
-
-    assert store.watch.attempts == before  # type: ignore[attr-defined]
 
 
 async def test_without_tokens_anybody_may_do_everything(call: Caller) -> None:

@@ -61,21 +61,3 @@ async def test_a_window_is_waited_for(call: Caller) -> None:
     await note(call, 20, 8)
 
     assert [window["seq"] for window in (await poll).json()["windows"]] == [3]
-
-
-async def test_a_wait_for_a_window_ends_with_its_stream(call: Caller) -> None:
-    """404, as a long poll for marks does."""
-    poll = asyncio.create_task(call.get(f"{S}/windows", wait_ms=30_000))
-    await until(lambda: len(call.controller._notifier) == 1)
-    await call.client.delete(S)
-
-    assert (await poll).json()["code"] == "unknown_stream"
-
-
-async def test_a_cut_is_answered_as_soon_as_it_is_complete(call: Caller) -> None:
-    """Long before the wait is over."""
-    poll = asyncio.create_task(call.get(f"{S}/cut", complete_to=20, wait_ms=30_000))
-    await until(lambda: len(call.controller._notifier) == 1)
-    await note(call, 20, 8)
-
-    assert (await poll).json()["cut"] == {"0": 8}

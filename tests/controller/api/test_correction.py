@@ -140,23 +140,6 @@ async def test_a_correction_ends_long_polls(call: Caller) -> None:
     assert (answer["marks"], answer["corrections"]) == ([], 1)
 
 
-@pytest.mark.parametrize(
-    ("body", "kind"),
-    [
-        ({"position": {"0": 1000}, "above": {"0": 1000}}, "rejected"),
-        ({"position": {"0": 20}, "above": {"1": 1000}}, "rejected"),
-        ({"position": {"0": 20}}, "invalid_request"),
-    ],
-)
-async def test_what_makes_no_sense_is_refused(
-    call: Caller, body: dict[str, Any], kind: str
-) -> None:
-    """With the reason."""
-    await call.note(*NOTES)
-
-    assert problem(await call.post(POSITION, body))[:2] == (422, kind)
-
-
 class Corrected(Served):
     """A controller with the stream `s`, whose last two marks nobody can reach."""
 

@@ -162,17 +162,6 @@ async def test_many_joins_have_no_large_answer(call: Caller) -> None:
     assert [each["status"] for each in results] == ["accepted"] * 10
 
 
-async def test_an_expected_writer_is_waited_for_from_the_start(call: Caller) -> None:
-    """And whoever is added later, from then on."""
-    await call.put("/v1/streams/t", {"expected_writers": ["nightly"], "mark_interval_ms": 0})
-    first = (await call.get("/v1/streams/t/explain")).json()
-    await call.put("/v1/streams/t", {"expected_writers": ["nightly", "weekly"]})
-    then = (await call.get("/v1/streams/t/explain")).json()
-
-    assert [each["writer"] for each in first["waiting_for"]] == ["nightly"]
-    assert [each["writer"] for each in then["waiting_for"]] == ["nightly", "weekly"]
-
-
 async def test_a_writers_own_terms_are_shown(call: Caller) -> None:
     """Its timeout, its domains, and the late rows that it reported."""
     await call.put(S, {"domains": ["default", "ship_time"]})

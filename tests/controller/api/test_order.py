@@ -35,40 +35,6 @@ async def test_segment_times_say_how_far_a_position_is_in_each_segment(marked: C
     }
 
 
-async def test_the_times_of_a_position_before_all_marks_are_null(marked: Caller) -> None:
-    """It is first in the order, and nobody knows how far behind it is."""
-    answer = await marked.post(f"{S}/segment-times", {"position": {"1": 80}})
-
-    assert answer.json() == {
-        "segments": {"0": {"lower": None, "behind": None}, "1": {"lower": 40, "behind": 0}},
-        "order": [0, 1],
-        "behind": None,
-    }
-
-
-async def test_to_name_a_successor_says_that_its_predecessor_is_read(marked: Caller) -> None:
-    """Which is then not to be read any more; the other successor may be."""
-    await marked.post(f"{S}/scale", {"sealed": {"0": 300}, "created": {"2": [0], "3": [0]}})
-    answer = await marked.post(f"{S}/segment-times", {"position": {"1": 80, "2": 0}})
-
-    assert answer.json() == {
-        "segments": {str(segment): {"lower": 40, "behind": 0} for segment in range(4)},
-        "order": [1, 2, 3],
-        "behind": 0,
-    }
-
-
-async def test_segment_times_without_a_mark_are_null(call: Caller) -> None:
-    """Only the segments of the position are known."""
-    answer = await call.post(f"{S}/segment-times", {"position": {"7": 1}})
-
-    assert answer.json() == {
-        "segments": {"7": {"lower": None, "behind": None}},
-        "order": [7],
-        "behind": None,
-    }
-
-
 async def test_segment_times_of_what_there_is_not_are_refused(call: Caller) -> None:
     """A domain, a stream, a position, a field."""
     answers = [

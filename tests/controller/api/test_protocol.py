@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 NOTE = b'{"notes":[{"writer":"a","time":5}]}'
 HEAD = b"POST /v1/streams/s/notes HTTP/1.1\r\nHost: localhost\r\n"
 PUT = b"PUT /v1/streams/s HTTP/1.1\r\nHost: localhost\r\n"
-GET = b"GET /v1/streams/s HTTP/1.1\r\nHost: localhost\r\n\r\n"
 ACCEPTED = (200, {"refused": 0, "results": [{"status": "accepted", "lower": None}]})
-AGAIN = (200, {"refused": 0, "results": [{"status": "accepted", "lower": 5}]})
 
 
 @pytest.fixture(scope="module")
@@ -54,31 +52,6 @@ def wire(port: int) -> Iterator[Wire]:
         opened.send(PUT, b"Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}")
         opened.answer()
         yield opened
-
-
-def test_a_connection_carries_one_request_after_the_other(wire: Wire) -> None:
-    """It stays open, and what was noted first is known to what follows."""
-    wire.send(post(NOTE))
-    first = wire.answer()
-    wire.send(post(NOTE))
-
-    assert (first, wire.answer()) == (ACCEPTED, AGAIN)
-
-
-def test_requests_sent_ahead_are_answered_in_order(wire: Wire) -> None:
-    """Of four sent as one, each is answered in its turn, whatever it asks for."""
-    wire.send(post(NOTE), GET, post(b"{"), post(NOTE))
-    statuses = [wire.answer()[0] for _ in range(4)]
-
-    assert statuses == [200, 200, 400, 200]
-
-
-def test_a_body_may_come_in_pieces(wire: Wire) -> None:
-    """A chunked body is put together before it is read."""
-    chunks = b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in (NOTE[:9], NOTE[9:]))
-    wire.send(HEAD, b"Transfer-Encoding: chunked\r\n\r\n", chunks, b"0\r\n\r\n")
-
-    assert wire.answer() == ACCEPTED
 
 
 @pytest.mark.parametrize("size", [MAX_BODY + 1, 8 * MAX_BODY])

@@ -1,11 +1,10 @@
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support.controllers import serve_for, until
+from tests.support.controllers import serve_for
 
 if TYPE_CHECKING:
     from tests.support.controllers import GivenTime
@@ -58,13 +57,6 @@ async def test_a_stream_is_created_with_the_defaults(call: Caller) -> None:
     )
 
 
-async def test_a_stream_needs_no_body(call: Caller) -> None:
-    """A bare PUT is the shortest way to begin."""
-    answer = await call.client.put("/v1/streams/bare")
-
-    assert answer.status_code == 201
-
-
 async def test_a_stream_is_updated(call: Caller) -> None:
     """200, the same id, and what was not named as before."""
     before = (await call.get(S)).json()
@@ -90,14 +82,6 @@ async def test_streams_are_listed_a_page_at_a_time(call: Caller) -> None:
 
     pages = [([s["name"] for s in page["streams"]], page["next"]) for page in (first, second)]
     assert pages == [(["a", "b", "c"], "c"), (["s"], None)]
-
-
-async def test_a_stream_is_removed(call: Caller) -> None:
-    """204 without a body, then 404."""
-    removed = await call.client.delete(S)
-    after = await call.get(S)
-
-    assert (removed.status_code, removed.content, after.status_code) == (204, b"", 404)
 
 
 async def test_notes_are_answered_in_order(call: Caller) -> None:
@@ -130,36 +114,6 @@ async def test_the_domains_there_are_are_named_once(call: Caller) -> None:
     assert (answer["results"], answer["domains"]) == ([refused] * 3, ["default"])
 
 
-async def test_a_request_that_comes_late_is_told_which_came_before_it(call: Caller) -> None:
-    """Whatever it says, nothing of it is taken; one without a number has no order."""
-    await call.note({"writer": "UA", "time": 5, "sequence": 7})
-    results = await call.note(
-        {"writer": "UA", "state": "idle", "sequence": 6},
-        {"writer": "UA", "time": 6, "sequence": 7},
-        {"writer": "UA", "time": 7, "sequence": None},
-    )
-
-    assert results == [
-        {"status": "superseded", "last": 7},
-        {"status": "accepted", "lower": 6},
-        {"status": "accepted", "lower": 7},
-    ]
-
-
-async def test_a_note_before_the_first_mark_has_no_lower(call: Caller) -> None:
-    """`null`: nothing is late yet."""
-    results = await call.note({"writer": "UA"})
-
-    assert results == [{"status": "accepted", "lower": None, "timeout_ms": 60_000}]
-
-
-async def test_a_thousand_notes_fit_a_request(call: Caller) -> None:
-    """The largest batch is answered note by note."""
-    results = await call.note(*({"writer": f"w{i}", "time": 1} for i in range(1000)))
-
-    assert results == [{"status": "accepted", "lower": 1}] * 1000
-
-
 async def test_int64_is_kept_exactly(call: Caller) -> None:
     """The least and the largest time, and the largest offset, survive the way in and out."""
     await call.put(S, {"max_time_ahead_ms": None, "max_offset_jump": None})
@@ -170,21 +124,6 @@ async def test_int64_is_kept_exactly(call: Caller) -> None:
 
     shown = [(mark["lower"], mark["cut"]) for mark in marks]
     assert shown == [(least, {"0": end}), (largest, {"0": end, str(10**18 - 1): end})]
-
-
-async def test_either_end_of_int64_is_refused(call: Caller) -> None:
-    """It would be a mark that no query gets past."""
-    await call.put(S, {"max_time_ahead_ms": None})
-    results = await call.note(
-        *({"writer": "a", "time": end} for end in (-(2**63), 2**63 - 1)),
-        {"writer": "a", "time": 5, "max_time": 2**63 - 1},
-    )
-
-    assert [(each["last"], each["detail"]) for each in results] == [
-        (2**63 - 2, "time -9223372036854775808 is an end of int64, which is not a time"),
-        (2**63 - 2, "time 9223372036854775807 is an end of int64, which is not a time"),
-        (2**63 - 2, "max_time 9223372036854775807 is an end of int64, which is not a time"),
-    ]
 
 
 async def test_writers_are_listed_the_holder_first(call: Caller, time: GivenTime) -> None:
@@ -213,19 +152,6 @@ async def test_writers_are_listed_the_holder_first(call: Caller, time: GivenTime
     )
 
 
-async def test_a_writer_excluded_is_shown_as_such(call: Caller, time: GivenTime) -> None:
-    """Its state tells why time goes on without it, and the mark names it."""
-    await call.put(S, {"writer_timeout_ms": 1000})
-    await call.note({"writer": "silent"}, {"writer": "a", "time": 5})
-    serve_for(call.controller, time, 1100)
-    await until(lambda: call.controller.stream("s").history(None).last is not None)
-    rows = (await call.get(f"{S}/writers")).json()["writers"]
-    marks = (await call.get(f"{S}/marks")).json()["marks"]
-
-    states = {row["writer"]: row["state"] for row in rows}
-    assert (states, marks[0]["excluded"]) == ({"a": "live", "silent": "excluded"}, ["silent"])
-
-
 async def test_marks_are_given_after_a_seq(call: Caller) -> None:
     """In order, at most `limit`, with the id of the stream they belong to."""
     await call.note(NOTE, {"writer": "UA", "time": 6}, {"writer": "UA", "time": 7})
@@ -236,25 +162,6 @@ async def test_marks_are_given_after_a_seq(call: Caller) -> None:
     about = {"stream_id": stream_id, "scale_events": 0, "corrections": 0}
     about |= {"sealed": False, "final_cut": None, "quiet": False, "has_more": True}
     assert answer == {**about, "marks": [second]}
-
-
-async def test_a_long_poll_is_answered_by_the_mark(call: Caller) -> None:
-    """The answer comes with the mark, long before the wait is over."""
-    poll = asyncio.create_task(call.get(f"{S}/marks", wait_ms=30_000))
-    await until(lambda: len(call.controller._notifier) == 1)
-    await call.note(NOTE)
-
-    assert (await poll).json()["marks"] == [MARK]
-
-
-async def test_a_long_poll_of_a_removed_stream_is_a_404(call: Caller) -> None:
-    """The reader learns it at once."""
-    poll = asyncio.create_task(call.get(f"{S}/marks", wait_ms=30_000))
-    await until(lambda: len(call.controller._notifier) == 1)
-    await call.client.delete(S)
-    answer = await poll
-
-    assert (answer.status_code, answer.json()["code"]) == (404, "unknown_stream")
 
 
 async def test_a_position_becomes_a_time_window(call: Caller) -> None:
@@ -331,19 +238,6 @@ async def test_a_reader_group_has_one_position_and_window(call: Caller) -> None:
     )
 
 
-async def test_a_reader_without_segments_gets_the_window_of_its_group(call: Caller) -> None:
-    """An empty report is one."""
-    answer = await call.put(f"{S}/reader-groups/g/readers/spare", {"position": {}})
-
-    none = dict.fromkeys(("lower", "upper", "lower_seq", "upper_seq")) | {"sealed": False}
-    assert answer.json() == {
-        "position": {},
-        "readers": {"spare": {}},
-        "windows": {"default": none},
-        **NO_BACKLOG,
-    }
-
-
 async def test_a_stream_scales(call: Caller) -> None:
     """The event is shown with the stream, and a repeat changes nothing."""
     await call.note(NOTE)
@@ -377,40 +271,6 @@ async def test_explain_names_whom_time_waits_for(call: Caller, time: GivenTime) 
         "sentences": answer["sentences"],
     }
     assert answer["sentences"][0] == "s holds at 5: it waits for 1 writer."
-
-
-async def test_explain_says_when_all_is_quiet(call: Caller) -> None:
-    """Nobody is waited for, and nothing is left to mark."""
-    await call.note({"writer": "a", "time": 5}, {"writer": "a", "state": "finished"})
-    answer = (await call.get(f"{S}/explain", domain="default")).json()
-
-    assert answer == {
-        "now": WALL,
-        "decision": "quiet",
-        "lower": 5,
-        "written_at": WALL,
-        "next_lower": None,
-        "waiting_for": [],
-        "holders": 0,
-        "lower_without": {},
-        "would": None,
-        "hints": [],
-        "sentences": [
-            "s is quiet at 5: it waits for no writer, and everything noted is marked.",
-            "Not waited for: 1 finished.",
-            "No writer is excluded.",
-        ],
-    }
-
-
-async def test_explain_says_when_time_is_about_to_go_on(call: Caller) -> None:
-    """Within the mark interval the decision is to advance, and to where."""
-    await call.put(S, {"mark_interval_ms": 60_000})
-    await call.note({"writer": "a", "time": 5})
-    await call.note({"writer": "a", "time": 6})
-    answer = (await call.get(f"{S}/explain")).json()
-
-    assert (answer["decision"], answer["lower"], answer["next_lower"]) == ("advance", 5, 6)
 
 
 async def test_health_is_told(call: Caller) -> None:
