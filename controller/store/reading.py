@@ -55,7 +55,9 @@ class SqlReading:
 
     def streams(self) -> list[StreamRecord]:
         """Return all streams in the order of their names."""
-        return [rows.stream_of(row) for row in self._rows(select(stream).order_by(stream.c.name))]
+        return [
+            rows.STREAMS.value(row) for row in self._rows(select(stream).order_by(stream.c.name))
+        ]
 
     def names(self) -> list[str]:
         """Return the names of all streams in order."""
@@ -69,7 +71,7 @@ class SqlReading:
         named = stream.c.name.in_(names)
         with self._border(), self._reading.connect() as connection:
             found = connection.execute(select(stream).where(named).order_by(stream.c.name))
-            records = [rows.stream_of(row) for row in found]
+            records = [rows.STREAMS.value(row) for row in found]
             marks = _last_marks(connection, records)
             scales = _scales(connection, named)
         return [
@@ -78,12 +80,12 @@ class SqlReading:
 
     def scales(self, stream_id: str) -> list[ScaleEvent]:
         """Return the scale events of a stream in the order in which they happened."""
-        events = select(scale.c.sealed, scale.c.created).order_by(scale.c.seq)
+        events = select(scale.c.record).order_by(scale.c.seq)
         return [rows.scale_of(row) for row in self._rows(_of(events, scale, stream_id))]
 
     def members(self, stream_id: str) -> Iterator[MemberRecord]:
         """Yield the members of a stream in the order of their names."""
-        columns = select(*member.c[1:]).order_by(member.c.writer)
+        columns = select(member.c.record).order_by(member.c.writer)
         return map(rows.member_of, self._many_rows(_of(columns, member, stream_id)))
 
     def marks(self, stream_id: str, domain: str) -> Iterator[AppendedMark]:
@@ -94,12 +96,12 @@ class SqlReading:
     def readers(self, stream_id: str) -> list[ReaderRecord]:
         """Return the readers of all groups of a stream in the order of their names."""
         found = select(reader).order_by(reader.c.reader_group, reader.c.reader)
-        return [rows.reader_of(row) for row in self._rows(_of(found, reader, stream_id))]
+        return [rows.READERS.value(row) for row in self._rows(_of(found, reader, stream_id))]
 
     def backlogs(self, stream_id: str) -> list[BacklogRecord]:
         """Return what is kept of the backlogs of a stream's groups in the order of their names."""
         found = select(backlog).order_by(backlog.c.reader_group)
-        return [rows.backlog_of(row) for row in self._rows(_of(found, backlog, stream_id))]
+        return [rows.BACKLOGS.value(row) for row in self._rows(_of(found, backlog, stream_id))]
 
     def ledger(
         self, stream_id: str, domain: str, *, after: int, limit: int, newest_first: bool = False
@@ -109,7 +111,7 @@ class SqlReading:
         later = seq < after if newest_first and after else seq > after
         chain = _of(select(ledger).where(ledger.c.domain == domain, later), ledger, stream_id)
         page = chain.order_by(seq.desc() if newest_first else seq).limit(limit)
-        return [rows.ledger_of(row) for row in self._rows(page)]
+        return [rows.LEDGER.value(row) for row in self._rows(page)]
 
     def changes(
         self, stream_id: str, *, before: int | None, limit: int
@@ -122,7 +124,7 @@ class SqlReading:
     def alignments(self) -> list[AlignmentRecord]:
         """Return all alignments in the order of their names."""
         found = self._rows(select(alignment).order_by(alignment.c.name))
-        return [rows.alignment_of(row) for row in found]
+        return [rows.ALIGNMENTS.value(row) for row in found]
 
     def close(self) -> None:
         """Close the connections; any call after it raises `StoreUnavailable`."""
@@ -188,7 +190,7 @@ def _last_marks(
 
 def _scales(connection: Connection, named: ColumnElement[bool]) -> dict[str, list[ScaleEvent]]:
     """Return the scale events of those of the streams that have some."""
-    columns = select(scale.c.stream_id, scale.c.sealed, scale.c.created)
+    columns = select(scale.c.stream_id, scale.c.record)
     found = columns.select_from(scale.join(stream)).where(named).order_by(scale.c.seq)
     scales: dict[str, list[ScaleEvent]] = {}
     for stream_id, *event in connection.execute(found):

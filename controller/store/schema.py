@@ -1,8 +1,9 @@
 """The tables of a controller's database, the same in every dialect.
 
-Positions, cuts and times are compact JSON text: one row per member however many segments it
-touches, and no dialect's own JSON type, which costs the server more than it gives here. The port
-documents what the tables hold.
+A row is a value of the port as compact JSON text, behind the columns by which it is found: no
+dialect's own JSON type, which costs the server more than it gives here. The port documents what the
+values hold. Fields may be added with a default; that too takes a revision, for older controllers
+cannot know them.
 """
 
 from __future__ import annotations
@@ -43,6 +44,11 @@ def _of_a_stream() -> Column[str]:
     return Column("stream_id", Name, stream_id, primary_key=True)
 
 
+def _record() -> Column[str]:
+    """Return the last column of a table: the value of the port, as JSON."""
+    return Column("record", Text, nullable=False)
+
+
 # As many rows as there are buckets, made by the migration.
 bucket = Table(
     "bucket",
@@ -64,21 +70,7 @@ stream = Table(
     metadata,
     Column("id", Name, primary_key=True),
     Column("name", Name, nullable=False),
-    Column("writer_timeout_ms", BigInteger, nullable=False),
-    Column("mark_interval_ms", BigInteger, nullable=False),
-    Column("returning_writer", Text, nullable=False),
-    Column("domains", Text, nullable=False),
-    Column("mark_retention_ms", BigInteger, nullable=False),
-    Column("max_time_ahead_ms", BigInteger),
-    Column("writer_retention_ms", BigInteger, nullable=False),
-    Column("expected_writers", Text, nullable=False),
-    Column("reader_timeout_ms", BigInteger, nullable=False),
-    Column("seal", Text),
-    Column("max_segments", BigInteger, nullable=False),
-    Column("max_offset_jump", BigInteger),
-    Column("unbounded", Text, nullable=False),
-    Column("ledger_from", Text),
-    Column("corrections", Text, nullable=False),
+    _record(),
     UniqueConstraint("name"),
 )
 
@@ -87,8 +79,7 @@ scale = Table(
     metadata,
     _of_a_stream(),
     Column("seq", BigInteger, primary_key=True, autoincrement=False),
-    Column("sealed", Text, nullable=False),
-    Column("created", Text, nullable=False),
+    _record(),
     sqlite_with_rowid=False,
 )
 
@@ -97,24 +88,12 @@ member = Table(
     metadata,
     _of_a_stream(),
     Column("writer", Name, primary_key=True),
-    Column("state", Text, nullable=False),
-    Column("excluded", Text),
-    Column("position", Text, nullable=False),
-    Column("times", Text, nullable=False),
-    Column("max_times", Text, nullable=False),
-    Column("noted_at", BigInteger, nullable=False),
-    Column("since", BigInteger, nullable=False),
-    Column("sequence", BigInteger, nullable=False),
-    Column("terms", Text),
-    Column("late", Text),
-    Column("session", Text),
-    Column("heard_at", BigInteger),
-    Column("exclusions", Text),
-    Column("undeclared", Text),
+    _record(),
     sqlite_with_rowid=False,
     postgresql_with={"fillfactor": 50},  # updates of a member find room on its page
 )
 
+# Of `cut` the offsets that moved since the mark before, or all of them if it is `whole`.
 mark = Table(
     "mark",
     metadata,
@@ -139,10 +118,7 @@ reader = Table(
     _of_a_stream(),
     Column("reader_group", Name, primary_key=True),
     Column("reader", Name, primary_key=True),
-    Column("online", Boolean, nullable=False),
-    Column("position", Text, nullable=False),
-    Column("reported_at", BigInteger, nullable=False),
-    Column("backlog", Boolean),
+    _record(),
     sqlite_with_rowid=False,
 )
 
@@ -152,14 +128,11 @@ backlog = Table(
     metadata,
     _of_a_stream(),
     Column("reader_group", Name, primary_key=True),
-    Column("policy", Text),
-    Column("backlog", Boolean, nullable=False),
-    Column("since", BigInteger),
-    Column("caught_up", Text, nullable=False),
+    _record(),
     sqlite_with_rowid=False,
 )
 
-# Each mark that went on without a writer, and each that learned of rows below the lower.
+# Each mark that advanced without a writer, and each that learned of rows below the lower.
 ledger = Table(
     "ledger",
     metadata,
@@ -167,27 +140,18 @@ ledger = Table(
     Column("domain", Name, primary_key=True),
     Column("seq", BigInteger, primary_key=True, autoincrement=False),
     Column("at", BigInteger, nullable=False),
-    Column("from_lower", BigInteger),
-    Column("to_lower", BigInteger, nullable=False),
-    Column("writers", Text, nullable=False),
-    Column("by", Text),
-    Column("returned", Text, nullable=False),
+    _record(),
     sqlite_with_rowid=False,
 )
 
-# What was changed by hand, by whom and why; numbers rise by one in each stream.
+# What operators changed; numbers rise by one in each stream.
 change = Table(
     "change",
     metadata,
     _of_a_stream(),
     Column("number", BigInteger, primary_key=True, autoincrement=False),
     Column("at", BigInteger, nullable=False),
-    Column("action", Text, nullable=False),
-    Column("writer", Text),
-    Column("was", Text),
-    Column("became", Text),
-    Column("by", Text),
-    Column("comment", Text),
+    _record(),
     sqlite_with_rowid=False,
 )
 
@@ -196,8 +160,7 @@ alignment = Table(
     "alignment",
     metadata,
     Column("name", Name, primary_key=True),
-    Column("max_drift", BigInteger, nullable=False),
-    Column("member_timeout_ms", BigInteger, nullable=False),
+    _record(),
     sqlite_with_rowid=False,
 )
 

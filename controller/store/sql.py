@@ -108,7 +108,7 @@ class SqlStore(SqlReading):
         batch = batch.without_dropped()
         with self._border(), self._transaction() as cursor:
             self._many(cursor, _DROP_STREAM, [(stream_id,) for stream_id in batch.dropped])
-            self._many(cursor, _PUT_STREAM, list(map(rows.stream_row, batch.streams)))
+            self._many(cursor, _PUT_STREAM, list(map(rows.STREAMS.row, batch.streams)))
             self._many(cursor, _APPEND_SCALE, list(map(rows.scale_row, batch.scales)))
             self._many(cursor, _FORGET_MEMBER, batch.forgotten_members)
             self._put_members(cursor, rows.member_rows(batch.members))
@@ -117,10 +117,10 @@ class SqlStore(SqlReading):
             tails = self._take_tails(last)
             self._many(cursor, _APPEND_MARK, mark_rows(batch.marks, tails))
             self._many(cursor, _FORGET_READER, batch.forgotten_readers)
-            self._many(cursor, _PUT_READER, list(map(rows.reader_row, batch.readers)))
+            self._many(cursor, _PUT_READER, list(map(rows.READERS.row, batch.readers)))
             self._many(cursor, _FORGET_BACKLOG, batch.forgotten_backlogs)
-            self._many(cursor, _PUT_BACKLOG, list(map(rows.backlog_row, batch.backlogs)))
-            self._many(cursor, _APPEND_LEDGER, list(map(rows.ledger_row, batch.ledger)))
+            self._many(cursor, _PUT_BACKLOG, list(map(rows.BACKLOGS.row, batch.backlogs)))
+            self._many(cursor, _APPEND_LEDGER, list(map(rows.LEDGER.row, batch.ledger)))
             self._many(cursor, _APPEND_CHANGE, list(map(rows.change_row, batch.changes)))
             self._many(cursor, _FORGET_LEDGER, batch.forgotten_ledger)
             self._many(cursor, _FORGET_CHANGES, batch.forgotten_changes)
@@ -128,7 +128,7 @@ class SqlStore(SqlReading):
             self._many(cursor, _FORGET_MARKS, batch.forgotten)
             forgotten = [(name,) for name in batch.forgotten_alignments]
             self._many(cursor, _FORGET_ALIGNMENT, forgotten)
-            self._many(cursor, _PUT_ALIGNMENT, list(map(rows.alignment_row, batch.alignments)))
+            self._many(cursor, _PUT_ALIGNMENT, list(map(rows.ALIGNMENTS.row, batch.alignments)))
             self._many(cursor, _SET_CLOCK, rows.clock_rows(batch.clocks))
         self._tails |= tails
         if batch.dropped:

@@ -20,17 +20,20 @@ name = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
 def upgrade() -> None:
     """Create every table, and the buckets with their service clocks at 0."""
     _service()
-    _stream()
-    _writers()
+    _streams()
     _marks()
     _readers()
-    _records()
+    _past()
 
 
 def _of_a_stream() -> sa.Column[str]:
     """Return the first column of a table whose rows are deleted with their stream."""
     stream_id = sa.ForeignKey("stream.id", ondelete="CASCADE")
     return sa.Column("stream_id", name, stream_id, primary_key=True)
+
+
+def _record() -> sa.Column[str]:
+    return sa.Column("record", sa.Text, nullable=False)
 
 
 def _service() -> None:
@@ -59,57 +62,26 @@ def _service() -> None:
     )
 
 
-def _stream() -> None:
+def _streams() -> None:
     op.create_table(
         "stream",
         sa.Column("id", name, primary_key=True),
         sa.Column("name", name, nullable=False),
-        sa.Column("writer_timeout_ms", sa.BigInteger, nullable=False),
-        sa.Column("mark_interval_ms", sa.BigInteger, nullable=False),
-        sa.Column("returning_writer", sa.Text, nullable=False),
-        sa.Column("domains", sa.Text, nullable=False),
-        sa.Column("mark_retention_ms", sa.BigInteger, nullable=False),
-        sa.Column("max_time_ahead_ms", sa.BigInteger),
-        sa.Column("writer_retention_ms", sa.BigInteger, nullable=False),
-        sa.Column("expected_writers", sa.Text, nullable=False),
-        sa.Column("reader_timeout_ms", sa.BigInteger, nullable=False),
-        sa.Column("seal", sa.Text),
-        sa.Column("max_segments", sa.BigInteger, nullable=False),
-        sa.Column("max_offset_jump", sa.BigInteger),
-        sa.Column("unbounded", sa.Text, nullable=False),
-        sa.Column("ledger_from", sa.Text),
-        sa.Column("corrections", sa.Text, nullable=False),
+        _record(),
         sa.UniqueConstraint("name"),
     )
     op.create_table(
         "scale",
         _of_a_stream(),
         sa.Column("seq", sa.BigInteger, primary_key=True, autoincrement=False),
-        sa.Column("sealed", sa.Text, nullable=False),
-        sa.Column("created", sa.Text, nullable=False),
+        _record(),
         sqlite_with_rowid=False,
     )
-
-
-def _writers() -> None:
     op.create_table(
         "member",
         _of_a_stream(),
         sa.Column("writer", name, primary_key=True),
-        sa.Column("state", sa.Text, nullable=False),
-        sa.Column("excluded", sa.Text),
-        sa.Column("position", sa.Text, nullable=False),
-        sa.Column("times", sa.Text, nullable=False),
-        sa.Column("max_times", sa.Text, nullable=False),
-        sa.Column("noted_at", sa.BigInteger, nullable=False),
-        sa.Column("since", sa.BigInteger, nullable=False),
-        sa.Column("sequence", sa.BigInteger, nullable=False),
-        sa.Column("terms", sa.Text),
-        sa.Column("late", sa.Text),
-        sa.Column("session", sa.Text),
-        sa.Column("heard_at", sa.BigInteger),
-        sa.Column("exclusions", sa.Text),
-        sa.Column("undeclared", sa.Text),
+        _record(),
         sqlite_with_rowid=False,
         postgresql_with={"fillfactor": 50},
     )
@@ -140,32 +112,25 @@ def _readers() -> None:
         _of_a_stream(),
         sa.Column("reader_group", name, primary_key=True),
         sa.Column("reader", name, primary_key=True),
-        sa.Column("online", sa.Boolean, nullable=False),
-        sa.Column("position", sa.Text, nullable=False),
-        sa.Column("reported_at", sa.BigInteger, nullable=False),
-        sa.Column("backlog", sa.Boolean),
+        _record(),
         sqlite_with_rowid=False,
     )
     op.create_table(
         "backlog",
         _of_a_stream(),
         sa.Column("reader_group", name, primary_key=True),
-        sa.Column("policy", sa.Text),
-        sa.Column("backlog", sa.Boolean, nullable=False),
-        sa.Column("since", sa.BigInteger),
-        sa.Column("caught_up", sa.Text, nullable=False),
+        _record(),
         sqlite_with_rowid=False,
     )
     op.create_table(
         "alignment",
         sa.Column("name", name, primary_key=True),
-        sa.Column("max_drift", sa.BigInteger, nullable=False),
-        sa.Column("member_timeout_ms", sa.BigInteger, nullable=False),
+        _record(),
         sqlite_with_rowid=False,
     )
 
 
-def _records() -> None:
+def _past() -> None:
     """Create what is kept of the past: marks that excluded writers, and operators' changes."""
     op.create_table(
         "ledger",
@@ -173,11 +138,7 @@ def _records() -> None:
         sa.Column("domain", name, primary_key=True),
         sa.Column("seq", sa.BigInteger, primary_key=True, autoincrement=False),
         sa.Column("at", sa.BigInteger, nullable=False),
-        sa.Column("from_lower", sa.BigInteger),
-        sa.Column("to_lower", sa.BigInteger, nullable=False),
-        sa.Column("writers", sa.Text, nullable=False),
-        sa.Column("by", sa.Text),
-        sa.Column("returned", sa.Text, nullable=False),
+        _record(),
         sqlite_with_rowid=False,
     )
     op.create_table(
@@ -185,11 +146,6 @@ def _records() -> None:
         _of_a_stream(),
         sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False),
         sa.Column("at", sa.BigInteger, nullable=False),
-        sa.Column("action", sa.Text, nullable=False),
-        sa.Column("writer", sa.Text),
-        sa.Column("was", sa.Text),
-        sa.Column("became", sa.Text),
-        sa.Column("by", sa.Text),
-        sa.Column("comment", sa.Text),
+        _record(),
         sqlite_with_rowid=False,
     )

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping  # noqa: TC003 - stores decode by the annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from noted_time.rules.member import BEFORE_ALL_TIME
-from noted_time.values import NO_SESSION, NO_TERMS
+from noted_time.values import (
+    NO_SESSION,
+    NO_TERMS,
+    Exclusion,
+    LateRows,
+    Reason,
+    Session,
+    State,
+    Terms,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from noted_time.rules.member import Member
     from noted_time.values import Exclusion, LateRows, Reason, Session, State, Terms

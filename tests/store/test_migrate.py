@@ -176,7 +176,7 @@ def test_rows_that_a_migration_leaves_without_their_stream_are_found(url: str) -
     """Foreign domains are off meanwhile, so it is asked at the end."""
     migrate(url)
     with once(url) as connection:
-        connection.exec_driver_sql("INSERT INTO scale VALUES ('nobody', 1, '{}', '{}')")
+        connection.exec_driver_sql("INSERT INTO scale VALUES ('nobody', 1, '{}')")
 
         with pytest.raises(StoreUnavailable, match=r"rows of no stream.*scale"):
             check_references(connection)
