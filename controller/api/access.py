@@ -110,7 +110,7 @@ def needed(method: str, path: str) -> Need:
     >>> str(needed("DELETE", "/v1/streams/flights")), str(needed("GET", "/metrics"))
     ('administer', 'read all')
     """
-    if path in OPEN:
+    if path in OPEN or path.startswith(pages.ASSETS):
         return Need("nothing")
     if path == "/metrics":
         return Need("read all")

@@ -38,12 +38,12 @@ PAGE = """<!doctype html>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{title}: the HTTP API</title>
-<link rel="icon" href="favicon.svg" type="image/svg+xml">
-<link rel="stylesheet" href="dashboard.css">
+<link rel="icon" href="assets/favicon.svg" type="image/svg+xml">
+<link rel="stylesheet" href="assets/dashboard.css">
 </head>
 <body>
 <header class="bar">
-<a class="brand" href="."><img src="favicon.svg" alt="" width="20" height="20">{title}</a>
+<a class="brand" href="."><img src="assets/favicon.svg" alt="" width="20" height="20">{title}</a>
 <nav aria-label="Main"><a href=".">Streams</a><a href="docs">API</a></nav>
 </header>
 <main>

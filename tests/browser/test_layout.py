@@ -71,7 +71,7 @@ def test_an_axis_of_lag_has_at_least_two_labels(visit: Visit, lag_ms: int) -> No
         point |= {"upper_is_bound": True, "lag_ms": lag_ms, "excluded": [], "excluded_marks": 0}
         route.fulfill(json=answer | {"points": [point], "before": None})
 
-    visit.page.route(re.compile("/history"), lagging)
+    visit.page.route(re.compile("/v1/.*/history"), lagging)
     visit.open_stream("orders")
     plot = visit.page.get_by_role("img", name=LAG)
     expect(plot).to_be_visible()

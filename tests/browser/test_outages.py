@@ -60,7 +60,7 @@ def test_an_answer_of_somebody_else_is_none(visiting: Visiting, empty: Served) -
         re.compile("/v1/"), lambda route: route.fulfill(body="<html>welcome to the hotel</html>")
     )
 
-    expect(visit.alert.filter(has_text="No answer from the controller")).to_be_visible()
+    expect(visit.alert).to_contain_text("is not a noted-time controller")
     expect(visit.region("Why")).to_contain_text("lima")
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from controller.api import pages
+from controller.api.access import needed
 from controller.api.api_page import api_page
 from tests.support.http import problem
 
@@ -20,15 +21,17 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-MOST_BYTES = 25_000
+MOST_BYTES = 30_000
 POLICY = "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
+ASSETS = f"/assets/{pages.VERSION}"
 TYPES = {
     "/": "text/html; charset=utf-8",
-    "/dashboard.css": "text/css; charset=utf-8",
-    "/dashboard.js": "text/javascript; charset=utf-8",
-    "/favicon.svg": "image/svg+xml",
     "/docs": "text/html; charset=utf-8",
+    f"{ASSETS}/dashboard.css": "text/css; charset=utf-8",
+    f"{ASSETS}/dashboard.js": "text/javascript; charset=utf-8",
+    f"{ASSETS}/favicon.svg": "image/svg+xml",
 }
+MODULES = {f"{ASSETS}/{name}" for name in pages.FILES if name.endswith(".js")}
 VOID = {"meta", "link", "br", "input", "hr", "img"}
 
 
@@ -61,21 +64,22 @@ class Balanced(HTMLParser):
 
 
 def test_every_page_is_one_of_these() -> None:
-    """What is open is listed once."""
-    assert set(TYPES) == pages.PATHS
+    """And the modules beside `dashboard.js`, which are served like it."""
+    assert set(TYPES) | MODULES == pages.PATHS
 
 
 @pytest.mark.parametrize("path", TYPES)
 async def test_a_page_is_served_with_headers_that_bind_it(call: Caller, path: str) -> None:
-    """To this origin, its own type, and to be asked for again each time."""
+    """To this origin and its own type; what no version changes need not be asked for again."""
     answer = await call.get(path)
 
     names = ["content-type", "cache-control", "content-security-policy"]
     names += ["x-content-type-options", "referrer-policy"]
     found = [answer.headers.get(name) for name in names]
+    caching = "no-cache" if path in {"/", "/docs"} else "public, max-age=31536000, immutable"
     assert (answer.status_code, found) == (
         200,
-        [TYPES[path], "no-cache", POLICY, "nosniff", "no-referrer"],
+        [TYPES[path], caching, POLICY, "nosniff", "no-referrer"],
     )
 
 
@@ -121,23 +125,37 @@ async def test_pages_do_not_wait_for_the_database(call: Caller) -> None:
 
 async def test_what_is_beside_the_files_is_not_served(call: Caller) -> None:
     """Only the names that are listed are."""
-    paths = ("/index.html", "/dashboard/index.html", "/../pages.py", "/dashboard.css/", "/docs/")
+    paths = ["/index.html", "/../pages.py", "/dashboard.css", "/assets/dashboard.css", "/docs/"]
+    paths += [f"{ASSETS}/{each}" for each in ("index.html", "../pages.py", "dashboard.css/")]
     answers = [await call.get(path) for path in paths]
 
     assert [each.status_code for each in answers] == [404] * len(paths)
 
 
+@pytest.mark.parametrize("page", ["/", "/docs"])
+async def test_a_page_names_files_of_its_own_version_alone(call: Caller, page: str) -> None:
+    """A browser never mixes modules: another version's path is not found, nor asks for a token."""
+    links = {f"/{each}" for each in Balanced((await call.get(page)).text).links if "/" in each}
+    assets = {each for each in links if each.startswith("/assets/")}
+    others = [each.replace(pages.VERSION, "0123456789abcdef") for each in assets]
+    answers = [await call.get(path) for path in others]
+
+    assert assets <= pages.PATHS
+    assert {each.status_code for each in answers} == {404}
+    assert {str(needed("GET", path)) for path in others} == {"nothing"}
+
+
 def test_all_files_of_the_page_are_small() -> None:
-    """Together, compressed: readable lines and comments cost next to nothing."""
+    """Together, each compressed: readable lines and comments cost next to nothing."""
     found = [each.read_bytes() for each in files("controller.api").joinpath("dashboard").iterdir()]
 
     assert sum(len(gzip.compress(each)) for each in found) < MOST_BYTES
-    assert len(found) == len(pages.FILES)
+    assert sorted(found) == sorted(pages.FILES.values())
 
 
 async def test_the_page_loads_nothing_from_elsewhere(call: Caller) -> None:
     """Neither do its style and its program, nor the description of the API."""
-    texts = [(await call.get(path)).text for path in TYPES]
+    texts = [(await call.get(path)).text for path in pages.PATHS]
 
     addresses = {
         found

@@ -1,0 +1,164 @@
+// How the watermark moved: lower, upper and lag over wall time.
+
+import { $, h, show, svg } from "./elements.js";
+import { cell, chooser, section, table, when } from "./parts.js";
+import { chosen, state } from "./state.js";
+import { greatest, HOUR, isUnix, lasting, least, listed, localText, minus, narrowed, share } from "./values.js";
+
+const RANGES = { "15 min": HOUR / 4, "1 h": HOUR, "6 h": 6 * HOUR, "24 h": 24 * HOUR, "7 d": 168 * HOUR, All: null };
+const PLOT = { left: 142, right: 12, top: 16, height: 130 };
+
+export function historySection(history) {
+  const { points, before } = history;
+  const ranges = Object.entries(RANGES).map(([label, range]) => chooser(label, { range }, range === chosen.range));
+  const rows = points.slice(-200).reverse().map(({ at, lower, upper, lag_ms: lag, ...point }) =>
+    h("tr", cell("Marked", when(at)), cell("Lower", when(lower)),
+      cell("Upper", when(upper), !point.upper_is_bound && " (no bound)"),
+      cell("Lag before.n", lag == null ? "–" : lasting(lag)),
+      cell("Without", point.excluded.join(", "))));
+  const asTable = rows.length > 0
+    && h("details", { "data-key": "table" }, h("summary", "As a table"), table("History", rows));
+  return section("History", h("span.counts", ranges),
+    points.length || before != null ? [charts(history), asTable] : h("p.empty", "There is no mark in this time."));
+}
+
+function charts({ from, to, before, points }) {
+  const last = points.at(-1)?.lower ?? before;
+  const isTime = isUnix(last);
+  const width = Math.max(320, ($(".chart") ?? $("#main")).clientWidth);
+  const frame = { from, to, width, cursor: points[chosen.cursor] };
+  const lags = isTime ? lagLine(points, before, from, to) : [];
+  const most = greatest([1, ...lags.map(([, lag]) => lag)]);
+  const low = before ?? points[0].lower;
+  const high = greatest([...points.map((point) => point.upper), isTime && most < 4 * (to - from) ? to : last]);
+  const flags = points.filter((point) => point.excluded_marks);
+  const clock = [greatest([from, low]), least([to, high])].map((at) => [at, at]);
+  const labels = { values: ticks(low, high, 5, isTime), name: (time) => (isUnix(time) ? localText(time) : time) };
+  const drawn = plot("lower and upper over wall time", frame, labels, [low, high], (x, line) => [
+    isTime && high > from && svg("path.clock", { d: line(clock) }),
+    svg("path.upper", { d: line(stepped(points, "upper", null, from, to)) }),
+    svg("path.lower", { d: line(stepped(points, "lower", before, from, to)) }),
+    flags.map(({ at, excluded }) =>
+      svg("path.flag", { d: `M${x(at) - 5} 2h10l-5 9z` }, svg("title", `advanced without ${listed(excluded)}`))),
+  ]);
+  return h("div.chart", { tabindex: 0, role: "group", "aria-label": "History: arrow keys read the marks" },
+    h("div.key", h("span.k-lower", "lower"), h("span.k-upper", "upper"), isTime && h("span.k-clock", "clock"),
+      flags.length > 0 && h("span.k-flag", "advanced without a writer")),
+    drawn,
+    isTime && [h("div.key", h("span.k-lower", "lag behind the clock")), lagPlot(frame, lags, most)],
+    frame.cursor && tip(frame));
+}
+
+function lagPlot(frame, lags, most) {
+  const labels = { values: ticks(0, most, 5, true), name: lasting };
+  const corners = [[lags[0][0], 0], ...lags, [frame.to, 0]];
+  return plot("lag over wall time", frame, labels, [0, most], (_, line) => svg("path.lag", { d: line(corners) }));
+}
+
+const across = ({ from, to, width }) => (at) =>
+  PLOT.left + ((at - from) / Math.max(1, to - from)) * (width - PLOT.left - PLOT.right);
+
+/** A frame with wall time across and values up; `draw` gets what places a moment, and a line. */
+function plot(label, frame, { values, name }, [low, high], draw) {
+  const { from, to, width, cursor } = frame;
+  const x = across(frame);
+  const y = (value) => (PLOT.top + PLOT.height * (1 - share(value, low, high))).toFixed(1);
+  const line = (points) => `M${points.map(([at, value]) => `${x(at).toFixed(1)} ${y(value)}`).join("L")}`;
+  const height = PLOT.height + PLOT.top + 18;
+  const clock = (at) => (to - from > 20 * HOUR ? localText(at).slice(0, -3) : localText(at).slice(-8));
+  return svg("svg", { viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": label },
+    values.map((value) => [
+      svg("path.grid", { d: `M${PLOT.left} ${y(value)}H${width - PLOT.right}` }),
+      svg("text", { x: PLOT.left - 8, y: +y(value) + 4, "text-anchor": "end" }, String(name(value))),
+    ]),
+    draw(x, line), cursor && svg("path.cursor", { d: `M${x(cursor.at)} ${PLOT.top}v${PLOT.height}` }),
+    ticks(from, to, width / 150, true).map((at) =>
+      svg("text", { x: x(at), y: height - 4, "text-anchor": "middle" }, clock(at))));
+}
+
+/** The corners of a line that stays level from each mark to the next, and to the end. */
+function stepped(points, name, before, from, to) {
+  let value = before;
+  const corners = before == null ? [] : [[from, before]];
+  for (const point of points) {
+    if (value != null) corners.push([point.at, value]);
+    value = point[name];
+    corners.push([point.at, value]);
+  }
+  return value == null ? [] : [...corners, [to, value]];
+}
+
+/** The lag just before and just after each mark, from the first to the last moment shown. */
+function lagLine(points, before, from, to) {
+  const start = before == null ? [] : [[from, minus(from, before)]];
+  const marks = points.flatMap(({ at, lower, lag_ms: lag }) => {
+    const after = minus(at, lower);
+    return [[at, lag ?? after], [at, after]];
+  });
+  const end = [to, minus(to, points.at(-1)?.lower ?? before)];
+  return [...start, ...marks, end].map(([at, lag]) => [at, greatest([0, lag])]);
+}
+
+// --- Ticks
+
+const SECONDS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800];
+const HOURS = [1, 2, 3, 6, 12, 24, 48, 96, 168];
+const TIME_STEPS = [...SECONDS.map((each) => each * 1000), ...HOURS.map((each) => each * HOUR)];
+
+/** The least of 1, 2, 5, 10, 20, … that is no less than that. */
+function roundStep(size) {
+  const ten = 10 ** Math.floor(Math.log10(Math.max(1, size)));
+  return [ten, 2 * ten, 5 * ten].find((each) => each >= size) ?? 10 * ten;
+}
+
+/**
+ * Round values from `low` to `high`, at most `most` steps; as each step is at most 2.5 times the one
+ * before, no less than `most` / 2.5.
+ */
+function ticks(low, high, most, isTime) {
+  const size = Number(minus(high, low)) / most;
+  const step = BigInt((isTime && size > 500 && TIME_STEPS.find((each) => each >= size)) || roundStep(size));
+  const shift = BigInt(isUnix(low) ? new Date(low).getTimezoneOffset() * 60_000 : 0);
+  const rest = (BigInt(low) - shift) % step;
+  const found = [];
+  for (let at = BigInt(low) + (rest > 0n ? step - rest : -rest); at <= high; at += step) found.push(narrowed(at));
+  return found;
+}
+
+// --- The cursor
+
+function tip(frame) {
+  const { at, seq, lower, upper, lag_ms: lag, excluded } = frame.cursor;
+  const place = across(frame)(at);
+  const isLeft = place > frame.width / 2;
+  const left = ((place + (isLeft ? -12 : 12)) / frame.width) * 100;
+  return h("div.tip", { "aria-live": "polite", "data-left": left, "data-side": isLeft && "left" },
+    h("div", `mark ${seq} at `, when(at)),
+    h("div", "lower ", when(lower)), h("div", "upper ", when(upper)),
+    lag != null && isUnix(lower) && h("div", `lag before it ${lasting(lag)}`),
+    excluded.length > 0 && h("div", `without ${listed(excluded)}`));
+}
+
+function moveCursor(pick) {
+  const { points } = state.data.history;
+  chosen.cursor = pick && points.length ? Math.min(points.length - 1, Math.max(0, pick(points))) : null;
+  show($("section[aria-label=History]"), historySection(state.data.history));
+}
+
+/** Read the mark under the pointer, and none once it has left the chart. */
+export function pointAt({ target, clientX }) {
+  const chart = target.closest?.(".chart");
+  if (!chart) return chosen.cursor != null && !document.activeElement.closest(".chart") && moveCursor(null);
+  const { left, width } = chart.getBoundingClientRect();
+  const { from, to } = state.data.history;
+  const at = from + ((clientX - left - PLOT.left) / (width - PLOT.left - PLOT.right)) * (to - from);
+  moveCursor((points) => points.findLastIndex((point) => point.at <= at));
+}
+
+/** Read the mark before or after by the arrow keys. */
+export function stepTo(event) {
+  const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+  if (!step || !event.target.classList.contains("chart")) return;
+  event.preventDefault();
+  moveCursor((points) => (chosen.cursor ?? points.length) + step);
+}

@@ -1,0 +1,109 @@
+// The parts that views are made of: times, states, buttons, forms, tables.
+
+import { h } from "./elements.js";
+import { apart, counted, isUnix, lasting, localText, many, minus, written } from "./values.js";
+
+// --- Text and times
+
+export const soft = (...parts) => h("span.soft", parts);
+
+/** Return a time of an application or a moment: in the reader's zone, with UTC on hover. */
+export function when(time) {
+  if (time == null) return soft("–");
+  if (!isUnix(time)) return h("span.n", String(time));
+  const iso = new Date(time).toISOString();
+  return h("time", { datetime: iso, title: `${iso.replace(/[TZ]/g, " ")}UTC` }, localText(time));
+}
+
+/** Return a time, and how far it is beyond another: "10:30 (+65m)". */
+export function whenBeyond(time, from) {
+  if (time == null || from == null || time === from) return when(time);
+  const text = time > from ? `+${apart(minus(time, from), time)}` : `−${apart(minus(from, time), time)}`;
+  return [when(time), ` (${text})`];
+}
+
+const KINDS = { live: "ok", open: "ok", truncated: "warn", excluded: "bad" };
+export const pill = ([text, kind = KINDS[text] ?? ""]) => h("span", { class: `pill ${kind}` }, text);
+
+// --- Buttons and forms
+
+const dataOf = (data) => Object.entries(data).map(([name, value]) => ({ [`data-${name}`]: value }));
+/** A button for one of the acts of dashboard.js, which gets `data`. */
+export const button = (label, act, data = {}, given) =>
+  h("button", { type: "button", "data-act": act, ...given }, dataOf(data), label);
+/** A button that chooses what is shown; with `isChosen` it is one of several, of which one is pressed. */
+export const chooser = (label, choice, isChosen, given) =>
+  button(label, "choose", { choice: written(choice) },
+    { "aria-pressed": isChosen == null ? null : String(isChosen), ...given });
+
+export const searchBox = (label) =>
+  h("input", { type: "search", "aria-label": label, placeholder: "Search", autocomplete: "off" });
+export const input = (id, given) => h("input", { id, name: id, required: true, autocomplete: "off", ...given });
+export const labelled = (label, field, hint) =>
+  [h("label", { for: field.id }, label), field, hint && h("p.hint", hint)];
+
+/** Open a dialog with a form; `submitted` may keep it open by `event.preventDefault()`. */
+export function open(title, parts, verb, submitted) {
+  const buttons = h("div.buttons", button("Cancel", "cancel"), verb);
+  const dialog = h("dialog", { "aria-label": title }, h("form", { method: "dialog" }, h("h2", title), parts, buttons));
+  dialog.onclose = () => dialog.remove();
+  dialog.firstChild.onsubmit = submitted;
+  document.body.append(dialog);
+  dialog.showModal();
+  return dialog;
+}
+
+// --- Sections and tables
+
+/** A part of the page, with its name and `beside` on top, unless that is null. */
+export const section = (label, beside, ...children) =>
+  h("section", { "aria-label": label }, beside && h("div.title", h("h2", label), beside), children);
+export const tr = (key, ...cells) => h("tr", { "data-key": key }, cells);
+/** A cell of "Column.class.class"; a narrow page shows the column's name before it, unless it is bare. */
+export const cell = (kind, ...children) => {
+  const [label, ...classes] = kind.split(".");
+  return h(["td", ...classes].join("."), { "data-label": label }, children);
+};
+
+/** A table whose columns are named by the cells of its first row, or by `heads`; a sentence if there are no rows. */
+export const table = (label, rows, none, heads = {}) => {
+  if (!rows.length) return h("p.empty", none);
+  const named = [...rows[0].cells].map(({ dataset, classList }) =>
+    h(classList.contains("num") ? "th.num" : "th", { scope: "col" }, heads[dataset.label] ?? dataset.label));
+  const parts = [h("thead", h("tr", named)), h("tbody", rows)];
+  return h("div.wide", h("table.stack", { "aria-label": label }, parts));
+};
+
+/** Buttons to the page before and after; `name` is where the choice of a page is kept. */
+export function pages(name, { start = 0, shown, total, next, size }) {
+  if (!start && next == null) return null;
+  const range = `${start + 1}–${start + shown}${total == null ? "" : ` of ${counted(total)}`}`;
+  return h("div.pages", h("span.soft.n", range),
+    chooser("Previous", { [name]: Math.max(0, start - size) }, null, { disabled: !start }),
+    chooser("Next", { [name]: next }, null, { disabled: next == null }));
+}
+
+// --- States
+
+export const HELD_MS = 10_000; // a writer that holds for less is merely the next one to note
+
+export const isHeld = ({ decision, held_for_ms: held }) => decision === "hold" && held >= HELD_MS;
+export const andOthers = (holders, what) => (holders > 1 ? ` and ${many(holders - 1, what)}` : "");
+
+/** Whether every writer that has not finished is excluded, so that nothing is left to advance the watermark. */
+export const isAbandoned = (counts) => counts?.excluded > 0 && !counts.live && !counts.idle;
+
+/** How a domain is, in a word, from a row of the overview or an explanation, and the counts of its writers. */
+export function condition(row, counts) {
+  const { decision, lower, held_for_ms: held, times_out_in_ms: left } = row;
+  if (decision == null) return ["no answer", "bad"];
+  if (decision === "quiet" && isAbandoned(counts)) return ["all writers excluded", "bad"];
+  if (decision === "quiet" || decision === "sealed") return [decision];
+  if (isHeld(row)) return [`held ${lasting(held)}`, held > 2 * (left ?? Infinity) ? "bad" : "warn"];
+  return lower == null ? ["no mark yet"] : ["advancing", "ok"];
+}
+
+export function writerCounts(counts) {
+  const shown = Object.entries(counts).filter(([, count]) => count);
+  return h("span.counts", shown.map(([name, count]) => pill([`${counted(count)} ${name}`, KINDS[name]])));
+}

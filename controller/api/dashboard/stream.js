@@ -1,0 +1,162 @@
+// One stream: why its watermark is where it is, and all that is known of it.
+
+import { h } from "./elements.js";
+import { historySection } from "./history.js";
+import {
+  andOthers, button, cell, chooser, condition, isAbandoned, isHeld, pages, pill, section, soft, table, tr, when,
+  whenBeyond, writerCounts,
+} from "./parts.js";
+import { address, chosen, domain, may, PAGE, state } from "./state.js";
+import { readersSection, scaleOf, writersSection } from "./strip.js";
+import { counted, inWords, isUnix, lasting, listed, many, shownPosition } from "./values.js";
+
+export function streamView(data) {
+  const scale = scaleOf(data);
+  return [
+    h("div.head", h("a", { href: "#/" }, "Streams"), soft("/"), h("h1", state.name), domainTabs(data.stream)),
+    whySection(data), writersSection(data, scale), historySection(data.history), windowsSection(data.windows),
+    h("div.pair", readersSection(data, scale), segmentsSection(data)),
+    ledgerSection(data), settingsSection(data.stream),
+  ];
+}
+
+const domainTabs = ({ domains }) => domains.length > 1 && h("nav.tabs", { "aria-label": "Domains" },
+  domains.map((name) =>
+    h("a", { href: address(state.name, name), "aria-current": name === domain() && "page" }, name)));
+
+// --- Why
+
+function whySection({ explain, writers: { states } }) {
+  const { lower, now } = explain;
+  const row = { ...explain, ...explain.waiting_for[0] };
+  return section("Why", null, h("div.why",
+    h("div", h("div.soft", "Watermark"), h("div.big", when(lower)),
+      h("div.soft.n", isUnix(lower) ? `${lasting(now - lower)} behind the clock` : "")),
+    h("div.said", whyText(row, states).map((line) => h("p", line)),
+      h("p.counts", pill(condition(row, states)), writerCounts(states)))));
+}
+
+function whyText(row, states) {
+  const { lower, now, holders, waiting_for: [first], decision, would } = row;
+  const lines = [];
+  if (decision === "sealed") lines.push(["The stream is sealed: this is its last mark."]);
+  else if (decision === "quiet" && isAbandoned(states)) {
+    lines.push(["Every writer that has not finished is excluded: "
+      + "the watermark advances again when one of them notes a later time."]);
+  } else if (decision === "quiet") lines.push(["No writer is waited for, and all that was noted is marked."]);
+  else if (!first) lines.push(["The watermark is about to advance."]);
+  else {
+    const name = h("strong", first.writer);
+    const others = andOthers(holders, "other writer");
+    if (!isHeld(row) && lower != null) {
+      lines.push(["The watermark is advancing. ", name, others, ` ${holders > 1 ? "are" : "is"} the slowest.`]);
+    } else {
+      const held = first.time == null ? ", which joined and has not noted a time yet," : "";
+      const verb = `${held} ${holders > 1 ? "hold" : "holds"} the watermark back`;
+      const since = when(now - first.held_for_ms);
+      lines.push([name, others, `${verb}, for ${lasting(first.held_for_ms)}, since `, since, "."]);
+      lines.push(["If it stays silent, it is excluded in ", h("strong", lasting(first.times_out_in_ms)), "."]);
+    }
+    lines.push(withoutText([first.writer], row.lower_without[first.writer], lower, holders));
+  }
+  if (would) lines.push(withoutText(chosen.picked, would.lower, lower, 0));
+  lines.push(...row.hints.map(({ writer, detail }) => [h("strong", writer), " ", detail]));
+  return lines;
+}
+
+function withoutText(names, without, lower, holders) {
+  const who = names.length > 1 ? ["Without ", h("strong", listed(names)), ": "] : "Without it: ";
+  if (without != null && without !== lower) return [who, h("strong", whenBeyond(without, lower))];
+  return [who, "no change", holders > 1 ? `, ${many(holders - 1, "other writer")} held as well.` : "."];
+}
+
+// --- Complete hours
+
+function windowsSection({ windows }) {
+  const rows = windows.slice(-12).reverse().map((window) =>
+    tr(`w${window.start}`, cell("From", when(window.start)), cell("To", when(window.end)),
+      cell("Missing", missingText(window))));
+  const beside = [soft("and the writers that the watermark passed them without")];
+  return rows.length > 0 && section("Complete hours", beside, table("Complete hours", rows));
+}
+
+function missingText({ missing, missing_count: count, missing_is_known: isKnown }) {
+  const names = missing.slice(0, 5).map((each) => `${each.writer} (${inWords(each.reason)})`);
+  if (count > names.length) names.push(`${counted(count - names.length)} more`);
+  return [...names, !isKnown && "others are not known any more"].filter(Boolean).join(", ") || "–";
+}
+
+// --- Segments
+
+function segmentsSection({ segments: { segments, next }, stream }) {
+  const rows = segments.map(({ writers, writers_total: total, ...row }) =>
+    tr(row.segment, cell("Segment.num.n", row.segment),
+      cell("State.bare", pill([row.state]), row.successors.length > 0 && soft(` → ${row.successors.join(", ")}`)),
+      cell("From.num.n", row.first_offset ?? "–"), cell("To.num.n", row.last_offset ?? "–"),
+      cell("Complete to", when(row.last_lower)),
+      cell("Written by", `${writers.slice(0, 3).join(", ")}${total > 3 ? ` and ${total - 3} more` : ""}`)));
+  const buttons = may() && h("span.counts", button("Truncate…", "truncate"), !stream.seal && button("Seal…", "seal"));
+  return section("Segments", buttons,
+    table("Segments", rows, "No mark has named a segment yet."),
+    pages("segment", { start: chosen.segment, shown: segments.length, next, size: PAGE }));
+}
+
+// --- Ledger
+
+function ledgerSection({ ledger, changes }) {
+  const went = ledger.entries.map((entry) => ({ ...entry, key: `m${entry.seq}`, what: entryText(entry) }));
+  const made = changes.changes.map((change) => ({ ...change, key: `c${change.number}`, what: changeText(change) }));
+  const rows = [...went, ...made].sort((a, b) => b.at - a.at).map(({ key, at, what, from, to, by, comment }) =>
+    tr(key, cell("When.bare", when(at)), cell("What.bare.name", what),
+      cell("From", from !== undefined && when(from)), cell("To", to !== undefined && whenBeyond(to, from)),
+      cell("By.n", by), cell("Why", comment)));
+  const hasMore = (ledger.next != null || changes.next != null) && chosen.entries < 1000;
+  return section("Ledger", [soft("marks that advanced without a writer, and manual changes")],
+    table("Ledger", rows, "Nothing yet."),
+    hasMore && h("div.pages", chooser("Older entries", { entries: Math.min(1000, chosen.entries + PAGE) })));
+}
+
+function entryText({ writers, returned }) {
+  const absent = writers.filter(({ reason }) => !/late_rows|corrected/.test(reason))
+    .map(({ writer, reason }) => `${writer} (${inWords(reason)})`);
+  const corrected = writers.filter(({ reason }) => reason === "corrected")
+    .map(({ writer, position }) => `position of ${writer} corrected to ${shownPosition(position)}`);
+  const late = writers.filter((each) => each.late)
+    .map((each) => `${each.writer} wrote ${many(each.late.rows, "late row")}`);
+  const without = absent.length && `advanced without ${listed(absent)}`;
+  return [without, returned.length && `no longer missing: ${listed(returned)}`, ...corrected, ...late]
+    .filter(Boolean).join("; ");
+}
+
+function changeText({ action, writer, was, is }) {
+  const text = {
+    settings: () => Object.keys(is).map((name) =>
+      `${settingName(name)}: ${settingText(name, was?.[name])} → ${settingText(name, is[name])}`).join("; "),
+    held: () => `${writer} held for ${lasting(is.for_ms)}`,
+    truncated: () => `truncated at ${shownPosition(is.cut)}`,
+    scaled: () => `scaled: sealed ${shownPosition(is.sealed)}, created ${Object.keys(is.created).join(", ") || "none"}`,
+    corrected: () =>
+      `position of ${writer} corrected to ${shownPosition(is.position)} above ${shownPosition(is.above)}`,
+    taken_over: () => `${writer} taken over from ${was.label} by ${is.label}`,
+  }[action];
+  return text ? text() : writer ? `${writer} ${action}` : inWords(action);
+}
+
+// --- Settings
+
+const NO_SETTING = new Set(["name", "id", "marks", "scale_events", "corrections", "seal"]);
+export const settingsOf = (stream) => Object.keys(stream).filter((name) => !NO_SETTING.has(name));
+
+/** "writer_timeout_ms" → "Writer timeout". */
+export const settingName = (name) => inWords(name[0].toUpperCase() + name.slice(1)).replace(/ ms$/, "");
+export function settingText(name, value) {
+  if (value == null) return "none";
+  if (Array.isArray(value)) return value.join(" ") || "–";
+  return name.endsWith("_ms") ? lasting(value, 9) : String(value);
+}
+
+function settingsSection(stream) {
+  return section("Settings", [may() && button("Edit settings…", "settings")],
+    h("dl.settings", settingsOf(stream).map((name) =>
+      h("div", h("dt", settingName(name)), h("dd", settingText(name, stream[name]))))));
+}
