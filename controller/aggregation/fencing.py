@@ -15,7 +15,7 @@ from noted_time.values import shown_time
 
 if TYPE_CHECKING:
     from noted_time import Aggregator
-    from noted_time.values import NoteLike, Session
+    from noted_time.values import Note, Session
 
 SHOWN_MS = 3_600_000
 """How long a fenced note is shown."""
@@ -58,7 +58,7 @@ class Fences:
         self._last: dict[str, Fenced] = {}
         self._recorded = deque[int](maxlen=MOST_RECORDED)
 
-    def refuse(self, note: NoteLike, held: Session, at: int) -> None:
+    def refuse(self, note: Note, held: Session, at: int) -> None:
         """Remember a note that was fenced."""
         labels = {each.id: each.label for each in held.lost}
         label = labels.get(note.session or "") or note.label
@@ -87,7 +87,7 @@ class Takeovers:
         self._aggregator = aggregator
         self._before: dict[str, Session] = {}
 
-    def watch(self, note: NoteLike) -> None:
+    def watch(self, note: Note) -> None:
         """Remember who has the writer's name, before a note that takes it over."""
         if note.writer in self._aggregator:
             member = self._aggregator.member(note.writer)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from controller.store.port import Store, StreamRecord
     from noted_time import Mark, MemberRecord, Seal, TimeWindow
     from noted_time.rules import Correction
-    from noted_time.values import NoteLike
+    from noted_time.values import Note
 
 CLOCKS_APART_MS = 100
 """How far the wall clock and the service clock may drift before moments are shown anew."""
@@ -168,7 +168,7 @@ class StreamState:
         return {domain: history.window(whole) for domain, history in self.histories.items()}
 
     def take_notes(
-        self, notes: Sequence[NoteLike], draft: Draft, most_writers: int
+        self, notes: Sequence[Note], draft: Draft, most_writers: int
     ) -> list[Accepted | Refused]:
         """Feed the notes in order; where the stream marks every advance, so does each note.
 

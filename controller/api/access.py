@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from controller.api.answers import Answer
     from controller.service.tokens import TokenCache
-    from noted_time.values import NoteLike
+    from noted_time.values import Note
 
 Right = Literal["nothing", "a token", "read", "align", "read all", "write", "administer"]
 
@@ -245,7 +245,7 @@ def attempt(need: Need, info: RequestInfo) -> Attempt:
     return Attempt(f"{info.method} {info.path}", need.stream, info.remote)
 
 
-def check_writers(call: Call, notes: Iterable[NoteLike]) -> None:
+def check_writers(call: Call, notes: Iterable[Note]) -> None:
     """Raise `ForeignWriter` at the first note of a writer that the caller may not note for."""
     grant = call.holder.grant
     if not grant.is_bound():

@@ -14,6 +14,7 @@ from controller.api import (
     alignments,
     answer_shapes,
     audit,
+    note_body,
     pages,
     problems,
     readers,
@@ -110,6 +111,7 @@ class Api(FastAPI):
         if self.openapi_schema is None:
             self.openapi_schema = _exact(super().openapi())
             schemas = self.openapi_schema["components"]["schemas"]
+            schemas |= note_body.SCHEMAS
             for shape in (answer_shapes.Problem, answer_shapes.NotesRefused):
                 described = shape.model_json_schema(ref_template=REF)
                 described.pop("$defs", None)  # answers that are a success have them too

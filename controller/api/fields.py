@@ -6,14 +6,12 @@ Both are read from the OpenAPI document, which pydantic and FastAPI make of the 
 from __future__ import annotations
 
 from difflib import get_close_matches
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from fastapi import Request
-    from pydantic import BaseModel
 
     Schema = Mapping[str, Any]
 
@@ -39,19 +37,8 @@ def no_such(kind: str, name: str, known: Sequence[str]) -> str:
     return f"{sentence}; {meant} are: {', '.join(known)}"
 
 
-def fields_of(model: type[BaseModel], where: Where) -> list[str]:
-    """Return the fields beside an unknown one at `where` in a body of that model.
-
-    >>> from controller.api.shapes import NotesBody
-    >>> fields_of(NotesBody, ("notes", 17, "tiem"))[:2]
-    ['writer', 'time']
-    """
-    schema = _schema_of(model)
-    return _properties(schema, where[:-1], schema.get("$defs", {}))
-
-
 def fields_of_request(request: Request, where: Where) -> list[str]:
-    """Return the same for a request that a route of FastAPI took."""
+    """Return the fields beside an unknown one at `where` in the body of a request."""
     document = request.app.openapi()
     body = _operation_of(request).get("requestBody", {}).get("content", {})
     schema = body.get("application/json", {}).get("schema", {})
@@ -96,8 +83,3 @@ def _objects(schema: Schema, shapes: Schema) -> Iterator[Schema]:
             yield from _objects(each, shapes)
     else:
         yield schema
-
-
-@lru_cache
-def _schema_of(model: type[BaseModel]) -> Schema:
-    return model.model_json_schema()

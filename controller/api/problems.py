@@ -10,13 +10,12 @@ from urllib.parse import parse_qsl
 
 import msgspec
 from fastapi.exceptions import RequestValidationError
-from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.routing import compile_path
 
 from controller.aggregation.owned_streams import NotOwner
 from controller.api.answers import NOT_MINE, PROBLEM, Answer
-from controller.api.fields import fields_of, fields_of_request, no_such, parameters_of_request
+from controller.api.fields import fields_of_request, no_such, parameters_of_request
 from controller.service.access import ForeignMember, ForeignWriter
 from controller.service.limits import Overloaded
 from controller.store.port import StoreUnavailable
@@ -48,8 +47,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from fastapi import FastAPI, Request
-    from pydantic import BaseModel
-    from pydantic_core import ErrorDetails
     from starlette.responses import Response
 
 METHOD_NOT_ALLOWED = 405
@@ -62,9 +59,6 @@ BRIEF = 40
 
 EXTRA = "extra_forbidden"
 """The fault that is a field, or a query parameter, which is not known."""
-
-UNSHOWN = frozenset(("missing", EXTRA, "too_long", "too_short", "json_invalid"))
-"""Faults in which the value is not what is wrong."""
 
 MUST_BE_A_NAME = "must be 1 to 249 characters of A-Z a-z 0-9 . _ -, and neither . nor .."
 MUST_BE_A_SESSION = "must be 1 to 64 characters of A-Z a-z 0-9 . _ -"
@@ -193,30 +187,6 @@ def unknown_parameters(query: bytes) -> Answer:
     return invalid_request([(_path(("query", name)), what) for name in names[:SHOWN]])
 
 
-def validation_errors(model: type[BaseModel], body: bytes) -> list[Found]:
-    """Return what does not fit in a body, at most ten fields; empty where everything does."""
-    try:
-        model.model_validate_json(body)
-    except ValidationError as error:
-        found = error.errors(include_url=False)[:SHOWN]
-        return [
-            (
-                _path(("body", *each["loc"])),
-                _what(each, fields_of(model, each["loc"])) + _given(each),
-            )
-            for each in found
-        ]
-    return []
-
-
-def _given(error: ErrorDetails) -> str:
-    """Return the value that does not fit, in brief, where there is one that should."""
-    if error["type"] in UNSHOWN or error["loc"][-1:] == ("[key]",):
-        return ""
-    text = msgspec.json.encode(error["input"]).decode()
-    return f", not {_brief(text)}"
-
-
 def install(app: FastAPI) -> None:
     """Make every error of `app` a problem document."""
 
@@ -297,8 +267,9 @@ def _allowed(app: FastAPI, path: str) -> str:
 
 
 def _path(where: Sequence[int | str]) -> str:
-    return ".".join(_brief(str(part)) for part in where if part != "[key]")
+    return ".".join(brief(str(part)) for part in where if part != "[key]")
 
 
-def _brief(text: str) -> str:
+def brief(text: str) -> str:
+    """Return the text, or its beginning."""
     return text if len(text) <= BRIEF else text[:BRIEF] + "…"

@@ -8,12 +8,9 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from noted_time.values import (
-    LABEL_LENGTH,
     MAX_INT64,
-    MAX_NOTES_PER_REQUEST,
     MIN_INT64,
     SEGMENTS_PER_POSITION,
-    SESSION_LENGTH,
 )
 
 SEGMENTS = 10**18
@@ -161,76 +158,6 @@ class StreamChanges(Request):
         description="A note is refused whose offset is further beyond the last one known of its "
         "segment. null: any offset.",
     )
-
-
-class LateRows(Request):
-    """Rows that the writer wrote below the lower since it last said so, and the least time."""
-
-    rows: Annotated[int, Field(ge=1, le=MAX_INT64)]
-    least: Int64
-
-
-class Note(Request):
-    """One writer's claim: all its events with time < `time` lie below `position`."""
-
-    writer: Name
-    time: Int64 | None = None
-    position: GivenPosition = Field(default_factory=dict)
-    domain: Name | None = None
-    max_time: Annotated[
-        Int64 | None,
-        Field(description="the largest event time that it wrote so far, in the note's domain"),
-    ] = None
-    max_times: Annotated[
-        Times | None,
-        Field(
-            description="the same by domain: what it writes has times in all of them; of the "
-            "note's own domain the larger one counts"
-        ),
-    ] = None
-    state: Literal["live", "idle", "finished"] = "live"
-    domains: Annotated[
-        list[Name] | None,
-        Field(
-            min_length=1,
-            max_length=MOST_DOMAINS,
-            description="the domains it vouches for from now on; absent: as before, at first all",
-        ),
-    ] = None
-    timeout_ms: Annotated[
-        int | None,
-        Field(
-            ge=1,
-            le=MAX_INT64,
-            description="the writer's own timeout; null: the stream's; absent: as before",
-        ),
-    ] = None
-    late: LateRows | None = None
-    sequence: Annotated[int, Field(ge=1, le=MAX_INT64)] | None = None
-    session: Annotated[
-        str | None,
-        Field(
-            pattern=rf"^[A-Za-z0-9._-]{{1,{SESSION_LENGTH}}}$",
-            description="the process that notes; absent: not distinguished from others of its name",
-        ),
-    ] = None
-    takes_over: Annotated[
-        bool,
-        Field(description="notes of the other sessions of the writer are `fenced` from now on"),
-    ] = False
-    label: Annotated[
-        Line,
-        Field(
-            max_length=LABEL_LENGTH,
-            description="what people know the session by, such as its host and process",
-        ),
-    ] = ""
-
-
-class NotesBody(Request):
-    """1 to 1000 notes."""
-
-    notes: Annotated[list[Note], Field(min_length=1, max_length=MAX_NOTES_PER_REQUEST)]
 
 
 class HoldRequest(Request):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Query, Response
+from fastapi import APIRouter, Body, Query, Request, Response
 
 from controller.aggregation import operator
 from controller.api import answer_shapes, notes, shapes
 from controller.api.deps import CallDep, ControllerDep, OrderDep, StreamName
+from controller.api.note_body import REQUEST_BODY
 from controller.api.problems import NOTES_REFUSED, PROBLEMS
 from controller.api.replies import (
     change_to_wire,
@@ -85,16 +86,17 @@ async def delete_stream(controller: ControllerDep, stream: StreamName) -> Respon
     response_model=answer_shapes.NotesAnswer,
     operation_id="noteTime",
     responses=NOTES_REFUSED,
+    openapi_extra={"requestBody": REQUEST_BODY},
 )
-async def post_notes(
-    controller: ControllerDep, call: CallDep, stream: StreamName, body: shapes.NotesBody
+async def note_time(
+    controller: ControllerDep, call: CallDep, stream: StreamName, request: Request
 ) -> Response:
     """Note time: up to 1000 notes; 200 means that every accepted one is durable.
 
     If every note is refused the answer is 422, with the members of this answer in the problem.
     """
-    sent = body.model_dump_json(exclude_unset=True).encode()
-    answer = await notes.answer_notes(controller, call._replace(stream=stream), sent)
+    body = await request.body()
+    answer = await notes.answer_notes(controller, call._replace(stream=stream), body)
     return answer.to_response()
 
 

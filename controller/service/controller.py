@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from controller.aggregation.stream import StreamState
     from controller.store.port import Store, StreamSummary
     from noted_time import Accepted, ReaderGroup
-    from noted_time.values import NoteLike
+    from noted_time.values import Note
 
     Position = Mapping[int, int]
 
@@ -143,9 +143,7 @@ class Controller:
 
     # Changes: durable when they return
 
-    def note(
-        self, name: str, notes: Sequence[NoteLike]
-    ) -> asyncio.Future[list[Accepted | Refused]]:
+    def note(self, name: str, notes: Sequence[Note]) -> asyncio.Future[list[Accepted | Refused]]:
         """Take the notes, in order; the future has what became of each, durable by then.
 
         Raises `StoreUnavailable` and `Overloaded`; the future raises `UnknownStream`, `NotOwner`

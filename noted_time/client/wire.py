@@ -6,14 +6,15 @@ does not fit raises `Rejected`, naming the field.
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from noted_time.reading import CompleteWindow
 from noted_time.values import (
-    UNCHANGED,
     Mark,
     Missing,
     MissingWriter,
+    Note,
     Rejected,
     StreamCut,
     TimeWindow,
@@ -22,9 +23,12 @@ from noted_time.values import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from noted_time.values import NoteLike, Session
+    from noted_time.values import Session
 
 Json = dict[str, Any]
+
+DEFAULTS = [(each.name, each.default) for each in fields(Note) if each.name != "position"]
+"""The fields of a note, each with what is not sent."""
 
 
 def position_to_wire(position: Mapping[int, int]) -> dict[str, int]:
@@ -45,25 +49,15 @@ def position_from_wire(wire: Mapping[str, object]) -> dict[int, int]:
     return dict(StreamCut({_segment(s): _integer(s, offset) for s, offset in wire.items()}).offsets)
 
 
-def note_to_wire(note: NoteLike) -> Json:
-    """Return the JSON shape of a note, without the fields that say nothing."""
-    wire: Json = {"writer": note.writer, "state": note.state}
+def note_to_wire(note: Note) -> Json:
+    """Return the JSON shape of a note: its state, and the fields that say something."""
+    said = ((name, getattr(note, name), default) for name, default in DEFAULTS)
+    wire = {name: value for name, value, default in said if value != default}
+    wire["state"] = note.state
     if note.position:
         wire["position"] = position_to_wire(note.position)
-    for name in ("time", "domain", "max_time", "sequence", "session"):
-        value = getattr(note, name)
-        if value is not None:
-            wire[name] = value
-    if note.max_times:
-        wire["max_times"] = dict(note.max_times)
-    if note.domains is not None:
-        wire["domains"] = list(note.domains)
-    if note.timeout_ms != UNCHANGED:
-        wire["timeout_ms"] = note.timeout_ms
     if note.late is not None:
-        wire["late"] = {"rows": note.late.rows, "least": note.late.least}
-    if note.takes_over:
-        wire |= {"takes_over": True, "label": note.label}
+        wire["late"] = note.late._asdict()
     return wire
 
 

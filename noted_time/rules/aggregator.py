@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from noted_time.rules.member import Member, Track
     from noted_time.rules.record import MemberRecord
     from noted_time.rules.seal import Seal, SealRequest
-    from noted_time.values import Absence, Decision, Mark, NoteLike, ScaleEvent, StreamSettings
+    from noted_time.values import Absence, Decision, Mark, Note, ScaleEvent, StreamSettings
 
 
 DOMAINS_NAMED = 10
@@ -140,7 +140,7 @@ class Aggregator:
     # Notes
 
     def note(  # noqa: C901, PLR0911, PLR0912 - one for each refusal, on the hot path
-        self, note: NoteLike, now: int, largest_time: int = LARGEST_TIME
+        self, note: Note, now: int, largest_time: int = LARGEST_TIME
     ) -> Accepted | Refused:
         """Accept the note, or say what it fell behind; a refused note changes nothing.
 
@@ -213,7 +213,7 @@ class Aggregator:
             return self._accepted[name]
         return self.answer(note)
 
-    def answer(self, note: NoteLike) -> Accepted:
+    def answer(self, note: Note) -> Accepted:
         """Return the answer to a note that was accepted, as of now."""
         name = self.domain_of(note)
         member = self._roster.member(note.writer)
@@ -227,7 +227,7 @@ class Aggregator:
         noted = {domain: time for domain, time in times.items() if time > BEFORE_ALL_TIME}
         return Accepted(lower, exclusion, member.position, noted, timeout_ms)
 
-    def domain_of(self, note: NoteLike) -> str:
+    def domain_of(self, note: Note) -> str:
         """Return the domain that a note speaks of, which may be one that is not declared."""
         if _speaks_of_one_domain(note):
             return self._default_domain if note.domain is None else note.domain
@@ -465,11 +465,11 @@ def _accepted(domain: Domain) -> Accepted:
     return Accepted(domain.last.lower if domain.last else None)
 
 
-def _speaks_of_one_domain(note: NoteLike) -> bool:
+def _speaks_of_one_domain(note: Note) -> bool:
     return note.domain is not None or note.time is not None or note.max_time is not None
 
 
-def _too_far_ahead(note: NoteLike, largest_time: int) -> Refused:
+def _too_far_ahead(note: Note, largest_time: int) -> Refused:
     """Refuse a note for the first of its times that is beyond the bound, or an end of int64."""
     times = [("time", note.time), ("max_time", note.max_time)]
     times += [(f"max_times.{name}", time) for name, time in (note.max_times or {}).items()]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from noted_time.rules.known_segments import KnownSegments
     from noted_time.rules.record import MemberRecord
     from noted_time.rules.sharing import Sharing
-    from noted_time.values import LateLike, NoteLike, Reason, State, StreamSettings, Terms
+    from noted_time.values import Note, Reason, State, StreamSettings, Terms
 
 
 class Roster:
@@ -96,7 +96,7 @@ class Roster:
         return new
 
     def accept(  # noqa: C901 - plain code, since every note goes through it
-        self, member: Member, number: int, note: NoteLike, gained: Mapping[int, int], now: int
+        self, member: Member, number: int, note: Note, gained: Mapping[int, int], now: int
     ) -> Track:
         """Take in a note of the domain of that number; returns the member's track of it.
 
@@ -141,7 +141,7 @@ class Roster:
         if member.state == "finished":
             self._departures.add(member)
 
-    def _gain(self, member: Member, number: int, note: NoteLike, gained: Mapping[int, int]) -> None:
+    def _gain(self, member: Member, number: int, note: Note, gained: Mapping[int, int]) -> None:
         first, domains, position = member.first, self.domains, member.position
         if member.others or (note.max_time is None and not first.is_undeclared):
             self._undeclare(member, number, note, gained)
@@ -158,7 +158,7 @@ class Roster:
             domains[other].cut.add(track.time, gained)
 
     def _undeclare(
-        self, member: Member, number: int, note: NoteLike, gained: Mapping[int, int]
+        self, member: Member, number: int, note: Note, gained: Mapping[int, int]
     ) -> None:
         """Remember where nothing bounds the times of what the member wrote up to its position."""
         own = None if note.max_time is None else self.domains[number].name
@@ -252,7 +252,7 @@ class Roster:
 
     # Terms of one writer
 
-    def _take_terms(self, member: Member, note: NoteLike) -> bool:
+    def _take_terms(self, member: Member, note: Note) -> bool:
         """Take the terms that a note has; returns whether the member vouches for more by them."""
         terms = member.terms
         if note.timeout_ms != UNCHANGED:
@@ -422,8 +422,8 @@ def _wrote(member: Member, named: Container[int], gained: Mapping[int, int]) -> 
     )
 
 
-def _report_late(member: Member, domain: Domain, track: Track, reported: LateLike) -> None:
-    late = LateRows(reported.rows, reported.least)
+def _report_late(member: Member, domain: Domain, track: Track, reported: LateRows) -> None:
+    late = LateRows(reported.rows, reported.least)  # a decoded note has a struct of msgspec's
     if member.late is None:
         member.late = {}
     known = member.late.get(domain.name)

@@ -53,7 +53,6 @@ from noted_time.values.membership import (
     NOT_KNOWN,
     Absence,
     Exclusion,
-    LateLike,
     LateRows,
     Missing,
     MissingWriter,
@@ -67,7 +66,6 @@ from noted_time.values.note import (
     SEGMENTS_PER_POSITION,
     UNCHANGED,
     Note,
-    NoteLike,
     State,
 )
 from noted_time.values.service_clock import ServiceClock
@@ -122,7 +120,6 @@ __all__ = [
     "InvalidNote",
     "InvalidScale",
     "KnownBeyond",
-    "LateLike",
     "LateRows",
     "LimitReached",
     "Mark",
@@ -132,7 +129,6 @@ __all__ = [
     "NotAllowed",
     "NotCompleteYet",
     "Note",
-    "NoteLike",
     "NotedMeanwhile",
     "NotedTimeError",
     "NotesRefused",

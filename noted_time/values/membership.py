@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping  # noqa: TC003 - stores decode by the annotations
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
 Reason = Literal["timed_out", "removed", "returned_late", "late_rows", "sealed", "corrected"]
 """Why time went on without a writer: it was silent for its timeout, was removed by hand, or came
@@ -31,25 +31,13 @@ class Terms:
 NO_TERMS = Terms()
 
 
-class LateLike(Protocol):
-    """The attributes of `LateRows`, whoever decoded them."""
-
-    @property
-    def rows(self) -> int:
-        """How many."""
-
-    @property
-    def least(self) -> int:
-        """The least time."""
-
-
 class LateRows(NamedTuple):
     """Rows that a writer wrote below the lower of that moment: how many, and the least time."""
 
     rows: int
     least: int
 
-    def join(self, other: LateLike) -> LateRows:
+    def join(self, other: LateRows) -> LateRows:
         """Return both together.
 
         >>> LateRows(3, 500).join(LateRows(1, 200))

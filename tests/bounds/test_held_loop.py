@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from controller.api.notes import EXPLAINED
+from controller.api.note_body import EXPLAINED
 from noted_time import Note
 from tests.support.controllers import WatchedMemory, serving
 from tests.support.http import problem

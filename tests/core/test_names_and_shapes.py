@@ -98,7 +98,7 @@ def test_a_note_travels_without_the_fields_that_say_nothing() -> None:
             "domain": "ship",
             "max_time": 0,
             "sequence": 1,
-            "domains": ["ship"],
+            "domains": ("ship",),
             "timeout_ms": None,
             "late": {"rows": 3, "least": 5},
         },

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hypothesis import strategies as st
 
-from controller.api.notes import _result, decode
+from controller.api.note_body import decode
+from controller.api.notes import _result
 from noted_time import Accepted, Aggregator, StreamSettings, Unreachable
 from noted_time.client import Backoff, Reply
 from tests.support.streams import restarted
