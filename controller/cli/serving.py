@@ -117,7 +117,7 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
     from controller.service.controller import Controller
     from controller.service.tokens import TokenCache
     from controller.store.memory import URL as MEMORY
-    from controller.store.migrate import make_where_new
+    from controller.store.migrate import create_if_new
     from controller.store.open import exclusive_lock, open_store
 
     logs.configure(log_level, log_format)
@@ -125,7 +125,7 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
     with told_plainly():
         place = Place(host, port, tls_cert, tls_key)
         place.check_certificate()
-        created = database == MEMORY or make_where_new(database)
+        created = database == MEMORY or create_if_new(database)
         log.info("starting", database=named_database(database), created=created)
         if database == MEMORY:
             log.warning("nothing_is_kept", database=database)

@@ -60,7 +60,7 @@ def create(  # noqa: PLR0913 - one parameter for each flag
     Try it:  noted-time token create --scope write --stream flights --writer UA --expires-in 90d
     """
     from controller.service.tokens import mint
-    from controller.store.migrate import make_where_new
+    from controller.store.migrate import create_if_new
 
     with told_plainly():
         grant = Grant.of(scope, stream, writer, alignment)
@@ -68,7 +68,7 @@ def create(  # noqa: PLR0913 - one parameter for each flag
         if lifetime_ms == 0:
             raise Rejected("the lifetime must be positive, for example 90d")
         shown, record = mint(grant, label=label, now_ms=_now(), lifetime_ms=lifetime_ms)
-        make_where_new(database)
+        create_if_new(database)
         with tokens_of(database) as kept:
             kept.add(record)
     say(f"Token {record.id}, kept in {without_password(database)}; it is shown only now:")

@@ -2,7 +2,7 @@
 
 What is written to a file that somebody removed or replaced is lost with the process, though every
 write succeeds. A database file that was moved away may be put back. Its log (`-wal`) and the index
-of it (`-shm`) may not: whoever opens the database meanwhile makes new ones.
+of it (`-shm`) may not: a process that opens the database meanwhile creates new ones.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class DatabaseFiles:
     """The file of a database with its log and index, as they were when it was opened."""
 
     def __init__(self, file: Path) -> None:
-        """Begin with the file; raises `StoreUnavailable` where it is not there."""
+        """Watch the file; raises `StoreUnavailable` if it is not there."""
         self.file = file
         self.wal = file.with_name(f"{file.name}-wal")
         self._path = os.fspath(file)
@@ -42,7 +42,7 @@ class DatabaseFiles:
         self.check()
 
     def check(self) -> None:
-        """Raise `StoreUnavailable` where the file was moved or replaced, `StoreLost` else.
+        """Raise `StoreUnavailable` if the file was moved or replaced, `StoreLost` else.
 
         Some microseconds, as it is called twice a commit.
         """
@@ -56,14 +56,14 @@ class DatabaseFiles:
                 raise StoreLost(f"{path} was removed or replaced while the controller served it")
 
     def check_writable(self) -> None:
-        """Raise `StoreUnavailable` where the file or its directory may only be read."""
+        """Raise `StoreUnavailable` if the file or its directory may only be read."""
         for path in (self.file, self.file.parent):
             if not os.access(path, os.W_OK, effective_ids=True):
                 raise StoreUnavailable(f"{path} is read-only: let the controller write to it")
 
     @property
     def is_log_gone(self) -> bool:
-        """Whether nothing was put in the place of the log."""
+        """Whether the log is still the one that was opened."""
         return not self.wal.exists() or not self.wal.stat().st_size
 
     def _identify(self) -> Identity:

@@ -96,7 +96,7 @@ class LeaseSession:
     def heartbeat(self, buckets: int) -> Leases:
         """End the sessions that are silent, and return who owns which of the buckets.
 
-        Begins a session, without buckets, where there is none. May raise the driver's errors.
+        Begins a session, without buckets, if there is none. May raise the driver's errors.
         """
         if self._session is None or self._session.closed:
             self._session = self._begin()
@@ -131,14 +131,14 @@ class LeaseSession:
             self._session.execute(_RELEASE_ALL)
 
     def session(self) -> Connection[Any]:
-        """Return the session; raises `StoreUnavailable` where it was lost."""
+        """Return the session; raises `StoreUnavailable` if it was lost."""
         if self._session is None or self._session.closed:
             raise StoreUnavailable("the session with the database was lost; read again")
         self._last_statement_at = monotonic()
         return self._session
 
     def renew(self) -> None:
-        """Renew the leases where the last statement is a while ago."""
+        """Renew the leases if the last statement is a while ago."""
         if self._session is not None and monotonic() - self._last_statement_at > RENEW_S:
             self.session().execute("SELECT")
 

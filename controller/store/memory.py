@@ -161,7 +161,7 @@ class MemoryStore(SingleNodeLeases):
         }
 
     def _check(self, batch: Batch) -> None:
-        """Raise `Conflict` where the batch contradicts what is kept, or itself."""
+        """Raise `Conflict` if the batch contradicts what is kept, or itself."""
         made = {record.id for record in batch.streams}
         missing = _written(batch) - made - self._streams.keys()
         if missing:

@@ -30,7 +30,7 @@ MIGRATIONS = Path(__file__).parents[2] / "migrations"
 class WrongSchema(StoreUnavailable):
     """The database does not have this version's tables; the sentence says what to do.
 
-    `found` is the revision that it is at, `None` where there is none.
+    `found` is the revision that it is at, `None` if there is none.
     """
 
     def __init__(self, url: str, found: str | None) -> None:
@@ -51,21 +51,21 @@ class WrongSchema(StoreUnavailable):
 
 
 def check(url: str) -> None:
-    """Raise `WrongSchema` where the schema is missing, older or newer; takes no lock."""
+    """Raise `WrongSchema` if the schema is missing, older or newer; takes no lock."""
     found = revision(url)
     if found != REVISION:
         raise WrongSchema(url, found)
 
 
 def revision(url: str) -> str | None:
-    """Return the revision that the database is at, `None` where there is none."""
+    """Return the revision that the database is at, `None` if there is none."""
     if not is_postgres(url) and not file_of(url).exists():
         return None
     with _connected(_engine(url)) as connection:
         return _revision(connection)
 
 
-def make_where_new(url: str) -> bool:
+def create_if_new(url: str) -> bool:
     """Make the tables in an empty database, or in a file that is not there yet.
 
     Any other database is left to `migrate`. Returns whether they were made.
@@ -77,7 +77,7 @@ def make_where_new(url: str) -> bool:
 
 
 def migrate(url: str) -> None:
-    """Bring the database to this version's tables, making the file where there is none.
+    """Bring the database to this version's tables, creating the file if there is none.
 
     Several processes may call it at once: one migrates, the others wait and find it done. Raises
     `WrongSchema` where the schema is newer.

@@ -28,8 +28,8 @@ def open_store(url: str) -> Store:
 
     The last is a new one, which keeps nothing once its process ends.
 
-    Raises `WrongSchema` where the database is to be migrated first, `StoreUnavailable` where it
-    does not answer and `Rejected` where the URL names no database of ours.
+    Raises `WrongSchema` if the database is to be migrated first, `StoreUnavailable` if it
+    does not answer and `Rejected` if the URL is not that of a database that is supported.
     """
     if url == MEMORY:
         return MemoryStore()
@@ -57,7 +57,7 @@ def exclusive_lock(url: str) -> Iterator[None]:
     by its own memory, so one could overwrite a note that the other has acknowledged.
 
     The lock is SQLite's own, on an empty file beside the database: the operating system releases it
-    with the process, however that ends. Raises `StoreUnavailable` where another process holds it.
+    with the process, however that ends. Raises `StoreUnavailable` if another process holds it.
     Controllers on PostgreSQL share the work by leases instead.
     """
     if url == MEMORY or is_postgres(url):

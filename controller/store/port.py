@@ -99,13 +99,13 @@ class BacklogRecord:
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """That the mark `seq` of (stream, domain) went on without writers, or learned of late rows.
+    """That the mark `seq` of (stream, domain) advanced without writers, or learned of late rows.
 
-    Or that cuts were corrected by hand before it.
+    Or that cuts were corrected by an operator before it.
 
     `at` is wall time in Unix ms. The mark took the lower from `from_lower`, `None` for the first,
-    to `to_lower`. `by` is who removed a writer or corrected its position by hand, `None` where
-    that was not done. `returned` names the writers that are missing no longer as of this mark.
+    to `to_lower`. `by` is who removed a writer or corrected its position, `None` if no operator
+    did. `returned` names the writers that are missing no longer as of this mark.
     """
 
     stream_id: str
@@ -140,10 +140,10 @@ Or, unlike these, that another process took a writer's name over from one that w
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """That somebody changed a stream by hand: what, who, and why.
+    """A change that an operator made to a stream: what, who, and why.
 
-    `at` is wall time in Unix ms. `was` and `became` are plain JSON, `None` where there is nothing
-    to tell. `by` is a token's id or an address, `comment` the reason that was given.
+    `at` is wall time in Unix ms. `was` and `became` are plain JSON, `None` if there is
+    nothing to show. `by` is a token's id or an address, `comment` the reason that was given.
     """
 
     stream_id: str
@@ -312,7 +312,7 @@ class Reading(Protocol):
 class Store(Reading, Protocol):
     """A database behind the controller; every call blocks, and one is made at a time.
 
-    `local` says that only this process writes to the database. Where others do, controllers share
+    `local` says that only this process writes to the database. If others do, controllers share
     the buckets by leases: a store must only be given batches for streams of its own buckets, and
     cannot commit any more once it lost a lease. Then `commit` raises `StoreUnavailable` until
     `heartbeat` has begun a new session, without buckets; its caller has to read everything again.
@@ -352,7 +352,7 @@ class Store(Reading, Protocol):
         """
 
     def ping(self) -> None:
-        """Raise `StoreUnavailable` where the database would take no commit.
+        """Raise `StoreUnavailable` if the database would take no commit.
 
         It does not answer, may only be read, or has the tables of another version.
         """
@@ -364,7 +364,7 @@ class Store(Reading, Protocol):
 def check_marks(last: Mapping[tuple[str, str], int], marks: Iterable[AppendedMark]) -> None:
     """Raise `MarkConflict` at the first mark whose predecessor is not the last one there.
 
-    `last` has the seq of the last stored mark of each (stream, domain), 0 or nothing where there is
+    `last` has the seq of the last stored mark of each (stream, domain), 0 or nothing if there is
     none.
     """
     seqs = dict(last)
@@ -380,4 +380,4 @@ class StoreUnavailable(Exception):
 
 
 class StoreLost(StoreUnavailable):
-    """What is written is lost with this process, which is to be started again."""
+    """What is written is lost with this process, which has to be restarted."""

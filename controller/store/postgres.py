@@ -96,7 +96,7 @@ class PostgresStore(SqlStore):
             self._session.leave()
 
     def ping(self) -> None:
-        """Raise `StoreUnavailable` where the session of the leases was lost or may only read."""
+        """Raise `StoreUnavailable` if the session of the leases was lost or may only read."""
         with self._border():
             found = self._session.session().execute(_STATE).fetchone()
         read_only, revision = found or ("off", None)

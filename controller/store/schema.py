@@ -49,7 +49,7 @@ def _record() -> Column[str]:
     return Column("record", Text, nullable=False)
 
 
-# As many rows as there are buckets, made by the migration.
+# One row for each bucket, created by the migration.
 bucket = Table(
     "bucket",
     metadata,

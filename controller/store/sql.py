@@ -157,7 +157,7 @@ class SqlStore(SqlReading):
     def _last_seqs(
         self, cursor: DBAPICursor, chains: Iterable[tuple[str, str]]
     ) -> dict[tuple[str, str], int]:
-        """Return the seq of the last mark of each chain, 0 where there is none."""
+        """Return the seq of the last mark of each chain, 0 if there is none."""
         found = self._of_chains(cursor, _LAST_SEQ, [(*chain, 0) for chain in chains])
         return {(stream_id, domain): seq or 0 for stream_id, domain, seq in found}
 
@@ -191,11 +191,11 @@ class SqlStore(SqlReading):
 
 
 def check_revision(found: object) -> None:
-    """Raise `StoreUnavailable` where the database is not at this version's schema."""
+    """Raise `StoreUnavailable` if the database is not at this version's schema."""
     if found != REVISION:
         raise StoreUnavailable(
             f"the schema of the database is at {found}, not at {REVISION}: start the controller of "
-            "the version that made it, or run `noted-time migrate`"
+            "the version that created it, or run `noted-time migrate`"
         )
 
 
@@ -211,7 +211,7 @@ def insert(table: Table, source: str = "") -> str:
 
 
 def upsert(table: Table, source: str = "") -> str:
-    """Return the same, which replaces all but the key of a row that is there.
+    """Return the statement that also replaces all but the key of a row that is there.
 
     >>> upsert(bucket).partition(" ON ")[2]
     'CONFLICT (number) DO UPDATE SET service_ms = excluded.service_ms'

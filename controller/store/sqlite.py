@@ -53,7 +53,7 @@ LEASES = Leases(buckets=1, mine=frozenset((0,)))
 
 
 class SingleNodeLeases:
-    """The part of a `Store` that concerns other controllers, where there are none."""
+    """The part of a `Store` that concerns other controllers, without any."""
 
     local = True
 
@@ -76,7 +76,7 @@ class SingleNodeLeases:
 
     @property
     def reading(self) -> Reading:
-        """The store itself: nobody else writes."""
+        """The store itself: no other process writes."""
         return cast("Reading", self)
 
 
@@ -84,7 +84,7 @@ class SqliteStore(SingleNodeLeases, SqlStore):
     """A `Store` in one SQLite file, which `migrate` has made."""
 
     def __init__(self, url_or_path: str | Path, *, busy_ms: int = BUSY_MS) -> None:
-        """Open the file; raises `StoreUnavailable` where it is not there."""
+        """Open the file; raises `StoreUnavailable` if it is not there."""
         self._files = DatabaseFiles(file_of(url_or_path))
         self._lost: StoreLost | None = None
         reading = sqlite_engine(self._files.file, busy_ms=busy_ms)
@@ -97,10 +97,10 @@ class SqliteStore(SingleNodeLeases, SqlStore):
         self._check_files()  # if not before, what was written is not there to be read again
 
     def ping(self) -> None:
-        """Raise `StoreUnavailable` where the database would take no commit."""
+        """Raise `StoreUnavailable` if the database would take no commit."""
         with self._border(), self._writing.connect() as connection:
             self._files.check_writable()
-            # to begin as a writer is not enough: SQLite then begins as a reader where it must
+            # to begin as a writer is not enough: SQLite then begins as a reader if it must
             connection.exec_driver_sql(_WRITE_NOTHING)
             found = connection.exec_driver_sql(_REVISION).scalar()
         check_revision(found)
@@ -113,7 +113,7 @@ class SqliteStore(SingleNodeLeases, SqlStore):
             yield
 
     def _check_files(self) -> None:
-        """Raise `StoreUnavailable` where the file is away, `StoreLost` for ever once its log is."""
+        """Raise `StoreUnavailable` if the file is away, `StoreLost` for ever once its log is."""
         if self._lost is not None:
             raise self._lost
         try:
@@ -168,7 +168,7 @@ def sqlite_engine(file: Path, *, busy_ms: int = BUSY_MS) -> Engine:
 def writing(engine: Engine) -> Engine:
     """Return the engine with transactions that take the write lock when they begin.
 
-    One that begins as a reader fails at its first write where another has written meanwhile,
+    One that begins as a reader fails at its first write if another has written meanwhile,
     whatever the busy timeout.
     """
     return engine.execution_options(begin="BEGIN IMMEDIATE")
@@ -193,7 +193,7 @@ def migration_engine(file: Path) -> Engine:
 
 
 def check_references(connection: Connection) -> None:
-    """Raise `StoreUnavailable` where a migration left rows that refer to nothing."""
+    """Raise `StoreUnavailable` if a migration left rows that refer to nothing."""
     broken = connection.exec_driver_sql("PRAGMA foreign_key_check").fetchall()
     if broken:
         raise StoreUnavailable(f"the migration would leave rows of no stream: {broken[:3]}")

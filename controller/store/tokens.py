@@ -1,7 +1,7 @@
 """Where tokens are kept: digests from which no token can be made, and what each token allows.
 
 The contract of every `Tokens`: a row is added, or revoked once, and never deleted. So the two
-`counts` show every change, and a database that ever had a token goes on asking for tokens.
+`counts` show every change, and a database that ever had a token continues to require one.
 """
 
 from __future__ import annotations
@@ -64,14 +64,14 @@ class Tokens:
             return [_record(row) for row in connection.execute(query)]
 
     def add(self, record: TokenRecord) -> None:
-        """Keep a new token; raises `Conflict` where there is one with that id."""
+        """Keep a new token; raises `Conflict` if there is one with that id."""
         row = {name: getattr(record, name) for name in record.__slots__}
         row["scopes"] = json.dumps(record.scopes)
         with _border(), self._writing.begin() as connection:
             connection.execute(insert(token).values(row))
 
     def revoke(self, token_id: str, at_ms: int) -> bool:
-        """Revoke a token for good; false where there is none, or none that was not revoked."""
+        """Revoke a token for good; false if there is none, or none that was not revoked."""
         living = token.c.id == token_id, token.c.revoked_at.is_(None)
         with _border(), self._writing.begin() as connection:
             done = connection.execute(update(token).where(*living).values(revoked_at=at_ms))

@@ -20,7 +20,7 @@ OFTEN, RARELY = 4, 16
 """With a move at every `OFTEN`-th mark a segment gets a column; below every `RARELY`-th it goes."""
 
 CHOSEN_EVERY = 32
-"""After so many marks it is looked at which segments have columns; fewer moves need none."""
+"""Number of marks after which it is decided again which segments have columns."""
 
 
 class _Moves(NamedTuple):
@@ -126,7 +126,7 @@ class Cuts:
     def reached_in(self, position: Mapping[int, int], count: int) -> dict[int, int]:
         """Return, by segment, the index of the last mark that the position reaches there.
 
-        -1 where it is before all of them. Segments are those that marks name.
+        -1 if it is before all of them. Segments are those that marks name.
         """
         columns, moves, _ = self._forms
         last, offset_of = count - 1, position.get
@@ -156,7 +156,7 @@ class Cuts:
         return columns.keys() | moves.keys()
 
     def begun(self, segment: int, count: int) -> int | None:
-        """Return the index of the first mark with some of a segment, `None` where none has any."""
+        """Return the index of the first mark with some of a segment, `None` if none has any."""
         columns, moves, _ = self._forms
         if segment in columns:
             first = bisect_right(columns[segment], 0, 0, count)
@@ -192,7 +192,7 @@ class Cuts:
         return [(max(0, mark - self._dropped), offset) for mark, offset in pairs if offset >= least]
 
     def correct(self, segment: int, least: int, offset: int) -> None:
-        """Put all offsets of a segment from `least` on back to one that is not below the others.
+        """Reset all offsets of a segment from `least` on to one that is not below the others.
 
         Not while another thread searches.
         """
@@ -210,7 +210,7 @@ class Cuts:
                 offsets.append(offset)
 
     def drop(self, number: int, count: int) -> None:
-        """Drop so many of `count` marks at the beginning; not while another thread searches."""
+        """Drop that many of `count` marks at the beginning; not while another thread searches."""
         columns, moves, moved = self._forms
         self._dropped += number
         for segment, column in columns.items():
@@ -237,7 +237,7 @@ class Cuts:
     def _within(self, moves: _Moves, offset: int, count: int) -> tuple[int, int]:
         """Return the index of the first mark at or above an offset, and of the first above it.
 
-        `count`, or one that is not to be seen yet, where there is none.
+        `count`, or one that is not visible yet, if there is none.
         """
         at, offsets = moves
         move = bisect_right(offsets, offset)

@@ -62,7 +62,7 @@ class MarkHistory:
     )
 
     def __init__(self, marks: Iterable[Mark] = ()) -> None:
-        """Begin with `marks`, in the order of their seq."""
+        """Take `marks` in the order of their seq."""
         self._first_seq = 1
         self._count = 0
         self._lowers = array("q")
@@ -107,7 +107,7 @@ class MarkHistory:
         return self._lowers[self._count - 1] if self._count else None
 
     def append(self, mark: Mark) -> None:
-        """Add the next mark; raises `ValueError` where it does not continue the chain."""
+        """Add the next mark; raises `ValueError` if it does not continue the chain."""
         count = self._count
         if not count:
             self._first_seq = mark.seq
@@ -210,7 +210,7 @@ class MarkHistory:
     def bounded_below(self, time: int, seq: int) -> Mark | None:
         """Return the last mark up to `seq` whose upper is a bound and below `time`.
 
-        Uppers that are bounds never fall, while others may, where a writer is removed.
+        Uppers that are bounds never fall; others may when a writer is removed.
         """
         uppers, bounds = self._uppers, self._bounds
         end = min(self._count, seq - self._first_seq + 1)
@@ -249,13 +249,13 @@ class MarkHistory:
             yield self.mark(seq)
 
     def mark(self, seq: int) -> Mark:
-        """Return the mark with that seq; raises `KeyError` where it is not kept."""
+        """Return the mark with that seq; raises `KeyError` if it is not kept."""
         if not self._first_seq <= seq <= self.last_seq:
             raise KeyError(seq)
         return self._mark(seq - self._first_seq)
 
     def written_before(self, wall_ms: int) -> int:
-        """Return the seq of the last mark written before `wall_ms`, 0 where there is none.
+        """Return the seq of the last mark written before `wall_ms`, 0 if there is none.
 
         Wall time may have stepped back; then a mark is kept as long as the longest-lived before it.
         """
@@ -344,7 +344,7 @@ class MarkHistory:
         return self._cuts.segments()
 
     def stretch(self, segment: int) -> Stretch | None:
-        """Return from where to where the marks have a segment, `None` where none has any of it.
+        """Return from where to where the marks have a segment, `None` if none has any of it.
 
         >>> history = MarkHistory(Mark(n, n * 10, 99, StreamCut({0: n - 1})) for n in (1, 2, 3))
         >>> history.stretch(0), history.stretch(1)

@@ -1,4 +1,4 @@
-"""Which writers time went on without, from when to when: what complete windows and cuts name (S18).
+"""Which writers time advanced without, and from when to when, as windows and cuts name them (S18).
 
 An interval of a writer begins with its last time, at the first mark above it, and ends with the
 last lower before a mark that counts the writer again, or with the mark that names it as removed.
@@ -52,7 +52,7 @@ class MissingWriters:
     __slots__ = ("_ended", "_ends", "_last_seqs", "known_from", "open")
 
     def __init__(self, known_from: int = MIN_INT64) -> None:
-        """Begin with none; what windows below `known_from` miss is not all known."""
+        """Of windows below `known_from` not all missing writers are known."""
         self.known_from = known_from
         self.open: dict[str, Interval] = {}
         self._ended: list[Interval] = []
@@ -67,7 +67,7 @@ class MissingWriters:
         absences: Iterable[Absence],
         returned: Iterable[str],
     ) -> None:
-        """Take in what the ledger says of mark `seq`, which took the lower from one to the other.
+        """Add what the ledger has of mark `seq`, which took the lower from one to the other.
 
         To be called in the order of the marks.
         """
@@ -148,7 +148,7 @@ class MissingWriters:
     def _sweep(
         self, starts: Sequence[int], begin: list[list[Interval]], over: list[list[Interval]]
     ) -> Iterator[Missing]:
-        """Yield who is missing in each window, where intervals begin and are over at some."""
+        """Yield who is missing in each window, given the intervals that begin and end in each."""
         missing: dict[str, list[Interval]] = {}
         for start, new, gone in zip(starts, begin, over, strict=False):
             for each in gone:

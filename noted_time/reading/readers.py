@@ -1,4 +1,4 @@
-"""Where a group of readers stands together."""
+"""The combined position of a group of readers."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class ReaderGroup:
     >>> group.position
     {0: 10, 1: 7}
 
-    A reader that goes offline puts its segments back to where it says, so a window may go back; a
-    segment that another reader took over meanwhile is no longer its own:
+    A reader that goes offline resets its segments to the position that it reports, so a window may
+    go back; a segment that another reader took over meanwhile is no longer its own:
 
     >>> group.report("b", {0: 12})
     >>> group.offline("a", {0: 8}); group.offline("b", {0: 11, 1: 5})
@@ -43,20 +43,20 @@ class ReaderGroup:
         return {s: offset for s, (offset, owner) in self.offsets.items() if owner == reader}
 
     def segments_by_reader(self) -> dict[str, dict[int, int]]:
-        """Return the same of every reader that has some, in one pass over the segments."""
+        """Return `segments_of` every reader that has any, in one pass over the segments."""
         found: dict[str, dict[int, int]] = {}
         for segment, (offset, owner) in self.offsets.items():
             found.setdefault(owner, {})[segment] = offset
         return found
 
     def report(self, reader: str, position: Mapping[int, int]) -> None:
-        """Take in how far `reader` has read in its segments."""
+        """Record how far `reader` has read in its segments."""
         self.readers.add(reader)
         for segment, offset in position.items():
             self.offsets[segment] = (offset, reader)
 
     def offline(self, reader: str, position: Mapping[int, int]) -> None:
-        """Put the segments of `reader` back to `position` and forget the reader."""
+        """Reset the segments of `reader` to `position` and forget the reader."""
         for segment in self.segments_of(reader).keys() & position.keys():
             self.offsets[segment] = (position[segment], reader)
         self.readers.discard(reader)

@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 UNIX_MS = range(10**11, 10**13)
-"""1973 to 2286: a lower elsewhere is no Unix time in ms, and nothing lags behind the wall clock."""
+"""1973 to 2286: a lower outside is not in Unix ms, and has no lag behind the wall clock."""
 
 NAMED = 10
-"""So many writers are named of those that the marks of one point went on without."""
+"""Maximum number of excluded writers that a point names."""
 
 LOOKED_AT = 1000
-"""Their names are looked for in so many of these marks."""
+"""Maximum number of marks in which their names are looked for."""
 
 AT_ONCE = 4096
-"""So many marks are looked at in one go, which keeps other threads waiting for 0.2 ms."""
+"""Marks that are looked at in one go, which keeps other threads waiting for 0.2 ms."""
 
 Run = tuple[int, int]
 """Marks from an index up to another, exclusive."""
@@ -35,9 +35,9 @@ class Point(NamedTuple):
     """The last of the marks that were written in one slot of time, `marks` of them.
 
     `lag_ms` is the largest lag among them: how far the watermark was behind the wall clock when a
-    mark was written, just before it advanced. It is `None` where the lower before is not kept or no
-    Unix ms. `excluded` names some of the writers that they went on without, and `excluded_marks`
-    counts the marks that went on without any.
+    mark was written, just before it advanced. It is `None` if the lower before is not kept or not
+    in Unix ms. `excluded` names some of the writers that they advanced without, and
+    `excluded_marks` counts the marks that advanced without any.
     """
 
     at: int
@@ -55,7 +55,7 @@ class Trend(NamedTuple):
     """The marks of one domain as they were at one moment, to be read by any thread.
 
     Columns of a `MarkHistory`, of which no more than `marks` marks are looked at. `excluding` and
-    `stepped_back` have the seqs of the marks that went on without a writer, and of those that were
+    `stepped_back` have the seqs of the marks that advanced without a writer, and of those that were
     written before their predecessor by the wall clock.
     """
 
@@ -99,7 +99,7 @@ class Trend(NamedTuple):
         return [self._point(slots[slot]) for slot in sorted(slots)]
 
     def lower_before(self, wall_ms: int) -> int | None:
-        """Return the lower of the last mark written before `wall_ms`, `None` where there is none.
+        """Return the lower of the last mark written before `wall_ms`, `None` if there is none.
 
         >>> from noted_time import Mark, MarkHistory, StreamCut
         >>> trend = MarkHistory(Mark(n, n, n, StreamCut({}), 10 * n) for n in range(1, 7)).trend()
@@ -111,7 +111,7 @@ class Trend(NamedTuple):
     def lags(self, moments: Sequence[int]) -> list[int | None]:
         """Return by how much the lower was behind the wall clock at each of these moments.
 
-        `None` before the first mark, and where the lower is no Unix ms.
+        `None` before the first mark, and if the lower is not in Unix ms.
         """
         runs = [*self._runs()]
         lowers = [self._lower_before(moment + 1, runs) for moment in moments]
@@ -163,7 +163,7 @@ class Trend(NamedTuple):
         )
 
     def _excluding(self, first: int, until: int) -> array[int]:
-        """Return the seqs of those of the marks that went on without a writer."""
+        """Return the seqs of those of the marks that advanced without a writer."""
         seqs = self.excluding
         start = bisect_left(seqs, self.first_seq + first)
         return seqs[start : bisect_left(seqs, self.first_seq + until, start)]

@@ -1,7 +1,7 @@
 """Which windows of time are complete, and between which two cuts their rows lie.
 
 Time is divided into windows of one size. A window is complete once a mark's lower is at or above
-its end: all its rows lie below that mark's cut. Where all writers declare their largest event
+its end: all its rows lie below that mark's cut. If all writers declare their largest event
 times, a cut whose upper is below the start of the window has none of its rows below it, so a batch
 job reads what lies between the two cuts and nothing else.
 """
@@ -53,11 +53,11 @@ class CompleteWindow:
     """A window from `start` to `end`, exclusive, of which no further row comes.
 
     All its rows of vouching writers lie below `to_cut`, that of mark `seq`, written at `written_at`
-    (Unix ms). Where it is `exact`, none of them lies below `from_cut`; else that is empty, and the
-    rows may begin anywhere. `excluded` names the writers that a mark was the first to go on without
-    when it advanced over a part of the window.
+    (Unix ms). If it is `exact`, none of them lies below `from_cut`; else that is empty, and the
+    rows may begin anywhere. `excluded` names the writers that a mark was the first to advance
+    without when it advanced over a part of the window.
 
-    `missing` has the writers that time went on without while it passed the window, so that rows of
+    `missing` has the writers that time advanced without while it passed the window, so that rows of
     theirs may be missing: `missing.writers`, at most 100 of `missing.count`, each with the reason,
     since when (Unix ms) and its last time. If `missing.is_known` is false there may be others.
     """

@@ -1,4 +1,4 @@
-"""What a writer is told of its note."""
+"""What is answered to a note."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class Accepted:
     """The note counts; `lower` is that of its domain's last mark, `None` before the first.
 
-    `exclusion` says that time went on without the writer, which has not caught up since. Where it
+    `exclusion` says that time advanced without the writer, which has not caught up since. Where it
     joined, `timeout_ms` is in force for it, and `position` and `times` (the last of each domain)
     are all that is known of its own, if it named a position before: one that restarts goes on from
     there.

@@ -86,7 +86,7 @@ def reaches(cut: Mapping[int, int], other: Mapping[int, int]) -> bool:
 
 
 def correct(cut: dict[int, int], above: Mapping[int, int], offsets: Mapping[int, int]) -> bool:
-    """Put offsets right in place; returns whether any was wrong.
+    """Correct offsets in place; returns whether any was wrong.
 
     >>> cut = {0: 2**60, 1: 7}
     >>> correct(cut, {0: 1000}, {0: 20}), cut
@@ -113,7 +113,7 @@ def join_into(cut: dict[int, int], other: Mapping[int, int]) -> None:
 
 
 def gained_by(position: Mapping[int, int], known: Mapping[int, int]) -> dict[int, int]:
-    """Return what `position` says beyond what is known.
+    """Return the offsets of `position` that are beyond those known.
 
     >>> gained_by({0: 9, 1: 5, 2: 0}, known={0: 9, 1: 4})
     {1: 5, 2: 0}
@@ -122,7 +122,7 @@ def gained_by(position: Mapping[int, int], known: Mapping[int, int]) -> dict[int
 
 
 def behind_of(position: Mapping[int, int], known: Mapping[int, int]) -> dict[int, int]:
-    """Return what is known where `position` falls behind it.
+    """Return the known offsets that `position` is behind of.
 
     >>> behind_of({0: 8, 1: 5}, known={0: 9, 1: 4})
     {0: 9}

@@ -22,7 +22,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Advance:
-    """Time may go on to `lower`; `flush` says that no live writer is left to ask."""
+    """Time may advance to `lower`; `flush`: no live writer is left to wait for."""
 
     lower: int
     flush: bool = False
@@ -41,7 +41,7 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Quiet:
-    """Time stands and nobody is waited for: no live writer, and all that was noted is marked."""
+    """Time stands still, waiting for no writer: none is live, and all that was noted is marked."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,12 +26,12 @@
     │   └── UnknownReader   the group or its reader never reported
     ├── Conflict            read again, then retry
     │   ├── AlreadySealed   the stream was sealed in another way
-    │   ├── KnownBeyond     offsets that a reader has reached cannot be put right
+    │   ├── KnownBeyond     offsets that a reader has reached cannot be corrected
     │   ├── MarkConflict    another owner appended the mark with that seq first
     │   ├── NotedMeanwhile  the writer that was to be removed has noted since
     │   └── NotCompleteYet  no mark is complete to the time asked for; `lower` says how far it is
     ├── Unreachable         the outcome is unknown: retry with backoff
-    │   └── UnexpectedAnswer  something answered that is no controller of this version
+    │   └── UnexpectedAnswer  the answer is not that of a controller of this version
     └── ClientFailed        a fault in the client itself: make a new one, and report the cause
 """
 
@@ -80,7 +80,7 @@ class InvalidNote(Rejected):
     ``too_far_ahead``,
     ``too_many_segments`` and ``too_many_writers``, where it is the bound that the note goes beyond,
     as it is, for each segment, with ``implausible_position``. `beyond` says which time of a note is
-    ``too_far_ahead``, `None` where that is not known. `first` says that no note of this process was
+    ``too_far_ahead``, `None` if that is not known. `first` says that no note of this process was
     accepted before, so that an earlier one noted what it fell behind.
     """
 
@@ -121,7 +121,7 @@ _WHY = {
     "max_offset_jump of the stream too small?",
     "unknown_writer": "it never joined, so it can be neither idle nor finished; is the name right?",
 }
-"""What a refusal says where `last` alone does not tell."""
+"""What a refusal means, if `last` alone does not show it."""
 
 
 class NotesRefused(Rejected):
@@ -165,8 +165,8 @@ class InvalidCut(Rejected):
 
     def __init__(self, behind: Mapping[int, int], beyond: Mapping[int, int]) -> None:
         facts = (("behind what was noted", behind), ("beyond the end of a segment", beyond))
-        told = "; ".join(f"{what}: {dict(offsets)}" for what, offsets in facts if offsets)
-        super().__init__(f"the final cut is {told[:500]}")
+        found = "; ".join(f"{what}: {dict(offsets)}" for what, offsets in facts if offsets)
+        super().__init__(f"the final cut is {found[:500]}")
         self.behind = behind
         self.beyond = beyond
 
@@ -189,7 +189,7 @@ class StreamSealed(Rejected):
 
 
 class LimitReached(Rejected):
-    """The controller takes on no more of `what` than `limit`; `remedy` says what to do."""
+    """The controller accepts at most `limit` of `what`; `remedy` says what to do."""
 
     def __init__(self, what: str, limit: int, remedy: str) -> None:
         super().__init__(f"the limit of {limit} {what} is reached: {remedy}")
@@ -198,7 +198,7 @@ class LimitReached(Rejected):
 
 
 class TooManySegments(LimitReached):
-    """The stream takes on no more segments than its settings say."""
+    """The stream would have more segments than its settings allow."""
 
     def __init__(self, limit: int) -> None:
         super().__init__("segments of the stream", limit, "raise max_segments of the stream")
@@ -222,7 +222,7 @@ class SharedName(Rejected):
 class Fenced(Rejected):
     """Another process took the writer's name over, so this one notes nothing any more: stop it.
 
-    `label` and `session` are those of the younger process, each `None` where nothing is known of
+    `label` and `session` are those of the younger process, each `None` if nothing is known of
     it, and `since` is when it took over, in Unix ms. `rows` is how many rows this client was told
     of since its last accepted note: no note covers them, unless the younger process found them.
     """
@@ -341,7 +341,7 @@ class NotedMeanwhile(Conflict):
 
 
 class KnownBeyond(Conflict):
-    """A position cannot be put right: readers or scale events are at or beyond the offsets."""
+    """A position cannot be corrected: readers or scale events are at or beyond the offsets."""
 
     def __init__(self, known: Mapping[int, int]) -> None:
         super().__init__(
@@ -364,7 +364,7 @@ class NotCompleteYet(Conflict):
 class Unreachable(NotedTimeError):
     """The controller did not answer; whether it acted is unknown.
 
-    `retry_after_s` is how long it asked to be left alone, where it said so.
+    `retry_after_s` is how long it asked clients to wait, if it did.
     """
 
     def __init__(self, message: str, retry_after_s: float | None = None) -> None:
@@ -373,7 +373,7 @@ class Unreachable(NotedTimeError):
 
 
 class UnexpectedAnswer(Unreachable):
-    """Something answered that is no controller of this version: a proxy, another service.
+    """The answer is not that of a controller of this version, but of a proxy or another service.
 
     What became of the request is unknown, so it is retried; the URL may be the wrong one.
     """

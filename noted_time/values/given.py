@@ -29,8 +29,8 @@ def unix_ms_of(time: Time, *, up: bool = False) -> int:
     >>> unix_ms_of(noon), unix_ms_of(noon, up=True), unix_ms_of(7)
     (1357041600000, 1357041600001, 7)
 
-    Raises `Rejected` where a `datetime` has no time zone, which could be any hour of the day, and
-    for everything else that is no integer.
+    Raises `Rejected` if a `datetime` has no time zone, which could be any hour of the day, and
+    for everything else that is not an integer.
     """
     if not isinstance(time, datetime):
         return _integer(time)

@@ -1,4 +1,4 @@
-"""What a mark says, and the time window a reader takes from marks."""
+"""Marks, and the time window that a reader takes from them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Mark:
     strictly rising, each cut reaching the one before.
 
     `written_at` is wall time in Unix ms, for people; nothing is decided by it. `excluded` names the
-    writers that this mark was the first to go on without. `upper_is_bound`: no event below the cut
-    has a time above the upper, whatever its writer. `final`: the stream is sealed, and nothing lies
-    beyond the cut.
+    writers that this mark was the first to advance without. `upper_is_bound`: no event below the
+    cut has a time above the upper, whatever its writer. `final`: the stream is sealed, and nothing
+    lies beyond the cut.
     """
 
     seq: int
@@ -34,10 +34,10 @@ class Mark:
 
 
 class TimeWindow(NamedTuple):
-    """What a position in the stream tells about time.
+    """What a position in the stream implies about time.
 
     Every event with time < `lower` (of a writer that keeps its word) was read before the position;
-    no event read before it has a time > `upper`. Either is `None` where no mark bounds it.
+    no event read before it has a time > `upper`. Either is `None` if no mark bounds it.
     `sealed`: the stream is sealed, and all of it was read. A tuple, because making a frozen
     dataclass took longer than a search of four segments.
     """

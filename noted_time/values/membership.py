@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 Reason = Literal["timed_out", "removed", "returned_late", "late_rows", "sealed", "corrected"]
-"""Why time went on without a writer: it was silent for its timeout, was removed by hand, or came
-back below the last lower. `late_rows`: it reported rows that it wrote below the lower. `sealed`: it
-was live when the stream was sealed. `corrected`: its position was corrected by hand, and so were
-the cuts before this mark."""
+"""Why time advanced without a writer: it was silent for its timeout, was removed by an operator, or
+came back below the last lower. `late_rows`: it reported rows that it wrote below the lower.
+`sealed`: it was live when the stream was sealed. `corrected`: its position was corrected by an
+operator, and so were the cuts before this mark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class LateRows(NamedTuple):
 
 
 class Exclusion(NamedTuple):
-    """That time went on without a writer: why, and since when (Unix ms).
+    """That time advanced without a writer: why, and since when (Unix ms).
 
     It stands from that moment until the writer, having returned, has noted a time above the lower
     by a later note, or says that it is idle or finished. The writer, the API and the page all read
@@ -59,7 +59,7 @@ class Exclusion(NamedTuple):
 
 
 class Absence(NamedTuple):
-    """One writer that a mark went on without, with its last time and position.
+    """One writer that a mark advanced without, with its last time and position.
 
     `since` is when it was excluded (Unix ms). Its events may be missing from `missing_from` on: its
     last time, or where it noted none the lower before the mark. `None`: at any time, as those of a
@@ -80,7 +80,7 @@ MISSING_NAMED = 100
 
 
 class MissingWriter(NamedTuple):
-    """A writer that time went on without: why, since when (Unix ms), and its last time."""
+    """A writer that time advanced without: why, since when (Unix ms), and its last time."""
 
     writer: str
     reason: Reason

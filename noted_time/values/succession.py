@@ -47,7 +47,7 @@ class Succession:
     def normalise(self, position: Mapping[int, int]) -> Mapping[int, int]:
         """Return `position` with every predecessor of a named segment at its final offset.
 
-        The position itself where it implies nothing.
+        The position itself if it implies nothing.
         """
         if not any(segment in self._implied for segment in position):
             return position
@@ -82,7 +82,7 @@ class Succession:
         return {s: final[s] for s, offset in position.items() if s in final and offset > final[s]}
 
     def check(self, event: ScaleEvent, known: AbstractSet[int]) -> None:
-        """Raise `InvalidScale` where the event contradicts what is known of the segments.
+        """Raise `InvalidScale` if the event contradicts what is known of the segments.
 
         `known` are the segments that notes have named; those of earlier events are known anyway.
         """
@@ -92,7 +92,7 @@ class Succession:
             self._check_created(segment, predecessors, event)
 
     def scale(self, event: ScaleEvent, known: AbstractSet[int]) -> None:
-        """Take the event in; raises `InvalidScale` and changes nothing where it is wrong."""
+        """Add the event; raises `InvalidScale` and changes nothing if it is wrong."""
         self.check(event, known)
         self.final.update(event.sealed)
         for segment, predecessors in event.created.items():

@@ -1,7 +1,7 @@
 """How far ahead of the slowest member the others of an alignment may read (FLIP-182, FLIP-217).
 
 Members report times; the *bound* is the least of those counted plus the drift that is allowed.
-Nobody is counted that has no time yet, is idle or finished, or was silent for too long.
+A member is not counted if it has no time yet, is idle or finished, or was silent for too long.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from noted_time.values import State
 
 MOST_MEMBERS = 1000
-"""So many members may one alignment have."""
+"""Maximum number of members of an alignment."""
 
 
 Standing = Literal["counted", "idle", "finished", "no_time", "silent"]
@@ -27,7 +27,7 @@ Standing = Literal["counted", "idle", "finished", "no_time", "silent"]
 class AlignmentSettings:
     """What the owner of an alignment decides; `max_drift` is in the unit of the members' times.
 
-    A member that is silent for `member_timeout_ms` is not counted. Raises `Rejected` where one of
+    A member that is silent for `member_timeout_ms` is not counted. Raises `Rejected` if one of
     them is not above 0: whoever is exactly at the bound may read, so no drift would be one member
     at a time.
     """
@@ -107,7 +107,7 @@ class Alignment:
     >>> both.at(100).bound, both.at(100).held_by
     (1042, 'flights')
 
-    The bound goes back where a member reports a lower time, and there is none without a member
+    The bound goes back when a member reports a lower time, and there is none without a member
     that is counted:
 
     >>> both.report("flights", 7, now=200); both.at(200).bound
@@ -129,7 +129,7 @@ class Alignment:
         group: GroupOfStream | None = None,
         by: str = "",
     ) -> None:
-        """Take in a member's time, `None` before it has one; `group` is what it is the time of.
+        """Record a member's time, `None` before it has one; `group` is what it is the time of.
 
         `by` is who reports: the member is theirs, unless it has an owner already.
 
@@ -144,7 +144,7 @@ class Alignment:
         self._reports[member] = _Report(time, state, group, now, owner)
 
     def owner(self, member: str, now: int) -> str:
-        """Return whose a member is until it is silent; empty where it is nobody's."""
+        """Return whose a member is until it is silent; empty if it is nobody's."""
         last = self._reports.get(member)
         return "" if last is None or self._is_silent(last.at, now) else last.owner
 
@@ -201,15 +201,14 @@ class HeldBound:
     """
 
     def __init__(self) -> None:
-        """Begin unbounded."""
         self._held: tuple[int | None, int] = (None, 0)
 
     def take(self, bound: int | None, *, timeout_ms: int, now: int) -> None:
-        """Take in an answer; `None` is unbounded."""
+        """Record an answer; `None` is unbounded."""
         self._held = (bound, now + timeout_ms)
 
     def at(self, now: int) -> int | None:
-        """Return the bound in force, `None` where there is none."""
+        """Return the bound in force, `None` if there is none."""
         bound, until = self._held
         return bound if now < until else None
 

@@ -23,7 +23,7 @@ _ROWS = re.compile(r".+=.+|.+\.(?:avro|bin|csv|jsonl?|orc|txt)(?:\.[a-z0-9]+)?",
 def segments_in(directory: Path, names: Iterable[str]) -> set[int]:
     """Return the segments among the entries of a stream's directory.
 
-    Raises `Rejected` where rows lie there by something else than their segment.
+    Raises `Rejected` if rows lie there by something else than their segment.
 
     >>> from pathlib import Path
     >>> sorted(segments_in(Path("flights"), ["partition=1", "partition=0", "_SUCCESS"]))
@@ -46,7 +46,7 @@ def segments_in(directory: Path, names: Iterable[str]) -> set[int]:
 
 
 def check_segment(directory: Path, names: Iterable[str]) -> None:
-    """Raise `Rejected` where the directory of a segment has rows, and none in Parquet."""
+    """Raise `Rejected` if the directory of a segment has rows, and none in Parquet."""
     shown = [name for name in names if not is_hidden(name)]
     rows = [name for name in shown if _ROWS.fullmatch(name)]
     if rows and not any(name.endswith(SUFFIX) for name in shown):
@@ -59,7 +59,7 @@ def check_segment(directory: Path, names: Iterable[str]) -> None:
 def check_root(root: Path, stream: str, names_in: Callable[[Path], Iterable[str]]) -> None:
     """Raise `Rejected` if `root`, which has no log of the stream, lies one level off its root.
 
-    `names_in` returns the names of the entries of a directory, none where there is no directory.
+    `names_in` returns the names of the entries of a directory, none if there is no directory.
     """
     inside = [name for name in names_in(root) if not is_hidden(name)]
     for name in inside:

@@ -1,12 +1,12 @@
 """Whether a reader has a backlog: decided from how far its lower is behind (FLIP-327, 328, 309).
 
-A reader that processes old events may as well work in large batches, since nobody waits for its
-results yet. Three ways say that it does, and any of them is enough:
+A reader that processes old events may as well work in large batches, since its results
+are not awaited yet. Three ways say that it does, and any of them is enough:
 
 * its lower is further behind the wall clock than a threshold (FLIP-328); a stream in which nobody
   writes any more gives no reason, and neither do times that are no Unix ms;
 * its lower is further behind the last lower of the stream than another. No clock is asked: it
-  tells "I am behind" from "the writers are", and so serves replays of the past;
+  distinguishes "I am behind" from "the writers are", and so serves replays of the past;
 * it was told so (FLIP-309).
 """
 
@@ -31,7 +31,7 @@ class BacklogPolicy:
     """When a reader has a backlog; durations in ms, `None` for never, both thresholds exclusive.
 
     `watermark_lag_ms` is for how far the lower is behind the wall clock (FLIP-328), `behind_ms`
-    for how far it is behind the stream's last lower. With `two_way` each look decides anew; with
+    for how far it is behind the stream's last lower. With `two_way` each look decides again; with
     `sticky` a reader that once caught up never has a backlog again but by being told.
 
     Raises `Rejected` for a threshold below 1 or an unknown rule:
@@ -82,7 +82,7 @@ class Backlog:
     >>> backlog.look(now_ms=7, lower=5000, last_lower=9000)
     BacklogState(backlog=True, because=('behind',), since=7, caught_up=False)
 
-    Exactly at the threshold is no backlog:
+    Exactly at the threshold there is no backlog:
 
     >>> backlog.look(now_ms=8, lower=8000, last_lower=9000)
     BacklogState(backlog=False, because=(), since=8, caught_up=True)
@@ -105,7 +105,7 @@ class Backlog:
         """Return whether there is a backlog now, and remember it.
 
         `now_ms` is the wall clock, `lower` the reader's own and `last_lower` the stream's last,
-        each `None` where there is none. `idle`: nobody writes, so the wall clock tells nothing.
+        each `None` if there is none. `idle`: nobody writes, so the wall clock tells nothing.
         """
         lags: dict[Reason, bool | None] = {}
         if self._policy.watermark_lag_ms is not None:
@@ -155,12 +155,12 @@ class CombinedBacklog:
     """
 
     def __init__(self, sources: int) -> None:
-        """Begin with nothing said by any of so many sources."""
+        """Begin before any of `count` sources has reported."""
         self._said: list[bool | None] = [None] * sources
         self.flag: bool | None = None
 
     def take(self, source: int, *, backlog: bool | None) -> bool | None:
-        """Take in what a source says; returns the flag of them all where it is another now."""
+        """Record what a source reports; returns the flag of all if it has changed."""
         self._said[source] = backlog
         flag = combined(self._said)
         if flag is None or flag == self.flag:
@@ -193,7 +193,7 @@ def _check_threshold(name: str, value: int | None) -> None:
 
 
 def with_reason(state: BacklogState, *, told: bool | None) -> BacklogState:
-    """Return the state with what was said since by whoever may tell."""
+    """Return the state with what a reader has reported since."""
     if not told or "told" in state.because:
         return state
     return replace(state, backlog=True, because=("told", *state.because))

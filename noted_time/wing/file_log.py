@@ -46,7 +46,7 @@ def file_name(stream: str, segment: int, start: int) -> str:
 
 
 def start_of(name: str, stream: str, segment: int) -> int | None:
-    """Return the start offset in a file's name, `None` where the name is not of this segment.
+    """Return the start offset in a file's name, `None` if the name is not of this segment.
 
     >>> start_of("flights+3+0000001200.parquet", "flights", 3)
     1200
@@ -67,7 +67,7 @@ def is_hidden(name: str) -> bool:
 
 
 def segment_of(directory: str) -> int | None:
-    """Return the segment in a directory's name, `None` where it holds none.
+    """Return the segment in a directory's name, `None` if it holds none.
 
     >>> segment_of("partition=3"), segment_of("_temporary")
     (3, None)

@@ -1,11 +1,11 @@
 """Ingestion time: what was visible in a log at a moment, noted by somebody who only looks at it.
 
-Whoever can read a clock and the ends of all segments can vouch for a time domain of its own,
+A process that can read a clock and the ends of all segments can vouch for a time domain of its own,
 without the writers' help (PDP-26): *whatever was visible at T lies below the ends that were read
 after T*. The order matters. Ends that are read first leave out what became visible before the clock
 was read.
 
-A look also notes where nothing was appended, once the time noted last is `max_lag_ms` old: so the
+A look also notes if nothing was appended, once the time noted last is `max_lag_ms` old: so the
 domain advances on a quiet stream (PDP-26 calls this the idle advancer).
 """
 
@@ -64,7 +64,7 @@ class Look:
     """Looks at a log every `poll_ms`, and says what to note.
 
     `skew_ms` is how far the clock may be ahead of those that its time is compared with: so much is
-    taken off. Raises `Rejected` where `poll_ms` is below 10, `max_lag_ms` below `poll_ms`, or
+    taken off. Raises `Rejected` if `poll_ms` is below 10, `max_lag_ms` below `poll_ms`, or
     `skew_ms` below 0.
 
     >>> look = Look(poll_ms=1000, max_lag_ms=10_000)

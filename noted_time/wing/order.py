@@ -1,8 +1,8 @@
 """How far a position is in each segment, in time, and which segment to read next (PDP-28).
 
 Marks are the index of time over segments, so nothing is stored for it. The order is that of the
-least time first. Whoever keeps to it reads the events of all segments nearly in the order of their
-times; how nearly depends on how far apart the marks are, so no bound is promised.
+least time first. A reader that keeps to it reads the events of all segments nearly in the order of
+their times; how nearly depends on how far apart the marks are, so no bound is promised.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class SegmentTimes:
         return sorted((s for s in asked if not succession.is_read(s, position)), key=place)
 
     def next_segment(self, among: Collection[int] | None = None) -> int | None:
-        """Return the segment to read next, of these or of all; `None` where none may be read now.
+        """Return the segment to read next, of these or of all; `None` if none may be read now.
 
         A successor may be once its predecessors were read to their ends.
         """

@@ -33,7 +33,7 @@ class SegmentClocks:
 
     A segment is idle once it had no event for `idle_timeout_ms`, counted from its last event, or
     from when it was added; 0 means never. `delay_ms` is how far events of one segment may come out
-    of order. Raises `Rejected` where either is negative.
+    of order. Raises `Rejected` if either is negative.
 
     >>> clocks = SegmentClocks(idle_timeout_ms=10, delay_ms=3)
     >>> clocks.add(0, now=0), clocks.add(1, now=0)

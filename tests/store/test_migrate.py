@@ -19,7 +19,7 @@ from sqlalchemy import Column, MetaData, Text
 from controller.store.migrate import (
     WrongSchema,
     check,
-    make_where_new,
+    create_if_new,
     migrate,
     revision,
 )
@@ -223,9 +223,9 @@ def test_every_constraint_has_a_name() -> None:
 
 def test_a_database_is_made_only_where_there_is_none(url: str) -> None:
     """A new file gets its tables at once, an older one waits for its owner to migrate it."""
-    first = make_where_new(url)
+    first = create_if_new(url)
     at_revision(url, "0000")
-    second = make_where_new(url)
+    second = create_if_new(url)
 
     assert (first, second, revision(url)) == (True, False, "0000")
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from controller.store.migrate import check, make_where_new, migrate, revision
+from controller.store.migrate import check, create_if_new, migrate, revision
 from controller.store.open import open_store, open_tokens
 from controller.store.port import Batch, StoreUnavailable
 from controller.store.postgres import PostgresStore, connect
@@ -197,7 +197,7 @@ def test_tables_are_made_only_where_there_are_none(server: Server) -> None:
     """A database of another program is left as it is."""
     url = server.make_database()
     server.execute("CREATE TABLE cats (name text)", url)
-    make_where_new(url)
+    create_if_new(url)
 
     assert revision(url) is None
 
@@ -230,7 +230,7 @@ def test_the_encoding_of_a_database_does_not_matter(server: Server, encoding: st
 def test_no_error_tells_the_password(server: Server, wrong: str) -> None:
     """Neither that of a connection refused nor that of a URL that cannot be read."""
     url = wrong.format(secret=PASSWORD, port=server.port)
-    for act in (open_store, migrate, make_where_new):
+    for act in (open_store, migrate, create_if_new):
         with pytest.raises((StoreUnavailable, Rejected)) as error:
             act(url)
 
