@@ -6,18 +6,3 @@ from noted_time.reading.readers import ReaderGroup
 from noted_time.reading.trend import UNIX_MS, Point
 from noted_time.reading.units import check_time, check_windows, look_like_seconds, seconds_doubt
 from noted_time.reading.windows import CompleteWindow, Tiling, complete_windows
-
-__all__ = [
-    "UNIX_MS",
-    "CompleteWindow",
-    "MarkHistory",
-    "MissingWriters",
-    "Point",
-    "ReaderGroup",
-    "Tiling",
-    "check_time",
-    "check_windows",
-    "complete_windows",
-    "look_like_seconds",
-    "seconds_doubt",
-]

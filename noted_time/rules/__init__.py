@@ -8,17 +8,3 @@ from noted_time.rules.dry_run import Would
 from noted_time.rules.member import Track
 from noted_time.rules.record import MemberRecord
 from noted_time.rules.seal import Seal, SealRequest
-
-__all__ = [
-    "HOLDERS_NAMED",
-    "Aggregator",
-    "Correction",
-    "CorrectionRequest",
-    "MemberRecord",
-    "Seal",
-    "SealRequest",
-    "Track",
-    "Would",
-    "absence_of",
-    "corrected",
-]

@@ -23,37 +23,3 @@ from noted_time.wing.file_log import SUFFIX, file_name, is_hidden, segment_direc
 from noted_time.wing.ingestion import INGESTION, LEAST_POLL_MS, GrowingEnds, Look
 from noted_time.wing.order import Lag, SegmentTimes, largest_of
 from noted_time.wing.segment_clocks import Outcome, SegmentClocks
-
-__all__ = [
-    "INGESTION",
-    "LEAST_POLL_MS",
-    "SUFFIX",
-    "UNKNOWN",
-    "Alignment",
-    "AlignmentNow",
-    "AlignmentSettings",
-    "Backlog",
-    "BacklogPolicy",
-    "BacklogState",
-    "CombinedBacklog",
-    "GroupOfStream",
-    "GrowingEnds",
-    "HeldBound",
-    "Lag",
-    "Look",
-    "MemberNow",
-    "Outcome",
-    "Reason",
-    "SegmentClocks",
-    "SegmentTimes",
-    "Standing",
-    "check_root",
-    "check_segment",
-    "file_name",
-    "is_hidden",
-    "largest_of",
-    "segment_directory",
-    "segments_in",
-    "start_of",
-    "with_reason",
-]
