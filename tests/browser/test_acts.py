@@ -133,7 +133,7 @@ def test_a_stream_that_is_sealed_says_so_and_is_not_sealed_twice(
     expect(dialog.dry_run).to_contain_text("This cannot be undone")
     dialog.why.fill(WHY)
     dialog.press("Seal")
-    expect(visit.region("Why")).to_contain_text("The stream is sealed")
+    expect(visit.region("Why")).to_contain_text("is sealed at")
     expect(visit.button("Seal…")).to_have_count(0)
 
     change = seed.get(f"{stalled.name}/changes")["changes"][0]

@@ -114,6 +114,7 @@ def test_the_labels_of_two_processes_are_shown_as_they_were_given(
 
     detail = f"lima is noted by two processes: younger{MARKUP} has the name since"
     expect(visit.page.locator("main")).to_contain_text(detail)
+    expect(visit.rows("Writers").filter(has_text="lima")).to_contain_text(f"younger{MARKUP}")
     expect(visit.page.locator("main")).to_contain_text(
         f"lima taken over from older{MARKUP} by younger{MARKUP}"
     )

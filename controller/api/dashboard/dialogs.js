@@ -2,7 +2,7 @@
 
 import { call, Problem } from "./api.js";
 import { $, h } from "./elements.js";
-import { input, labelled, open, when, whenBeyond } from "./parts.js";
+import { input, labelled, open, said, when } from "./parts.js";
 import { change, get, poll, state } from "./state.js";
 import { settingName, settingsOf, settingText } from "./stream.js";
 import { durationMs, listed, many, narrowed, written } from "./values.js";
@@ -51,22 +51,12 @@ export function say(text, undo) {
   saying = setTimeout(() => $("#status").replaceChildren(), undo ? 30_000 : 8000);
 }
 
-/** What each domain would do, in words. */
-async function wouldText(query, consequence) {
-  const names = state.data.stream.domains;
-  const found = await Promise.all(names.map((name) => get(["explain"], { ...query, domain: name, limit: 1 })));
-  return found.map(({ lower, would }, place) => {
-    const which = names.length > 1 ? `${names[place]}: ` : "";
-    if (would.decision === "advance") {
-      const range = ["from ", when(lower), " to ", whenBeyond(would.lower, lower)];
-      return [which, "The watermark advances ", range, ". ", consequence(would)];
-    }
-    const why = would.decision === "hold" ? "another writer holds it as well" : "no writer is waited for any more";
-    return [which, "The watermark stays at ", when(lower), `: ${why}.`];
-  });
+/** What each domain does, and what it would do, in the words of the controller. */
+async function wouldText(query) {
+  const ask = (name) => get(["explain"], { ...query, domain: name, limit: 1 });
+  const found = await Promise.all(state.data.stream.domains.map(ask));
+  return found.flatMap(({ sentences }) => [said(sentences[0]), said(sentences.at(-1))]);
 }
-
-const lateBelow = (who) => (would) => [`What ${who} below `, when(would.lower), " is then late."];
 
 export function askToRemove({ writer: name }) {
   let seen = null;
@@ -74,7 +64,7 @@ export function askToRemove({ writer: name }) {
     title: `Remove ${name} from ${state.name}`, verb: "Remove",
     dryRun: async () => {
       seen = (await get(["writers", name])).noted_at;
-      const lines = await wouldText({ exclude: name }, lateBelow(`${name} writes`));
+      const lines = await wouldText({ exclude: name });
       return [...lines, `This cannot be undone: time never goes back. With its next note ${name} is a member again.`];
     },
     act: async (_, comment) => {
@@ -203,8 +193,7 @@ export async function askForSettings() {
       const lines = Object.entries(changed).map(([name, value]) =>
         [h("strong", settingName(name)), ` from ${settingText(name, was[name])} to ${settingText(name, value)}.`]);
       const timeout = changed.writer_timeout_ms;
-      const excluding = (would) => [`Excluded: ${listed(would.excluded)}. `, lateBelow("they write")(would)];
-      const would = timeout ? await wouldText({ writer_timeout_ms: timeout }, excluding) : [];
+      const would = timeout ? await wouldText({ writer_timeout_ms: timeout }) : [];
       return lines.length ? [...lines, ...would] : ["Nothing has changed yet."];
     },
     act: async (form, comment) => {

@@ -15,6 +15,11 @@ export function when(time) {
   return h("time", { datetime: iso, title: `${iso.replace(/[TZ]/g, " ")}UTC` }, localText(time));
 }
 
+const MOMENT = /(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z)/;
+/** Return a sentence of the controller with its moments in the reader's zone. */
+export const said = (sentence) =>
+  sentence.split(MOMENT).map((part, place) => (place % 2 ? when(Date.parse(part)) : part));
+
 /** Return a time, and how far it is beyond another: "10:30 (+65m)". */
 export function whenBeyond(time, from) {
   if (time == null || from == null || time === from) return when(time);
@@ -91,7 +96,7 @@ export const isHeld = ({ decision, held_for_ms: held }) => decision === "hold" &
 export const andOthers = (holders, what) => (holders > 1 ? ` and ${many(holders - 1, what)}` : "");
 
 /** Whether every writer that has not finished is excluded, so that nothing is left to advance the watermark. */
-export const isAbandoned = (counts) => counts?.excluded > 0 && !counts.live && !counts.idle;
+const isAbandoned = (counts) => counts?.excluded > 0 && !counts.live && !counts.idle;
 
 /** How a domain is, in a word, from a row of the overview or an explanation, and the counts of its writers. */
 export function condition(row, counts) {

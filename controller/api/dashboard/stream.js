@@ -3,8 +3,7 @@
 import { h } from "./elements.js";
 import { historySection } from "./history.js";
 import {
-  andOthers, button, cell, chooser, condition, isAbandoned, isHeld, pages, pill, section, soft, table, tr, when,
-  whenBeyond, writerCounts,
+  button, cell, chooser, condition, isHeld, pages, pill, said, section, soft, table, tr, when, whenBeyond, writerCounts,
 } from "./parts.js";
 import { address, chosen, domain, may, PAGE, state } from "./state.js";
 import { readersSection, scaleOf, writersSection } from "./strip.js";
@@ -27,47 +26,16 @@ const domainTabs = ({ domains }) => domains.length > 1 && h("nav.tabs", { "aria-
 // --- Why
 
 function whySection({ explain, writers: { states } }) {
-  const { lower, now } = explain;
-  const row = { ...explain, ...explain.waiting_for[0] };
+  const { lower, now, sentences, would, waiting_for: [first] } = explain;
+  const row = { ...explain, ...first };
+  const lines = sentences.map(said);
+  if (would) lines.push(["What if without ", h("strong", listed(chosen.picked)), "? ", lines.pop()]);
   return section("Why", null, h("div.why",
     h("div", h("div.soft", "Watermark"), h("div.big", when(lower)),
       h("div.soft.n", isUnix(lower) ? `${lasting(now - lower)} behind the clock` : "")),
-    h("div.said", whyText(row, states).map((line) => h("p", line)),
-      h("p.counts", pill(condition(row, states)), writerCounts(states)))));
-}
-
-function whyText(row, states) {
-  const { lower, now, holders, waiting_for: [first], decision, would } = row;
-  const lines = [];
-  if (decision === "sealed") lines.push(["The stream is sealed: this is its last mark."]);
-  else if (decision === "quiet" && isAbandoned(states)) {
-    lines.push(["Every writer that has not finished is excluded: "
-      + "the watermark advances again when one of them notes a later time."]);
-  } else if (decision === "quiet") lines.push(["No writer is waited for, and all that was noted is marked."]);
-  else if (!first) lines.push(["The watermark is about to advance."]);
-  else {
-    const name = h("strong", first.writer);
-    const others = andOthers(holders, "other writer");
-    if (!isHeld(row) && lower != null) {
-      lines.push(["The watermark is advancing. ", name, others, ` ${holders > 1 ? "are" : "is"} the slowest.`]);
-    } else {
-      const held = first.time == null ? ", which joined and has not noted a time yet," : "";
-      const verb = `${held} ${holders > 1 ? "hold" : "holds"} the watermark back`;
-      const since = when(now - first.held_for_ms);
-      lines.push([name, others, `${verb}, for ${lasting(first.held_for_ms)}, since `, since, "."]);
-      lines.push(["If it stays silent, it is excluded in ", h("strong", lasting(first.times_out_in_ms)), "."]);
-    }
-    lines.push(withoutText([first.writer], row.lower_without[first.writer], lower, holders));
-  }
-  if (would) lines.push(withoutText(chosen.picked, would.lower, lower, 0));
-  lines.push(...row.hints.map(({ writer, detail }) => [h("strong", writer), " ", detail]));
-  return lines;
-}
-
-function withoutText(names, without, lower, holders) {
-  const who = names.length > 1 ? ["Without ", h("strong", listed(names)), ": "] : "Without it: ";
-  if (without != null && without !== lower) return [who, h("strong", whenBeyond(without, lower))];
-  return [who, "no change", holders > 1 ? `, ${many(holders - 1, "other writer")} held as well.` : "."];
+    h("div.said", lines.map((line) => h("p", line)),
+      h("p.counts", pill(condition(row, states)),
+        isHeld(row) && soft("since ", when(now - first.held_for_ms)), writerCounts(states)))));
 }
 
 // --- Complete hours

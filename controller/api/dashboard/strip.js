@@ -52,7 +52,7 @@ function writerRow(row, lower, scale, now) {
   const tick = h("input",
     { type: "checkbox", "data-act": "pick", "data-writer": writer, "aria-label": `What if without ${writer}` });
   return tr(writer,
-    cell("Writer.bare.name", h("label", tick, writer), session?.label && soft(session.label)),
+    cell("Writer.bare.name", h("label", tick, writer), session?.label && h("div.hint", session.label)),
     cell("State.bare", pill(writerState(row, holds, now))),
     cell("Noted time.bare.strip", track(scale, scale && writerBar(row, time, lower, scale, holds))),
     cell("Noted", when(time)),
