@@ -12,9 +12,8 @@ from benchmarks.figures import Figure, Run, Samples, Target
 from benchmarks.load import drive
 from benchmarks.processes import controller
 from benchmarks.single_notes import create_stream
-from benchmarks.stored import rows_as_of, sqlite_url
+from benchmarks.stored import PLAIN, plain_rows, sqlite_url
 from benchmarks.writers import Writers
-from controller.store.schema import member
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,18 +25,19 @@ NOTES = 1000
 TRANSACTIONS = (1000, 5000, 20_000)
 RATE = Target("ratio", "at least", 0.2)
 
-COLUMNS = member.columns.keys()
+TABLE = f"""
+CREATE TABLE IF NOT EXISTS plain ({", ".join(PLAIN)}, PRIMARY KEY (stream, writer)) WITHOUT ROWID
+"""
 UPSERT = f"""
-INSERT INTO member ({", ".join(COLUMNS)}) VALUES ({", ".join("?" * len(COLUMNS))})
-ON CONFLICT (stream_id, writer) DO UPDATE SET
-{", ".join(f"{name} = excluded.{name}" for name in COLUMNS[2:])}
-"""  # noqa: S608 - the names are the schema's own
+INSERT INTO plain VALUES ({", ".join("?" * len(PLAIN))}) ON CONFLICT DO UPDATE SET
+{", ".join(f"{name} = excluded.{name}" for name in PLAIN[2:])}
+"""  # noqa: S608 - the names are our own
 
 Rows = list[tuple[object, ...]]
 
 
 def measure(run: Run, writers: int = WRITERS, notes: int = NOTES) -> list[Figure]:
-    """Post batches, and upsert the rows they left into the same file as another stream's, in turn.
+    """Post batches, and upsert what they left into a plain table of the same file, in turn.
 
     The floor has its rows ready, sorted within each transaction, and takes the best of three sizes.
     """
@@ -49,7 +49,6 @@ def measure(run: Run, writers: int = WRITERS, notes: int = NOTES) -> list[Figure
     floor: list[float] = []
     with controller(database) as server:
         create_stream(server, posted.stream)
-        create_stream(server, "floor")
         posted.check(drive(server.port, posted.scripts(CONNECTIONS, requests, notes)), database)
         upsert(file, floor_rows(database), TRANSACTIONS[-1])
         for repeat in range(run.repeats(full=7, quick=2)):
@@ -74,8 +73,8 @@ def measure(run: Run, writers: int = WRITERS, notes: int = NOTES) -> list[Figure
 
 
 def floor_rows(database: str) -> Rows:
-    """Return the rows that the notes left, as another stream's, in a random order."""
-    rows = rows_as_of(database, STREAM, "floor")
+    """Return what the notes left as rows of the plain table, in a random order."""
+    rows = plain_rows(database, STREAM)
     random.shuffle(rows)
     return rows
 
@@ -93,6 +92,7 @@ def upsert(file: Path, rows: Rows, size: int) -> float:
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA wal_autocheckpoint = 64000")
         connection.execute("PRAGMA cache_size = -65536")
+        connection.execute(TABLE)
         begun = perf_counter()
         for batch in batches:
             connection.execute("BEGIN IMMEDIATE")

@@ -14,25 +14,33 @@ from benchmarks.note_batches import CONNECTIONS, NOTES, STREAM, WRITERS
 from benchmarks.postgres_server import postgres
 from benchmarks.processes import controller
 from benchmarks.single_notes import create_stream
-from benchmarks.stored import rows_as_of
+from benchmarks.stored import PLAIN, plain_rows
 from benchmarks.writers import Writers
-from controller.store.schema import member
 
 if TYPE_CHECKING:
     from psycopg import Connection
-    from psycopg.sql import Composed
 
     from tests.support.postgres import Server as Postgres
 
 TRANSACTION = 5000
 RATE = Target("ratio", "at least", 0.33)
-COLUMNS = SQL(", ").join(map(Identifier, member.columns.keys()))
-INCOMING = "CREATE TEMPORARY TABLE IF NOT EXISTS incoming (LIKE member) ON COMMIT DELETE ROWS"
-KEY = ("stream_id", "writer")
+NUMBERS = ("noted_at", "since", "sequence", "heard_at")
+TABLE = SQL(
+    "CREATE TABLE IF NOT EXISTS plain ({}, PRIMARY KEY (stream, writer)) WITH (fillfactor = 50)"
+).format(
+    SQL(", ").join(
+        SQL("{} bigint" if name in NUMBERS else '{} text COLLATE "C"').format(Identifier(name))
+        for name in PLAIN
+    )
+)
+INCOMING = "CREATE TEMPORARY TABLE IF NOT EXISTS incoming (LIKE plain) ON COMMIT DELETE ROWS"
+UPSERT = SQL(
+    "INSERT INTO plain TABLE incoming ON CONFLICT (stream, writer) DO UPDATE SET {}"
+).format(SQL(", ").join(SQL("{0} = excluded.{0}").format(Identifier(name)) for name in PLAIN[2:]))
 
 
 def measure(run: Run, writers: int = WRITERS, notes: int = NOTES) -> list[Figure]:
-    """Post batches, and merge the rows they left into the same table as another stream's, in turn.
+    """Post batches, and merge what they left into a plain table, in turn.
 
     The floor has its rows ready as the text that is copied, sorted within each transaction.
     """
@@ -62,7 +70,6 @@ def _in_turn(
     floor: list[float] = []
     with controller(database) as taking, server.session(database) as session:
         create_stream(taking, posted.stream)
-        create_stream(taking, "floor")
         posted.check(drive(taking.port, posted.scripts(CONNECTIONS, requests, notes)), database)
         merge(session, floor_rows(database))
         for repeat in range(run.repeats(full=7, quick=2)):
@@ -76,8 +83,8 @@ def _in_turn(
 
 
 def floor_rows(database: str, stream: str = STREAM) -> list[bytes]:
-    """Return the rows that the notes left, as another stream's, as text, in a random order."""
-    rows = rows_as_of(database, stream, "floor")
+    """Return what the notes left as the text of rows of the plain table, in a random order."""
+    rows = plain_rows(database, stream)
     random.shuffle(rows)
     return ["\t".join(map(_copied, row)).encode() + b"\n" for row in rows]
 
@@ -93,24 +100,12 @@ def merge(session: Connection[Any], rows: list[bytes]) -> float:
         b"".join(sorted(rows[begin : begin + TRANSACTION]))
         for begin in range(0, len(rows), TRANSACTION)
     ]
-    upsert, copy_in = _upsert(), SQL("COPY incoming ({}) FROM STDIN").format(COLUMNS)
+    session.execute(TABLE)
     session.execute(INCOMING)
     begun = perf_counter()
     for block in blocks:
         with session.transaction():
-            with session.cursor().copy(copy_in) as copy:
+            with session.cursor().copy("COPY incoming FROM STDIN") as copy:
                 copy.write(block)
-            session.execute(upsert)
+            session.execute(UPSERT)
     return len(rows) / (perf_counter() - begun)
-
-
-def _upsert() -> Composed:
-    """Return what merges the copied rows."""
-    values = [
-        SQL("{0} = excluded.{0}").format(Identifier(column.name))
-        for column in member.columns
-        if column.name not in KEY
-    ]
-    return SQL(
-        "INSERT INTO member ({0}) SELECT {0} FROM incoming ON CONFLICT ({1}) DO UPDATE SET {2}"
-    ).format(COLUMNS, SQL(", ").join(map(Identifier, KEY)), SQL(", ").join(values))

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from noted_time.rules.member import Member
-    from noted_time.values import Exclusion, LateRows, Reason, Session, State, Terms
 
 
 class MemberRecord(NamedTuple):

@@ -60,16 +60,16 @@ def test_syncs_are_slowed_down(server: Server) -> None:
 
 
 def test_the_floor_of_batches_merges_the_rows_that_notes_left(server: Server) -> None:
-    """Under another stream, and all of them."""
+    """All of them, into a table of its own."""
     database, writers = server.make_database(), Writers("s", 8)
     with controller(database) as taking, server.session(database) as session:
         create_stream(taking, "s")
-        create_stream(taking, "floor")
         drive(taking.port, writers.first_notes())
         merge(session, floor_rows(database, "s"))
         merge(session, floor_rows(database, "s"))
+        merged = session.execute("SELECT count(*), count(DISTINCT writer) FROM plain").fetchone()
 
-    assert offsets_stored(database, "floor") == offsets_stored(database, "s") == 8
+    assert (merged, offsets_stored(database, "s")) == ((8, 8), 8)
 
 
 def test_single_notes_are_measured(run: Run) -> None:
