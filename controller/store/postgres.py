@@ -6,7 +6,7 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import psycopg
-from sqlalchemy import BigInteger, Boolean, Text, create_engine, make_url
+from sqlalchemy import create_engine, make_url
 from sqlalchemy.exc import ArgumentError
 
 from controller.store.leases import LeaseSession
@@ -42,9 +42,7 @@ CONNECT: dict[str, Any] = {
 _MIGRATING = "SELECT pg_advisory_lock(%s, hashtext(current_schema()))", [int.from_bytes(b"move")]
 
 # One array for each column; in binary, as text costs this process several times as much.
-_ARRAYS = {Boolean: "%b::boolean[]", BigInteger: "%b::bigint[]", Text: "%b::text[]"}
-_MEMBERS = ", ".join(_ARRAYS[type(column.type)] for column in member.columns)
-_PUT_MEMBERS = upsert(member, f"SELECT * FROM unnest({_MEMBERS})")  # noqa: S608 - our own types
+_PUT_MEMBERS = upsert(member, "SELECT * FROM unnest(%b::text[], %b::text[], %b::text[])")
 
 _STATE = """
 SELECT current_setting('transaction_read_only'), (SELECT max(version_num) FROM alembic_version)
