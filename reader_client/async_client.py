@@ -6,12 +6,11 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from noted_time.client import Backoff, run_async
+from noted_time.client import Backoff, Question, run_async
+from noted_time.client.transport import AsyncTransport
 from noted_time.reading import Tiling
 from noted_time.values import NotedTimeError, Rejected, plain_position, unix_ms_of
-from reader_client.connection import AsyncConnection
 from reader_client.health import Pace
-from reader_client.questions import Pause, Question
 from reader_client.reading import Reading
 from reader_client.repeating import AsyncRepeating, own_chance
 from reader_client.wakeup import AsyncWakeup
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
     from noted_time.reading import CompleteWindow
     from noted_time.values import Mark, Time
-    from reader_client.questions import Json, Steps
+    from reader_client.questions import Json, Pause, Steps
     from reader_client.waits import Pages, Wait
 
 Found = TypeVar("Found")
@@ -78,7 +77,7 @@ class AsyncReaderClient(Reading):
         self._pace = Pace(backoff or Backoff(), chance)
         self._tasks: list[AsyncRepeating] = []
         self._is_open = False
-        self._connection = AsyncConnection(url, stream, transport, token)
+        self._transport = AsyncTransport(url, token=token, transport=transport)
 
     async def offline(
         self,
@@ -113,7 +112,7 @@ class AsyncReaderClient(Reading):
         while found := await self._next_page(cursor, domain, wait):
             answer = None
             with contextlib.suppress(NotedTimeError):
-                answer = await self._connection.ask(cursor.about_missing(found))
+                answer = await self._transport.ask(cursor.about_missing(found))
             for window in cursor.with_missing(found, answer):
                 yield window
 
@@ -147,7 +146,7 @@ class AsyncReaderClient(Reading):
             for task in self._tasks:
                 await task.stop()
             self._news.notify()
-            await self._connection.close()
+            await self._transport.close()
 
     async def __aenter__(self) -> Self:
         if self._is_open:
@@ -169,7 +168,7 @@ class AsyncReaderClient(Reading):
     def _begin(self, name: str, step: Callable[[], Steps]) -> AsyncRepeating:
         async def perform(effect: Question | Pause) -> Json:
             if isinstance(effect, Question):
-                answer = await self._connection.ask(effect)
+                answer = await self._transport.ask(effect)
                 task.attempts.had_answer = True
                 return answer
             await task.pause(effect.seconds)

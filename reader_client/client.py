@@ -7,11 +7,10 @@ import os
 import time as clocks
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from noted_time.client import Backoff, run
+from noted_time.client import Backoff, Question, run
+from noted_time.client.transport import Transport
 from noted_time.reading import Tiling
 from noted_time.values import NotedTimeError, Rejected, plain_position, unix_ms_of
-from reader_client.connection import Connection
-from reader_client.questions import Pause, Question
 from reader_client.reading import Reading
 from reader_client.repeating import Repeating, own_chance
 from reader_client.wakeup import Wakeup
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
     from noted_time.reading import CompleteWindow
     from noted_time.values import Mark, Time
-    from reader_client.questions import Json, Steps
+    from reader_client.questions import Json, Pause, Steps
     from reader_client.waits import Pages, Wait
 
 Found = TypeVar("Found")
@@ -101,7 +100,7 @@ class ReaderClient(Reading):
         self._backoff = backoff or Backoff()
         self._chance = chance
         self._threads: list[Repeating] = []
-        self._connection = Connection(url, stream, transport, token)
+        self._transport = Transport(url, token=token, transport=transport)
         self._start(self._begin)
 
     def offline(self, position: Mapping[int, int] | None = None, *, timeout: float = 10.0) -> None:
@@ -148,7 +147,7 @@ class ReaderClient(Reading):
         while found := self._next_page(cursor, domain, wait):
             answer = None
             with contextlib.suppress(NotedTimeError):
-                answer = self._connection.ask(cursor.about_missing(found))
+                answer = self._transport.ask(cursor.about_missing(found))
             yield from cursor.with_missing(found, answer)
 
     def wait_for(self, time: Time, timeout: float, domain: str | None = None) -> Mark:
@@ -182,10 +181,10 @@ class ReaderClient(Reading):
         for thread in self._threads:
             thread.stop()
         self._news.notify()
-        self._connection.hang_up()
+        self._transport.hang_up()
         for thread in self._threads:
             thread.join(max(0.0, deadline - clocks.monotonic()))
-        self._connection.close()
+        self._transport.close()
 
     def __enter__(self) -> Self:
         return self
@@ -203,7 +202,7 @@ class ReaderClient(Reading):
     def _begin(self, name: str, step: Callable[[], Steps]) -> Repeating:
         def perform(effect: Question | Pause) -> Json:
             if isinstance(effect, Question):
-                answer = self._connection.ask(effect)
+                answer = self._transport.ask(effect)
                 thread.attempts.had_answer = True
                 return answer
             thread.pause(effect.seconds)

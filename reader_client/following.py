@@ -65,7 +65,7 @@ class Following:
     ) -> None:
         """Follow nothing before `start`; `domains` are every declared one where none are given."""
         self.followers: dict[str, Follower] = {}
-        self._stream = stream
+        self.stream = stream
         self._domains = domains
         self._keep_last = keep_last
         self._wait_ms = wait_ms
@@ -118,7 +118,7 @@ class Following:
     # The steps
 
     def _learn_domains(self, begin: Begin) -> Steps:
-        stream = stream_answer((yield about_stream()))
+        stream = stream_answer((yield about_stream(self.stream)))
         self._on_stream(stream)
         self._follow(stream.domains, begin)
         self._news.notify()
@@ -143,12 +143,12 @@ class Following:
 
     def _ask(self, follower: Follower) -> Steps:
         if follower.needs_stream:
-            stream = stream_answer((yield about_stream()))
+            stream = stream_answer((yield about_stream(self.stream)))
             self._take_stream(follower, stream)
         # After a failure the answer is wanted at once: it tells that the controller is back.
         wait_ms = 0 if follower.domain in self._failing else self._wait_ms
         asked_at = time.monotonic()
-        question = marks_after(follower.after, follower.domain, wait_ms)
+        question = marks_after(self.stream, follower.after, follower.domain, wait_ms)
         answer = marks_answer((yield question))
         self._take_marks(follower, answer)
         if follower.is_sealed:
@@ -163,7 +163,7 @@ class Following:
         if self._stream_id not in {None, stream.id}:
             logger.warning(
                 "stream %r was deleted and created again: its marks start from the beginning",
-                self._stream,
+                self.stream,
             )
         self._stream_id = stream.id
         self._on_stream(stream)
@@ -177,7 +177,7 @@ class Following:
             logger.warning(
                 "the marks of stream %r, domain %r, do not continue those known here, as after a "
                 "restored backup: they are read from the beginning",
-                self._stream,
+                self.stream,
                 follower.domain,
             )
         self._news.notify()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from noted_time.client import position_to_wire
+from noted_time.client import Question, position_to_wire, stream_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,23 +17,8 @@ MARKS_PER_PAGE = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """One request; `path` is below that of the stream, or of the API where it `is_of_all`.
-
-    `wait_ms` is how long the controller may wait before it answers.
-    """
-
-    method: str
-    path: str
-    query: Mapping[str, str | int] = field(default_factory=dict)
-    body: Json | None = None
-    wait_ms: int = 0
-    is_of_all: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Pause:
-    """Nothing to do for so many seconds, or until there is."""
+    """Nothing to do for that long, or until there is."""
 
     seconds: float
 
@@ -42,69 +27,54 @@ Steps = Generator[Question | Pause, Json, bool]
 """One round of what a reader does again and again; returns whether there is more to do, ever."""
 
 
-def about_stream() -> Question:
+def about_stream(stream: str) -> Question:
     """Ask for settings, id, last marks and scale events."""
-    return Question("GET", "")
+    return Question("GET", stream_path(stream))
 
 
-def marks_after(seq: int, domain: str, wait_ms: int) -> Question:
+def marks_after(stream: str, seq: int, domain: str, wait_ms: int) -> Question:
     """Ask for the marks of `domain` after a seq, waiting for one up to `wait_ms`."""
-    query: dict[str, str | int] = {
-        "domain": domain,
-        "after": seq,
-        "limit": MARKS_PER_PAGE,
-        "wait_ms": wait_ms,
-    }
-    return Question("GET", "/marks", query, wait_ms=wait_ms)
+    query = {"domain": domain, "after": seq, "limit": MARKS_PER_PAGE, "wait_ms": wait_ms}
+    return Question("GET", stream_path(stream, "marks"), query, wait_ms=wait_ms)
 
 
-def window_between(start: int, end: int, domain: str | None, wait_ms: int) -> Question:
-    """Ask for the window from `start` to `end`, waiting up to `wait_ms` until it is complete."""
-    return windows_from(start, end - start, 1, domain, wait_ms)
-
-
-def windows_from(
-    start: int, size_ms: int, limit: int, domain: str | None, wait_ms: int = 0
+def windows_from(  # noqa: PLR0913, PLR0917 - one for each parameter of the query
+    stream: str, start: int, size_ms: int, limit: int, domain: str | None, wait_ms: int = 0
 ) -> Question:
     """Ask for at most `limit` windows of one size from `start` on, waiting for the first."""
-    query: dict[str, str | int] = {
-        "size_ms": size_ms,
-        "origin": start,
-        "after": start,
-        "limit": limit,
-        "wait_ms": wait_ms,
-    }
-    if domain is not None:
-        query["domain"] = domain
-    return Question("GET", "/windows", query, wait_ms=wait_ms)
+    query = {"size_ms": size_ms, "origin": start, "after": start, "limit": limit}
+    query |= _of(domain) | {"wait_ms": wait_ms}
+    return Question("GET", stream_path(stream, "windows"), query, wait_ms=wait_ms)
 
 
-def complete_to(time: int, domain: str | None) -> Question:
+def complete_to(stream: str, time: int, domain: str | None) -> Question:
     """Ask for the first mark that is complete to a time."""
-    query: dict[str, str | int] = {"complete_to": time}
-    if domain is not None:
-        query["domain"] = domain
-    return Question("GET", "/cut", query)
+    return Question("GET", stream_path(stream, "cut"), {"complete_to": time} | _of(domain))
 
 
-def about_group(group: str) -> Question:
+def about_group(stream: str, group: str) -> Question:
     """Ask where a reader group stands."""
-    return Question("GET", f"/reader-groups/{group}")
+    return Question("GET", stream_path(stream, "reader-groups", group))
 
 
-def report(group: str, reader: str, position: Mapping[int, int], **own: bool | None) -> Question:
+def report(
+    stream: str, group: str, reader: str, position: Mapping[int, int], own: Json | None = None
+) -> Question:
     """Report a reader's position and its `backlog`, if any, and ask where the group stands."""
-    path = f"/reader-groups/{group}/readers/{reader}"
-    return Question("PUT", path, body={"position": position_to_wire(position), **own})
+    path = stream_path(stream, "reader-groups", group, "readers", reader)
+    return Question("PUT", path, body={"position": position_to_wire(position), **(own or {})})
 
 
-def offline(group: str, reader: str, position: Mapping[int, int]) -> Question:
+def offline(stream: str, group: str, reader: str, position: Mapping[int, int]) -> Question:
     """Put a reader's segments back, and ask where the group stands."""
-    path = f"/reader-groups/{group}/readers/{reader}/offline"
+    path = stream_path(stream, "reader-groups", group, "readers", reader, "offline")
     return Question("POST", path, body={"position": position_to_wire(position)})
 
 
 def align(alignment: str, member: str, where: Json) -> Question:
     """Report where a member of an alignment is, and ask for the bound."""
-    path = f"/alignments/{alignment}/members/{member}"
-    return Question("PUT", path, body=where, is_of_all=True)
+    return Question("PUT", f"/v1/alignments/{alignment}/members/{member}", body=where)
+
+
+def _of(domain: str | None) -> dict[str, Any]:
+    return {} if domain is None else {"domain": domain}

@@ -57,7 +57,7 @@ class Reading:
         self._news = News()
         self._reporting: Reporting | None = None
         if group is not None and reader is not None:
-            named = Reader(group, reader)
+            named = Reader(stream, group, reader)
             self._reporting = Reporting(named, refresh_s=refresh_ms / 1000, news=self._news)
         of = f" ({self._reporting.reader})" if self._reporting is not None else ""
         self._health = Health(f"the reader of stream {stream!r}{of}")

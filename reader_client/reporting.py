@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from noted_time.values import UnknownReader
 from reader_client import questions
@@ -26,10 +25,10 @@ SIGNS_OF_LIFE = 4
 """So many reports fit into the time after which the controller takes a silent reader offline."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reader:
-    """One reader of one group, by name."""
+class Reader(NamedTuple):
+    """One reader of one group of a stream, by name."""
 
+    stream: str
     group: str
     name: str
 
@@ -120,7 +119,7 @@ class Reporting:
 
     def _report(self) -> Steps:
         position, own = self._reports.take(), self.backlog.take()
-        question = questions.report(self.reader.group, self.reader.name, position, **own)
+        question = questions.report(*self.reader, position, dict(own))
         try:
             answer = group_answer((yield question))
         except BaseException:
@@ -132,7 +131,7 @@ class Reporting:
         return True
 
     def _go_offline(self, leaving: Leaving) -> Steps:
-        question = questions.offline(self.reader.group, self.reader.name, leaving.position)
+        question = questions.offline(*self.reader, leaving.position)
         try:
             answer = group_answer((yield question))
         except UnknownReader:
@@ -145,7 +144,7 @@ class Reporting:
 
     def _refresh(self) -> Steps:
         try:
-            answer = group_answer((yield questions.about_group(self.reader.group)))
+            answer = group_answer((yield questions.about_group(*self.reader[:2])))
         except UnknownReader:
             # The group was deleted, or the stream made again.
             self._announce()

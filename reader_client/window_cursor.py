@@ -12,9 +12,10 @@ from reader_client.questions import windows_from
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from noted_time.client import Question
     from noted_time.reading import CompleteWindow, Tiling
     from reader_client.following import Following
-    from reader_client.questions import Json, Question
+    from reader_client.questions import Json
 
 PAGE = 100
 
@@ -43,7 +44,8 @@ class WindowCursor:
 
     def about_missing(self, page: Sequence[CompleteWindow]) -> Question:
         """Ask which writers are missing from the windows of a page: marks do not tell."""
-        return windows_from(page[0].start, self._tiling.size_ms, len(page), self._domain)
+        of, size_ms = self._following.stream, self._tiling.size_ms
+        return windows_from(of, page[0].start, size_ms, len(page), self._domain)
 
     def with_missing(
         self, page: Sequence[CompleteWindow], answer: Json | None

@@ -9,18 +9,20 @@ from typing import TYPE_CHECKING, Self
 
 import httpx
 
+from noted_time.client.transport import AsyncTransport
 from noted_time.values import NotedTimeError
 from writer_client.async_sender import AsyncSender
 from writer_client.at_exit import open_clients
-from writer_client.connection import AsyncConnection
+from writer_client.exchange import Exchange
 from writer_client.writer import NOWHERE, Writer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import TracebackType
 
-    from writer_client.exchange import Exchange
+    from writer_client.answers import Answer
     from writer_client.outcome import Flushed
+    from writer_client.waiting import Batch
 
 LAST_WAIT_S = 0.05
 """So long a task that has nothing on its way may take to end."""
@@ -43,18 +45,20 @@ class AsyncWriterClient(Writer[httpx.AsyncBaseTransport]):
 
     def _begin(
         self,
-        exchange: Exchange,
+        url: str,
         transport: httpx.AsyncBaseTransport | None,
         *,
         timeout_s: float,
         token: str | None,
     ) -> None:
-        self._connection = AsyncConnection(
-            exchange, timeout_s=timeout_s, transport=transport, token=token
-        )
-        self._sender = AsyncSender(self._posting, self._connection.post, self._lock)
+        self._transport = AsyncTransport(url, token=token, timeout_s=timeout_s, transport=transport)
+        self._exchange = Exchange(self._transport.controllers, self.stream)
+        self._sender = AsyncSender(self._posting, self._post, self._lock)
         self._sender.start()
         open_clients.add(self)
+
+    async def _post(self, batch: Batch) -> Answer:
+        return await self._transport.run(self._exchange.post(batch))
 
     def _wake(self) -> None:
         self._sender.wake()
@@ -109,7 +113,7 @@ class AsyncWriterClient(Writer[httpx.AsyncBaseTransport]):
         await self._sender.stop(max(LAST_WAIT_S, deadline - clocks.monotonic()))
         self._posting.closed()
         self._notices.tell()
-        await self._connection.close()
+        await self._transport.close()
 
     async def __aenter__(self) -> Self:
         return self

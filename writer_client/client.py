@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Self
 
 import httpx
 
+from noted_time.client.transport import Transport
 from noted_time.values import NotedTimeError
 from writer_client.at_exit import open_clients
-from writer_client.connection import Connection
+from writer_client.exchange import Exchange
 from writer_client.sender import Sender
 from writer_client.writer import NOWHERE, Writer
 
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import TracebackType
 
-    from writer_client.exchange import Exchange
+    from writer_client.answers import Answer
     from writer_client.outcome import Flushed
+    from writer_client.waiting import Batch
 
 LAST_WAIT_S = 0.05
 """So long a thread that has nothing on its way may take to end."""
@@ -58,18 +60,20 @@ class WriterClient(Writer[httpx.BaseTransport]):
 
     def _begin(
         self,
-        exchange: Exchange,
+        url: str,
         transport: httpx.BaseTransport | None,
         *,
         timeout_s: float,
         token: str | None,
     ) -> None:
-        self._connection = Connection(
-            exchange, timeout_s=timeout_s, transport=transport, token=token
-        )
-        self._sender = Sender(self._posting, self._connection.post, self._lock)
+        self._transport = Transport(url, token=token, timeout_s=timeout_s, transport=transport)
+        self._exchange = Exchange(self._transport.controllers, self.stream)
+        self._sender = Sender(self._posting, self._post, self._lock)
         self._sender.start()
         open_clients.add(self)
+
+    def _post(self, batch: Batch) -> Answer:
+        return self._transport.run(self._exchange.post(batch))
 
     def _wake(self) -> None:
         self._sender.wake()
@@ -105,7 +109,7 @@ class WriterClient(Writer[httpx.BaseTransport]):
         outcome is unknown.
         """
         self.check()
-        return self._connection.seal(self.writer)
+        return self._transport.run(self._exchange.seal(self.writer))
 
     def close(self, timeout: float = 10.0) -> None:
         """Flush for at most `timeout` seconds in all, and give everything back.
@@ -145,7 +149,7 @@ class WriterClient(Writer[httpx.BaseTransport]):
         with self._lock:
             self._posting.closed()
         self._notices.tell()
-        self._connection.close()
+        self._transport.close()
 
     def __enter__(self) -> Self:
         return self

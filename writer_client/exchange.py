@@ -1,29 +1,29 @@
-"""How a batch of notes is put to a controller, without the network: requests out, replies in.
+"""How a batch of notes is put to a controller, without the network: questions out, replies in.
 
-`Exchange.post` is a routine of `noted_time.client.asking`: it yields each request and is sent the
-reply, or is thrown the `Unreachable` that came instead; what it returns is the answer. So the
-client of threads and that of asyncio do the same, and differ only in how they wait.
+`Exchange.post` is a routine of `noted_time.client`: it yields each question and is sent the reply,
+or is thrown the `Unreachable` that came instead; what it returns is the answer. So the client of
+threads and that of asyncio do the same, and differ only in how they wait.
 """
 
 from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from noted_time.client import Controllers, Request, ask_in_turn, note_to_wire
+from noted_time.client import Question, ask, ask_in_turn, note_to_wire, stream_path
 from noted_time.values import Refused, SharedName
 from writer_client.answers import answer_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping
+    from collections.abc import Callable, Generator
 
-    from noted_time.client import Reply
+    from noted_time.client import Asked, Controllers, Reply
     from writer_client.answers import Answer
     from writer_client.waiting import Batch
 
 SHARED = 3
-"""So many posts in a row that were overtaken are not those of a former self."""
+"""How many posts in a row that were overtaken show that another process uses the name."""
 
 
 def unix_us() -> int:
@@ -67,19 +67,17 @@ class Exchange:
     controller: one that was given up may still be taken, and is known to be old then.
     """
 
-    def __init__(self, url: str, stream: str) -> None:
-        """Begin with the first of the URLs; raises `Rejected` where one is none."""
-        self.controllers = Controllers(url)
-        self._path = f"/v1/streams/{stream}"
+    def __init__(self, controllers: Controllers, stream: str) -> None:
+        self._controllers = controllers
         self._stream = stream
         self._numbers = Numbers()
         self._overtaken = 0
 
-    def post(self, batch: Batch) -> Generator[Request, Reply, Answer]:
-        """Put the notes to a controller; they are durable where the answer accepts them.
+    def post(self, batch: Batch) -> Generator[Asked, Reply, Answer]:
+        """Put the notes to a controller; they are durable if the answer accepts them.
 
-        Raises `Unreachable` where the outcome is unknown, `Rejected` where the whole request was
-        refused, `SharedName` where another process seems to note under the writer's name.
+        Raises `Unreachable` if the outcome is unknown, `Rejected` if the whole request was
+        refused, `SharedName` if another process seems to note under the writer's name.
         """
         answer = yield from self._ask(batch)
         if not self._is_overtaken(answer):
@@ -92,38 +90,28 @@ class Exchange:
                 return answer
         raise SharedName(batch[0].note.writer)
 
-    def seal(self, writer: str) -> Generator[Request, Reply, bool]:
+    def seal(self, writer: str) -> Generator[Asked, Reply, bool]:
         """Seal the stream unless it has other members; returns whether it is sealed."""
-        members = yield from self._call("GET", "writers", {"params": {"limit": 2}})
+        two = Question("GET", stream_path(self._stream, "writers"), {"limit": 2})
+        members = yield from ask(self._controllers, two)
         if any(each["writer"] != writer for each in members["writers"]):
             return False
-        why = f"{writer}, its only writer, has finished"
-        yield from self._call("POST", "seal", {"params": {"comment": why}, "json": {}})
+        why = {"comment": f"{writer}, its only writer, has finished"}
+        yield from ask(
+            self._controllers, Question("POST", stream_path(self._stream, "seal"), why, {})
+        )
         return True
 
-    def _call(
-        self, method: str, what: str, options: Mapping[str, Any]
-    ) -> Generator[Request, Reply, dict[str, Any]]:
-        return (
-            yield from ask_in_turn(
-                self.controllers,
-                lambda url: Request(method, f"{url}{self._path}/{what}", options),
-                lambda reply: reply.body(self._stream),
-            )
-        )
-
-    def _ask(self, batch: Batch) -> Generator[Request, Reply, Answer]:
-        def request_to(url: str) -> Request:
+    def _ask(self, batch: Batch) -> Generator[Asked, Reply, Answer]:
+        def question() -> Question:
             sequence = self._numbers.take()
             notes = [note_to_wire(replace(each.note, sequence=sequence)) for each in batch]
-            return Request("POST", f"{url}{self._path}/notes", {"json": {"notes": notes}})
+            return Question("POST", stream_path(self._stream, "notes"), body={"notes": notes})
 
-        return (
-            yield from ask_in_turn(
-                self.controllers,
-                request_to,
-                lambda reply: answer_of(reply, len(batch), self._stream),
-            )
+        return ask_in_turn(
+            self._controllers,
+            question,
+            lambda reply: answer_of(reply, len(batch), self._stream),
         )
 
     def _is_overtaken(self, answer: Answer) -> bool:

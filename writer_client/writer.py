@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 from noted_time.client import Backoff
 from noted_time.values import LateRows, Rejected, checked_name, unix_ms_of
 from writer_client.claims import Process, checked_domains
-from writer_client.exchange import Exchange
 from writer_client.notices import Notices
 from writer_client.outbox import Outbox
 from writer_client.posting import HeldClock, Pace, Posting, own_chance, unix_ms
@@ -26,10 +25,10 @@ if TYPE_CHECKING:
 
 NOWHERE: Mapping[int, int] = {}
 
-Transport = TypeVar("Transport")
+Network = TypeVar("Network")
 
 
-class Writer(ABC, Generic[Transport]):
+class Writer(ABC, Generic[Network]):
     """One writer of one stream; see `WriterClient` and `AsyncWriterClient`.
 
     No call here waits for the network, and all may be called from any thread.
@@ -53,7 +52,7 @@ class Writer(ABC, Generic[Transport]):
         backoff: Backoff | None = None,
         clock: Callable[[], Time] = unix_ms,
         chance: Callable[[], float] = own_chance,
-        transport: Transport | None = None,
+        transport: Network | None = None,
     ) -> None:
         """Begin to note for `writer`; raises `InvalidName`, or `Rejected` for what cannot be.
 
@@ -106,17 +105,11 @@ class Writer(ABC, Generic[Transport]):
         )
         if automatically_note_time:
             self._outbox.join({})
-        exchange = Exchange(url, stream)
-        self._begin(exchange, transport, timeout_s=request_timeout_ms / 1000, token=token)
+        self._begin(url, transport, timeout_s=request_timeout_ms / 1000, token=token)
 
     @abstractmethod
     def _begin(
-        self,
-        exchange: Exchange,
-        transport: Transport | None,
-        *,
-        timeout_s: float,
-        token: str | None,
+        self, url: str, transport: Network | None, *, timeout_s: float, token: str | None
     ) -> None:
         """Begin to send."""
 

@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import os
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-import httpx
-
-from noted_time import Rejected, Unreachable
-from noted_time.client import (
-    SUCCESS,
-    UNPACKED,
-    Controllers,
-    Incoming,
-    authorization,
-    error_of,
-    kind_of,
-)
+from noted_time import UnexpectedAnswer
+from noted_time.client import Question, ask_in_turn, stream_path
+from noted_time.client.transport import Transport
 from noted_time.values import checked_name
 
 if TYPE_CHECKING:
@@ -26,26 +15,17 @@ if TYPE_CHECKING:
 
     from noted_time.client import Reply
 
-Json = dict[str, Any]
-ANSWER_S = 10.0
-"""How long an answer may take beyond the time it was asked to wait."""
+__all__ = ["MOST_ROWS", "ApiClient", "Json", "alignment_path", "connected", "stream_path"]
+__all__ += ["writer_path"]
 
+Json = dict[str, Any]
 MOST_ROWS = 1000
-"""So many rows has the longest page."""
+"""Maximum number of rows of a page."""
 
 
 def connected(url: str, token: str | None) -> closing[ApiClient]:
     """Return a client to be used in a `with` block."""
     return closing(ApiClient(url, token))
-
-
-def stream_path(stream: str, *below: str) -> str:
-    """Return the path of a stream or of something below it; raises `InvalidName`.
-
-    >>> stream_path("flights", "explain")
-    '/v1/streams/flights/explain'
-    """
-    return "/".join(("/v1/streams", checked_name("stream", stream), *below))
 
 
 def writer_path(stream: str, writer: str, *below: str) -> str:
@@ -61,14 +41,13 @@ def alignment_path(alignment: str) -> str:
 class ApiClient:
     """Calls the controllers of one database, as long as one answers.
 
-    Every call raises `Unreachable` where there was no answer, `Rejected` or `Conflict` where the
-    answer was no.
+    Every call raises `Unreachable` if there was no answer, `Rejected` or `Conflict` if it was a
+    refusal.
     """
 
     def __init__(self, url: str, token: str | None) -> None:
-        """Connect with the first call; raises `Rejected` where `url` or `token` cannot be one."""
-        self._controllers = Controllers(url)
-        self._http = httpx.Client(headers=UNPACKED | authorization(token, os.environ))
+        """Connect with the first call; raises `Rejected` if `url` or `token` cannot be one."""
+        self._transport = Transport(url, token=token)
 
     def ask(
         self,
@@ -91,32 +70,26 @@ class ApiClient:
         body: object = None,
         wait_s: float = 0.0,
     ) -> tuple[int, Json]:
-        """Return status and body of the answer, likewise; what is `None` in a query is left out."""
+        """Return status and body of the answer; what is `None` in a query is left out."""
         given = {name: value for name, value in (query or {}).items() if value not in (None, [])}
 
-        def call(url: str) -> tuple[int, Json]:
-            timeout = ANSWER_S + wait_s
-            try:
-                with self._http.stream(
-                    method, url + path, params=given, json=body, timeout=timeout
-                ) as answer:
-                    incoming = Incoming(answer.status_code, answer.headers)
-                    for part in answer.iter_bytes():
-                        incoming.add(part)
-            except httpx.InvalidURL as error:
-                raise Rejected(f"{url!r} is not a URL: {error}") from error
-            except httpx.HTTPError as error:
-                reason = str(error) or type(error).__name__
-                raise Unreachable(f"no answer from {url}: {reason}") from error
-            reply = incoming.reply()
-            return reply.status, _body(reply, url, path)
+        question = Question(method, path, given, body, round(wait_s * 1000))
 
-        return self._controllers.ask(call)
+        def read(reply: Reply) -> tuple[int, Json]:
+            try:
+                return reply.status, reply.body(question.stream)
+            except UnexpectedAnswer as other:
+                url = self._transport.controllers.current
+                sentence = f"{url} is not a noted-time controller (HTTP {reply.status})"
+                raise UnexpectedAnswer(sentence) from other
+
+        controllers = self._transport.controllers
+        return self._transport.run(ask_in_turn(controllers, lambda: question, read))
 
     def rows(
         self, path: str, name: str, *, cursor: str, limit: int, query: Mapping[str, Any]
     ) -> Json:
-        """Return up to `limit` rows of a paged list, with the `next` to go on from."""
+        """Return up to `limit` rows of a paged list, with the `next` to continue from."""
         found: list[Any] = []
         asked = dict(query)
         while True:
@@ -129,19 +102,4 @@ class ApiClient:
 
     def close(self) -> None:
         """Give the connections back."""
-        self._http.close()
-
-
-def _body(answer: Reply, url: str, path: str) -> Json:
-    """Return the decoded body of a success; what is no controller's answer is none at all."""
-    try:
-        body = json.loads(answer.content) if answer.content else {}
-    except ValueError:
-        body = None
-    if answer.status in SUCCESS and isinstance(body, dict):
-        return body
-    if not (isinstance(body, dict) and kind_of(body)):
-        raise Unreachable(f"{url} is not a noted-time controller (HTTP {answer.status})")
-    stream = path.removeprefix("/v1/streams").strip("/").partition("/")[0]
-    after = answer.headers.get("retry-after")
-    raise error_of(answer.status, body, stream=stream, retry_after=after)
+        self._transport.close()

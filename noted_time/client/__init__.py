@@ -1,17 +1,17 @@
 """What every client of a controller needs: questions, failover, patience, tokens, wire forms."""
 
 from noted_time.client.asking import (
-    UNPACKED,
-    Incoming,
+    Asked,
+    Question,
     Reply,
-    Request,
+    ask,
     ask_in_turn,
-    no_answer,
     run,
     run_async,
+    stream_path,
 )
 from noted_time.client.backoff import Backoff
-from noted_time.client.bearer import VARIABLE, authorization
+from noted_time.client.bearer import VARIABLE
 from noted_time.client.controllers import OWNER, Controllers
 from noted_time.client.outage import Outage, delay_s
 from noted_time.client.problems import SUCCESS, error_of, kind_of

@@ -1,19 +1,19 @@
-"""How a client asks a controller, without the network: requests out, replies in.
+"""How a client asks a controller, without the network: questions out, replies in.
 
 What a client does is written once, as generators without I/O: each yields an effect (a request to
-make, a pause), and is resumed with what came of it. A thread performs effects by blocking calls, a
+make, a pause), and is resumed with its outcome. A thread performs effects by blocking calls, a
 task by awaiting them.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from noted_time.client.controllers import OWNER
 from noted_time.client.problems import SUCCESS, error_of
-from noted_time.values import UnexpectedAnswer, Unreachable
+from noted_time.values import UnexpectedAnswer, Unreachable, checked_name
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator, Mapping
@@ -24,8 +24,11 @@ Effect = TypeVar("Effect")
 Outcome = TypeVar("Outcome")
 Result = TypeVar("Result")
 
+STREAMS = "/v1/streams"
+NO_CONTENT = 204
+
 SHOWN = 200
-"""So many bytes of a page that is no answer are repeated."""
+"""Maximum number of bytes shown of a page that is not an answer."""
 
 MOST_BYTES = 32 * 1024 * 1024
 """Maximum size of an answer that a client takes; a controller's longest pages have a few MiB."""
@@ -35,12 +38,42 @@ UNPACKED = {"accept-encoding": "identity"}
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """An HTTP request; `options` are those of the HTTP client that makes it."""
+class Question:
+    """One request; `path` is below the URL of a controller.
+
+    `wait_ms` is how long the controller may wait before it answers.
+    """
 
     method: str
+    path: str
+    query: Mapping[str, Any] = field(default_factory=dict)
+    body: object = None
+    wait_ms: int = 0
+
+    @property
+    def stream(self) -> str:
+        """The stream that the path names, if any.
+
+        >>> Question("GET", stream_path("flights", "marks")).stream
+        'flights'
+        """
+        return self.path.removeprefix(STREAMS).strip("/").partition("/")[0]
+
+
+class Asked(NamedTuple):
+    """A question on its way to one controller."""
+
     url: str
-    options: Mapping[str, Any]
+    question: Question
+
+
+def stream_path(stream: str, *below: str) -> str:
+    """Return the path of a stream or of something below it; raises `InvalidName`.
+
+    >>> stream_path("flights", "explain")
+    '/v1/streams/flights/explain'
+    """
+    return "/".join((STREAMS, checked_name("stream", stream), *below))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +97,7 @@ class Reply:
             ...
         noted_time.UnexpectedAnswer: no answer of a controller: status 302, no type to ...
         """
-        body = _object(self.content)
+        body = _object(self.content) if self.status != NO_CONTENT else {}
         if self.status in SUCCESS and body is not None:
             return body
         if self.status in SUCCESS:
@@ -74,7 +107,7 @@ class Reply:
         raise self.unexpected() if isinstance(error, UnexpectedAnswer) else error
 
     def unexpected(self, why: str = "") -> UnexpectedAnswer:
-        """Return the error for an answer that is no controller's, with what was seen."""
+        """Return the error for an answer that is not a controller's, with what was seen."""
         kind = self.headers.get("content-type", "no type")
         to = self.headers.get("location")
         where = f" to {to[:SHOWN]}" if to else ""
@@ -95,14 +128,14 @@ class Incoming:
     """
 
     def __init__(self, status: int, headers: Mapping[str, str]) -> None:
-        """Begin without a body; raises `UnexpectedAnswer` where that would have to be unpacked."""
+        """Begin without a body; raises `UnexpectedAnswer` if that would have to be unpacked."""
         self._status, self._headers, self._parts, self._size = status, headers, list[bytes](), 0
         encoding = headers.get("content-encoding", "identity")
         if encoding != "identity":
             raise self.reply().unexpected(f"the answer is packed by {encoding[:SHOWN]!r}")
 
     def add(self, part: bytes) -> None:
-        """Take more of the body; raises `UnexpectedAnswer` where it is too large."""
+        """Take more of the body; raises `UnexpectedAnswer` if it is too large."""
         self._size += len(part)
         if self._size > MOST_BYTES:
             self._parts = self._parts[:1]
@@ -114,26 +147,32 @@ class Incoming:
         return Reply(self._status, self._headers, b"".join(self._parts))
 
 
-def no_answer(request: Request, error: Exception) -> Unreachable:
-    """Return the error for a request that failed on its way."""
-    return Unreachable(f"no answer from {request.url}: {str(error) or type(error).__name__}")
+def no_answer(asked: Asked, error: Exception) -> Unreachable:
+    """Return the error for a question that failed on its way."""
+    where = asked.url + asked.question.path
+    return Unreachable(f"no answer from {where}: {str(error) or type(error).__name__}")
+
+
+def ask(controllers: Controllers, question: Question) -> Generator[Asked, Reply, dict[str, Any]]:
+    """Ask one controller after another, as `ask_in_turn`; returns the body of the answer."""
+    return ask_in_turn(controllers, lambda: question, lambda reply: reply.body(question.stream))
 
 
 def ask_in_turn(
     controllers: Controllers,
-    request_to: Callable[[str], Request],
+    question: Callable[[], Question],
     read: Callable[[Reply], Result],
-) -> Generator[Request, Reply, Result]:
+) -> Generator[Asked, Reply, Result]:
     """Ask each controller once, until one answers; returns what `read` makes of its reply.
 
-    A reply may name the owner of the stream, who is asked from then on. Raises the last
-    `Unreachable` where nobody answers, and whatever else `read` raises.
+    A reply may name the owner of the stream, which is asked from then on. Raises the last
+    `Unreachable` if none answers, and whatever else `read` raises.
     """
-    away = Unreachable("nobody was asked")
+    away = Unreachable("no controller was asked")
     for _ in controllers.urls:
         url = controllers.current
         try:
-            reply = yield request_to(url)
+            reply = yield Asked(url, question())
             controllers.prefer(reply.headers.get(OWNER))
             return read(reply)
         except Unreachable as error:

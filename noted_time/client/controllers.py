@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
-
-from noted_time.values import Rejected, Unreachable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-Answer = TypeVar("Answer")
+from noted_time.values import Rejected
 
 OWNER = "noted-time-owner"
 """The header in which a controller says at which URL another one has the stream."""
 
 DOUBTS = 100
-"""So often one that failed is named in vain before it is asked again."""
+"""How often one that failed is named in vain before it is asked again."""
 
 
 class Controllers:
@@ -26,16 +19,13 @@ class Controllers:
     may have done already is safe, because the same note, report or question again changes nothing.
 
     >>> controllers = Controllers("http://a:7464, http://b:7464/")
-    >>> def ask(url: str) -> str:
-    ...     if "//a" in url:
-    ...         raise Unreachable("a is away")
-    ...     return f"asked {url}"
-    >>> controllers.ask(ask), controllers.current
-    ('asked http://b:7464', 'http://b:7464')
+    >>> controllers.pass_over("http://a:7464")
+    >>> controllers.current
+    'http://b:7464'
     """
 
     def __init__(self, urls: str) -> None:
-        """Take one URL, or several with commas between; raises `Rejected` where one is none."""
+        """Take one URL, or several with commas between; raises `Rejected` if one is not a URL."""
         if not isinstance(urls, str):
             message = (
                 f"the URL of a controller is text, http://127.0.0.1:7464 for one; not {urls!r}"
@@ -55,22 +45,10 @@ class Controllers:
         """The URL that is asked first."""
         return self.urls[self._at]
 
-    def ask(self, call: Callable[[str], Answer]) -> Answer:
-        """Return the first answer; raises the last `Unreachable` where nobody answers."""
-        away = Unreachable("nobody was asked")
-        for _ in self.urls:
-            url = self.current
-            try:
-                return call(url)
-            except Unreachable as error:
-                away = error
-                self.pass_over(url)
-        raise away
-
     def prefer(self, url: str | None) -> None:
-        """Ask that one from now on, where it is among them and did not fail lately.
+        """Ask that one from now on, if it is among them and did not fail lately.
 
-        It may be reached by those who name it, and not from here.
+        The controller that names it may reach it when this client does not.
         """
         if url not in self.urls:
             return
@@ -81,7 +59,7 @@ class Controllers:
             self._at = self.urls.index(url)
 
     def pass_over(self, url: str) -> None:
-        """Go on to the next, unless another thread already did."""
+        """Advance to the next, unless another thread already did."""
         self._doubted[url] = DOUBTS
         if url == self.current:
             self._at = (self._at + 1) % len(self.urls)

@@ -91,8 +91,9 @@ def test_a_client_does_not_show_its_token_to_people() -> None:
         WriterClient(URL, "s", "UA", token=TOKEN, transport=Answers()) as writer,
         ReaderClient(URL, "s", token=TOKEN, transport=Answers()) as reader,
     ):
-        https = [writer._connection._http, reader._connection._http]
-        parts = [writer, reader, writer._connection, reader._connection, *https]
+        transports = [writer._transport, reader._transport]
+        https = [each._http for each in transports]
+        parts = [writer, reader, *transports, *https]
         shown = [repr(part) for part in (*parts, *(http.headers for http in https))]
 
         assert [each for each in shown if TOKEN in each] == []

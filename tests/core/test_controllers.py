@@ -1,14 +1,25 @@
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from noted_time.client import Controllers
+from noted_time.client import Controllers, Question, Reply, ask_in_turn, run
 from noted_time.values import Rejected, UnknownStream, Unreachable
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
-def away(url: str) -> str:
+
+def asked_in_turn(controllers: Controllers, call: Callable[[str], Reply]) -> str:
+    """Ask a question about a stream, which `call` answers; returns the URL of what answered."""
+    routine = ask_in_turn(
+        controllers, lambda: Question("GET", "/v1/streams/s"), lambda reply: reply.headers["url"]
+    )
+    return run(routine, lambda asked: call(asked.url))
+
+
+def away(url: str) -> Reply:
     """Fail as a controller that does not answer."""
     raise Unreachable(url)
 
@@ -18,12 +29,12 @@ def test_the_one_that_answered_is_asked_again() -> None:
     controllers = Controllers("http://a,http://b")
     asked: list[str] = []
 
-    def only_b(url: str) -> str:
+    def only_b(url: str) -> Reply:
         asked.append(url)
-        return away(url) if url == "http://a" else url
+        return away(url) if url == "http://a" else Reply(200, {"url": url}, b"{}")
 
-    controllers.ask(only_b)
-    controllers.ask(only_b)
+    asked_in_turn(controllers, only_b)
+    asked_in_turn(controllers, only_b)
 
     assert asked == ["http://a", "http://b", "http://b"]
 
@@ -33,7 +44,7 @@ def test_all_are_asked_once_before_it_fails() -> None:
     controllers = Controllers("http://a,http://b")
 
     with pytest.raises(Unreachable, match="http://b"):
-        controllers.ask(away)
+        asked_in_turn(controllers, away)
 
     assert controllers.current == "http://a"
 
@@ -42,11 +53,11 @@ def test_a_refusal_is_an_answer() -> None:
     """Another controller of the same database would refuse it as well."""
     controllers = Controllers("http://a,http://b")
 
-    def refuse(url: str) -> str:
+    def refuse(url: str) -> Reply:
         raise UnknownStream(url)
 
     with pytest.raises(UnknownStream, match="http://a"):
-        controllers.ask(refuse)
+        asked_in_turn(controllers, refuse)
 
     assert controllers.current == "http://a"
 

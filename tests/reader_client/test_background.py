@@ -259,13 +259,13 @@ def test_a_reader_without_news_gives_signs_of_life(
 def test_signs_of_life_fit_into_the_streams_timeout() -> None:
     """Several of them, so that one may be lost."""
     answer = {"id": "a", "domains": [], "scale_events": [], "marks": {}, "reader_timeout_ms": 1000}
-    reports = reporting.Reporting(reporting.Reader("g", "r"), refresh_s=60, news=News())
+    reports = reporting.Reporting(reporting.Reader("s", "g", "r"), refresh_s=60, news=News())
     reports.learn(stream_answer(answer))
     round_ = reports._step()
     question = next(round_)
     pause = round_.send({"position": {}, "readers": {"r": {}}})
 
-    assert (question, pause) == (questions.report("g", "r", {}), questions.Pause(0.25))
+    assert (question, pause) == (questions.report("s", "g", "r", {}), questions.Pause(0.25))
 
 
 def test_a_group_that_takes_no_reader_says_so(served: Served, stream: str) -> None:

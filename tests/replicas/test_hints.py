@@ -10,11 +10,10 @@ import pytest
 
 from noted_time import Note, Unreachable
 from noted_time.client import OWNER
-from reader_client.connection import Connection as ReaderConnection
+from noted_time.client.transport import Transport
 from reader_client.questions import about_stream
 from tests.replicas.played import HERE, OTHER, THERE, Played
 from tests.replicas.served import HTTP
-from writer_client.connection import Connection
 from writer_client.exchange import Exchange
 from writer_client.waiting import Pending
 
@@ -76,16 +75,15 @@ def replicas() -> Replicas:
 @pytest.fixture
 def post(replicas: Replicas) -> Iterator[Callable[[int], None]]:
     """Post so many notes, one after the other."""
-    transport = httpx.MockTransport(replicas)
-    exchange = Exchange(f"{A},{B}", "s")
-    connection = Connection(exchange, timeout_s=1, transport=transport, token=None)
+    transport = Transport(f"{A},{B}", transport=httpx.MockTransport(replicas))
+    exchange = Exchange(transport.controllers, "s")
 
     def posted(times: int) -> None:
         for _ in range(times):
-            connection.post((Pending(Note("UA", 5), since=1, made=1),))
+            transport.run(exchange.post((Pending(Note("UA", 5), since=1, made=1),)))
 
     yield posted
-    connection.close()
+    transport.close()
 
 
 def test_a_writer_goes_to_the_owner_of_its_stream(
@@ -99,9 +97,10 @@ def test_a_writer_goes_to_the_owner_of_its_stream(
 
 def test_a_reader_goes_to_the_owner_of_its_stream(replicas: Replicas) -> None:
     """As a writer does."""
-    with closing(ReaderConnection(f"{A},{B}", "s", httpx.MockTransport(replicas))) as connection:
+    transport = Transport(f"{A},{B}", transport=httpx.MockTransport(replicas))
+    with closing(transport):
         for _ in range(3):
-            connection.ask(about_stream())
+            transport.ask(about_stream("s"))
 
     assert replicas.asked == [A, B, B]
 

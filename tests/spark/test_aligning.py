@@ -24,9 +24,9 @@ from tests.support.waiting import eventually
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from noted_time.client import Question
     from noted_time.values import State
     from reader_client.connection import Connection
-    from reader_client.questions import Question
 
 
 def history(*steps: tuple[int, int]) -> MarkHistory:
@@ -147,7 +147,7 @@ class Asked:
 
     def ask(self, question: Question) -> dict[str, object]:
         """Answer a report."""
-        assert question.body is not None
+        assert isinstance(question.body, dict)
         self.times.append(question.body["time"])
         self.states.append(question.body["state"])
         return {"bound": 7, "member_timeout_ms": 200}

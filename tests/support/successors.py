@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from controller.api.note_body import decode
 from controller.api.notes import _result
 from noted_time import Accepted, Aggregator, StreamSettings, Unreachable
-from noted_time.client import Backoff, Reply
+from noted_time.client import Backoff, Controllers, Reply
 from tests.support.streams import restarted
 from writer_client.answers import Found
 from writer_client.claims import Process
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
 
     from noted_time import Mark
-    from noted_time.client import Request
+    from noted_time.client import Asked
     from writer_client.answers import Answer
     from writer_client.waiting import Batch
 
@@ -59,7 +59,7 @@ class Successor:
     outbox: Outbox
     posting: Posting
     exchange: Exchange
-    asking: Generator[Request, Reply, Answer] | None = None
+    asking: Generator[Asked, Reply, Answer] | None = None
     batch: Batch = ()
 
 
@@ -70,7 +70,7 @@ class Successors:
     stream: Aggregator = field(default_factory=lambda: Aggregator(StreamSettings()))
     log: list[Row] = field(default_factory=list)
     processes: list[Successor] = field(default_factory=list)
-    network: list[tuple[Successor, Request]] = field(default_factory=list)
+    network: list[tuple[Successor, Asked]] = field(default_factory=list)
     accepted: list[str] = field(default_factory=list)
     marks: list[Mark] = field(default_factory=list)
     now: int = 0
@@ -97,7 +97,7 @@ class Successors:
         outbox = Outbox(WRITER, process=Process(session, ""))
         notices = Notices("s", WRITER, "http://c", None)
         posting = Posting(outbox, Pace(Backoff(), lambda: 0.5), notices, now=0)
-        exchange = Exchange("http://c", "s")
+        exchange = Exchange(Controllers("http://c"), "s")
         skew = (number % 3 - 1) * 500
         exchange._numbers = Numbers(clock=lambda: 1000 + self.now + skew)
         outbox.begin(self._look_up)
@@ -146,8 +146,8 @@ class Successors:
         if not self.network:
             return
         at = 0 if number % 5 else number % len(self.network)
-        process, request = self.network.pop(at)
-        notes = decode(json.dumps(request.options["json"]).encode())
+        process, asked = self.network.pop(at)
+        notes = decode(json.dumps(asked.question.body).encode())
         results = [self.stream.note(note, self.now) for note in notes]
         self.accepted += [
             note.session
@@ -168,13 +168,13 @@ class Successors:
         outcome: Answer | Exception
         try:
             error = Unreachable("lost")
-            request = asking.throw(error) if reply is None else asking.send(reply)
+            asked = asking.throw(error) if reply is None else asking.send(reply)
         except StopIteration as end:
             outcome = process.posting.looked_up(end.value)
         except Exception as error:  # noqa: BLE001 - as the sender has it
             outcome = error
         else:
-            self.network.append((process, request))
+            self.network.append((process, asked))
             return
         process.posting.settle(process.batch, outcome, self.now)
         process.asking = None
