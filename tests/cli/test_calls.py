@@ -6,6 +6,7 @@ import threading
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+import httpx
 import pytest
 
 if TYPE_CHECKING:
@@ -410,3 +411,115 @@ def test_wait_ends_with_3_where_a_required_writer_is_missing(
     waited = run("wait", without_stock, str(TEN), *flags)
 
     assert (waited.status, waited.err) == (status, says)
+
+
+def noting_before_deletes(
+    monkeypatch: pytest.MonkeyPatch, served: Served, stream: str, times: list[int]
+) -> None:
+    """Have `UA` note the next of the times just before each DELETE arrives, while there are any."""
+    send = httpx.HTTPTransport.handle_request
+
+    def sent(transport: httpx.HTTPTransport, request: httpx.Request) -> httpx.Response:
+        if request.method == "DELETE" and times:
+            note(served, stream, UA=times.pop(0))
+        return send(transport, request)
+
+    monkeypatch.setattr(httpx.HTTPTransport, "handle_request", sent)
+
+
+def test_remove_shows_what_would_follow_and_asks(
+    run: Commands, served: Served, stream: str
+) -> None:
+    """Off a terminal nobody can be asked, so nothing is removed."""
+    note(served, stream, UA=TEN, DL=TEN + 60_000)
+    refused = run("remove", stream, "UA")
+
+    assert refused.status == 2
+    assert "advance to 2013-01-01T10:01:00Z, without UA" in refused.err
+    assert served.writers(stream)["UA"]["state"] == "live"
+
+
+def test_remove_shows_again_what_would_follow_if_the_writer_noted(
+    run: Commands, served: Served, stream: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is removed as it was seen last."""
+    note(served, stream, UA=TEN, DL=TEN + 60_000)
+    noting_before_deletes(monkeypatch, served, stream, [TEN + 1])
+    removed = run("remove", stream, "UA", "--yes")
+
+    assert (removed.status, removed.err.count("without UA")) == (0, 2)
+    assert "UA has noted meanwhile" in removed.err
+    assert served.writers(stream)["UA"]["state"] == "excluded"
+
+
+def test_remove_gives_up_on_a_writer_that_goes_on_noting(
+    run: Commands, served: Served, stream: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After three times if nobody is asked."""
+    note(served, stream, UA=TEN)
+    left = [*range(TEN + 1, TEN + 9)]
+    noting_before_deletes(monkeypatch, served, stream, left)
+    refused = run("remove", stream, "UA", "--yes")
+
+    assert (refused.status, len(left), served.writers(stream)["UA"]["state"]) == (1, 5, "live")
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        (("remove", "AU", "--yes"), 1),
+        (("hold", "AU", "--for", "1h"), 1),
+        (("hold", "UA"), 2),
+        (("hold", "UA", "--for", "1h", "--release"), 2),
+    ],
+)
+def test_a_mistyped_change_of_a_writer_is_refused(
+    run: Commands, served: Served, stream: str, words: tuple[str, ...], status: int
+) -> None:
+    """A writer that is not there, and a hold that is not said to be for a while or released."""
+    note(served, stream, UA=TEN)
+    command, writer, *options = words
+    refused = run(command, stream, writer, *options)
+
+    assert (refused.status, len(run("changes", stream).table)) == (status, 2)
+
+
+def test_the_ledger_has_a_row_for_each_writer(run: Commands, without_stock: str) -> None:
+    """With the reason, and where its position was."""
+    shown = run("ledger", without_stock)
+
+    assert [(row[4], row[5], row[6], row[7]) for row in shown.table[1:]] == [
+        ("stock", "removed", "2013-01-01T09:00:00Z", "0:10")
+    ]
+
+
+@pytest.mark.parametrize(("command", "cursor"), [("ledger", "--after"), ("changes", "--before")])
+def test_a_list_of_what_was_done_says_how_to_go_on(
+    run: Commands, without_stock: str, served: Served, command: str, cursor: str
+) -> None:
+    """Beyond the limit; the option begins there."""
+    served.call("DELETE", f"/{without_stock}/writers/shop")
+    note(served, without_stock, late=TEN + 1)
+    first = run(command, without_stock, "--limit", "1")
+    more = first.err.split()[-1]
+    rest = run(command, without_stock, cursor, more)
+
+    assert first.err == f"There is more: noted-time {command} {without_stock} {cursor} {more}\n"
+    assert first.table[1] not in rest.table
+    assert len(rest.table) > 1
+
+
+def test_explain_tries_what_is_asked(run: Commands, served: Served, stream: str) -> None:
+    """The answer of the dry run is in the last line."""
+    note(served, stream, UA=TEN, DL=TEN, AA=TEN + 60_000)
+    shown = run("explain", stream, "--exclude", "UA", "--exclude", "DL")
+
+    assert "advance to 2013-01-01T10:01:00Z" in shown.out.splitlines()[-1]
+
+
+def test_one_writer_can_be_shown(run: Commands, served: Served, stream: str) -> None:
+    """By its name."""
+    note(served, stream, UA=TEN, DL=TEN)
+    shown = run("writers", stream, "UA")
+
+    assert [row[0] for row in shown.table] == ["writer", "UA"]
