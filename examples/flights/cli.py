@@ -12,18 +12,17 @@ from enum import StrEnum
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
-from examples.flights import picture, report
+from examples.flights import backlog, picture, report
 from examples.flights.bars import Bars
 from examples.flights.data import HOUR_MS, Flights, read_flights
 from examples.flights.demo import DATABASE, Plan, find, least_full_hours
 from examples.flights.simulation import least_delay_without_loss, own_watermark
-from examples.flights.stories import alignment, backlog, observers, order
-from examples.flights.stories.stage import Stage, Told
+from examples.flights.stage import Stage, Told
 from examples.flights.surroundings import (
     SurroundingsError,
     controller,
@@ -47,31 +46,11 @@ OF_THE_COMPARISON = {
 }
 
 
-class Playable(Protocol):
-    """A story's module."""
-
-    def opening(self, flights: Flights) -> list[str]:
-        """Say what is going to happen."""
-
-    def play(self, stage: Stage) -> Told:
-        """Play it and say what came of it."""
-
-
 class Story(StrEnum):
-    """What can be told beside the comparison."""
+    """What can be played instead of the comparison."""
 
     BACKLOG = "backlog"
-    ALIGNMENT = "alignment"
-    ORDER = "order"
-    OBSERVERS = "observers"
 
-
-STORIES: dict[Story, Playable] = {
-    Story.BACKLOG: backlog,
-    Story.ALIGNMENT: alignment,
-    Story.ORDER: order,
-    Story.OBSERVERS: observers,
-}
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -82,11 +61,7 @@ def flights(  # noqa: PLR0913 - the options of a command
     *,
     story: Annotated[
         Story | None,
-        typer.Option(
-            help="Play this instead: how a reader catches up (backlog), a join of two streams one "
-            "of which is ahead (alignment), a log whose segments differ in time (order), or a log "
-            "whose writers do not note (observers)."
-        ),
+        typer.Option(help="Play this instead: how a query that comes late catches up (backlog)."),
     ] = None,
     months: Annotated[int, typer.Option(min=1, max=12, help="How much of 2013 to replay.")] = 1,
     days: Annotated[
@@ -129,8 +104,8 @@ def flights(  # noqa: PLR0913 - the options of a command
 ) -> None:
     """Replay real flights: rows lost and latency, noted time against guessed delays.
 
-    With --story, another side of noted time is played on the same flights, each in under two
-    minutes. Ends with status 1 where noted time lost a row, or a story did not keep its promise.
+    With --story, another side of noted time is played on the same flights, in under two minutes.
+    Ends with status 1 if noted time lost a row, or the story did not keep its promise.
     The controller's database stays in OUT, so that the flights can be looked at.
     """
     console = Console()
@@ -139,15 +114,11 @@ def flights(  # noqa: PLR0913 - the options of a command
         data = read_flights(months, days)
         delays = tuple(sorted({*delay, least_full_hours(data)}))
         plan = Plan(delays, rows_per_batch, speed, run_own)
-        opening = STORIES[story].opening(data) if story else report.plot(data, plan)
+        opening = backlog.opening(data) if story else report.plot(data, plan)
         _say(console, report.opening(data), *opening)
         out.mkdir(parents=True, exist_ok=True)
         with _directory(out if keep else None) as directory, Bars(console) as bars:
-            told = (
-                _play(STORIES[story], data, directory, bars)
-                if story
-                else _compare(data, plan, directory, bars)
-            )
+            told = _play(data, directory, bars) if story else _compare(data, plan, directory, bars)
             keep_database(directory / DATABASE, out / KEPT_DATABASE)
         _tell(console, told, out / (story or "flights"))
         if stay:
@@ -180,14 +151,14 @@ def _compare(data: Flights, plan: Plan, directory: Path, bars: Bars) -> Told:
     )
 
 
-def _play(story: Playable, data: Flights, directory: Path, bars: Bars) -> Told:
-    """Play a story with a controller and a Spark of its own."""
+def _play(data: Flights, directory: Path, bars: Bars) -> Told:
+    """Play the story with a controller and a Spark of its own."""
     with (
         controller(directory / DATABASE, directory) as url,
         ThreadPoolExecutor(2) as beside,
         spark_session(directory) as spark,
     ):
-        return story.play(Stage(data, url, spark, beside, directory, bars))
+        return backlog.play(Stage(data, url, spark, beside, directory, bars))
 
 
 def _tell(console: Console, told: Told, out: Path) -> None:

@@ -172,8 +172,8 @@ class Work:
         return tuple(own_outcome(own, hours, counted, landed) for hours in delays)
 
 
-def cuts_of(url: str, window_ends: Iterable[int], domain: str = "default") -> Cuts:
+def cuts_of(url: str, window_ends: Iterable[int]) -> Cuts:
     """Return for each hourly window the cut that closes it, from the controller's marks."""
-    with ReaderClient(url, STREAM, domains=[domain]) as reader:
+    with ReaderClient(url, STREAM) as reader:
         reader.catch_up()
-        return {end: dict(reader.cut_at(end, domain).cut.offsets) for end in window_ends}
+        return {end: dict(reader.cut_at(end).cut.offsets) for end in window_ends}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -18,7 +17,7 @@ from noted_time.values import reaches
 from writer_client import SegmentLogWriter, WriterClient
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from examples.flights.data import Flight, Flights
@@ -40,9 +39,6 @@ SCHEMA = pa.schema(
         "origin": pa.string(),
     }
 )
-
-Placement = Callable[[str, int, Mapping[int, int]], int]
-"""(carrier, clock in Unix ms, where each segment ends) → the segment that it appends to."""
 
 
 @dataclass(slots=True)
@@ -85,7 +81,7 @@ class Carrier:
         self._log.note_time(departure)
 
 
-def shortest(_carrier: str, _clock: int, ends: Mapping[int, int]) -> int:
+def shortest(ends: Mapping[int, int]) -> int:
     """Return the segment with the fewest rows, so that all grow alike."""
     return min(ends, key=lambda segment: (ends[segment], segment))
 
@@ -96,12 +92,9 @@ def table(flights: Sequence[Flight]) -> pa.Table:
     return pa.table([departures, landings, carriers, origins], schema=SCHEMA)
 
 
-def create_stream(
-    controller_url: str, stream: str = STREAM, domains: Sequence[str] = ("default",)
-) -> None:
+def create_stream(controller_url: str, stream: str) -> None:
     """Make a stream, with a mark at every advance, all of which can be looked at for a year."""
     settings = {
-        "domains": domains,
         "mark_interval_ms": 0,
         "writer_timeout_ms": WRITER_TIMEOUT_MS,
         "mark_retention_ms": YEAR_MS,
@@ -111,20 +104,19 @@ def create_stream(
     httpx.put(url, json=settings, trust_env=False).raise_for_status()
 
 
-def replay(  # noqa: PLR0913 - most are keywords
+def replay(
     flights: Flights,
     root: Path,
     controller_url: str,
     *,
-    place: Placement = shortest,
     hours_per_second: float = 0,
     on_step: Callable[[int], None] = lambda _: None,
 ) -> Replayed:
     """Write all flights in the order of their landing, each carrier noting at every stop.
 
-    All carriers join before the first row, and finish after the last. `place` chooses the segments.
-    `hours_per_second` holds the replay to a pace, 0 to none. `on_step` is told how many stops are
-    done.
+    All carriers join before the first row, and finish after the last.
+    `hours_per_second` holds the replay to a pace, 0 to none. `on_step` is called with the number of
+    stops that are done.
     """
     replayed = Replayed()
     ends = dict.fromkeys(range(SEGMENTS), 0)
@@ -132,7 +124,7 @@ def replay(  # noqa: PLR0913 - most are keywords
     with at_work(flights.carriers, root, controller_url) as carriers:
         for step in steps(flights):
             pace.wait(step.clock)
-            take(step, carriers, ends, place)
+            take(step, carriers, ends)
             replayed.clocks.append(step.clock)
             replayed.cuts.append(dict(ends))
             on_step(len(replayed.clocks))
@@ -155,19 +147,14 @@ def at_work(
             carrier.client.finish(timeout=PATIENCE_S)
 
 
-def take(
-    step: Step,
-    carriers: Mapping[str, Carrier],
-    ends: dict[int, int],
-    place: Placement = shortest,
-) -> None:
+def take(step: Step, carriers: Mapping[str, Carrier], ends: dict[int, int]) -> None:
     """Let every carrier write what landed, then note, and wait until the notes are durable.
 
     `ends`, where each segment ends, is kept up to date.
     """
     for name, carrier in carriers.items():
         if landed := step.landed.get(name):
-            segment = place(name, step.clock, ends)
+            segment = shortest(ends)
             ends[segment] = carrier.write(landed, segment)
         carrier.note(step.notes[name])
     _flush(carriers)

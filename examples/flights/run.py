@@ -39,15 +39,13 @@ class Run:
     """The micro-batches of one query by their number.
 
     `given_out` is the result; `read` counts the rows read by each batch's end; `positions` says the
-    same of the file log, for a query that reads it; `state_rows` are those that the first stateful
-    operator keeps at a batch's end; `watermark` is the last one used, in ms; `told` is what Spark
-    said of them.
+    same of the file log, for a query that reads it; `watermark` is the last one used, in ms; `told`
+    is what Spark reported of them.
     """
 
     given_out: dict[int, list[Count]] = field(default_factory=dict)
     read: dict[int, int] = field(default_factory=dict)
     positions: dict[int, Mapping[int, int]] = field(default_factory=dict)
-    state_rows: dict[int, int] = field(default_factory=dict)
     watermark: int = 0
     told: list[dict[str, Any]] = field(default_factory=list, compare=False, repr=False)
 
@@ -58,8 +56,6 @@ class Run:
             number, source = progress["batchId"], progress["sources"][0]
             read += source["numInputRows"]
             self.read[number] = read
-            for operator in progress["stateOperators"][:1]:
-                self.state_rows[number] = operator["numRowsTotal"]
             self.watermark = max(self.watermark, unix_ms(progress["eventTime"]["watermark"]))
             if "segments" in source["endOffset"]:
                 self.positions[number] = position_from_wire(source["endOffset"]["segments"])

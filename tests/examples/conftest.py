@@ -10,7 +10,7 @@ from rich.console import Console
 
 from examples.flights.bars import Bars
 from examples.flights.data import Flights, read_flights
-from examples.flights.stories.stage import Stage
+from examples.flights.stage import Stage
 from tests.support.served import Served
 
 if TYPE_CHECKING:

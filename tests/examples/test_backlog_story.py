@@ -1,20 +1,18 @@
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 
-from examples.flights.catch_up import Batch, CatchUp, batches_of
-from examples.flights.data import HOUR_MS, Flights
-from examples.flights.stories import backlog
-from examples.flights.stories.backlog import WITH, WITHOUT, clocks
+from examples.flights import backlog
+from examples.flights.backlog import WITH, WITHOUT, clocks
+from examples.flights.catch_up import Batch, batches_of
 from tests.support.flown import days_of_flights
-from tests.support.stories import played
 
 if TYPE_CHECKING:
-    from examples.flights.stories.stage import Stage
+    from examples.flights.data import Flights
+    from examples.flights.stage import Stage
 
 
 def progress(second: int, took_ms: int, segments: dict[str, int], **end: Any) -> dict[str, Any]:  # noqa: ANN401
@@ -47,15 +45,6 @@ def test_a_batch_is_as_far_behind_as_its_mark_is_behind_the_last_one() -> None:
     ]
 
 
-def test_who_catches_up_after_the_carriers_has_no_live_batch() -> None:
-    """What follows is without rows."""
-    batches = [Batch(9, 900, 50, 0, None), Batch(9.1, 100, 0, 0, None)]
-
-    late = CatchUp(WITHOUT, 9 * HOUR_MS, batches, lost=0, counted=Counter())
-
-    assert (late.caught_up_s, late.live_ms, late.flag_until_s) == (9, None, 0)
-
-
 @given(days_of_flights)
 def test_all_flights_have_landed_at_the_last_clock(flights: Flights) -> None:
     """And the clocks rise; without that the last window would stay open, and the query wait."""
@@ -70,8 +59,9 @@ def test_all_flights_have_landed_at_the_last_clock(flights: Flights) -> None:
 @pytest.mark.timeout(300)
 def test_a_query_that_catches_up_counts_the_same_in_large_batches(morning: Stage) -> None:
     """A real controller, carriers that go on, and Spark; one of the two has a flag."""
-    told = played(backlog, morning)
+    told = backlog.play(morning)
 
+    assert all([*backlog.opening(morning.flights), *told.meaning])
     ours, other = told.figures[WITH], told.figures[WITHOUT]
     flights = len(morning.flights.landed)
     assert (told.broken, ours["counted"], other["counted"]) == ((), flights, flights)

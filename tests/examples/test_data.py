@@ -42,17 +42,3 @@ def test_the_year_has_all_its_flights() -> None:
     year = read_flights()
 
     assert (len(year.landed), year.cancelled, year.untimed) == (327_346, 8_255, 1_175)
-
-
-def test_a_few_days_are_a_part_of_their_month() -> None:
-    """A quick look takes the flights scheduled in the first days."""
-    days = read_flights(months=1, days=2)
-
-    assert set(days.landed) < set(read_flights(months=1).landed)
-
-
-def test_every_carrier_of_the_year_writes_in_january() -> None:
-    """All sixteen are there from the first month on."""
-    carriers = read_flights(months=1).carriers
-
-    assert len(carriers) == 16

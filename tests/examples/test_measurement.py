@@ -30,13 +30,6 @@ def test_a_window_needs_the_input_up_to_its_marks_cut() -> None:
     assert outcome == Outcome(None, rows=6, lost=0, latencies_ms=minutes(10, 80))
 
 
-def test_a_group_that_never_came_is_lost() -> None:
-    """Where every row of a group was late, nothing is given out for it at all."""
-    outcome = noted_outcome(noted_run(WHOLE[0], WHOLE[2]), TRUTH, CUTS, REPLAYED)
-
-    assert outcome.lost == 1
-
-
 def test_a_row_counted_twice_is_as_wrong_as_a_lost_one() -> None:
     """A method that doubles rows does not come out clean."""
     outcome = noted_outcome(noted_run(*WHOLE, WHOLE[2]), TRUTH, CUTS, REPLAYED)
@@ -70,25 +63,3 @@ def test_under_sparks_own_watermark_a_window_needs_all_batches_before_its_own() 
     outcome = own_outcome(run, 2, TRUTH, landed)
 
     assert outcome == Outcome(2 * HOUR_MS, rows=6, lost=1, latencies_ms=minutes(130))
-
-
-def test_progress_tells_where_each_batch_ends() -> None:
-    """Rows add up over the batches; position and state rows are taken as they are."""
-    run = Run()
-
-    run.take_progress(
-        {
-            "batchId": number,
-            "sources": [{"numInputRows": rows, "endOffset": {"segments": {"0": rows}}}],
-            "eventTime": {"watermark": f"1970-01-01T00:0{number}:00.000Z"},
-            "stateOperators": [{"numRowsTotal": 3 + number}, {"numRowsTotal": 99}],
-        }
-        for number, rows in enumerate((5, 7))
-    )
-
-    assert run == Run(
-        read={0: 5, 1: 12},
-        positions={0: {0: 5}, 1: {0: 7}},
-        state_rows={0: 3, 1: 4},
-        watermark=60_000,
-    )

@@ -5,12 +5,10 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from examples.flights.data import HOUR_MS, Flights, read_flights
-from examples.flights.measurement import Truth, own_outcome
+from examples.flights.data import Flights, read_flights
 from examples.flights.query import hourly, with_own_watermark, write_archive
 from examples.flights.run import Run, run_to_the_end
 from examples.flights.schedule import hourly_batches
-from examples.flights.simulation import own_watermark
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,15 +18,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 DELAYS = (2, 4)
-
-
-def test_spark_measures_its_own_watermark_as_the_simulation_predicts(
-    day: Flights, truth: Truth, several: Run
-) -> None:
-    """Two independent ways to every row lost and every latency, at each delay."""
-    measured = [own_outcome(several, hours, truth, day.landed) for hours in DELAYS]
-
-    assert measured == [own_watermark(day, hours * HOUR_MS) for hours in DELAYS]
 
 
 def test_a_copy_a_delay_gives_what_a_query_a_delay_gives(
@@ -54,16 +43,6 @@ def test_a_copy_a_delay_gives_what_a_query_a_delay_gives(
 def day() -> Flights:
     """Return the flights of the year's first day: some land seven hours after later ones."""
     return read_flights(months=1, days=1)
-
-
-@pytest.fixture(scope="module")
-def truth(day: Flights) -> Truth:
-    """Return how many flights departed in each hour and from each origin."""
-    counted: Truth = {}
-    for each in day.landed:
-        group = (each.window_end, each.origin)
-        counted[group] = counted.get(group, 0) + 1
-    return counted
 
 
 @pytest.fixture(scope="module")

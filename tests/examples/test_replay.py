@@ -8,8 +8,7 @@ import pytest
 
 from examples.flights.data import Flight
 from examples.flights.demo import cuts_of
-from examples.flights.replay import SEGMENTS, STREAM, Pace, replay
-from noted_time.values import reaches
+from examples.flights.replay import STREAM, Pace, replay
 from tests.support.flown import flight, flown
 from tests.support.served import Served
 
@@ -43,15 +42,6 @@ def test_all_flights_are_in_the_log(tmp_path: Path, served: Served) -> None:
     ) == list(FLIGHTS.landed)
 
 
-def test_carriers_share_the_segments(tmp_path: Path, served: Served) -> None:
-    """Five flights in three appends of carriers and more reach several segments."""
-    replayed = replay(FLIGHTS, tmp_path, served.url)
-
-    grown = {segment for segment, end in replayed.cuts[-1].items() if end}
-    assert len(grown) > 1
-    assert grown <= set(range(SEGMENTS))
-
-
 def test_all_carriers_have_left_when_the_replay_ends(tmp_path: Path, served: Served) -> None:
     """Nobody is waited for any more."""
     replay(FLIGHTS, tmp_path, served.url)
@@ -67,15 +57,6 @@ def test_each_hours_mark_covers_its_flights(tmp_path: Path, served: Served) -> N
     cuts = cuts_of(served.url, FLIGHTS.window_ends)
     minutes = [replayed.clock_at(cut) // 60_000 for _, cut in sorted(cuts.items())]
     assert minutes == [330, 330, 330]
-
-
-def test_the_log_reaches_the_last_cut(tmp_path: Path, served: Served) -> None:
-    """No mark names what was not written."""
-    replayed = replay(FLIGHTS, tmp_path, served.url)
-
-    assert all(
-        reaches(replayed.cuts[-1], cut) for cut in cuts_of(served.url, FLIGHTS.window_ends).values()
-    )
 
 
 def test_a_pace_holds_the_replay_back() -> None:

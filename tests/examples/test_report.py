@@ -1,19 +1,15 @@
 from __future__ import annotations
 
 from io import StringIO
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from examples.flights.data import HOUR_MS
 from examples.flights.demo import Findings
 from examples.flights.outcome import Outcome
-from examples.flights.picture import draw, title
-from examples.flights.report import closing, figures, least_without_loss, results
+from examples.flights.picture import title
+from examples.flights.report import closing, results
 from tests.support.flown import minutes
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NOTED = Outcome(None, rows=200, lost=0, latencies_ms=minutes(60, 360))
 LOSSY = Outcome(2 * HOUR_MS, rows=200, lost=5, latencies_ms=minutes(120, 180))
@@ -41,13 +37,6 @@ def test_the_table_sets_the_prediction_beside_the_measurement() -> None:
     ]
 
 
-def test_what_was_not_measured_is_left_blank() -> None:
-    """Where Spark's own watermark was only simulated, no figure of it passes for measured."""
-    rows = shown(Findings(measured=(NOTED,), predicted=ALL, untimely=0))
-
-    assert rows[1] == ["own watermark, 2 h", "", "", "", "", "2.5", "2.5 h"]
-
-
 def test_a_measurement_that_differs_is_told() -> None:
     """One row lost that was not predicted is enough."""
     findings = Findings(measured=(LOSSY,), predicted=(NOTED,), untimely=0)
@@ -62,18 +51,6 @@ def test_windows_that_came_late_are_told() -> None:
     assert sentences[-1] == "3 windows came later than their marks allowed."
 
 
-def test_the_figures_say_whether_spark_ran_under_its_own_watermark() -> None:
-    """Simulated figures are not sold as measured."""
-    told = figures(Findings(measured=(NOTED,), predicted=ALL, untimely=0))
-
-    assert (told["own_watermark"], len(told["methods"])) == ("simulated", 3)
-
-
-def test_the_delay_to_compare_with_is_the_least_that_loses_nothing() -> None:
-    """Noted time is not compared with itself, nor with a delay that loses rows."""
-    assert least_without_loss(ALL) == LOSSLESS
-
-
 def test_the_title_is_the_finding() -> None:
     """Nine hours against three and a half."""
     assert title(ALL) == "Not one flight lost, and results 5.5 hours sooner"
@@ -84,12 +61,3 @@ def test_a_loss_of_noted_time_is_the_title() -> None:
     lost = Outcome(None, rows=200, lost=7, latencies_ms=minutes(60))
 
     assert title((lost, LOSSLESS)) == "Noted time lost 7 flights"
-
-
-def test_the_picture_can_be_drawn_without_any_lossless_delay(tmp_path: Path) -> None:
-    """Then there is nothing to compare the latency with."""
-    findings = Findings(measured=(NOTED, LOSSY), predicted=(NOTED, LOSSY), untimely=0)
-
-    draw(findings, [LOSSY]).savefig(tmp_path / "flights.png")
-
-    assert (tmp_path / "flights.png").stat().st_size > 10_000

@@ -1,11 +1,11 @@
-from itertools import chain, pairwise
+from itertools import chain
 
 from hypothesis import given
 
 from examples.flights.data import HOUR_MS, Flights
-from examples.flights.schedule import Step, closing_clocks, hourly_batches, steps
+from examples.flights.schedule import Step, hourly_batches, steps
 from examples.flights.simulation import noted_time
-from tests.support.flown import days_of_flights, flight, flown, minutes
+from tests.support.flown import days_of_flights, flight, flown
 
 
 def test_a_carrier_notes_the_earliest_departure_it_has_in_the_air() -> None:
@@ -16,15 +16,6 @@ def test_a_carrier_notes_the_earliest_departure_it_has_in_the_air() -> None:
 
     noted = {"DL": 65 * 60_000, "UA": 80 * 60_000}
     assert first == Step(80 * 60_000, {"UA": [flights.landed[0]]}, noted)
-
-
-def test_a_flight_that_departs_at_the_clock_lies_above_the_note() -> None:
-    """A note of T speaks of events below T, so what departs at T may still be unwritten."""
-    flights = flown(flight(10, 30, "UA"), flight(60, 200, "UA"))
-
-    notes = [step.notes["UA"] for step in steps(flights)]
-
-    assert notes == list(minutes(60, 200))
 
 
 @given(days_of_flights)
@@ -41,22 +32,6 @@ def test_every_note_is_true(flights: Flights) -> None:
 
 
 @given(days_of_flights)
-def test_no_note_goes_back(flights: Flights) -> None:
-    """Else the controller would refuse it."""
-    notes = [step.notes for step in steps(flights)]
-
-    assert all(one[c] <= other[c] for one, other in pairwise(notes) for c in flights.carriers)
-
-
-@given(days_of_flights)
-def test_every_flight_lands_in_one_step(flights: Flights) -> None:
-    """None is forgotten or written twice."""
-    landed = [chain.from_iterable(step.landed.values()) for step in steps(flights)]
-
-    assert sorted(chain.from_iterable(landed)) == list(flights.landed)
-
-
-@given(days_of_flights)
 def test_the_steps_are_where_the_simulation_closes_hours(flights: Flights) -> None:
     """Stopping nowhere else, the replay gives the latencies of one that stops everywhere."""
     lowers = [(step.clock, min(step.notes.values())) for step in steps(flights)]
@@ -64,13 +39,6 @@ def test_the_steps_are_where_the_simulation_closes_hours(flights: Flights) -> No
     closed = (next(c for c, lower in lowers if end <= lower) - end for end in flights.window_ends)
 
     assert tuple(sorted(closed)) == noted_time(flights).latencies_ms
-
-
-def test_the_clocks_of_a_quiet_night_are_the_ends_of_hours() -> None:
-    """With nothing in the air an hour closes at its end."""
-    flights = flown(flight(10, 30), flight(130, 150))
-
-    assert closing_clocks(flights) == list(minutes(60, 180))
 
 
 @given(days_of_flights)
@@ -85,12 +53,6 @@ def test_only_the_last_flight_of_a_micro_batch_takes_the_newest_departure_past_a
         newest = max(newest, last)
 
     assert moved_within == []
-
-
-@given(days_of_flights)
-def test_micro_batches_hold_all_flights_in_order(flights: Flights) -> None:
-    """Cutting changes nothing else."""
-    assert tuple(chain.from_iterable(hourly_batches(flights))) == flights.landed
 
 
 @given(days_of_flights)

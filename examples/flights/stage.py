@@ -7,22 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from examples.flights.replay import STREAM, Placement, replay, shortest
-from examples.flights.run import run_to_the_end
-from examples.flights.schedule import closing_clocks
+from examples.flights.replay import STREAM
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from concurrent.futures import Executor, Future
+    from concurrent.futures import Executor
     from pathlib import Path
 
     from matplotlib.figure import Figure
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from examples.flights.bars import Bars
     from examples.flights.data import Flights
-    from examples.flights.replay import Replayed
-    from examples.flights.run import Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,27 +40,6 @@ class Stage:
     def log(self) -> Path:
         """The root of the file log."""
         return self.directory / "log"
-
-    def replay(self, place: Placement = shortest) -> Replayed:
-        """Let the carriers write all flights as they land, and note."""
-        stops = len(closing_clocks(self.flights))
-        done = self.bars.bar("The carriers write as flights land, and note", stops)
-        return replay(self.flights, self.log, self.url, place=place, on_step=done)
-
-    def start_count(self, counts: DataFrame, name: str, batches: int) -> Future[Run]:
-        """Start a query with the columns of `Count` over all that is there.
-
-        `name` is for its bar, which `batches` fill.
-        """
-        done = self.bars.bar(f"Spark counts, {name}", batches)
-        checkpoint = self.directory / name.replace(" ", "-")
-        future = self.beside.submit(run_to_the_end, counts, checkpoint, done)
-        future.add_done_callback(lambda _: done(batches))
-        return future
-
-    def count(self, counts: DataFrame, name: str, batches: int) -> Run:
-        """Run such a query to its end."""
-        return self.start_count(counts, name, batches).result()
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from examples.flights.query import hourly, truth, with_noted_time
 from examples.flights.replay import SEGMENTS, STREAM, Pace, at_work, take
 from examples.flights.run import run_to_the_end, run_until
 from examples.flights.schedule import steps
-from examples.flights.stories.stage import Told, results
+from examples.flights.stage import Told, results
 from noted_time import BacklogPolicy
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from examples.flights.measurement import Truth
     from examples.flights.replay import Carrier
     from examples.flights.run import Run
-    from examples.flights.stories.stage import Stage
+    from examples.flights.stage import Stage
 
 BEHIND_MS = DAY_MS
 LIVE_HOURS = 60

@@ -1,1 +1,0 @@
-"""What noted time does beside the watermark, each told on the same flights."""
