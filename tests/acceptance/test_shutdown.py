@@ -11,8 +11,6 @@ import httpx
 import pytest
 
 from controller.store.sqlite import SqliteStore
-from tests.support.judge import all_writers, lost
-from tests.support.load import Load, LoadedStream
 from tests.support.processes import ServeProcess
 
 if TYPE_CHECKING:
@@ -54,26 +52,6 @@ async def test_sigterm_answers_what_is_in_flight(tmp_path: Path) -> None:
     assert told == ([200] * 20, sorted(f"w{i}" for i in range(20)))
     assert [poll.result().json()["marks"] for poll in polls] == [[]] * 5
     assert (early, status, took_s < 5) == ([False] * 20, 0, True)
-
-
-async def test_a_stop_under_load_loses_nothing(tmp_path: Path) -> None:
-    """Stopped and started again among thirty writers, it keeps all it acknowledged."""
-    stream = LoadedStream("s")
-    with ServeProcess(tmp_path).ready() as first:
-        load = Load(first.url, [stream])
-        async with httpx.AsyncClient(timeout=20) as client:
-            await client.put(f"{load.url}/v1/streams/s", json={"mark_interval_ms": 20})
-            load.start(client, singles=30, batches=0)
-            while load.answered < 300:  # noqa: ASYNC110 - no event tells of it
-                await asyncio.sleep(0.02)
-            port = first.port
-            status, took_s = await asyncio.to_thread(first.stop)
-            with ServeProcess(tmp_path, port=port) as second:
-                await asyncio.to_thread(second.ready)
-                await load.stop()
-                rows = await all_writers(client, load.url, "s")
-
-    assert (lost(stream, rows), status, took_s < 5) == ([], 0, True)
 
 
 def test_ctrl_c_ends_it_quietly(tmp_path: Path) -> None:

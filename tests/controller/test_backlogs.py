@@ -9,11 +9,11 @@ import pytest
 
 from controller.aggregation import operator
 from controller.aggregation.group_backlog import Cause, GroupBacklog
-from controller.aggregation.groups import GroupLimits, OwnBacklog
+from controller.aggregation.groups import OwnBacklog
 from controller.aggregation.operator import ANONYMOUS, Order
 from controller.service import maintenance
 from noted_time import BacklogPolicy, Note
-from noted_time.values import LimitReached, UnknownReader
+from noted_time.values import UnknownReader
 from tests.support.controllers import running, serve_for, serving, tell, until
 from tests.support.scrapes import scraped
 
@@ -75,18 +75,6 @@ async def test_the_lag_behind_the_wall_clock_ends_when_nobody_writes(
 
     lag = (Cause("watermark_lag", "default"),)
     assert [(flag, why) for flag, why, _ in states] == [(True, lag), (False, ()), (True, lag)]
-
-
-async def test_each_domain_may_be_a_reason(memory: WatchedMemory) -> None:
-    """One that is behind is enough, and it is named."""
-    async with serving(memory, domains=("order", "ship")) as controller:
-        await tell(controller, Note("a", 5000, {0: 10}, domain="order"))
-        await tell(controller, Note("a", 1000, {0: 10}, domain="ship"))
-        await tell(controller, Note("a", 9000, {0: 20}, domain="ship"))
-        await controller.report("s", "g", "r", {0: 10})
-        await controller.change("s", operator.set_backlog_policy, ANONYMOUS, "g", BEHIND)
-
-        assert (await found(controller))[1] == (Cause("behind", "ship"),)
 
 
 async def test_readers_may_say_so_themselves_without_a_policy(
@@ -175,26 +163,6 @@ async def test_a_group_with_a_policy_is_forgotten_by_hand_only(
         assert store.backlogs(controller.stream("s").id) == []
         with pytest.raises(UnknownReader):
             await controller.backlog("s", "kept")
-
-
-async def test_a_group_without_reports_is_listed_without_a_moment(memory: WatchedMemory) -> None:
-    """There was none to be heard of."""
-    async with serving(memory) as controller:
-        await controller.change("s", operator.set_backlog_policy, ANONYMOUS, "g", BEHIND)
-        rows = controller.stream("s").groups.page(None, 9, unix_shift=0)
-
-        assert [(row.group, row.readers, row.reported_at) for row in rows] == [("g", 0, None)]
-
-
-async def test_no_more_groups_are_made_than_may_be(memory: WatchedMemory) -> None:
-    """By a policy as little as by a report; those that are there may have one."""
-    async with serving(memory) as controller:
-        limits, work = GroupLimits(groups=1), operator.set_backlog_policy
-        await controller.report("s", "g", "r", {})
-        await controller.change("s", work, ANONYMOUS, "g", BEHIND, limits=limits)
-
-        with pytest.raises(LimitReached):
-            await controller.change("s", work, ANONYMOUS, "h", BEHIND, limits=limits)
 
 
 async def test_a_policy_is_recorded_with_who_set_it_and_why(store: Watched) -> None:

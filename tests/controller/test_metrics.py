@@ -39,15 +39,6 @@ async def test_lag_keeps_counting_while_idle(memory: Watched, time: GivenTime) -
         assert scraped(controller, "noted_time_watermark_lag_seconds") == {KEY: 60.0}
 
 
-async def test_a_time_that_is_no_unix_time_has_no_lag(memory: Watched, time: GivenTime) -> None:
-    """Lower is shown all the same."""
-    async with serving(memory, time) as controller:
-        await tell(controller, Note("a", 7))
-
-        shown = [scraped(controller, f"noted_time_{n}") for n in ("lower", "watermark_lag_seconds")]
-        assert shown == [{KEY: 7.0}, {}]
-
-
 async def test_a_domain_without_a_mark_has_neither_lower_nor_age(memory: Watched) -> None:
     """There is no number that would not lie."""
     async with serving(memory) as controller:
@@ -55,15 +46,6 @@ async def test_a_domain_without_a_mark_has_neither_lower_nor_age(memory: Watched
         shown = [scraped(controller, f"noted_time_{name}") for name in names]
 
         assert shown == [{}, {}, {}, {KEY: 0.0}]
-
-
-async def test_the_age_of_the_last_mark_grows(memory: Watched, time: GivenTime) -> None:
-    """Whatever the stream's time means."""
-    async with serving(memory, time) as controller:
-        await tell(controller, Note("a", 7))
-        time.passes(2500)
-
-        assert scraped(controller, "noted_time_mark_age_seconds") == {KEY: 2.5}
 
 
 async def test_marks_are_counted_over_a_restart(store: Watched) -> None:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 OPS = Order("ops", "it is slow")
-WALL = 1_700_000_000_000
 
 
 async def changes(controller: Controller) -> list[tuple[int, Change]]:
@@ -35,65 +34,6 @@ async def last(controller: Controller) -> tuple[Any, ...]:
     """Return of the last change: action, writer, what was and is, by whom and why."""
     _, change = (await changes(controller))[0]
     return change.action, change.writer, change.was, change.became, change.by, change.comment
-
-
-async def test_a_new_stream_is_recorded_with_its_settings(store: Watched, time: GivenTime) -> None:
-    """All of them, as they were when it was made."""
-    async with running(store, time) as controller:
-        await controller.put_stream("s", {"domains": ("a", "b")}, OPS)
-        ((number, change),) = await changes(controller)
-
-        assert (number, change.at, change.action, change.by) == (1, WALL, "created", "ops")
-        assert change.became is not None
-        assert (change.was, change.became["domains"], change.became["mark_interval_ms"]) == (
-            None,
-            ["a", "b"],
-            200,
-        )
-
-
-async def test_settings_are_recorded_as_they_were_and_are(store: Watched) -> None:
-    """Those alone that changed."""
-    async with serving(store, writer_timeout_ms=7) as controller:
-        given = {"writer_timeout_ms": 9, "mark_interval_ms": 0, "max_time_ahead_ms": None}
-        await controller.put_stream("s", given, OPS)
-        found = await last(controller)
-
-    was = {"writer_timeout_ms": 7, "max_time_ahead_ms": 3_600_000}
-    became = {"writer_timeout_ms": 9, "max_time_ahead_ms": None}
-    assert found == ("settings", None, was, became, *OPS)
-
-
-async def test_a_scale_event_is_recorded(store: Watched) -> None:
-    """Once, however often it is repeated."""
-    async with serving(store) as controller:
-        await tell(controller, Note("a", 1, {0: 5}))
-        for _ in range(2):
-            await controller.change("s", operator.scale, OPS, ScaleEvent({0: 9}, {1: (0,)}))
-        found, count = await last(controller), len(await changes(controller))
-
-    became = {"sealed": {"0": 9}, "created": {"1": [0]}}
-    assert (found, count) == (("scaled", None, None, became, *OPS), 2)
-
-
-async def test_a_removal_and_a_hold_are_recorded(store: Watched, time: GivenTime) -> None:
-    """With the writer, and until when it was and is held."""
-    async with serving(store, time) as controller:
-        await tell(controller, Note("a", 1))
-        told = []
-        for for_ms in (1000, 2000, None):
-            await controller.change("s", operator.hold, OPS, "a", for_ms)
-            told.append(await last(controller))
-        await controller.change("s", operator.remove, OPS, "a")
-        told.append(await last(controller))
-
-    first, second = {"until": WALL + 1000}, {"until": WALL + 2000}
-    assert told == [
-        ("held", "a", None, {"for_ms": 1000, **first}, *OPS),
-        ("held", "a", first, {"for_ms": 2000, **second}, *OPS),
-        ("released", "a", second, None, *OPS),
-        ("removed", "a", None, None, *OPS),
-    ]
 
 
 async def test_what_changes_nothing_is_not_recorded(memory: WatchedMemory) -> None:

@@ -8,7 +8,7 @@ import pytest
 from controller.aggregation import operator
 from controller.aggregation.operator import ANONYMOUS
 from noted_time import Accepted, Note, ScaleEvent, StreamSettings
-from noted_time.values import Rejected, UnknownStream
+from noted_time.values import UnknownStream
 from tests.support.controllers import marks_of, names, running, serving, tell
 
 if TYPE_CHECKING:
@@ -30,25 +30,6 @@ async def test_settings_outlive_a_restart(store: Watched) -> None:
 
         expected = StreamSettings(7, 8, "exclude", ("b", "a"), 9)
         assert (created, again, again.settings) == (True, made.record, expected)
-
-
-async def test_a_change_of_settings_leaves_the_others(store: Watched) -> None:
-    """What an update does not name stays as it was."""
-    async with serving(store, writer_timeout_ms=7) as controller:
-        stream, created = await controller.put_stream("s", {"mark_retention_ms": 9})
-
-        settings = stream.settings
-        kept = (settings.writer_timeout_ms, settings.mark_interval_ms, settings.mark_retention_ms)
-        assert (created, kept) == (False, (7, 0, 9))
-
-
-async def test_keys_are_not_taken_away(memory: Watched) -> None:
-    """Marks of a domain would have nowhere to go: refused, and nothing changes."""
-    async with serving(memory, domains=("a", "b")) as controller:
-        with pytest.raises(Rejected, match="b missing"):
-            await controller.put_stream("s", {"domains": ("a",), "writer_timeout_ms": 5})
-
-        assert controller.stream("s").settings.writer_timeout_ms == 60_000
 
 
 async def test_a_stream_made_again_is_another(store: Watched) -> None:
@@ -116,18 +97,6 @@ async def test_a_stream_can_be_removed_while_it_waits_for_its_interval(
         await asyncio.sleep(0.1)
 
         assert len(memory.watch.batches[-1].marks) == 0
-
-
-async def test_a_scale_event_outlives_a_restart(store: Watched) -> None:
-    """A position on a successor implies the final offset of its predecessor, also later."""
-    async with serving(store) as controller:
-        await tell(controller, Note("a", 1, {0: 5}))
-        await controller.change("s", operator.scale, ANONYMOUS, SPLIT)
-    async with running(store.reopened()) as controller:
-        await tell(controller, Note("a", 2, {2: 1}))
-
-        cuts = [dict(mark.cut.offsets) for mark in marks_of(controller)]
-        assert (controller.stream("s").scale_events, cuts) == ([SPLIT], [{0: 5}, {0: 500, 2: 1}])
 
 
 async def test_a_repeated_scale_event_changes_nothing(store: Watched) -> None:

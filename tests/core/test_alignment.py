@@ -106,16 +106,6 @@ def test_the_slowest_member_is_never_above_the_bound(reports: list[Any], drift: 
     assert (holder, is_below) == (least, True)
 
 
-@given(reports=st.lists(REPORTS, max_size=12), drift=DRIFTS)
-def test_every_member_is_shown_with_what_it_reported_last(reports: list[Any], drift: int) -> None:
-    """Also those that are not counted."""
-    alignment, now = after(reports, drift)
-
-    assert {name: each[:2] for name, each in alignment.at(now).members.items()} == {
-        member: (time, state) for member, time, state, _ in reports
-    }
-
-
 @pytest.mark.parametrize("wrong", [0, -1, MAX_INT64 + 1])
 def test_a_drift_and_a_timeout_are_above_zero(wrong: int) -> None:
     """Neither is there without."""

@@ -46,16 +46,6 @@ def test_what_a_note_gains_is_undeclared_until_the_next_that_declares() -> None:
     ) == [True, False, False, True]
 
 
-@pytest.mark.parametrize("state", ["idle", "finished"])
-def test_what_is_gained_by_going_is_undeclared(state: str) -> None:
-    """A position given with the last word is in the next cut."""
-    stream = stream_of("DL")
-    tell(stream, Note("UA", 5, {0: 1}, max_time=6))
-    tell(stream, Note("UA", None, {0: 2}, state=state))  # type: ignore[arg-type]
-
-    assert bounds(stream, Note("DL", 9, max_time=9)) == [False]
-
-
 def test_what_is_gained_is_undeclared_in_each_domain_that_the_note_does_not_declare() -> None:
     """A client that was killed between its two notes has told of one domain alone."""
     stream = stream_of(domains=TWO)
@@ -119,15 +109,6 @@ def test_a_domain_that_a_writer_does_not_vouch_for_is_undeclared_too() -> None:
     assert (before, [m.upper_is_bound for m in marks_of(stream, "ship")]) == ([False], [True])
 
 
-def test_a_segment_that_is_named_at_its_begin_gains_nothing() -> None:
-    """No row lies below offset 0."""
-    stream = stream_of("DL")
-    tell(stream, Note("UA", None, {0: 0}))
-
-    assert bounds(stream, Note("UA", 9), Note("DL", 9, {1: 5}, max_time=9)) == [False]
-    assert bounds(stream, Note("UA", 10, max_time=4), Note("DL", 10)) == [True]
-
-
 def test_what_is_undeclared_survives_a_restart() -> None:
     """Also where times were declared before."""
     stream = stream_of()
@@ -183,22 +164,6 @@ def test_a_cut_of_a_segment_that_two_members_name_bounds_nothing() -> None:
     ) == [True, False, False]
 
 
-def test_a_segment_that_two_members_name_at_its_begin_is_not_below_the_cut() -> None:
-    """Where there are no rows, none is passed."""
-    stream = stream_of("UA", "DL")
-    tell(stream, Note("UA", 5, {0: 0, 1: 3}, max_time=6), Note("DL", 5, {0: 0}, max_time=6))
-
-    assert [mark.upper_is_bound for mark in marks_of(stream)] == [True]
-
-
-def test_a_segment_is_shared_after_a_restart_too() -> None:
-    """Positions tell who named it."""
-    stream = stream_of("UA", "DL")
-    tell(stream, Note("UA", 5, {0: 1}, max_time=5), Note("DL", 5, {0: 2}, max_time=5))
-
-    assert [mark.upper_is_bound for mark in marks_of(restarted(stream))] == [False]
-
-
 def test_a_segment_goes_from_a_writer_that_finished_to_the_next() -> None:
     """The position of the first is final, and the second one begins behind it."""
     stream = stream_of()
@@ -226,15 +191,6 @@ def test_a_writer_that_finished_and_returns_shares_what_went_to_another() -> Non
     tell(stream, Note("UA", 7))
 
     assert bounds(stream, Note("DL", 8, max_time=8)) == [False]
-
-
-def test_a_writer_that_returns_behind_one_that_finished_shares_nothing() -> None:
-    """A segment may go to and fro."""
-    stream = stream_of()
-    told(stream, Note("UA", 5, {0: 10}, max_time=5), Note("UA", state="finished"))
-    told(stream, Note("DL", 6, {0: 12}, max_time=6), Note("DL", state="finished"))
-
-    assert bounds(stream, Note("UA"), Note("UA", 7, {0: 15}, max_time=7)) == [True]
 
 
 def test_a_successor_passes_its_predecessor_until_the_writer_of_that_is_at_its_end() -> None:

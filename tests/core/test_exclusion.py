@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from noted_time import Accepted, Note, Quiet
 from noted_time.values import Absence, Exclusion, LateRows
 from tests.support.streams import (
     TIMEOUT_MS,
     expiries,
-    lowers,
     marks_of,
     restarted,
     stream_of,
@@ -91,15 +88,6 @@ def test_a_live_writer_that_returned_late_keeps_the_highest_time_from_a_flush() 
     assert (marks, [each.writer for each in waiting(stream)]) == ([], ["B"])
 
 
-def test_it_does_so_until_it_is_above_the_lower() -> None:
-    """Then it is a member like any other."""
-    stream = stream_of("A", "B", returning="exclude")
-    told(stream, Note("A", 10), Note("B", state="idle"))
-    tell(stream, Note("B", 5), Note("A", 20, state="idle"))
-
-    assert lowers(told(stream, Note("B", 11))) == [11]
-
-
 def test_it_does_so_until_it_times_out() -> None:
     """Silent for the timeout it is excluded for good, and the highest time is flushed."""
     stream = stream_of("A", "B", returning="exclude")
@@ -138,17 +126,6 @@ def test_who_went_idle_before_it_was_removed_is_not_named() -> None:
     assert [mark.excluded for mark in told(stream, Note("A", 20))] == [()]
 
 
-@pytest.mark.parametrize("time", [8, None])
-def test_who_is_late_while_others_are_ahead_holds_nothing(time: int | None) -> None:
-    """The watermark goes on, and nobody is waited for but who is ahead."""
-    stream = stream_of("A", returning="exclude")
-    told(stream, Note("A", 10))
-
-    marks = told(stream, Note("B", time), Note("A", 20))
-
-    assert (lowers(marks), [each.writer for each in waiting(stream)]) == ([20], ["A"])
-
-
 def test_rows_below_the_lower_are_summed_and_named_by_the_next_mark() -> None:
     """Per writer and domain; a mark that nobody is missing from tells of them too."""
     stream = stream_of("UA")
@@ -164,19 +141,6 @@ def test_rows_below_the_lower_are_summed_and_named_by_the_next_mark() -> None:
     assert [mark.excluded for mark in marks] == [()]
     assert stream.record("UA").late == {"default": LateRows(4, 4)}
     assert stream.late_rows("default") == 4
-
-
-def test_an_absent_writer_is_named_once_with_its_late_rows() -> None:
-    """It came back and reported what it had written meanwhile."""
-    stream = stream_of("UA", returning="exclude")
-    told(stream, Note("UA", 10))
-    tell(stream, Note("DL", 5, {1: 2}, late=LateRows(2, 3)))
-
-    told(stream, Note("UA", 20))
-
-    assert stream.absences("default") == (
-        Absence("DL", 5, {1: 2}, "returned_late", LateRows(2, 3), 0, 5),
-    )
 
 
 def test_the_upper_is_a_bound_once_all_who_wrote_declared_theirs() -> None:

@@ -128,13 +128,6 @@ def test_exactly_at_a_cut_counts_as_read() -> None:
     ]
 
 
-def test_a_later_mark_at_the_same_cut_gives_its_lower_and_bounds_nothing() -> None:
-    """Time went on without events."""
-    history = MarkHistory(Mark(seq, seq * 10, 99, StreamCut({0: 100})) for seq in (1, 2))
-
-    assert history.window({0: 100}) == TimeWindow(20, None, 2, None)
-
-
 def test_the_last_mark_is_never_forgotten() -> None:
     """A history that has begun keeps saying where time stands."""
     history = MarkHistory(Mark(seq, seq, seq, StreamCut({0: seq})) for seq in (1, 2, 3))
@@ -163,15 +156,3 @@ def test_a_mark_is_found_by_its_seq() -> None:
         history.mark(1)
 
     assert [history.mark(2), history.mark(3), history.last] == [*marks[1:], marks[2]]
-
-
-def test_an_empty_history_bounds_nothing() -> None:
-    """And is complete to no time."""
-    history = MarkHistory()
-
-    assert (history.window({0: 5}), history.last, history.after(0, 9), history.last_seq) == (
-        TimeWindow(None, None),
-        None,
-        [],
-        0,
-    )

@@ -108,24 +108,6 @@ def test_a_segment_that_a_note_does_not_name_keeps_its_offset() -> None:
     assert stream.record("UA").position == {0: 5, 1: 7}
 
 
-def test_an_unnamed_segment_does_not_excuse_one_that_went_back() -> None:
-    """The accumulated position counts, not that of the last note."""
-    stream = stream_of("UA")
-
-    answers = tell(stream, Note("UA", 1, {0: 5}), Note("UA", 2, {1: 7}), Note("UA", 3, {0: 4}))
-
-    assert answers[-1] == Refused("invalid_position", {0: 5})
-
-
-def test_times_are_compared_within_their_domain() -> None:
-    """A low time of one domain is no regress of another."""
-    stream = stream_of("UA", domains=("order", "ship"))
-
-    answers = tell(stream, Note("UA", 100, domain="ship"), Note("UA", 3, domain="order"))
-
-    assert answers == [Accepted(None), Accepted(None)]
-
-
 def test_an_undeclared_domain_is_refused() -> None:
     """Also the empty name, which is none of them."""
     stream = stream_of("UA", domains=("order", "ship"))
@@ -142,15 +124,6 @@ def test_an_unnamed_domain_is_the_only_one() -> None:
     tell(stream, Note("UA", 7))
 
     assert stream.record("UA").times == {"ship": 7}
-
-
-def test_a_note_without_a_time_needs_no_domain() -> None:
-    """Joining, idle and finished apply to all domains."""
-    stream = stream_of(domains=("order", "ship"))
-
-    answers = tell(stream, Note("UA"), Note("UA", state="idle"), Note("UA", state="finished"))
-
-    assert answers == [Accepted(None, timeout_ms=100), Accepted(None), Accepted(None)]
 
 
 def test_the_answer_carries_the_lower_of_the_domains_last_mark() -> None:
@@ -183,13 +156,6 @@ def test_a_member_that_joined_without_a_time_holds() -> None:
     marks = told(stream, Note("UA", 10))
 
     assert (marks, [w.writer for w in waiting(stream)]) == ([], ["DL"])
-
-
-def test_a_writer_that_never_joined_is_not_waited_for() -> None:
-    """Membership begins with the first note."""
-    stream = stream_of("UA")
-
-    assert lowers(told(stream, Note("UA", 10))) == [10]
 
 
 def test_a_member_holds_a_declared_domain_that_it_never_noted() -> None:
@@ -243,15 +209,6 @@ def test_a_writer_that_left_may_come_back() -> None:
     assert (marks, [w.writer for w in waiting(stream)]) == ([], ["DL"])
 
 
-def test_all_but_the_ends_of_int64_are_times() -> None:
-    """Minus infinity lies below all of them."""
-    stream = stream_of("UA")
-
-    marks = told(stream, Note("UA", 1 - 2**63)) + told(stream, Note("UA", 2**63 - 2))
-
-    assert lowers(marks) == [1 - 2**63, 2**63 - 2]
-
-
 @pytest.mark.parametrize("end", [-(2**63), 2**63 - 1])
 def test_either_end_of_int64_is_refused(end: int) -> None:
     """They stand for before and after all time; a query would never get past the one."""
@@ -276,15 +233,6 @@ def test_a_record_says_since_when_a_writer_is_what_it_is() -> None:
     ] * 2
 
 
-def test_the_largest_event_time_never_falls() -> None:
-    """Not even from zero to a time before it."""
-    stream = stream_of()
-
-    tell(stream, Note("UA", -9, max_time=0), Note("UA", -8, max_time=-3))
-
-    assert stream.record("UA").max_times == {"default": 0}
-
-
 def test_a_note_of_an_older_request_is_refused_with_the_largest_sequence() -> None:
     """Whatever it says: its writer went on from there."""
     stream = stream_of()
@@ -293,17 +241,6 @@ def test_a_note_of_an_older_request_is_refused_with_the_largest_sequence() -> No
     answers = tell(stream, Note("UA", 9, {0: 2}, sequence=6), Note("UA", state="idle", sequence=1))
 
     assert answers == [Refused("superseded", 7)] * 2
-
-
-def test_a_late_request_changes_nothing() -> None:
-    """Not the state, not the sign of life: a writer that left stays away."""
-    stream = stream_of()
-    tell(stream, Note("UA", 5, {0: 1}, sequence=2), Note("UA", state="finished", sequence=3))
-    before = stream.record("UA")
-
-    tell(stream, Note("UA", 6, {0: 2}, sequence=2), now=50)
-
-    assert stream.record("UA") == before
 
 
 def test_all_notes_of_a_request_may_share_a_sequence() -> None:
@@ -343,15 +280,6 @@ def test_a_note_without_a_sequence_is_judged_as_always() -> None:
         [Accepted(None), Accepted(None), Refused("superseded", 7)],
         7,
     )
-
-
-def test_each_writer_has_an_order_of_its_own() -> None:
-    """Numbers of two writers are not compared."""
-    stream = stream_of()
-
-    answers = tell(stream, Note("UA", sequence=7), Note("DL", sequence=1))
-
-    assert answers == [Accepted(None, timeout_ms=100)] * 2
 
 
 def test_the_order_is_judged_before_all_else() -> None:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from tests.support.world import World
 
 ALL_TROUBLE = histories("waits", "scales", "restarts", "late")
-BEGINNINGS = st.dictionaries(st.integers(0, 8), st.just(0))
 READINGS = st.lists(st.dictionaries(st.integers(0, 8), st.integers(0, 12)), max_size=4)
 
 
@@ -153,17 +152,6 @@ def test_of_equal_times_the_segment_with_most_unread_comes_first_then_by_id() ->
     )
 
 
-def test_only_the_segments_asked_for_are_ordered() -> None:
-    """Also one that neither marks nor the position name: nothing of it is missing."""
-    times = at({0: 150, 1: 60})
-
-    assert (times.next_segment([1]), times.order([7, 1]), times.next_segment([])) == (
-        1,
-        [1, 7],
-        None,
-    )
-
-
 def test_a_sealed_segment_that_was_read_is_not_read_any_more() -> None:
     """Its successors are next; before that they are not, though nothing of them is behind."""
     succession = Succession()
@@ -197,14 +185,3 @@ def test_the_lag_keeps_growing_while_nothing_is_written() -> None:
         lags.append([each.lag().behind for each in found])
 
     assert lags == [[30, 0], [40, 0]]
-
-
-def test_without_a_mark_nothing_is_known() -> None:
-    """Segments are read by their ids then."""
-    times = SegmentTimes(MarkHistory(), Succession(), {1: 5, 0: 7})
-
-    assert (times.lowers, times.lag(), times.order()) == (
-        {0: None, 1: None},
-        Lag(None, {0: None, 1: None}),
-        [0, 1],
-    )

@@ -34,18 +34,6 @@ def test_naming_a_successor_even_at_0_completes_its_predecessors() -> None:
     assert [mark.cut for mark in marks] == [StreamCut({0: 500, 2: 0})]
 
 
-def test_a_successor_of_a_successor_completes_them_all() -> None:
-    """A split, then a merge."""
-    assert scaled(SPLIT, MERGE).normalise({4: 1}) == {0: 500, 2: 30, 3: 40, 4: 1}
-
-
-def test_a_position_that_names_no_successor_is_left_as_it_is() -> None:
-    """Not even copied."""
-    position = {0: 3, 1: 4}
-
-    assert scaled(SPLIT).normalise(position) is position
-
-
 def test_a_note_beyond_the_end_of_a_sealed_segment_is_refused() -> None:
     """The answer carries the end; the end itself is a good position."""
     stream = stream_of("UA")
@@ -153,11 +141,6 @@ def test_a_wrong_scale_event_names_the_segment_and_changes_nothing(
         stream.scale(whole)
 
     assert stream.succession == before
-
-
-def test_a_segment_without_predecessors_may_be_created() -> None:
-    """Kafka streams only ever add partitions."""
-    assert scaled(ScaleEvent({}, {2: ()})).normalise({2: 4}) == {2: 4}
 
 
 FINAL = {0: 500, 2: 30, 3: 40}

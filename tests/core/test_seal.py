@@ -21,7 +21,6 @@ from noted_time import (
     SealRequest,
     StreamCut,
     StreamSealed,
-    UnknownDomain,
 )
 from noted_time.values import LARGEST_TIME, MAX_INT64, MIN_INT64, Absence, reaches
 from tests.support.acts import DOMAINS, Act, histories, lived, streams
@@ -150,12 +149,6 @@ def test_a_final_time_not_above_the_last_lower_is_refused(time: int) -> None:
     assert (caught.value.domain, caught.value.lower, stream.sealed) == ("default", 5, None)
 
 
-def test_a_final_time_of_a_domain_that_is_not_declared_is_refused() -> None:
-    """As anywhere else."""
-    with pytest.raises(UnknownDomain):
-        sealed(stream_of("UA"), None, {"ship": 5})
-
-
 def test_final_times_count_instead_of_what_was_noted() -> None:
     """A domain that nobody noted has a last mark too, at 0 where no final time is told."""
     stream = stream_of("UA", domains=("order", "ship", "pay"))
@@ -203,19 +196,6 @@ def test_a_seal_beyond_the_last_cut_moves_the_lower_by_one() -> None:
     assert history.complete_to(LARGEST_TIME) == last
 
 
-@pytest.mark.parametrize("notes", [[], [Note("UA", None, {0: 5})]])
-def test_a_domain_without_a_mark_gets_one_at_0(notes: list[Note]) -> None:
-    """Nothing was ever noted of it, and it is complete to any time all the same."""
-    stream = stream_of("UA")
-    tell(stream, *notes)
-
-    final_cut = sealed(stream).final_cut
-
-    last = stream.last_mark("default")
-    assert last is not None
-    assert (last.lower, last.cut.offsets, last.upper_is_bound) == (0, final_cut, not notes)
-
-
 def test_no_lower_is_an_end_of_int64_where_a_seal_moves_it_by_one() -> None:
     """At the largest time there is no mark more."""
     stream = stream_of("UA")
@@ -225,18 +205,6 @@ def test_no_lower_is_an_end_of_int64_where_a_seal_moves_it_by_one() -> None:
     sealed(stream)
 
     assert stream.last_mark("default") == mark
-
-
-def test_a_final_time_is_never_an_end_of_int64() -> None:
-    """An event at the largest time that may be noted is not below any."""
-    stream = stream_of("UA")
-    tell(stream, Note("UA", 5, {0: 50}, max_time=LARGEST_TIME))
-
-    sealed(stream)
-
-    last = stream.last_mark("default")
-    assert last is not None
-    assert last.lower == LARGEST_TIME
 
 
 def test_the_same_request_again_changes_nothing_and_another_one_is_refused() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from noted_time import Accepted, Hold, Note, Refused
@@ -146,17 +144,6 @@ def test_an_operator_keeps_a_writer_from_timing_out() -> None:
     assert out == [(), ("UA",)]
 
 
-def test_a_hold_that_is_ended_lets_the_timeout_count() -> None:
-    """Which is over already."""
-    stream = stream_of("UA")
-    told(stream, Note("UA", 5))
-    stream.hold("UA", HOUR)
-
-    stream.hold("UA", None)
-
-    assert stream.expire(TIMEOUT_MS) == ("UA",)
-
-
 def test_a_removed_writer_is_excluded_at_its_last_position() -> None:
     """The mark says so, and who did it is kept."""
     stream = stream_of("UA", "DL")
@@ -221,14 +208,3 @@ def test_the_time_of_a_domain_that_a_writer_left_is_never_flushed_once_it_is_bac
 
     assert [marks_of(each, "order") for each in streams] == [[], []]
     assert foretold is None
-
-
-def test_nobody_is_waited_for_longer_because_the_stream_waits_longer() -> None:
-    """A writer's own timeout stays its own."""
-    stream = stream_of()
-    tell(stream, Note("UA", 5, timeout_ms=7))
-    marks_of(stream)
-
-    stream.reconfigure(replace(stream.settings, writer_timeout_ms=HOUR), now=0)
-
-    assert stream.expire(7) == ("UA",)

@@ -71,16 +71,6 @@ def test_with_no_live_member_left_the_highest_time_is_flushed_once() -> None:
     assert (lowers(marks), stream.decide("default", now=0)) == ([30], Quiet())
 
 
-def test_nothing_is_flushed_that_is_not_above_the_last_lower() -> None:
-    """One writer that leaves at the lower leaves quietly."""
-    stream = stream_of("UA")
-    told(stream, Note("UA", 10))
-
-    marks = told(stream, Note("UA", state="finished"))
-
-    assert (marks, stream.decide("default", now=0)) == ([], Quiet())
-
-
 def test_a_stream_that_nobody_noted_is_quiet() -> None:
     """There is no infinite time."""
     stream = stream_of("UA")
@@ -88,18 +78,6 @@ def test_a_stream_that_nobody_noted_is_quiet() -> None:
     marks = told(stream, Note("UA", state="finished"))
 
     assert (marks, stream.decide("default", now=0)) == ([], Quiet())
-
-
-def test_a_flush_is_not_repeated_by_a_replay() -> None:
-    """Leaving twice at the same time gives one mark."""
-    stream = stream_of("UA", "DL")
-    first = told(
-        stream, Note("UA", 10), Note("DL", state="finished"), Note("UA", 12, state="finished")
-    )
-
-    again = told(stream, Note("UA", 12, state="finished"))
-
-    assert (lowers(first), again) == ([12], [])
 
 
 def test_the_cut_takes_the_first_note_at_or_above_the_lower() -> None:
@@ -175,16 +153,6 @@ def test_the_entry_of_an_idle_writer_is_withdrawn_when_it_returns() -> None:
     assert (lowers(marks), cuts(marks)) == ([15], [StreamCut({0: 150})])
 
 
-def test_each_cut_reaches_the_one_before() -> None:
-    """The last mark's cut is joined in, also after a restart made it loose."""
-    stream = stream_of("UA", "DL")
-    first = told(stream, Note("UA", 10, {0: 100}), Note("DL", 20, {1: 7}))
-
-    second = told(stream, Note("UA", 15))
-
-    assert cuts(first + second) == [StreamCut({0: 100, 1: 7})] * 2
-
-
 def test_thinning_loosens_no_further_than_the_next_position(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -196,15 +164,6 @@ def test_thinning_loosens_no_further_than_the_next_position(
     marks = told(stream, Note("DL", 3)) + told(stream, Note("DL", 4))
 
     assert cuts(marks) == [StreamCut({0: 4}), StreamCut({0: 4})]
-
-
-def test_as_many_offsets_as_are_kept_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The last one before thinning."""
-    monkeypatch.setattr("noted_time.rules.running_cut.OFFSETS_KEPT", 8)
-    stream = stream_of("UA", "DL")
-    tell(stream, *(Note("UA", time, {0: time}) for time in range(1, 9)))
-
-    assert cuts(told(stream, Note("DL", 3))) == [StreamCut({0: 3})]
 
 
 def test_thinning_ends_where_segments_leave_nothing_to_join(
@@ -245,16 +204,6 @@ def test_the_noted_time_of_who_declares_its_events_is_no_upper() -> None:
     marks = told(stream, Note("UA", 90, max_time=14))
 
     assert [(mark.lower, mark.upper) for mark in marks] == [(90, 14)]
-
-
-def test_the_upper_never_falls() -> None:
-    """A member that declares less than was known before does not lower it."""
-    stream = stream_of("UA")
-    first = told(stream, Note("UA", 10, max_time=70))
-
-    second = told(stream, Note("UA", 20, max_time=25))
-
-    assert [mark.upper for mark in first + second] == [70, 70]
 
 
 def test_keys_make_marks_apart() -> None:

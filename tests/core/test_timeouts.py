@@ -56,15 +56,6 @@ def test_a_replay_counts_as_a_sign_of_life() -> None:
     assert expiries(stream, TIMEOUT_MS, 99 + TIMEOUT_MS - 1, 99 + TIMEOUT_MS) == [(), (), ("UA",)]
 
 
-def test_a_refused_note_is_no_sign_of_life() -> None:
-    """Only what is accepted counts."""
-    stream = stream_of("UA", "DL")
-    told(stream, Note("UA", 10), Note("DL", 20))
-    tell(stream, Note("UA", 9), now=99)
-
-    assert stream.expire(TIMEOUT_MS) == ("UA",)
-
-
 def test_a_member_that_joined_and_never_noted_a_time_is_excluded_too() -> None:
     """A join holds until it notes, goes idle, leaves or times out."""
     stream = stream_of("UA", "DL")
@@ -121,15 +112,6 @@ def test_a_mark_at_the_very_time_of_a_excluded_writer_does_not_name_it() -> None
     marks += marks_of(stream, "ship")
 
     assert [(mark.lower, mark.excluded) for mark in marks] == [(15, ()), (16, ("UA",))]
-
-
-def test_several_excluded_writers_are_named_in_order() -> None:
-    """By name, so that equal histories give equal marks."""
-    stream = stream_of("c", "a", "b")
-    tell(stream, Note("b", 10))
-    stream.expire(TIMEOUT_MS)
-
-    assert [mark.excluded for mark in marks_of(stream)] == [("a", "c")]
 
 
 def test_with_everybody_excluded_the_highest_time_is_flushed() -> None:
@@ -210,16 +192,6 @@ def test_an_excluded_writer_that_comes_up_to_the_last_lower_stays_excluded() -> 
     assert lowers(told(stream, Note("UA", 20))) == [20]
 
 
-def test_a_first_note_above_the_last_lower_is_not_late() -> None:
-    """`exclude` shuts out no newcomer that is in time."""
-    stream = stream_of("UA", returning="exclude")
-    told(stream, Note("UA", 10))
-
-    marks = told(stream, Note("DL", 11), Note("UA", 20))
-
-    assert [(mark.lower, mark.excluded) for mark in marks] == [(11, ())]
-
-
 def test_an_excluded_writer_that_goes_idle_is_not_excluded() -> None:
     """It asked not to be waited for; no mark names it."""
     stream = stream_of("UA", returning="exclude")
@@ -229,30 +201,12 @@ def test_an_excluded_writer_that_goes_idle_is_not_excluded() -> None:
     assert [mark.excluded for mark in told(stream, Note("UA", 20))] == [()]
 
 
-def test_a_late_joiner_holds_but_time_does_not_go_back() -> None:
-    """`hold`: the last mark stands, the next waits."""
-    stream = stream_of("UA")
-    first = told(stream, Note("UA", 10))
-
-    marks = told(stream, Note("DL", 3), Note("UA", 20)) + told(stream, Note("DL", 12))
-
-    assert (lowers(first), lowers(marks)) == ([10], [12])
-
-
 def test_without_a_writer_that_is_ahead_is_the_time_of_the_next() -> None:
     """It may be the one that decides the lower, though nobody holds."""
     stream = stream_of("UA", "DL")
     tell(stream, Note("UA", 10), Note("DL", 20))
 
     assert [stream.without("default", w) for w in ("UA", "DL", "nobody")] == [20, 10, 10]
-
-
-def test_without_one_of_two_holders_time_stands() -> None:
-    """The other still holds."""
-    stream = stream_of("UA", "DL", "AA")
-    told(stream, *(Note(w, 10) for w in ("UA", "DL")), Note("AA", 20))
-
-    assert [stream.without("default", w) for w in ("UA", "DL", "AA")] == [10, 10, 10]
 
 
 def test_the_next_timeout_is_a_moment_before_which_nobody_is_excluded() -> None:
@@ -304,15 +258,6 @@ def test_a_shorter_timeout_counts_at_once() -> None:
     stream.reconfigure(replace(stream.settings, writer_timeout_ms=40), now=30)
 
     assert (stream.next_timeout(), *expiries(stream, 39, 40)) == (40, (), ("UA",))
-
-
-def test_a_longer_timeout_counts_at_once() -> None:
-    """Nobody is excluded at the old one."""
-    stream = stream_of("UA", "DL")
-    told(stream, Note("UA", 10), Note("DL", 20))
-    stream.reconfigure(replace(stream.settings, writer_timeout_ms=500), now=30)
-
-    assert expiries(stream, TIMEOUT_MS, 499, 500) == [(), (), ("UA",)]
 
 
 def test_a_writer_taken_back_by_new_settings_begins_to_hold_then() -> None:

@@ -213,24 +213,6 @@ def test_a_stream_that_is_sealed_beyond_its_last_mark_completes_no_further_windo
     assert [each.end for each in complete_windows(history, Tiling(10), after=10, limit=9)] == [20]
 
 
-def test_a_window_without_rows_begins_where_it_ends() -> None:
-    """Time went on with nothing written: a later mark with the same upper is not needed."""
-    marks = [Mark(n, n * 10, 3, StreamCut({0: n}), upper_is_bound=True) for n in (1, 2, 3)]
-    (first, *_) = list(complete_windows(MarkHistory(marks), Tiling(10), after=5, limit=1))
-    (second, *_) = list(complete_windows(MarkHistory(marks), Tiling(10), after=10, limit=1))
-
-    assert (first.from_cut, first.to_cut) == (StreamCut({}), StreamCut({0: 1}))
-    assert (second.from_cut, second.to_cut) == (StreamCut({0: 2}), StreamCut({0: 2}))
-
-
-def test_no_window_begins_below_the_least_time() -> None:
-    """The least int64 is no time, so neither is a window that would begin below it."""
-    history = MarkHistory([Mark(1, 10, 9, StreamCut({0: 5}))])
-    (found,) = list(complete_windows(history, Tiling(2**62), after=1 - 2**63, limit=1))
-
-    assert found.start == -(2**62)
-
-
 @pytest.mark.parametrize("size_ms", [0, -1, 2**63])
 def test_a_window_has_a_size(size_ms: int) -> None:
     """From one ms to the largest int64."""

@@ -19,8 +19,6 @@ from noted_time import (
     NotCompleteYet,
     Rejected,
     TimeWindow,
-    UnknownDomain,
-    UnknownStream,
     Unreachable,
 )
 from noted_time.client import Backoff
@@ -142,43 +140,6 @@ def test_marks_are_an_async_iterator() -> None:
             known = [mark.lower async for mark in reader.marks(after=1)]
 
         assert (seen, known) == ([10, 20], [20])
-
-    play(act)
-
-
-def test_a_group_is_reported_to_and_left() -> None:
-    """As by threads."""
-
-    async def act(app: App) -> None:
-        async with app.reader(group="g", reader="r", refresh_ms=10) as reader:
-            reader.advance({0: 100})
-            await reader.catch_up()
-            await reader.offline({0: 60})
-            left = (await app.call("GET", "/s/reader-groups/g"))["position"]
-            reader.advance({0: 70})
-        closed = (await app.call("GET", "/s/reader-groups/g"))["readers"]
-
-        assert (left, closed) == ({"0": 60}, {"r": {"0": 70}})
-
-    play(act)
-
-
-@pytest.mark.parametrize(
-    ("options", "error"),
-    [({"stream": "nowhere"}, UnknownStream), ({"domains": ["bla"]}, UnknownDomain)],
-)
-def test_what_is_refused_is_raised_at_once(options: dict[str, Any], error: type[Exception]) -> None:
-    """By every call that waits."""
-
-    async def act(app: App) -> None:
-        async with app.reader(**options) as reader:
-            for call in (
-                reader.wait_for(10, LONG),
-                reader.catch_up(LONG),
-                anext(reader.marks(wait=LONG)),
-            ):
-                with pytest.raises(error):
-                    await call
 
     play(act)
 

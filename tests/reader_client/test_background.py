@@ -145,28 +145,6 @@ def test_an_unexpected_answer_is_logged_once(
     )
 
 
-def test_a_stream_made_again_is_logged(
-    served: Served, stream: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    """As all that was known of it is dropped."""
-    with ReaderClient(served.url, stream, wait_ms=20, backoff=SOON) as client:
-        client.catch_up()
-        served.call("DELETE", f"/{stream}")
-        served.create(stream)
-        begins_anew = "was deleted and created again: its marks start from the beginning"
-        eventually(lambda: f"stream {stream!r} {begins_anew}" in caplog.messages, expected=True)
-
-
-def test_an_orderly_end_is_not_logged(
-    served: Served, stream: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The long poll that `close` ends is no outage."""
-    with ReaderClient(served.url, stream, group="g", reader="r") as client:
-        client.catch_up()
-
-    assert caplog.messages == []
-
-
 def test_a_fault_of_the_client_is_raised_by_every_later_call(
     served: Served,
     stream: str,

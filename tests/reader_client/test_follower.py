@@ -10,7 +10,6 @@ from noted_time import (
     Mark,
     MarkHistory,
     NotCompleteYet,
-    Rejected,
     ScaleEvent,
     StreamCut,
     TimeWindow,
@@ -158,9 +157,3 @@ def test_a_time_beyond_the_last_mark_is_not_complete() -> None:
         follower(mark(1, 10, s0=100)).complete_to(11)
 
     assert (raised.value.time, raised.value.lower) == (11, 10)
-
-
-def test_at_least_the_last_mark_is_kept() -> None:
-    """A bound below one is a mistake."""
-    with pytest.raises(Rejected, match="keep_last must be at least 1"):
-        Follower("default", keep_last=0)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noted_time import Lag, UnknownDomain, UnknownStream
-from reader_client import AsyncReaderClient, ReaderClient, merged
+from reader_client import ReaderClient, merged
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -94,20 +94,6 @@ def test_nothing_is_next_before_the_marks_are_known(served: Served, two: str) ->
             reader.next_segment()
 
     assert known == ({}, Lag(None, {}), None)
-
-
-@pytest.mark.anyio
-async def test_the_same_is_asked_in_an_event_loop(served: Served, two: str) -> None:
-    """Without waiting: the answers are those of the other client."""
-    async with AsyncReaderClient(served.url, two) as reader:
-        await reader.catch_up()
-        reader.advance({0: 200, 1: 49})
-
-        assert (reader.segment_times(), reader.lag().behind, reader.next_segment()) == (
-            {0: 20, 1: 10},
-            30,
-            1,
-        )
 
 
 def test_merged_segments_come_nearly_in_the_order_of_time(served: Served, stream: str) -> None:

@@ -41,15 +41,3 @@ def test_a_stream_is_sealed_once_all_its_marks_are_known() -> None:
     followed.take_marks(marks_answer([], final_cut={0: 5}))
 
     assert (early, followed.is_sealed, followed.window({0: 5}).sealed) == (False, True, True)
-
-
-def test_a_stream_made_again_is_open() -> None:
-    """Nothing of the sealed one is left."""
-    followed = Follower("default", keep_last=9)
-    followed.take_stream(stream_answer())
-    followed.take_marks(marks_answer([], final_cut={}))
-    sealed = followed.window({}).sealed
-    followed.take_marks(marks_answer([], "b"))
-    followed.take_stream(stream_answer("b"))
-
-    assert (sealed, followed.is_sealed, followed.window({}).sealed) == (True, False, False)

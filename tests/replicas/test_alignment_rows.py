@@ -62,15 +62,6 @@ async def test_an_alignment_that_nobody_tells_of_has_its_settings(both: Played) 
 
 
 @pytest.mark.anyio
-async def test_an_alignment_that_is_removed_meanwhile_is_not_shown(both: Played) -> None:
-    """Its own controller answers, and does not know it."""
-    both.owner.reply = lambda _: told()
-    rows, _ = await seen(both)
-
-    assert [name for name, *_ in rows] == [HERE]
-
-
-@pytest.mark.anyio
 async def test_a_marked_request_is_answered_with_ones_own(both: Played) -> None:
     """So nobody asks on and on."""
     marked = {"noted-time-forwarded": "1"}

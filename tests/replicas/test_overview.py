@@ -167,17 +167,6 @@ async def test_a_page_is_cut_from_all_streams_together(this: Played) -> None:
 
 
 @pytest.mark.anyio
-async def test_a_stream_that_moves_meanwhile_is_shown_once(this: Played) -> None:
-    """As the one tells it that is asked, where the other still has it as well."""
-    this.owner.reply = lambda _: httpx.Response(
-        200, json={"buckets": [0, *ODD], "total": 1, "streams": [row(HERE)]}
-    )
-    overview = await seen(this)
-
-    assert [(each["name"], each["id"] == HERE) for each in overview["streams"]] == [(HERE, False)]
-
-
-@pytest.mark.anyio
 async def test_one_that_hangs_is_not_waited_for(
     this: Played, monkeypatch: pytest.MonkeyPatch
 ) -> None:

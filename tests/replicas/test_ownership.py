@@ -87,15 +87,6 @@ async def test_every_stream_is_with_one_of_two(url: str) -> None:
             assert await a.names() == await b.names() == sorted(names)
 
 
-async def test_each_knows_where_the_streams_of_the_other_are(url: str) -> None:
-    """By the URL at which that one says that it is called; its own are not elsewhere."""
-    async with two(url) as (a, b):
-        theirs = [name for name in fills() if b.owns(name)]
-
-        assert {a.ownership.owner_url(name) for name in theirs} == {"http://b"}
-        assert {b.ownership.owner_url(name) for name in theirs} == {None}
-
-
 async def test_one_that_stops_hands_its_streams_back(url: str) -> None:
     """The other goes on with all that was acknowledged, well before any lease is over."""
     async with replica(url) as a:
@@ -214,17 +205,6 @@ async def test_a_poll_is_sent_on_when_its_stream_goes(url: str) -> None:
 
 
 # Service clocks
-
-
-async def test_the_clock_of_a_bucket_goes_on_with_its_next_owner(url: str) -> None:
-    """However far apart the clocks of their machines are."""
-    here, there = GivenTime(steady=10_000), GivenTime(steady=77_000_000)
-    async with replica(url, time=here) as a:
-        await serve(a, here, 3000)
-    async with replica(url, "http://b", there) as b:
-        await serve(b, there, 2000)
-
-        assert b._store.clocks() == dict.fromkeys(range(BUCKETS), 5000)
 
 
 async def test_a_bucket_that_is_given_takes_its_clock_along(url: str) -> None:

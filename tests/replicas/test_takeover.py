@@ -12,7 +12,6 @@ from controller.store.leases import LEASE_MS
 from tests.replicas.served import (
     HTTP,
     buckets,
-    has,
     lowers,
     make,
     note,
@@ -53,37 +52,6 @@ def test_notes_for_a_replica_that_was_killed_wait_and_are_taken(
         [(1, 5), (2, 9)],
         200,
         False,
-    )
-
-
-def test_a_sealed_stream_stays_sealed_on_the_next_replica(
-    a: ServeProcess, b: ServeProcess, name: str
-) -> None:
-    """Its marks, the decision, and that polls past the last mark do not wait."""
-    path = f"/v1/streams/{name}"
-    HTTP.post(f"{a.url}{path}/seal", json={"cut": {"0": 99}}).raise_for_status()
-    before = HTTP.get(f"{a.url}{path}").json()
-    a.stop()
-    seconds_until(lambda: has(b, name))
-    poll = HTTP.get(f"{b.url}{path}/marks", params={"after": 99, "wait_ms": 30_000}).json()
-    decision = HTTP.get(f"{b.url}{path}/explain").json()["decision"]
-
-    assert HTTP.get(f"{b.url}{path}").json() == before
-    assert (poll["sealed"], poll["final_cut"], decision) == (True, {"0": 99}, "sealed")
-
-
-def test_a_replica_that_stops_hands_over_at_once(
-    a: ServeProcess, b: ServeProcess, name: str
-) -> None:
-    """Nobody waits for the end of a lease that was given back."""
-    exit_status, _ = a.stop()
-    took_s = seconds_until(lambda: has(b, name))
-
-    assert (exit_status, took_s < LEASE_MS / 1000, note(b, name, 9), lowers(b, name)) == (
-        0,
-        True,
-        200,
-        [(1, 5), (2, 9)],
     )
 
 

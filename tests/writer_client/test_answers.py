@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from noted_time import InvalidNote, Rejected, Unreachable
+from noted_time import InvalidNote, Rejected
 from noted_time.client import Backoff
 from noted_time.values import ClientFailed
 from tests.support.scripted import URL, Scripted, accepted, results
@@ -71,17 +71,6 @@ def test_what_no_controller_says_loses_no_note(
     assert warnings[1].startswith(
         "writer 'UA' of stream 's': the controller responds again, after "
     )
-
-
-def test_a_flush_says_what_was_seen() -> None:
-    """A proxy that stands in the way is found by its page."""
-    pages = [httpx.Response(302, html=PAGE, headers={"location": "http://login/"})] * 1000
-    client = client_of(Scripted(*pages))
-    client.note_time(5, {0: 10})
-    with pytest.raises(Unreachable, match=r"status 302, text/html.* to http://login/: '<html>wel"):
-        client.flush(timeout=0.05)
-    with pytest.raises(Unreachable):
-        client.close(timeout=0.05)
 
 
 @pytest.mark.parametrize(("status", "word"), [(422, "invalid_request"), (413, "too_large")])

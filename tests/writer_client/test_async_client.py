@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import TYPE_CHECKING
 
 import httpx
 import pytest
 
-from noted_time import InvalidNote, Rejected, Unreachable
+from noted_time import Rejected, Unreachable
 from noted_time.client import Backoff
 from noted_time.values import ClientFailed
-from tests.support.scripted import URL, Scripted, results
+from tests.support.scripted import URL, Scripted
 from writer_client import AsyncWriterClient, SegmentLogWriter
 
 if TYPE_CHECKING:
@@ -57,29 +56,6 @@ async def test_notes_coalesce_while_a_post_is_under_way() -> None:
                 await asyncio.sleep(0)
 
     assert (network.notes[-1]["time"], len(network.notes) < 10) == (999, True)
-
-
-async def test_a_failing_network_loses_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    """It is tried again, and logged once."""
-    network = Scripted(*[httpx.Response(404, text="no such page")] * 3)
-    async with AsyncWriterClient(URL, "s", "UA", backoff=SOON, transport=network) as client:
-        client.note_time(5, {0: 10})
-        await client.flush()
-
-    warned = [record for record in caplog.records if record.levelno == logging.WARNING]
-    assert (len(network.notes), len(warned)) == (4, 2)
-
-
-async def test_a_refusal_is_raised_and_later_notes_arrive() -> None:
-    """As from `flush` of the other client."""
-    network = Scripted(results({"status": "invalid_time", "last": 9}))
-    async with AsyncWriterClient(URL, "s", "UA", transport=network) as client:
-        client.note_time(5, {0: 10})
-        with pytest.raises(InvalidNote, match="invalid_time: last is 9"):
-            await client.flush()
-        client.note_time(10, {0: 10})
-
-    assert [note["time"] for note in network.notes] == [5, 10]
 
 
 async def test_a_closed_client_says_so_and_what_it_did_not_send(

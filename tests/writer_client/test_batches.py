@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 
-from noted_time import Rejected
 from tests.support.appending import files, rows
 from writer_client import Batch, SegmentLogWriter
 from writer_client.segment_files import SegmentFiles
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import pytest
 
 
 def writer(root: Path) -> SegmentLogWriter:
@@ -43,14 +43,6 @@ def test_a_batch_that_is_run_again_is_not_appended_again(tmp_path: Path) -> None
 
     assert (appended, numbers(tmp_path)) == ([True, False, False, True], [1, 2, 3])
     assert again.position == {0: 3}
-
-
-def test_an_earlier_batch_was_appended_too(tmp_path: Path) -> None:
-    """A program goes on with the next batch once the last one was appended."""
-    log = writer(tmp_path)
-    log.append_once([{"time": 1}], Batch("q", 7))
-
-    assert log.append_once([{"time": 1}], Batch("q", 6)) is False
 
 
 def test_batches_of_different_sources_have_numbers_of_their_own(tmp_path: Path) -> None:
@@ -108,15 +100,3 @@ def test_a_batch_that_another_run_appends_at_the_last_moment_is_seen(
 
     assert first.append_once([{"time": 1}], Batch("q", 0)) is False
     assert numbers(tmp_path) == [1]
-
-
-def test_a_truncated_file_is_named(tmp_path: Path) -> None:
-    """Whether the batch is in it cannot be told."""
-    log = writer(tmp_path)
-    log.append_once([{"time": 1}], Batch("other", 0))
-    log.append_once([{"time": 1}], Batch("other", 1))
-    _, _, path = files(tmp_path)[0]
-    path.write_bytes(path.read_bytes()[:20])
-
-    with pytest.raises(Rejected, match="is not a complete Parquet file"):
-        log.append_once([{"time": 2}], Batch("q", 0))

@@ -159,19 +159,6 @@ def test_a_note_takes_over_until_one_was_accepted() -> None:
     assert len({note["session"] for note in notes}) == 1
 
 
-def test_a_process_behind_another_one_is_told_so_in_words(served: Served, stream: str) -> None:
-    """A rolling update: the new one joins with ends that it read while the old one still noted."""
-    with WriterClient(served.url, stream, "UA") as older:
-        older.note_time(5, {0: 29})
-        older.flush()
-        with WriterClient(served.url, stream, "UA") as younger:
-            younger.join({0: 25})
-            with pytest.raises(InvalidNote, match="an earlier process under its name noted") as at:
-                younger.flush()
-
-    assert (at.value.status, at.value.last) == ("invalid_position", {0: 29})
-
-
 def test_each_client_has_a_session_of_its_own() -> None:
     """Of 16 characters or more, at random."""
     network = Scripted()

@@ -141,33 +141,6 @@ def test_a_foreign_file_is_named_until_it_is_gone(tmp_path: Path) -> None:
     assert ends() == {0: 1}
 
 
-def test_the_times_beside_a_foreign_file_are_not_lost(tmp_path: Path) -> None:
-    """Those of the segments that were looked at before it."""
-    times = LogTimes(tmp_path, "flights", "time")
-    for segment in range(3):
-        append(tmp_path, segment, 5 + segment)
-    foreign = segment_directory(tmp_path, "flights", 1) / "part-0.parquet"
-    foreign.write_text("")
-    with pytest.raises(Rejected):
-        times()
-    foreign.unlink()
-
-    assert times() == ({0: 1, 1: 1, 2: 1}, {0: 5, 1: 6, 2: 7})
-
-
-def test_a_truncated_file_is_named_until_it_is_whole(tmp_path: Path) -> None:
-    """As some sinks leave one behind while they write."""
-    ends = LogEnds(tmp_path, "flights")
-    path = write(tmp_path, 0, 0, 3)
-    whole = path.read_bytes()
-    path.write_bytes(whole[:20])
-    with pytest.raises(Rejected, match=r"0000000000.parquet is not a complete Parquet file"):
-        ends()
-    path.write_bytes(whole)
-
-    assert ends() == {0: 3}
-
-
 def test_a_root_that_is_not_there_cannot_be_read(tmp_path: Path) -> None:
     """As one that was unmounted; a stream that is not there is empty."""
     assert LogEnds(tmp_path, "flights")() == {}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from noted_time import ClientFailed, Fenced, Rejected, Unreachable
+from noted_time import ClientFailed, Rejected, Unreachable
 from tests.support.scripted import URL, Scripted, accepted, results
 from tests.support.waiting import eventually
 from writer_client import (
@@ -120,34 +120,6 @@ def test_where_ends_cannot_be_read_nothing_is_noted_until_they_can(
     assert said == ["nothing is noted of flights: the log cannot be read: the disk is away"]
 
 
-def test_an_observer_is_fenced_by_the_next_of_its_name(
-    served: Served, stream: str, tmp_path: Path
-) -> None:
-    """The younger goes on from what the older noted; the older ends with the reason."""
-    served.create(stream, max_time_ahead_ms=None)
-    append(tmp_path, stream, 0, 7)
-    clock = Now()
-    older = WriterClient(served.url, stream, "observer")
-    first = IngestionNoter(older, LogEnds(tmp_path, stream), clock=clock, domain="default")
-    first.look()
-    older.flush()
-    with WriterClient(served.url, stream, "observer") as younger:
-        append(tmp_path, stream, 0, 7)
-        clock.now = 2000
-        IngestionNoter(younger, LogEnds(tmp_path, stream), clock=clock, domain="default").look()
-    append(tmp_path, stream, 0, 7)
-    clock.now = 3000
-    first.look()
-
-    with pytest.raises(Fenced):
-        older.flush()
-    with pytest.raises(Fenced):
-        first.run()
-    with pytest.raises(Fenced):
-        older.close()
-    assert marks(served, stream, "default")[-1] == (2000, 1999, {"0": 2})
-
-
 @pytest.mark.parametrize("again", [0, 1])
 def test_a_log_that_is_made_anew_stops_the_observer(tmp_path: Path, again: int) -> None:
     """Emptied, or with fewer rows than before; the segment is named."""
@@ -208,19 +180,6 @@ def test_the_timeout_of_the_stream_is_warned_of_once_it_is_known(
 
     said = f"times out after {timeout_ms} ms and may be silent for 11000 ms"
     assert caplog.text.count(said) == warned
-
-
-def test_what_cannot_be_observed_is_refused() -> None:
-    """Durations out of bounds, by the name of the option."""
-    with scripted(Scripted()) as client:
-        for name, number in (("poll_ms", 9), ("max_lag_ms", 999), ("skew_ms", -1)):
-            options: dict[str, Any] = {name: number}
-            with pytest.raises(Rejected, match=name):
-                IngestionNoter(client, dict, **options)
-        for name, number in (("poll_ms", 9), ("delay_ms", -1), ("idle_timeout_ms", -1)):
-            options = {"delay_ms": 0, name: number}
-            with pytest.raises(Rejected, match=name):
-                EventTimeNoter(client, lambda: ({}, {}), **options)
 
 
 def test_the_slowest_segment_decides_until_it_is_idle(
@@ -308,30 +267,6 @@ def test_an_observer_whose_time_is_below_what_it_noted_joins_as_a_sign_of_life(
         ("live", None, {"0": 2}),
         ("live", 80, {"0": 5}),
     ]
-
-
-@pytest.mark.parametrize("by", ["ingestion", "event time"])
-def test_a_segment_that_vanished_stops_a_new_observer_too(
-    served: Served, stream: str, tmp_path: Path, by: str
-) -> None:
-    """Its rows are gone, which the controller knows to have been there."""
-    for segment in (0, 1):
-        append(tmp_path, stream, segment, 5, 6)
-
-    def observer(client: WriterClient) -> EventTimeNoter | IngestionNoter:
-        if by == "event time":
-            return event_times(client, tmp_path, Now())
-        return IngestionNoter(client, LogEnds(tmp_path, stream), domain="default")
-
-    with WriterClient(served.url, stream, "observer") as client:
-        observer(client).look()
-    shutil.rmtree(tmp_path / stream / "partition=1")
-
-    with (
-        WriterClient(served.url, stream, "observer") as client,
-        pytest.raises(Rejected, match="segment 1 ends at 0 and ended at 2 before"),
-    ):
-        observer(client).look()
 
 
 def test_a_segment_that_is_empty_so_far_is_waited_for(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 
 from noted_time import (
     Accepted,
-    InvalidName,
     InvalidNote,
     Note,
     Refused,
@@ -128,24 +127,6 @@ def test_the_position_of_a_coalesced_note_goes_to_the_next() -> None:
         ("b", 1, {0: 5, 1: 7}, "live"),
         ("a", 2, {0: 5, 1: 7, 2: 9}, "live"),
     ]
-
-
-def test_a_change_of_state_follows_the_notes_before_it() -> None:
-    """Who notes and then idles is heard in that order."""
-    outbox = Outbox("UA")
-    outbox.note(4, {0: 5})
-    outbox.idle({0: 6})
-
-    assert notes(outbox) == [(None, 4, {0: 5}, "live"), (None, None, {0: 6}, "idle")]
-
-
-def test_a_note_withdraws_the_idle_before_it() -> None:
-    """A writer that returned before it was heard to go never went."""
-    outbox = Outbox("UA")
-    outbox.idle({0: 6})
-    outbox.note(4, {})
-
-    assert notes(outbox) == [(None, 4, {0: 6}, "live")]
 
 
 def test_an_idle_is_heard_from_a_writer_that_fell_behind() -> None:
@@ -338,12 +319,6 @@ def test_what_goes_back_is_refused_at_once(time: int, position: dict[int, int], 
         outbox.note(time, position)
 
     assert (str(raised.value), notes(outbox)) == (said, [(None, 5, {0: 10}, "live")])
-
-
-def test_a_writer_has_a_legal_name() -> None:
-    """A name that the controller would refuse with the whole request is refused here."""
-    with pytest.raises(InvalidName, match="writer 'U A'"):
-        Outbox("U A")
 
 
 def test_positions_may_come_as_numpy_numbers() -> None:

@@ -67,18 +67,6 @@ def test_the_first_note_covers_what_was_appended_before_a_crash(
     assert [(mark["lower"], mark["cut"]) for mark in marks] == [(10_000, {"0": 9})]
 
 
-def test_a_writer_that_only_idles_after_a_crash_covers_it_too(
-    tmp_path: Path, served: Served, stream: str
-) -> None:
-    """The position goes along with whatever it says first."""
-    crash_after_appending(tmp_path, served, stream)
-    client, _ = started(tmp_path, served, stream)
-    client.idle()
-    client.close()
-
-    assert served.writers(stream)["UA"]["position"] == {"0": 9}
-
-
 @pytest.mark.parametrize("joins_first", [False, True])
 def test_the_upper_is_a_bound_of_what_was_appended_before_a_crash(
     tmp_path: Path, served: Served, stream: str, *, joins_first: bool

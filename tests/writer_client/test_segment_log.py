@@ -58,36 +58,11 @@ def test_files_are_named_as_archives_are(tmp_path: Path) -> None:
     ]
 
 
-def test_files_are_compressed(tmp_path: Path) -> None:
-    """Files are written with zstd, in row groups of a readable size."""
-    writer(tmp_path).append(pa.table({"time": range(200_000)}))
-    metadata = pq.read_metadata(files(tmp_path)[0][2])
-
-    assert (metadata.row_group(0).column(0).compression, metadata.num_row_groups) == ("ZSTD", 2)
-
-
-def test_an_empty_append_writes_nothing(tmp_path: Path) -> None:
-    """Without rows there is no file, and the end stays."""
-    log = writer(tmp_path)
-    log.append([{"time": 1}])
-    ends = [log.append([]), log.append(pa.table({"time": pa.array([], pa.int64())}))]
-
-    assert (ends, len(files(tmp_path))) == ([1, 1], 1)
-
-
 def test_a_writer_goes_on_where_the_segment_ends(tmp_path: Path) -> None:
     """A writer that opens a segment with files appends behind them."""
     writer(tmp_path).append([{"time": 1}, {"time": 2}])
 
     assert writer(tmp_path).append([{"time": 3}]) == 3
-
-
-def test_two_writers_take_turns_in_a_segment(tmp_path: Path) -> None:
-    """A writer whose idea of the end is old gets the next offset all the same."""
-    one, other = writer(tmp_path), writer(tmp_path)
-    ends = [each.append([{"time": 1}] * 2) for each in (one, other, one, other, other, one)]
-
-    assert ends == [2, 4, 6, 8, 10, 12]
 
 
 def test_a_writer_that_slept_steps_over_many_appends(tmp_path: Path) -> None:

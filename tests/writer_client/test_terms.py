@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from noted_time import InvalidNote, Rejected
-from tests.support.scripted import URL, Scripted, accepted, results
+from tests.support.scripted import URL, Scripted
 from writer_client import WriterClient
 
 if TYPE_CHECKING:
@@ -40,29 +40,6 @@ def test_a_stream_that_was_made_again_learns_the_terms_too(served: Served, strea
     (shown,) = served.call("GET", f"/{stream}/writers")["writers"]
 
     assert (shown["timeout_ms"], shown["domains"]) == (5_400_000, None)
-
-
-def test_nothing_is_said_of_what_was_not_given() -> None:
-    """A note of a writer without terms of its own has no such fields."""
-    network = Scripted()
-    with WriterClient(URL, "s", "UA", transport=network) as client:
-        client.note_time(5, {0: 10})
-
-    assert network.notes == [
-        {"writer": "UA", "time": 5, "position": {"0": 10}, "state": "live"},
-    ]
-
-
-def test_the_only_domain_vouched_for_need_not_be_named() -> None:
-    """All calls without a domain speak of it."""
-    network = Scripted(results(accepted(lower=4)))
-    with WriterClient(URL, "s", "UA", domains=["ship"], transport=network) as client:
-        client.wrote(9, position={0: 10})
-        client.note_time(5, {0: 10})
-        client.flush()
-        lower = client.lower()
-
-    assert (network.notes[0]["domain"], network.notes[0]["max_time"], lower) == ("ship", 9, 4)
 
 
 def test_a_domain_that_is_not_vouched_for_is_refused_at_once() -> None:

@@ -68,18 +68,6 @@ async def test_an_alignment_is_made_changed_and_removed(call: Caller) -> None:
     )
 
 
-async def test_nobody_reads_further_ahead_of_the_slowest_than_the_drift(call: Caller) -> None:
-    """Each report answers the bound as it is with it."""
-    await made(call)
-
-    assert [
-        await reported(call, "flights", time=42),
-        await reported(call, "deliveries", time=5000),
-        await reported(call, "flights", time=4999),
-        await reported(call, "flights", time=7),
-    ] == [(1042, "flights"), (1042, "flights"), (5999, "flights"), (1007, "flights")]
-
-
 async def test_who_is_not_counted_is_shown(call: Caller, time: GivenTime) -> None:
     """Without a time, idle, finished, or silent for the timeout on the service clock."""
     await made(call, member_timeout_ms=5000)
