@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from noted_time.values import checked_name
 from noted_time.wing import HeldBound
@@ -15,23 +14,12 @@ from reader_client.questions import Pause
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from reader_client.following import Begin, Repeated
+    from reader_client.following import Begin
     from reader_client.questions import Json, Steps
+    from reader_client.repeating import Repeated
 
 SIGNS_OF_LIFE = 4
 """So many reports fit into the time after which a silent member is not counted."""
-
-
-@dataclass(frozen=True, slots=True)
-class Member:
-    """One member of one alignment, by name; raises `InvalidName`."""
-
-    alignment: str
-    name: str
-
-    def __post_init__(self) -> None:
-        checked_name("alignment", self.alignment)
-        checked_name("member", self.name)
 
 
 class Aligning:
@@ -41,20 +29,23 @@ class Aligning:
     alignment's timeout; then there is none, as the controller does not count this member either.
     """
 
-    def __init__(self, member: Member, where: Callable[[], Json], *, refresh_s: float) -> None:
-        """Report nothing before `start`."""
-        self._member = member
+    def __init__(
+        self, alignment: str, member: str, where: Callable[[], Json], *, refresh_s: float
+    ) -> None:
+        """Report nothing before `start`; raises `InvalidName`."""
+        self._alignment = checked_name("alignment", alignment)
+        self._member = checked_name("member", member)
         self._where = where
         self._refresh_s = refresh_s
         self._held = HeldBound()
-        self._thread: Repeated | None = None
+        self._thread: Repeated[Any] | None = None
         self.was_answered = False
 
     def start(self, begin: Begin) -> None:
         """Join."""
         self._thread = begin("alignment", self._step)
 
-    def steps(self) -> list[Repeated]:
+    def steps(self) -> list[Repeated[Any]]:
         """Return what has to succeed for the bound to be known."""
         return [] if self._thread is None else [self._thread]
 
@@ -63,7 +54,7 @@ class Aligning:
         return self._held.allows(segment_time, now=_now_ms())
 
     def _step(self) -> Steps:
-        question = questions.align(self._member.alignment, self._member.name, self._where())
+        question = questions.align(self._alignment, self._member, self._where())
         answer = alignment_answer((yield question))
         self._held.take(answer.bound, timeout_ms=answer.member_timeout_ms, now=_now_ms())
         self.was_answered = True

@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from noted_time.client import Backoff, Question, run_async
+from noted_time.client import run_async
 from noted_time.client.transport import AsyncTransport
 from noted_time.reading import Tiling
 from noted_time.values import NotedTimeError, Rejected, plain_position, unix_ms_of
-from reader_client.health import Pace
-from reader_client.reading import Reading
-from reader_client.repeating import AsyncRepeating, own_chance
+from reader_client.cursors import MarkCursor
+from reader_client.reading import Reader
+from reader_client.repeating import AsyncRepeating
 from reader_client.wakeup import AsyncWakeup
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Callable, Mapping
     from types import TracebackType
 
     import httpx
 
     from noted_time.reading import CompleteWindow
     from noted_time.values import Mark, Time
-    from reader_client.questions import Json, Pause, Steps
-    from reader_client.waits import Pages, Wait
+    from reader_client.cursors import Cursor
+    from reader_client.questions import Steps
+    from reader_client.waits import Wait
 
 Found = TypeVar("Found")
 
 
-class AsyncReaderClient(Reading):
+class AsyncReaderClient(Reader["httpx.AsyncBaseTransport"]):
     """Does as `ReaderClient` in an event loop: tasks in place of threads, and the same logic.
 
     It follows between the begin and the end of an ``async with`` block::
@@ -43,41 +43,10 @@ class AsyncReaderClient(Reading):
     the loop that the block began in.
     """
 
-    def __init__(  # noqa: PLR0913 - one keyword for each thing there is to choose
-        self,
-        url: str,
-        stream: str,
-        *,
-        token: str | None = None,
-        group: str | None = None,
-        reader: str | None = None,
-        domains: Sequence[str] | None = None,
-        keep_last: int = 1_000_000,
-        wait_ms: int = 25_000,
-        refresh_ms: int = 500,
-        align: str | None = None,
-        align_as: str | None = None,
-        backoff: Backoff | None = None,
-        chance: Callable[[], float] = own_chance,
-        transport: httpx.AsyncBaseTransport | None = None,
-    ) -> None:
-        """Take what to follow; the arguments are those of `ReaderClient`."""
-        super().__init__(
-            url,
-            stream,
-            group=group,
-            reader=reader,
-            domains=domains,
-            keep_last=keep_last,
-            wait_ms=wait_ms,
-            refresh_ms=refresh_ms,
-            align=align,
-            align_as=align_as,
-        )
-        self._pace = Pace(backoff or Backoff(), chance)
+    def _open(self, url: str, token: str | None, network: httpx.AsyncBaseTransport | None) -> None:
         self._tasks: list[AsyncRepeating] = []
         self._is_open = False
-        self._transport = AsyncTransport(url, token=token, transport=transport)
+        self._transport = AsyncTransport(url, token=token, transport=network)
 
     async def offline(
         self,
@@ -93,8 +62,8 @@ class AsyncReaderClient(Reading):
         self, after: int = 0, domain: str | None = None, *, wait: float | None = 0.0
     ) -> AsyncGenerator[Mark]:
         """Yield the marks with a seq above `after`; see `ReaderClient.marks`."""
-        cursor = self._waits.cursor(after, domain)
-        while found := await self._next_page(cursor, domain, wait):
+        cursor = MarkCursor(self._following, after, domain)
+        while found := await self._page(cursor, domain, wait):
             for mark in found:
                 yield mark
 
@@ -108,8 +77,8 @@ class AsyncReaderClient(Reading):
         wait: float | None = 0.0,
     ) -> AsyncGenerator[CompleteWindow]:
         """Yield the windows that are complete, in order; see `ReaderClient.windows`."""
-        cursor = self._waits.window_cursor(Tiling(size_ms, unix_ms_of(origin)), after, domain)
-        while found := await self._next_page(cursor, domain, wait):
+        cursor = self._windows(Tiling(size_ms, unix_ms_of(origin)), after, domain)
+        while found := await self._page(cursor, domain, wait):
             answer = None
             with contextlib.suppress(NotedTimeError):
                 answer = await self._transport.ask(cursor.about_missing(found))
@@ -163,29 +132,11 @@ class AsyncReaderClient(Reading):
     ) -> None:
         await self.close()
 
-    # Tasks
-
     def _begin(self, name: str, step: Callable[[], Steps]) -> AsyncRepeating:
-        async def perform(effect: Question | Pause) -> Json:
-            if isinstance(effect, Question):
-                answer = await self._transport.ask(effect)
-                task.attempts.had_answer = True
-                return answer
-            await task.pause(effect.seconds)
-            return {}
-
-        task = AsyncRepeating(
-            f"noted-time reader {self._stream} {name}",
-            lambda: run_async(step(), perform),
-            self._pace,
-            on_failure=self._news.notify,
-            health=self._health,
-        )
+        of = f"noted-time reader {self._stream} {name}"
+        task = AsyncRepeating(of, step, self._transport.ask, self._health)
         self._tasks.append(task)
-        task.start()
         return task
-
-    # Waiting
 
     def _check_usable(self) -> None:
         super()._check_usable()
@@ -193,36 +144,12 @@ class AsyncReaderClient(Reading):
             begin = f"async with AsyncReaderClient(…, {self._stream!r}) as reader:"
             raise Rejected(f"the reader of stream {self._stream!r} is not open: use {begin}")
 
-    async def _next_page(
-        self, cursor: Pages[Found], domain: str | None, wait: float | None
-    ) -> Sequence[Found]:
-        while True:
-            self._health.check()
-            found = cursor.page()
-            if found or self._closed or wait == 0:
-                return found
-            if not await self._further(cursor, domain, wait):
-                return []
-
-    async def _further(self, cursor: Pages[object], domain: str | None, wait: float | None) -> bool:
-        try:
-            return await self._wait(self._waits.further(cursor, domain), wait)
-        except Rejected:
-            if self._closed:
-                return False
-            raise
+    async def _page(
+        self, cursor: Cursor[Found], domain: str | None, wait: float | None
+    ) -> list[Found]:
+        pages = self._pages(cursor, domain, wait)
+        return await run_async(pages, lambda each: self._wait(each, wait))
 
     async def _wait(self, wait: Wait[Found], seconds: float | None) -> Found:
-        loop = asyncio.get_running_loop()
-        deadline = None if seconds is None else loop.time() + seconds
         wakeup = AsyncWakeup()
-        self._news.listen(wakeup.wake)
-        try:
-            while (found := wait.look()) is None:
-                left = None if deadline is None else deadline - loop.time()
-                if seconds is not None and left is not None and left <= 0:
-                    return wait.give_up(seconds)
-                await wakeup.wait(left)
-        finally:
-            self._news.forget(wakeup.wake)
-        return found
+        return await run_async(self._waiting(wait, seconds, wakeup.wake), wakeup.wait)

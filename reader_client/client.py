@@ -7,29 +7,31 @@ import os
 import time as clocks
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from noted_time.client import Backoff, Question, run
+from noted_time.client import run
 from noted_time.client.transport import Transport
 from noted_time.reading import Tiling
-from noted_time.values import NotedTimeError, Rejected, plain_position, unix_ms_of
-from reader_client.reading import Reading
-from reader_client.repeating import Repeating, own_chance
+from noted_time.values import NotedTimeError, plain_position, unix_ms_of
+from reader_client.cursors import MarkCursor
+from reader_client.reading import Reader
+from reader_client.repeating import Repeating
 from reader_client.wakeup import Wakeup
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping
     from types import TracebackType
 
     import httpx
 
     from noted_time.reading import CompleteWindow
     from noted_time.values import Mark, Time
-    from reader_client.questions import Json, Pause, Steps
-    from reader_client.waits import Pages, Wait
+    from reader_client.cursors import Cursor
+    from reader_client.questions import Steps
+    from reader_client.waits import Wait
 
 Found = TypeVar("Found")
 
 
-class ReaderClient(Reading):
+class ReaderClient(Reader["httpx.BaseTransport"]):
     """Follows the marks of a stream and turns positions into time windows.
 
     One daemon thread a domain follows by long poll, so `get_time_window` asks nobody: it is a
@@ -57,50 +59,9 @@ class ReaderClient(Reading):
     process need not wait for them. A client does not survive a fork: make one in the child.
     """
 
-    def __init__(  # noqa: PLR0913 - one keyword for each thing there is to choose
-        self,
-        url: str,
-        stream: str,
-        *,
-        token: str | None = None,
-        group: str | None = None,
-        reader: str | None = None,
-        domains: Sequence[str] | None = None,
-        keep_last: int = 1_000_000,
-        wait_ms: int = 25_000,
-        refresh_ms: int = 500,
-        align: str | None = None,
-        align_as: str | None = None,
-        backoff: Backoff | None = None,
-        chance: Callable[[], float] = own_chance,
-        transport: httpx.BaseTransport | None = None,
-    ) -> None:
-        """Begin to follow `domains`, by default every declared one.
-
-        `url` may be several with commas between: one is asked as long as it answers.
-        `token` is shown to the controller, by default that of the variable NOTED_TIME_TOKEN.
-        `wait_ms` (at most 30000) is how long one poll may wait; `refresh_ms` how often a group's
-        position is asked for when there is nothing to report. `align` names the alignment that
-        `may_read` obeys; the reader is its member `align_as`, by default the name of the stream,
-        with its own time or that of its group. Raises `InvalidName`, or `Rejected`
-        where a URL is none, or only one of `group` and `reader` is given.
-        """
-        super().__init__(
-            url,
-            stream,
-            group=group,
-            reader=reader,
-            domains=domains,
-            keep_last=keep_last,
-            wait_ms=wait_ms,
-            refresh_ms=refresh_ms,
-            align=align,
-            align_as=align_as,
-        )
-        self._backoff = backoff or Backoff()
-        self._chance = chance
+    def _open(self, url: str, token: str | None, network: httpx.BaseTransport | None) -> None:
         self._threads: list[Repeating] = []
-        self._transport = Transport(url, token=token, transport=transport)
+        self._transport = Transport(url, token=token, transport=network)
         self._start(self._begin)
 
     def offline(self, position: Mapping[int, int] | None = None, *, timeout: float = 10.0) -> None:
@@ -121,8 +82,8 @@ class ReaderClient(Reading):
         When the stream is made again, its marks follow from seq 1. Where it waits, raises what the
         controller refuses, and `Unreachable` where it was away when time is up.
         """
-        cursor = self._waits.cursor(after, domain)
-        while found := self._next_page(cursor, domain, wait):
+        cursor = MarkCursor(self._following, after, domain)
+        while found := self._page(cursor, domain, wait):
             yield from found
 
     def windows(
@@ -143,8 +104,8 @@ class ReaderClient(Reading):
         The controller is asked once for each hundred who is `missing` from them; while it is away
         that is not known.
         """
-        cursor = self._waits.window_cursor(Tiling(size_ms, unix_ms_of(origin)), after, domain)
-        while found := self._next_page(cursor, domain, wait):
+        cursor = self._windows(Tiling(size_ms, unix_ms_of(origin)), after, domain)
+        while found := self._page(cursor, domain, wait):
             answer = None
             with contextlib.suppress(NotedTimeError):
                 answer = self._transport.ask(cursor.about_missing(found))
@@ -197,59 +158,16 @@ class ReaderClient(Reading):
     ) -> None:
         self.close()
 
-    # Threads
-
     def _begin(self, name: str, step: Callable[[], Steps]) -> Repeating:
-        def perform(effect: Question | Pause) -> Json:
-            if isinstance(effect, Question):
-                answer = self._transport.ask(effect)
-                thread.attempts.had_answer = True
-                return answer
-            thread.pause(effect.seconds)
-            return {}
-
-        thread = Repeating(
-            f"noted-time reader {self._stream} {name}",
-            lambda: run(step(), perform),
-            self._backoff,
-            self._chance,
-            self._news.notify,
-            health=self._health,
-        )
+        of = f"noted-time reader {self._stream} {name}"
+        thread = Repeating(of, step, self._transport.ask, self._health)
         self._threads.append(thread)
         thread.start()
         return thread
 
-    # Waiting
-
-    def _next_page(
-        self, cursor: Pages[Found], domain: str | None, wait: float | None
-    ) -> Sequence[Found]:
-        """Return what comes next, waiting for it; nothing where time is up."""
-        while True:
-            self._health.check()
-            found = cursor.page()
-            if found or self._closed or wait == 0 or not self._further(cursor, domain, wait):
-                return found
-
-    def _further(self, cursor: Pages[object], domain: str | None, wait: float | None) -> bool:
-        try:
-            return self._wait(self._waits.further(cursor, domain), wait)
-        except Rejected:
-            if self._closed:
-                return False
-            raise
+    def _page(self, cursor: Cursor[Found], domain: str | None, wait: float | None) -> list[Found]:
+        return run(self._pages(cursor, domain, wait), lambda each: self._wait(each, wait))
 
     def _wait(self, wait: Wait[Found], timeout: float | None) -> Found:
-        deadline = None if timeout is None else clocks.monotonic() + timeout
         wakeup = Wakeup()
-        self._news.listen(wakeup.wake)
-        try:
-            while (found := wait.look()) is None:
-                left = None if deadline is None else deadline - clocks.monotonic()
-                if timeout is not None and left is not None and left <= 0:
-                    return wait.give_up(timeout)
-                wakeup.wait(left)
-        finally:
-            self._news.forget(wakeup.wake)
-        return found
+        return run(self._waiting(wait, timeout, wakeup.wake), wakeup.wait)

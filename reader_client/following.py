@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any
 
 from noted_time.values import NotedTimeError, UnknownDomain, UnknownStream
 from reader_client.answers import marks_answer, stream_answer
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from reader_client.answers import MarksAnswer, StreamAnswer
-    from reader_client.health import Attempts
     from reader_client.questions import Steps
+    from reader_client.repeating import Repeated
     from reader_client.wakeup import News
 
 logger = logging.getLogger("noted_time.reader")
@@ -29,21 +29,7 @@ SEALED_S = 10.0
 """How often it is asked about a stream that is sealed."""
 
 
-class Repeated(Protocol):
-    """A thread or task that repeats a step."""
-
-    @property
-    def attempts(self) -> Attempts:
-        """How its attempts go."""
-
-    def wake(self) -> None:
-        """Tell that there is something to do."""
-
-    def retry(self) -> None:
-        """Tell that what failed may succeed now."""
-
-
-Begin = Callable[[str, Callable[[], "Steps"]], Repeated]
+Begin = Callable[[str, Callable[[], "Steps"]], "Repeated[Any]"]
 """Begins to repeat a step under a name."""
 
 
@@ -73,7 +59,7 @@ class Following:
         self._on_stream = on_stream
         self._stream_id: str | None = None
         self._failing: set[str] = set()
-        self._steps: dict[str | None, Repeated] = {}
+        self._steps: dict[str | None, Repeated[Any]] = {}
         # what keep_last may be is checked at once
         Follower("default", keep_last=keep_last)
 
@@ -98,7 +84,7 @@ class Following:
         except KeyError:
             raise UnknownDomain(name, followers) from None
 
-    def steps(self, domain: str | None) -> list[Repeated]:
+    def steps(self, domain: str | None) -> list[Repeated[Any]]:
         """Return what has to succeed for `domain` to be known; raises `UnknownDomain`."""
         follower = self.follower(domain)
         found = self._steps.get(None if follower is None else follower.domain)
@@ -111,7 +97,7 @@ class Following:
             return False
         return all(follower.caught_up for follower in self.followers.values())
 
-    def all_steps(self) -> list[Repeated]:
+    def all_steps(self) -> list[Repeated[Any]]:
         """Return all that is repeated."""
         return list(self._steps.values())
 

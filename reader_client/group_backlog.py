@@ -26,13 +26,13 @@ class _Listener:
     flag: bool = False
 
 
-class GroupBacklog:
+class ReportedBacklog:
     """The backlog of a group as far as one reader knows; no thread, no clock, no network.
 
     Whoever reads says something, and one thread or task reports it; neither takes a lock, since
     each replaces what it owns as a whole.
 
-    >>> backlog = GroupBacklog()
+    >>> backlog = ReportedBacklog()
     >>> backlog.say(backlog=True)
     >>> backlog.state.backlog, backlog.due, backlog.take()
     (True, True, {'backlog': True})

@@ -4,30 +4,42 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import TYPE_CHECKING
+import time as clocks
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from noted_time.client import Backoff
 from noted_time.values import NotCompleteYet, Rejected, checked_name, plain_position, unix_ms_of
 from noted_time.wing import Lag
-from reader_client.aligning import Aligning, Member
+from reader_client.aligning import Aligning
+from reader_client.cursors import WindowCursor
 from reader_client.follower import NO_WINDOW
 from reader_client.following import Following
-from reader_client.health import Health
-from reader_client.reporting import Reader, Reporting
+from reader_client.repeating import Health, own_chance
+from reader_client.reporting import ReaderName, Reporting
 from reader_client.waits import Waits
 from reader_client.wakeup import News
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 
+    from noted_time.reading import Tiling
     from noted_time.values import Mark, Time, TimeWindow
     from noted_time.wing import BacklogState, SegmentTimes
     from reader_client.answers import StreamAnswer
+    from reader_client.cursors import Cursor
     from reader_client.follower import Follower
-    from reader_client.following import Begin, Repeated
+    from reader_client.following import Begin
     from reader_client.questions import Json
+    from reader_client.repeating import Repeated
+    from reader_client.waits import Wait
 
 
-class Reading:
+Network = TypeVar("Network")
+Found = TypeVar("Found")
+
+
+class Reader(ABC, Generic[Network]):
     """The position of a reader, and the marks and the group that are followed in the background.
 
     What `ReaderClient` and `AsyncReaderClient` have in common: no call here waits.
@@ -38,16 +50,29 @@ class Reading:
         url: str,
         stream: str,
         *,
-        group: str | None,
-        reader: str | None,
-        domains: Sequence[str] | None,
-        keep_last: int,
-        wait_ms: int,
-        refresh_ms: int,
-        align: str | None,
-        align_as: str | None,
+        token: str | None = None,
+        group: str | None = None,
+        reader: str | None = None,
+        domains: Sequence[str] | None = None,
+        keep_last: int = 1_000_000,
+        wait_ms: int = 25_000,
+        refresh_ms: int = 500,
+        align: str | None = None,
+        align_as: str | None = None,
+        backoff: Backoff | None = None,
+        chance: Callable[[], float] = own_chance,
+        transport: Network | None = None,
     ) -> None:
-        """Follow nothing before `_start`; raises `InvalidName` or `Rejected`."""
+        """Choose what to follow: `domains`, by default every declared one.
+
+        `url` may be several with commas between: one is asked as long as it answers.
+        `token` is shown to the controller, by default that of the variable NOTED_TIME_TOKEN.
+        `wait_ms` (at most 30000) is how long one poll may wait; `refresh_ms` how often a group's
+        position is asked for when there is nothing to report. `align` names the alignment that
+        `may_read` obeys; the reader is its member `align_as`, by default the name of the stream,
+        with its own time or that of its group. Raises `InvalidName`, or `Rejected`
+        if a URL is not one, or only one of `group` and `reader` is given.
+        """
         _check_names(stream, group, reader, domains)
         self._stream = stream
         self._position: dict[int, int] = {}
@@ -57,10 +82,11 @@ class Reading:
         self._news = News()
         self._reporting: Reporting | None = None
         if group is not None and reader is not None:
-            named = Reader(stream, group, reader)
+            named = ReaderName(stream, group, reader)
             self._reporting = Reporting(named, refresh_s=refresh_ms / 1000, news=self._news)
         of = f" ({self._reporting.reader})" if self._reporting is not None else ""
-        self._health = Health(f"the reader of stream {stream!r}{of}")
+        who = f"the reader of stream {stream!r}{of}"
+        self._health = Health(who, backoff or Backoff(), chance, self._news.notify)
         self._following = Following(
             stream,
             domains,
@@ -72,9 +98,15 @@ class Reading:
         self._domain_aligned = domains[0] if domains is not None and len(domains) == 1 else None
         self._aligning: Aligning | None = None
         if align is not None:
-            member = Member(align, align_as or stream)
-            self._aligning = Aligning(member, self._where_aligned, refresh_s=refresh_ms / 1000)
+            self._aligning = Aligning(
+                align, align_as or stream, self._where_aligned, refresh_s=refresh_ms / 1000
+            )
         self._waits = Waits(self._following, self._reporting, where=url, check=self._check_usable)
+        self._open(url, token, transport)
+
+    @abstractmethod
+    def _open(self, url: str, token: str | None, network: Network | None) -> None:
+        """Connect with the first question; `network` takes the place of the network."""
 
     # Where I am
 
@@ -238,6 +270,43 @@ class Reading:
         named = {"stream": self._stream, "group": reporting.reader.group} | state
         return named if self._domain_aligned is None else named | {"domain": self._domain_aligned}
 
+    def _windows(self, tiling: Tiling, after: Time | None, domain: str | None) -> WindowCursor:
+        begin = None if after is None else unix_ms_of(after)
+        return WindowCursor(self._following, tiling, begin, domain)
+
+    def _pages(
+        self, cursor: Cursor[Found], domain: str | None, wait: float | None
+    ) -> Generator[Wait[bool], bool, list[Found]]:
+        """Return what comes next, asking to wait for it; nothing when time is up."""
+        while True:
+            self._health.check()
+            found = cursor.page()
+            if found or self._closed or wait == 0:
+                return found
+            try:
+                if not (yield self._waits.further(cursor, domain)):
+                    return []
+            except Rejected:
+                if self._closed:
+                    return []
+                raise
+
+    def _waiting(
+        self, wait: Wait[Found], timeout_s: float | None, wake: Callable[[], None]
+    ) -> Generator[float | None, object, Found]:
+        """Return what is waited for, asking to wait for so many seconds or until `wake`."""
+        deadline = None if timeout_s is None else clocks.monotonic() + timeout_s
+        self._news.listen(wake)
+        try:
+            while (found := wait.look()) is None:
+                left = None if deadline is None else deadline - clocks.monotonic()
+                if timeout_s is not None and left is not None and left <= 0:
+                    return wait.give_up(timeout_s)
+                yield left
+        finally:
+            self._news.forget(wake)
+        return found
+
     def _times(self, domain: str | None) -> SegmentTimes | None:
         follower, position = self._follower(domain), self._position_read()
         return None if follower is None or position is None else follower.times(position)
@@ -286,7 +355,7 @@ class Reading:
             self._reporting.learn(stream)
 
 
-def _raise_refusal(steps: Sequence[Repeated]) -> None:
+def _raise_refusal(steps: Sequence[Repeated[Any]]) -> None:
     """Raise why nothing is known, where the controller refuses to say it."""
     for step in steps:
         if isinstance(step.attempts.failure, Rejected):

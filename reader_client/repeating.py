@@ -1,54 +1,172 @@
-"""A daemon thread, or a task, that repeats a step and backs off while the step fails."""
+"""What one client repeats in the background: threads or tasks that back off while a step fails."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
-from collections.abc import Callable
+import time
+from dataclasses import dataclass
 from random import SystemRandom
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-from noted_time.values import NotedTimeError
-from reader_client.health import Attempts, Health, Pace
+from noted_time.client import Outage, Question, delay_s, run, run_async
+from noted_time.values import ClientFailed, NotedTimeError, Rejected
+from reader_client.questions import Pause
 from reader_client.wakeup import AsyncWakeup, Wakeup
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Callable, Generator
 
     from noted_time.client import Backoff
+    from reader_client.questions import Json, Steps
 
+logger = logging.getLogger("noted_time.reader")
+
+Waker = TypeVar("Waker", Wakeup, AsyncWakeup)
 
 own_chance = SystemRandom().random
 """To spread retries, without touching the state of the program's `random`, which may be seeded."""
 
-Step = Callable[[], bool]
-"""Does one thing; returns whether there is more to do, ever."""
+
+@dataclass(frozen=True, slots=True)
+class BackOff:
+    """Wait that long before the next attempt, or until it may succeed."""
+
+    seconds: float
 
 
-class Repeating:
-    """Repeats `step` until it returns false or `stop` is called.
+class Stopped(Exception):
+    """The thread is to end; raised where it asks or waits."""
 
-    `on_failure` is called after each failure. An error that is not a `NotedTimeError` is
-    a fault of the client and ends the thread; `check` raises it.
+
+class Health:
+    """How the threads or tasks of one client fare.
+
+    What keeps answers from the client is logged once, however many of its threads wait. `who` names
+    the client in the log; `fault` is what ended one of its threads or tasks for good. `on_failure`
+    is called after each failure.
     """
 
-    def __init__(  # noqa: PLR0913 - one for each thing that differs between threads
+    def __init__(
         self,
-        name: str,
-        step: Step,
+        who: str,
         backoff: Backoff,
         chance: Callable[[], float],
         on_failure: Callable[[], None],
-        *,
-        health: Health | None = None,
     ) -> None:
-        """Begin at rest; `start` starts the thread. `health` is shared by those of one client."""
-        self._health = health or Health(name)
-        self.attempts = Attempts(name, Pace(backoff, chance), self._health)
+        self.backoff = backoff
+        self.chance = chance
+        self.on_failure = on_failure
+        self.fault: BaseException | None = None
+        self._who = who
+        self._lock = threading.Lock()
+        self._outage = Outage(who)
+        self._broken = ""
+
+    def failed(self, name: str, error: NotedTimeError) -> None:
+        """Learn that the thread or task of that name was refused, or not answered."""
+        with self._lock:
+            sentence = self._outage.failed(error, now=time.monotonic(), asker=name)
+        _warn(sentence)
+
+    def answered(self, name: str) -> None:
+        """Learn that its questions were answered."""
+        with self._lock:
+            sentence = self._outage.answered(now=time.monotonic(), asker=name)
+        _warn(sentence)
+
+    def broke(self, name: str, fault: BaseException) -> None:
+        """Learn that it ended by a fault of its own."""
+        self._broken, self.fault = name, fault
+        logger.error("%s: %s ended by a fault of the client", self._who, name, exc_info=fault)
+
+    def check(self) -> None:
+        """Raise `ClientFailed` if one of them ended by a fault of its own."""
+        if self.fault is not None:
+            kept = f"{self._who} follows nothing any more"
+            why = f"{self._broken} ended by {type(self.fault).__name__}: {self.fault}"
+            raise ClientFailed(f"{kept}: {why}; make a new one, and report this") from self.fault
+
+
+class Attempts:
+    """The attempts of the thread or task `name`.
+
+    `failure` is what the last attempt raised, `None` after a success. `refusals` counts those that
+    were refused, so that a fresh refusal can be told from an old one. `had_answer` is whether any
+    question was answered so far.
+    """
+
+    def __init__(self, name: str, health: Health) -> None:
+        self.name = name
+        self.failure: NotedTimeError | None = None
+        self.refusals = 0
+        self.had_answer = False
+        self._health = health
+        self._in_a_row = 0
+
+    def rounds(
+        self, step: Callable[[], Steps]
+    ) -> Generator[Question | Pause | BackOff, Json, None]:
+        """Repeat the step until it says that there is no more to do.
+
+        An error that is not a `NotedTimeError` is a fault of the client, and ends it for good.
+        """
+        try:
+            goes_on = True
+            while goes_on:
+                try:
+                    goes_on = yield from step()
+                    self._succeeded()
+                except NotedTimeError as error:
+                    delay = self._failed(error)
+                    self._health.on_failure()
+                    yield BackOff(delay)
+        except Stopped:
+            return
+        except Exception as fault:  # noqa: BLE001 - raised by every later call of the client
+            self._health.broke(self.name, fault)
+            self._health.on_failure()
+
+    def _succeeded(self) -> None:
+        self._in_a_row = 0
+        self.failure = None
+        self._health.answered(self.name)
+
+    def _failed(self, error: NotedTimeError) -> float:
+        self.failure = error
+        self.refusals += isinstance(error, Rejected)
+        self._in_a_row += 1
+        self._health.failed(self.name, error)
+        return delay_s(self._health.backoff, self._in_a_row, error, self._health.chance())
+
+
+class Repeated(Generic[Waker]):
+    """A thread or task that repeats a step."""
+
+    def __init__(self, name: str, health: Health, waker: type[Waker]) -> None:
+        self.attempts = Attempts(name, health)
+        self._pausing: Waker = waker()
+        self._backing_off: Waker = waker()
+
+    def wake(self) -> None:
+        """Tell that there is something to do."""
+        self._pausing.wake()
+
+    def retry(self) -> None:
+        """Tell that what failed may succeed now."""
+        self._backing_off.wake()
+
+
+class Repeating(Repeated[Wakeup]):
+    """A daemon thread; its step may not be repeated once `stop` was called."""
+
+    def __init__(
+        self, name: str, step: Callable[[], Steps], ask: Callable[[Question], Json], health: Health
+    ) -> None:
+        super().__init__(name, health, Wakeup)
         self._step = step
-        self._on_failure = on_failure
-        self._pausing = Wakeup()
-        self._backing_off = Wakeup()
+        self._ask = ask
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
@@ -56,125 +174,66 @@ class Repeating:
         """Start the thread."""
         self._thread.start()
 
-    @property
-    def failure(self) -> NotedTimeError | None:
-        """What the last step raised, `None` after a success."""
-        return self.attempts.failure
-
-    @property
-    def fault(self) -> BaseException | None:
-        """What ended the thread for good, `None` while it goes on."""
-        return self._health.fault
-
-    def check(self) -> None:
-        """Raise `ClientFailed` where the thread ended by a fault of the client."""
-        self._health.check()
-
-    def pause(self, seconds: float) -> None:
-        """Let the step wait until there is something to do (`wake`), at most that long."""
-        if not self._stopping:
-            self._pausing.wait(seconds)
-
-    def wake(self) -> None:
-        """Tell that there is something to do."""
-        self._pausing.wake()
-
-    def retry(self) -> None:
-        """Tell that what failed may succeed now."""
-        self._backing_off.wake()
-
     def stop(self) -> None:
-        """Tell it to stop after the step under way."""
+        """Tell it to end, which it does when the question under way is answered."""
         self._stopping = True
-        self._pausing.wake()
-        self._backing_off.wake()
+        self.wake()
+        self.retry()
 
     def join(self, timeout_s: float) -> None:
-        """Wait for the thread's end, which may be called by itself."""
+        """Wait for the thread's end; may be called by the thread itself."""
         if self._thread.ident is not None and self._thread is not threading.current_thread():
             self._thread.join(timeout_s)
 
     def _run(self) -> None:
-        try:
-            while not self._stopping and self._once():
-                pass
-        except Exception as fault:  # noqa: BLE001 - told to whoever calls the client next
-            self.attempts.ended_by(fault)
-            self._on_failure()
+        run(self.attempts.rounds(self._step), self._perform)
 
-    def _once(self) -> bool:
-        try:
-            goes_on = self._step()
-        except NotedTimeError as error:
-            if not self._stopping:
-                self._back_off(self.attempts.failed(error))
-            return True
-        self.attempts.succeeded()
-        return goes_on
-
-    def _back_off(self, delay_s: float) -> None:
-        self._on_failure()
-        self._backing_off.wait(delay_s)
+    def _perform(self, effect: Question | Pause | BackOff) -> Json:
+        if self._stopping:
+            raise Stopped
+        if isinstance(effect, Question):
+            try:
+                answer = self._ask(effect)
+            except NotedTimeError:
+                if self._stopping:
+                    raise Stopped from None
+                raise
+            self.attempts.had_answer = True
+            return answer
+        (self._pausing if isinstance(effect, Pause) else self._backing_off).wait(effect.seconds)
+        return {}
 
 
-class AsyncRepeating:
-    """Does as `Repeating`, in a task of the running loop."""
+class AsyncRepeating(Repeated[AsyncWakeup]):
+    """A task of the running loop."""
 
     def __init__(
         self,
         name: str,
-        step: Callable[[], Awaitable[bool]],
-        pace: Pace,
-        *,
-        on_failure: Callable[[], None],
+        step: Callable[[], Steps],
+        ask: Callable[[Question], Awaitable[Json]],
         health: Health,
     ) -> None:
-        """Begin at rest; `start` starts the task."""
-        self.attempts = Attempts(name, pace, health)
-        self._name = name
-        self._step = step
-        self._on_failure = on_failure
-        self._pausing = AsyncWakeup()
-        self._backing_off = AsyncWakeup()
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        """Start the task."""
-        self._task = asyncio.create_task(self._run(), name=self._name)
-
-    async def pause(self, seconds: float) -> None:
-        """Let the step wait until there is something to do (`wake`), at most that long."""
-        await self._pausing.wait(seconds)
-
-    def wake(self) -> None:
-        """Tell that there is something to do."""
-        self._pausing.wake()
-
-    def retry(self) -> None:
-        """Tell that what failed may succeed now."""
-        self._backing_off.wake()
+        super().__init__(name, health, AsyncWakeup)
+        self._ask = ask
+        rounds = run_async(self.attempts.rounds(step), self._perform)
+        self._task = asyncio.create_task(rounds, name=name)
 
     async def stop(self) -> None:
         """End the task, amid whatever it awaits."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        self._task.cancel()
+        await asyncio.wait([self._task])
 
-    async def _run(self) -> None:
-        try:
-            while await self._once():
-                pass
-        except Exception as fault:  # noqa: BLE001 - told to whoever calls the client next
-            self.attempts.ended_by(fault)
-            self._on_failure()
+    async def _perform(self, effect: Question | Pause | BackOff) -> Json:
+        if isinstance(effect, Question):
+            answer = await self._ask(effect)
+            self.attempts.had_answer = True
+            return answer
+        waker = self._pausing if isinstance(effect, Pause) else self._backing_off
+        await waker.wait(effect.seconds)
+        return {}
 
-    async def _once(self) -> bool:
-        try:
-            goes_on = await self._step()
-        except NotedTimeError as error:
-            delay_s = self.attempts.failed(error)
-            self._on_failure()
-            await self._backing_off.wait(delay_s)
-            return True
-        self.attempts.succeeded()
-        return goes_on
+
+def _warn(sentence: str | None) -> None:
+    if sentence is not None:
+        logger.warning("%s", sentence)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from noted_time.values import UnknownReader
 from reader_client import questions
 from reader_client.answers import group_answer
-from reader_client.group_backlog import GroupBacklog
+from reader_client.group_backlog import ReportedBacklog
 from reader_client.questions import Pause
 from reader_client.reports import Leaving, Reports
 
@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from reader_client.answers import StreamAnswer
-    from reader_client.following import Begin, Repeated
+    from reader_client.following import Begin
     from reader_client.questions import Steps
+    from reader_client.repeating import Repeated
     from reader_client.wakeup import News
 
 LONGEST_SILENCE_S = 60.0
@@ -25,7 +26,7 @@ SIGNS_OF_LIFE = 4
 """So many reports fit into the time after which the controller takes a silent reader offline."""
 
 
-class Reader(NamedTuple):
+class ReaderName(NamedTuple):
     """One reader of one group of a stream, by name."""
 
     stream: str
@@ -43,16 +44,16 @@ class Reporting:
     it did so all the same, or the group was deleted, the reader reports again all it has read.
     """
 
-    def __init__(self, reader: Reader, *, refresh_s: float, news: News) -> None:
+    def __init__(self, reader: ReaderName, *, refresh_s: float, news: News) -> None:
         """Report nothing before `start`."""
         self.reader = reader
-        self.backlog = GroupBacklog()
+        self.backlog = ReportedBacklog()
         self._reports = Reports()
         self._refresh_s = refresh_s
         self._news = news
         self._silence_s = LONGEST_SILENCE_S
         self._reported_at = 0.0
-        self._thread: Repeated | None = None
+        self._thread: Repeated[Any] | None = None
 
     def start(self, begin: Begin) -> None:
         """Announce the reader."""
@@ -68,7 +69,7 @@ class Reporting:
         """Whether the controller knows all that the reader has said."""
         return not self._is_due and self._reports.leaving is None
 
-    def steps(self) -> list[Repeated]:
+    def steps(self) -> list[Repeated[Any]]:
         """Return what has to succeed for the controller to know."""
         return [] if self._thread is None else [self._thread]
 

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from noted_time.values import NotCompleteYet, Rejected, Unreachable, unix_ms_of
-from reader_client.window_cursor import WindowCursor
+from noted_time.values import NotCompleteYet, Rejected, Unreachable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from noted_time.reading import Tiling
-    from noted_time.values import Mark, Time
-    from reader_client.following import Following, Repeated
+    from noted_time.values import Mark
+    from reader_client.cursors import Cursor
+    from reader_client.following import Following
+    from reader_client.repeating import Repeated
     from reader_client.reporting import Reporting
 
 Found = TypeVar("Found")
-Item_co = TypeVar("Item_co", covariant=True)
-
-PAGE = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,23 +29,6 @@ class Wait(Generic[Found]):
 
     look: Callable[[], Found | None]
     give_up: Callable[[float], Found]
-
-
-class Pages(Protocol[Item_co]):
-    """A place in something that goes on, called `what` for people."""
-
-    @property
-    def what(self) -> str:
-        """What each item is."""
-
-    def page(self) -> Sequence[Item_co]:
-        """Return the next items that are known, and go past them."""
-
-    def has_more(self) -> bool:
-        """Whether the next page has items."""
-
-    def is_over(self) -> bool:
-        """Whether the stream is sealed, and no page has any more items."""
 
 
 class Waits:
@@ -102,7 +82,7 @@ class Waits:
             lambda timeout_s: patience.end("the marks are not known", timeout_s, must_answer=True),
         )
 
-    def further(self, cursor: Pages[object], domain: str | None) -> Wait[bool]:
+    def further(self, cursor: Cursor[Any], domain: str | None) -> Wait[bool]:
         """Wait for what comes after the cursor; false where nothing came, or nothing can come."""
         patience = self._patience(lambda: self._following.steps(domain))
         return Wait(
@@ -133,63 +113,15 @@ class Waits:
             lambda timeout_s: patience.end("not all is reported", timeout_s, must_answer=True),
         )
 
-    def cursor(self, after: int, domain: str | None) -> Cursor:
-        """Return a place in the marks of a domain."""
-        return Cursor(self._following, after, domain)
-
-    def window_cursor(self, tiling: Tiling, after: Time | None, domain: str | None) -> WindowCursor:
-        """Return a place in the complete windows of a domain."""
-        begin = None if after is None else unix_ms_of(after)
-        return WindowCursor(self._following, tiling, begin, domain)
-
-    def _patience(self, steps: Callable[[], Sequence[Repeated]]) -> _Patience:
+    def _patience(self, steps: Callable[[], Sequence[Repeated[Any]]]) -> _Patience:
         return _Patience(steps, self._where, self._check)
-
-
-class Cursor:
-    """A place in the marks of a domain; of a stream made again, it begins at the first mark."""
-
-    what = "mark"
-
-    def __init__(self, following: Following, after: int, domain: str | None) -> None:
-        """Begin after a seq."""
-        self._following = following
-        self._domain = domain
-        self._after = after
-        self._stream_id: str | None = None
-
-    def page(self) -> list[Mark]:
-        """Return the next marks that are known, and go past them."""
-        follower = self._following.follower(self._domain)
-        if follower is None:
-            return []
-        if self._stream_id not in {None, follower.stream_id}:
-            self._after = 0
-        self._stream_id = follower.stream_id
-        found = follower.marks_after(self._after, PAGE)
-        if found:
-            self._after = found[-1].seq
-        return found
-
-    def has_more(self) -> bool:
-        """Whether the next page has marks."""
-        follower = self._following.follower(self._domain)
-        if follower is None or follower.last is None:
-            return False
-        made_again = self._stream_id not in {None, follower.stream_id}
-        return made_again or follower.last.seq > self._after
-
-    def is_over(self) -> bool:
-        """Whether the stream is sealed, and no page has any more marks."""
-        follower = self._following.follower(self._domain)
-        return follower is not None and follower.is_sealed and not self.has_more()
 
 
 class _Patience:
     """When a wait for `steps`, which may become others meanwhile, is in vain."""
 
     def __init__(
-        self, steps: Callable[[], Sequence[Repeated]], where: str, check: Callable[[], None]
+        self, steps: Callable[[], Sequence[Repeated[Any]]], where: str, check: Callable[[], None]
     ) -> None:
         """Begin to wait: whatever was refused is asked again at once."""
         self._steps = steps

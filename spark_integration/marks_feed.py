@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from noted_time import Rejected, StreamSettings, Succession
 from noted_time.client import Backoff, mark_from_wire, position_from_wire
-from reader_client.answers import stream_answer
+from reader_client.answers import marks_answer, stream_answer
 from reader_client.connection import Connection
-from reader_client.repeating import Repeating, own_chance
+from reader_client.questions import Pause, about_stream, marks_after
+from reader_client.repeating import Health, Repeating, own_chance
 from spark_integration.offsets import Released
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from noted_time import Mark
+    from reader_client.questions import Steps
 
 WAIT_MS = 10_000
 CATCH_UP_S = 5.0
@@ -100,7 +102,8 @@ class ControllerFeed:
         self._succession = Succession()
         self._scaled = ("", 0)
         self._begun, self._corrections = Released(), 0
-        self._thread = Repeating("noted marks", self._step, BACKOFF, own_chance, self._notify)
+        self._health = Health(f"the marks of {stream!r}", BACKOFF, own_chance, self._notify)
+        self._thread = Repeating("noted marks", self._step, self._connection.ask, self._health)
 
     @property
     def subject(self) -> str:
@@ -113,14 +116,15 @@ class ControllerFeed:
         self._thread.start()
         with self._news:
             self._news.wait_for(self._has_begun, CATCH_UP_S)
-        if isinstance(self._thread.failure, Rejected):
+        failure = self._thread.attempts.failure
+        if isinstance(failure, Rejected):
             self.close()
-            raise self._thread.failure
-        self._thread.check()
+            raise failure
+        self._health.check()
 
     def take(self) -> Marks:
         """See `MarksFeed`."""
-        self._thread.check()
+        self._health.check()
         with self._news:
             new, self._new = self._new, []
             return Marks(
@@ -137,35 +141,37 @@ class ControllerFeed:
     # The thread
 
     def _has_begun(self) -> bool:
-        thread = self._thread
-        return self._caught_up or thread.failure is not None or thread.fault is not None
+        failure, fault = self._thread.attempts.failure, self._health.fault
+        return self._caught_up or failure is not None or fault is not None
 
-    def _step(self) -> bool:
+    def _step(self) -> Steps:
         if self._domain is None:
-            domains = tuple(self._connection.stream()["domains"])
+            domains = stream_answer((yield about_stream(self._stream))).domains
             self._domain = StreamSettings(domains=domains).domain_or_default(None)
         asked, asked_at = self._last, time.monotonic()
         wait_ms = self._wait_ms if self._caught_up else 0
-        answer = self._connection.marks(self._domain, after=asked.seq, wait_ms=wait_ms)
-        self._learn_scale_events(answer)
+        answer = yield marks_after(self._stream, asked.seq, self._domain, wait_ms)
+        marks_answer(answer)
+        yield from self._learn_scale_events(answer)
         self._accept(asked, answer)
         if self._final_cut is not None:
-            self._thread.pause(SEALED_S)  # no mark follows, unless the stream is made again
+            yield Pause(SEALED_S)  # no mark follows, unless the stream is made again
         elif wait_ms and not answer["marks"] and time.monotonic() - asked_at < AT_ONCE_S:
-            time.sleep(AT_ONCE_S)  # a controller about to stop does not wait
+            yield Pause(AT_ONCE_S)  # a controller about to stop does not wait
         return True
 
-    def _learn_scale_events(self, answer: dict[str, Any]) -> None:
+    def _learn_scale_events(self, answer: dict[str, Any]) -> Steps:
         """Ask for the scale events before marks are taken that come after more than are known."""
         scaled = (answer["stream_id"], answer["scale_events"])
         if scaled == self._scaled:
-            return
+            return True
         succession = Succession()
         if answer["scale_events"]:
-            stream = stream_answer(self._connection.stream())
+            stream = stream_answer((yield about_stream(self._stream)))
             succession, scaled = stream.succession, (stream.id, stream.scale_events)
         with self._news:
             self._succession, self._scaled = succession, scaled
+        return True
 
     def _accept(self, asked: Released, answer: dict[str, Any]) -> None:
         stream_id = answer["stream_id"]

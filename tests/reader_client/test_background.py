@@ -237,7 +237,7 @@ def test_a_reader_without_news_gives_signs_of_life(
 def test_signs_of_life_fit_into_the_streams_timeout() -> None:
     """Several of them, so that one may be lost."""
     answer = {"id": "a", "domains": [], "scale_events": [], "marks": {}, "reader_timeout_ms": 1000}
-    reports = reporting.Reporting(reporting.Reader("s", "g", "r"), refresh_s=60, news=News())
+    reports = reporting.Reporting(reporting.ReaderName("s", "g", "r"), refresh_s=60, news=News())
     reports.learn(stream_answer(answer))
     round_ = reports._step()
     question = next(round_)

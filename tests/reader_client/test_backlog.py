@@ -11,7 +11,7 @@ from noted_time import BacklogState, Rejected
 from noted_time.client import Backoff
 from reader_client import AsyncReaderClient, ReaderClient
 from reader_client.answers import group_answer
-from reader_client.group_backlog import GroupBacklog
+from reader_client.group_backlog import ReportedBacklog
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def test_the_client_for_asyncio_does_the_same(served: Served, stream: str) -> No
 
 def test_what_is_said_meanwhile_is_reported_next() -> None:
     """An answer heeds what was under way, and nothing that came after it."""
-    backlog = GroupBacklog()
+    backlog = ReportedBacklog()
     backlog.say(backlog=True)
     reports = [backlog.take()]
     backlog.say(backlog=None)

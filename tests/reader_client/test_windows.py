@@ -15,9 +15,9 @@ from noted_time.client import Backoff
 from noted_time.reading import Tiling
 from noted_time.values import Missing
 from reader_client import AsyncReaderClient, ReaderClient
+from reader_client.cursors import WindowCursor
 from reader_client.following import Following
 from reader_client.wakeup import News
-from reader_client.window_cursor import WindowCursor
 
 if TYPE_CHECKING:
     from tests.support.served import Served

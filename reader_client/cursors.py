@@ -1,0 +1,127 @@
+"""Places in what follows from the marks of a domain, as far as they are known here."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from noted_time.values import NOT_KNOWN
+from reader_client.answers import windows_answer
+from reader_client.questions import windows_from
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from noted_time.client import Question
+    from noted_time.reading import CompleteWindow, Tiling
+    from noted_time.values import Mark
+    from reader_client.follower import Follower
+    from reader_client.following import Following
+    from reader_client.questions import Json
+
+Item = TypeVar("Item")
+
+
+class Cursor(ABC, Generic[Item]):
+    """A place in something that goes on, called `what` for people.
+
+    When the stream is created again, the cursor goes back to `again`.
+    """
+
+    what = "item"
+    most = 1000
+    """Maximum number of items of a page."""
+
+    def __init__(
+        self, following: Following, domain: str | None, after: int | None, again: int | None
+    ) -> None:
+        self._following = following
+        self._domain = domain
+        self._after, self._again = after, again
+        self._stream_id: str | None = None
+
+    def page(self) -> list[Item]:
+        """Return the next items that are known, and go past them."""
+        found = self._look(self.most)
+        if found:
+            self._after = self._end(found[-1])
+        return found
+
+    def has_more(self) -> bool:
+        """Whether the next page has items."""
+        return bool(self._look(1))
+
+    def is_over(self) -> bool:
+        """Whether the stream is sealed, and no page has any more items."""
+        follower = self._following.follower(self._domain)
+        return follower is not None and follower.is_sealed and not self.has_more()
+
+    def _look(self, limit: int) -> list[Item]:
+        follower = self._following.follower(self._domain)
+        if follower is None or follower.stream_id is None:
+            return []
+        if self._stream_id not in {None, follower.stream_id}:
+            self._after = self._again
+        self._stream_id = follower.stream_id
+        return self._found(follower, limit)
+
+    @abstractmethod
+    def _found(self, follower: Follower, limit: int) -> list[Item]:
+        """Return at most `limit` items from here on."""
+
+    @abstractmethod
+    def _end(self, item: Item) -> int:
+        """Return the place after an item."""
+
+
+class MarkCursor(Cursor["Mark"]):
+    """A place in the marks; of a stream created again, it begins at the first mark."""
+
+    what = "mark"
+
+    def __init__(self, following: Following, after: int, domain: str | None) -> None:
+        super().__init__(following, domain, after, 0)
+
+    def _found(self, follower: Follower, limit: int) -> list[Mark]:
+        return follower.marks_after(self._after or 0, limit)
+
+    def _end(self, item: Mark) -> int:
+        return item.seq
+
+
+class WindowCursor(Cursor["CompleteWindow"]):
+    """A place in the complete windows; of a stream created again, it begins where it began.
+
+    The first window is the one that `after` lies in, see `complete_windows`.
+    """
+
+    what = "complete window"
+    most = 100
+
+    def __init__(
+        self, following: Following, tiling: Tiling, after: int | None, domain: str | None
+    ) -> None:
+        super().__init__(following, domain, after, after)
+        self._tiling = tiling
+
+    def about_missing(self, page: Sequence[CompleteWindow]) -> Question:
+        """Ask which writers are missing from the windows of a page, which marks do not say."""
+        of, size_ms = self._following.stream, self._tiling.size_ms
+        return windows_from(of, page[0].start, size_ms, len(page), self._domain)
+
+    def with_missing(
+        self, page: Sequence[CompleteWindow], answer: Json | None
+    ) -> Iterator[CompleteWindow]:
+        """Yield the windows with the writers that are missing, as far as the answer names them."""
+        known = {}
+        if answer is not None and answer.get("stream_id") == self._stream_id:
+            known = {each.start: each.missing for each in windows_answer(answer)}
+        for window in page:
+            yield replace(window, missing=known.get(window.start, NOT_KNOWN))
+
+    def _found(self, follower: Follower, limit: int) -> list[CompleteWindow]:
+        return follower.complete_windows(self._tiling, self._after, limit)
+
+    def _end(self, item: CompleteWindow) -> int:
+        return item.end
