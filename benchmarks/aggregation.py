@@ -60,7 +60,7 @@ class Stream:
         """Measure a note and the advance that it allows, each for itself, less the clock's own."""
         noting = advancing = reading = 0
         for _ in range(notes):
-            (holder,) = self.aggregator.domain("default").holders
+            (holder,) = self.aggregator.domains["default"].holders
             note = self._later(int(holder))
             begun = thread_time_ns()
             self._take(note)

@@ -127,5 +127,5 @@ def _caught_up(before: BacklogRecord, states: dict[str, BacklogState]) -> tuple[
 
 def is_quiet(stream: StreamState, domain: str) -> bool:
     """Whether nobody is waited for and nothing is to come: the decision is `Quiet`."""
-    running = stream.aggregator.domain(domain)
+    running = stream.aggregator.domains[domain]
     return running.next_step() is None and not running.waited_for()

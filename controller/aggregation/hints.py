@@ -42,7 +42,7 @@ def hints(stream: StreamState, domain: str, now: Moment) -> list[Hint]:
 
 def _doubts(stream: StreamState, domain: str) -> Iterator[Hint]:
     are_unix_ms = stream.settings.are_unix_ms
-    for track in islice(stream.aggregator.tracks(domain), EXAMINED):
+    for track in islice(stream.aggregator.domains[domain].tracks(), EXAMINED):
         writer, time = track.member.writer, track.noted
         if time is None or track.member.state != "live":
             continue

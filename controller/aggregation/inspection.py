@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from controller.aggregation.hints import hints
 from controller.aggregation.sentences import sentences
 from noted_time import Hold
-from noted_time.rules import HOLDERS_NAMED
+from noted_time.rules import HOLDERS_NAMED, lower_without
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -138,7 +138,7 @@ def explain(
     if isinstance(decision, Hold):
         decision = replace(decision, waiting_for=decision.waiting_for[:limit])
         holders = tuple(waiting.writer for waiting in decision.waiting_for)
-    without = {writer: aggregator.without(name, writer) for writer in holders}
+    without = {writer: lower_without(aggregator.domains[name], writer) for writer in holders}
     return Explanation(now.wall, decision, last, without, would, found, said)
 
 
@@ -165,9 +165,9 @@ def _holders_first(stream: StreamState, domain: str | None) -> Iterator[str]:
     """
     aggregator = stream.aggregator
     if domain is not None:
-        held = [aggregator.domain(domain).waited_for()]
+        held = [aggregator.domains[domain].waited_for()]
     else:
-        domains = [aggregator.domain(each) for each in stream.settings.domains]
+        domains = [aggregator.domains[each] for each in stream.settings.domains]
         held = [each.holders for each in domains if each.holders]
         held.sort(key=lambda holders: next(iter(holders.values())).began)
     members: Iterator[str] = iter(())
@@ -183,13 +183,13 @@ def writer_row(stream: StreamState, writer: str, domain: str | None, now: Moment
     """Return one member, and how it holds `domain`; raises `UnknownWriter`."""
     shift = stream.unix_shift(now)
     record = stream.aggregator.record(writer)
-    since = stream.aggregator.holding_since(writer)
+    since = stream.aggregator.member(writer).holding_since
     name, left_ms, without = stream.settings.domain_or_default(domain), None, None
     if name in stream.histories:  # of several domains none need be the default
-        track = stream.aggregator.domain(name).waited_for().get(writer)
+        track = stream.aggregator.domains[name].waited_for().get(writer)
         if track is not None:
             left_ms = times_out_in_ms(stream, track, now)
-            without = stream.aggregator.without(name, writer)
+            without = lower_without(stream.aggregator.domains[name], writer)
     terms, session = record.terms, record.session
     return WriterRow(
         writer=writer,
@@ -255,7 +255,7 @@ def read_stream(stream: StreamState, service_ms: int) -> StreamReading:
     """Read what there is to show; later changes of the stream do not change it."""
     return StreamReading(
         stream.record.name,
-        dict(stream.aggregator.census.members),
+        dict(stream.aggregator.domains.census.members),
         stream.excluded,
         stream.fences.notes,
         tuple(_read_domain(stream, domain, service_ms) for domain in stream.histories),
@@ -264,7 +264,7 @@ def read_stream(stream: StreamState, service_ms: int) -> StreamReading:
 
 def _read_domain(stream: StreamState, domain: str, service_ms: int) -> DomainReading:
     # `decide` looks at all holders: 20 ms where 100,000 writers note in step
-    holders = stream.aggregator.domain(domain).holders
+    holders = stream.aggregator.domains[domain].holders
     timeout_ms = stream.settings.writer_timeout_ms
     first = [
         (track.began, writer, track.times_out_at(timeout_ms))
@@ -274,5 +274,5 @@ def _read_domain(stream: StreamState, domain: str, service_ms: int) -> DomainRea
         Holding(writer, service_ms - began, max(0, due - service_ms))
         for began, writer, due in nsmallest(NAMED, first)
     )
-    last, late_rows = stream.histories[domain].last, stream.aggregator.late_rows(domain)
+    last, late_rows = stream.histories[domain].last, stream.aggregator.domains[domain].late_rows
     return DomainReading(domain, last, len(holders), longest, late_rows)

@@ -37,7 +37,7 @@ def take(missing: MissingWriters, entry: LedgerEntry) -> None:
 def complete(found: Mapping[str, MissingWriters], aggregator: Aggregator) -> None:
     """Add those that are missing by the members, where their entries are forgotten."""
     for number, (domain, missing) in enumerate(found.items()):
-        for writer in aggregator.domain(domain).absences.missing - missing.open.keys():
+        for writer in aggregator.domains[domain].absences.missing - missing.open.keys():
             track = aggregator.member(writer).track(number)
             missing.begin(absence_of(track, None), seq=0, at=0)
 

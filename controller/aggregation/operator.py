@@ -158,11 +158,11 @@ def seal(stream: StreamState, draft: Draft, order: Order, request: SealRequest) 
     if stream.record.seal is not None:
         return aggregator.seal(request, now=0, written_at=0)
     now = stream.begin(draft)
-    before = {domain: aggregator.domain(domain).last for domain in stream.settings.domains}
+    before = {domain: aggregator.domains[domain].last for domain in stream.settings.domains}
     sealed = aggregator.seal(request, now=now, written_at=wall)
     final_times = {}
     for domain, last in before.items():
-        mark = aggregator.domain(domain).last
+        mark = aggregator.domains[domain].last
         if mark is not None and mark != last:
             draft.batch.marks.append(AppendedMark(stream.id, domain, mark, now))
             stream.record_absences(domain, last, mark, draft, order.by)

@@ -81,7 +81,7 @@ def rank_of_stream(stream: StreamState, service_ms: int, sort: Sort) -> Rank:
         return _first(name)
     began = (_longest(stream, domain) for domain in stream.histories)
     held_ms = max((service_ms - track.began for track in began if track), default=0)
-    return _rank(name, held_ms, stream.aggregator.census.members)
+    return _rank(name, held_ms, stream.aggregator.domains.census.members)
 
 
 def rank_of_unanswered(name: str) -> Rank:
@@ -103,7 +103,7 @@ def _rank(name: str, held_ms: int, members: Mapping[str, int]) -> Rank:
 def row_of_stream(stream: StreamState, now: Moment) -> StreamRow:
     """Return the row of a stream in memory."""
     domains = tuple(_domain_of_stream(stream, domain, now) for domain in stream.histories)
-    members = dict(stream.aggregator.census.members)
+    members = dict(stream.aggregator.domains.census.members)
     return StreamRow(stream.record.name, stream.id, answered=True, writers=members, domains=domains)
 
 
@@ -120,7 +120,7 @@ def row_of_summary(summary: StreamSummary, wall_ms: int) -> StreamRow:
 
 
 def _domain_of_stream(stream: StreamState, domain: str, now: Moment) -> DomainRow:
-    history, waited_for = stream.histories[domain], stream.aggregator.domain(domain).waited_for()
+    history, waited_for = stream.histories[domain], stream.aggregator.domains[domain].waited_for()
     last, longest = history.last, _longest(stream, domain)
     decision: Kind = "hold"
     if longest is None:
@@ -159,7 +159,7 @@ def _domain_of_mark(domain: str, last: Mark | None, wall_ms: int, *, sealed: boo
 
 def _longest(stream: StreamState, domain: str) -> Track | None:
     """Return who holds the domain longest, as `explain` names first."""
-    first = islice(stream.aggregator.domain(domain).waited_for().values(), EXAMINED)
+    first = islice(stream.aggregator.domains[domain].waited_for().values(), EXAMINED)
     return min(first, key=lambda track: (track.began, track.member.writer), default=None)
 
 

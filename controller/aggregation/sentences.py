@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from controller.aggregation.hints import EXAMINED
 from noted_time import Advance, Hold, Quiet, Sealed
+from noted_time.rules import lower_without
 from noted_time.values import shown_gap, shown_seconds, shown_time
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def _states(stream: StreamState, decision: Decision) -> dict[str, int]:
 
     One that was excluded and came back is called excluded until it has caught up.
     """
-    states, member = dict(stream.aggregator.census.members), stream.aggregator.member
+    states, member = dict(stream.aggregator.domains.census.members), stream.aggregator.member
     waiting_for = decision.waiting_for if isinstance(decision, Hold) else ()
     back = sum(member(waiting.writer).exclusion is not None for waiting in waiting_for)
     return states | {"live": states["live"] + back, "excluded": states["excluded"] - back}
@@ -155,7 +156,7 @@ def _left_out(
     """Return where the watermark would be without those that hold it."""
     names = [each.writer for each in decision.waiting_for]
     if decision.holders == 1:
-        then = stream.aggregator.without(domain, names[0])
+        then = lower_without(stream.aggregator.domains[domain], names[0])
         return _without(names[0], f"what {names[0]} writes", lower, then)
     one = "Without one of them alone nothing changes."
     if decision.holders > MOST_SUPPOSED:
@@ -178,7 +179,7 @@ def _without(who: str, what: str, lower: int | None, then: int | None) -> str:
 
 def _excluded(stream: StreamState, now: int) -> str:
     """Return who is excluded, of the members that joined first, and why."""
-    number = stream.aggregator.census.members["excluded"]
+    number = stream.aggregator.domains.census.members["excluded"]
     if not number:
         return "No writer is excluded."
     examined = map(stream.aggregator.member, islice(stream.aggregator.writers(), EXAMINED))

@@ -138,7 +138,7 @@ class StreamState:
     def begin(self, draft: Draft) -> int:
         """Return the service clock, having the aggregator date what now changes in Unix ms."""
         now = self.service_ms(draft.moment)
-        self.aggregator.unix_ahead = draft.moment.wall - now
+        self.aggregator.domains.unix_ahead = draft.moment.wall - now
         return now
 
     def is_silence_over(self, moment: Moment) -> bool:
@@ -305,7 +305,7 @@ class StreamState:
 
     def _advance(self, domain: str, draft: Draft) -> Mark | None:
         moment = draft.moment
-        now, before = self.service_ms(moment), self.aggregator.domain(domain).last
+        now, before = self.service_ms(moment), self.aggregator.domains[domain].last
         mark = self.aggregator.advance(domain, now=now, written_at=moment.wall)
         if mark is not None:
             draft.batch.marks.append(AppendedMark(self.id, domain, mark, now))
@@ -325,7 +325,7 @@ class StreamState:
 
         And whose position was corrected since the mark before it.
         """
-        running, known = self.aggregator.domain(domain), self.record.corrections
+        running, known = self.aggregator.domains[domain], self.record.corrections
         absences, returned = running.named, running.returned
         corrections = [each for each in known if each.last_seqs.get(domain) == mark.seq - 1]
         if not absences and not returned and not corrections:

@@ -52,7 +52,7 @@ async def list_writers(  # noqa: PLR0913 - one parameter for each of the query's
         "now": controller.now_ms,
         "total": page.total,
         "writers": [writer_to_wire(row) for row in page.rows],
-        "states": dict(state.aggregator.census.members),
+        "states": dict(state.aggregator.domains.census.members),
         "next": start + limit if page.total > start + limit else None,
     }
     return reply(body)

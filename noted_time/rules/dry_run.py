@@ -1,20 +1,26 @@
-"""What would happen if writers were excluded, or timed out sooner: nothing changes by asking."""
+"""The decision of a domain, and what it would be if writers were excluded, or timed out sooner.
+
+Nothing changes by asking.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Literal
 
-from noted_time.rules.member import BEFORE_ALL_TIME
-from noted_time.values import Advance
+from noted_time.rules.state import BEFORE_ALL_TIME
+from noted_time.values import Advance, Hold, Quiet, Sealed, Waiting
 
 if TYPE_CHECKING:
     from collections.abc import Collection
     from collections.abc import Set as AbstractSet
 
-    from noted_time.rules.domain import Domain
-    from noted_time.rules.roster import Roster
-    from noted_time.values import StreamCut
+    from noted_time.rules.domain import Domain, Domains
+    from noted_time.values import Decision, StreamCut
+
+HOLDERS_NAMED = 1000
+"""Maximum number of holders that a decision names; before the first mark all members hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,29 +36,57 @@ class Would:
     excluded: tuple[str, ...]
 
 
+def decide(domain: Domain, now: int, timeout_ms: int) -> Decision:
+    """Return the decision now, with its reason."""
+    step = domain.next_step()
+    if step is not None:
+        return step
+    waited_for = domain.waited_for()
+    if not waited_for:
+        return Sealed() if domain.is_sealed else Quiet()
+    first = islice(waited_for.values(), HOLDERS_NAMED)  # they are in the order of `began`
+    longest = sorted(first, key=lambda each: (each.began, each.member.writer))
+    waiting = tuple(
+        Waiting(
+            writer=track.member.writer,
+            time=track.noted,
+            held_for_ms=now - track.began,
+            times_out_in_ms=max(0, track.times_out_at(timeout_ms) - now),
+        )
+        for track in longest
+    )
+    return Hold(waiting, len(waited_for))
+
+
+def lower_without(domain: Domain, writer: str) -> int | None:
+    """Return the lower that the stream would have if `writer` were excluded now."""
+    step = domain.step_without(frozenset((writer,)))
+    lower = step.lower if step else domain.lower
+    return None if lower == BEFORE_ALL_TIME else lower
+
+
 def would(
-    roster: Roster,
+    domains: Domains,
     domain: Domain,
-    removed: Collection[str],
+    removed: AbstractSet[str],
     writer_timeout_ms: int | None,
     now: int,
 ) -> Would:
     """Return what would happen in `domain` without the `removed`, or with that writer timeout.
 
-    Law: it is what `Roster.remove` of each, or the changed setting with `expire`, leads to, then
-    one `advance`. Raises `UnknownWriter`.
+    Law: it is what `Aggregator.remove` of each, or the changed setting with `expire`, and then one
+    `advance` lead to.
     """
-    number = roster.domains.index(domain)
-    gone = {roster.member(writer).writer for writer in removed}
-    out = gone | _timed_out(roster, writer_timeout_ms, now)
+    number = domains.numbers[domain.name]
+    out = removed | _timed_out(domains, writer_timeout_ms, now)
     step = domain.step_without(out)
     if step is not None and step.flush:
-        highest = _highest_without(roster, domain, number, gone)
+        highest = _highest_without(domains, domain, number, removed)
         step = Advance(highest, flush=True) if highest > domain.lower else None
     if step is None:
         waits = _waits(domain.holders, out) or (
             _waits(domain.late, out)
-            and _highest_without(roster, domain, number, gone) > domain.lower
+            and _highest_without(domains, domain, number, removed) > domain.lower
         )
         last = domain.last
         lower, cut = (last.lower, last.cut) if last else (None, None)
@@ -62,7 +96,7 @@ def would(
     missing = domain.absences.missing
     absent = {track.member.writer for track in domain.absences.before(step.lower)}
     for writer in out:
-        member = roster.member(writer)
+        member = domains.members[writer]
         track = member.track(number)
         is_new = member.vouches or (member.excluded != "removed" and writer in missing)
         if is_new and track.vouched and track.time < step.lower:
@@ -74,22 +108,26 @@ def _waits(members: Collection[str], out: AbstractSet[str]) -> bool:
     return any(writer not in out for writer in members)
 
 
-def _timed_out(roster: Roster, writer_timeout_ms: int | None, now: int) -> set[str]:
+def _timed_out(domains: Domains, writer_timeout_ms: int | None, now: int) -> set[str]:
     """Return who would be excluded at once under another writer timeout."""
     if writer_timeout_ms is None:
         return set()
     return {
         writer
-        for each in roster.domains
+        for each in domains
         for waited_for in (each.holders, each.late)
         for writer, track in waited_for.items()
         if track.times_out_at(writer_timeout_ms) <= now
     }
 
 
-def _highest_without(roster: Roster, domain: Domain, number: int, gone: AbstractSet[str]) -> int:
+def _highest_without(domains: Domains, domain: Domain, number: int, gone: AbstractSet[str]) -> int:
     """Return the highest time noted by the others, which only a flush asks for."""
     if not gone:
         return domain.highest
-    others = (each for each in roster if each.writer not in gone and each.excluded != "removed")
+    others = (
+        each
+        for each in domains.members.values()
+        if each.writer not in gone and each.excluded != "removed"
+    )
     return max((each.track(number).time for each in others), default=BEFORE_ALL_TIME)

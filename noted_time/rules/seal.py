@@ -10,8 +10,7 @@ from collections.abc import Mapping  # noqa: TC003 - stores decode by the annota
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from noted_time.rules.absences import absence_of
-from noted_time.rules.member import BEFORE_ALL_TIME
+from noted_time.rules.state import BEFORE_ALL_TIME, absence_of
 from noted_time.values import (
     LARGEST_TIME,
     LEAST_TIME,
@@ -26,9 +25,8 @@ from noted_time.values import (
 )
 
 if TYPE_CHECKING:
-    from noted_time.rules.domain import Domain
-    from noted_time.rules.member import Track
-    from noted_time.rules.roster import Roster
+    from noted_time.rules.domain import Domain, Domains
+    from noted_time.rules.state import Track
     from noted_time.values import Absence, Succession
 
 NEVER_NOTED_NAMED = 1000
@@ -62,7 +60,7 @@ class Seal:
 
 
 def seal(
-    roster: Roster, succession: Succession, request: SealRequest, *, now: int, written_at: int
+    domains: Domains, succession: Succession, request: SealRequest, *, now: int, written_at: int
 ) -> Seal:
     """Make the last mark of each domain and finish every member; returns the seal.
 
@@ -70,14 +68,14 @@ def seal(
     below the final cut, and below the lower of a last mark whose final time was not asked for.
     Raises `InvalidCut`, `InvalidFinalTime` and `UnknownDomain`, and changes nothing then.
     """
-    known = _known(roster, succession)
+    known = _known(domains, succession)
     final_cut = _final_cut(known, succession, request.cut)
-    times = _final_times(roster, request.final_times, final_cut)
-    members = list(roster)
+    times = _final_times(domains, request.final_times, final_cut)
+    members = list(domains.members.values())
     silent = (each.writer for each in members if not _has_noted(each.tracks))
     never_noted = tuple(sorted(silent)[:NEVER_NOTED_NAMED])
     is_beyond = not StreamCut(known).reaches(StreamCut(final_cut))
-    for number, domain in enumerate(roster.domains):
+    for number, domain in enumerate(domains):
         domain.is_sealed = True
         lower = times[domain.name]
         if lower is not None:
@@ -88,16 +86,16 @@ def seal(
             domain.last = _last_mark(domain, lower, final_cut, written_at)
             domain.lower, domain.moved_at = lower, now
     for member in members:
-        roster.finish(member, now)
+        domains.finish(member, now)
     return Seal(request, final_cut, written_at, never_noted)
 
 
-def _known(roster: Roster, succession: Succession) -> dict[int, int]:
+def _known(domains: Domains, succession: Succession) -> dict[int, int]:
     """Return the join of all positions and of the cuts of the last marks, normalised."""
     known: dict[int, int] = {}
-    for domain in roster.domains:
+    for domain in domains:
         join_into(known, domain.last.cut.offsets if domain.last else {})
-    for member in roster:
+    for member in domains.members.values():
         join_into(known, member.position)
     return dict(succession.normalise(known))
 
@@ -115,16 +113,15 @@ def _final_cut(
 
 
 def _final_times(
-    roster: Roster, asked: Mapping[str, int], final_cut: Mapping[int, int]
+    domains: Domains, asked: Mapping[str, int], final_cut: Mapping[int, int]
 ) -> dict[str, int | None]:
     """Return the lower of each domain's last mark, `None` where there is to be none."""
-    names = [domain.name for domain in roster.domains]
+    names = [domain.name for domain in domains]
     for name in asked:
         if name not in names:
             raise UnknownDomain(name, names)
     return {
-        domain.name: _final_time(domain, asked.get(domain.name), final_cut)
-        for domain in roster.domains
+        domain.name: _final_time(domain, asked.get(domain.name), final_cut) for domain in domains
     }
 
 

@@ -207,7 +207,9 @@ async def test_gone_writers_go_from_memory_and_from_the_store(
         await tell(controller, Note("a", 6))
         serve_for(controller, time, maintenance.FORGET_EVERY_MS)
         await until(lambda: names(controller) == ["a"])
-        await until(lambda: sum(controller.stream("s").aggregator.census.members.values()) == 1)
+        await until(
+            lambda: sum(controller.stream("s").aggregator.domains.census.members.values()) == 1
+        )
         stream_id = controller.stream("s").id
         await until(lambda: [each.writer for each in store.members(stream_id)] == ["a"])
     async with running(store.reopened(), time) as controller:

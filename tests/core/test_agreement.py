@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noted_time import Aggregator, Hold, Note, Quiet, StreamSettings
+from noted_time.rules import lower_without
 from noted_time.values import Missing
 from tests.support.model import NEVER
 from tests.support.streams import restarted
@@ -36,7 +37,8 @@ def test_without_foretells_what_leaving_a_writer_out_gives(
         twins.take(step)
     domains = list(twins.model.marks)
 
-    foretold = {w: {domain: twins.code.without(domain, w) for domain in domains} for w in WRITERS}
+    code = twins.code.domains
+    foretold = {w: {domain: lower_without(code[domain], w) for domain in domains} for w in WRITERS}
 
     assert foretold == {
         writer: {k: None if lower == NEVER else lower for k, lower in come.items()}
@@ -72,7 +74,7 @@ def test_a_dry_run_foretells_what_then_happens(
         if mark is not None:
             come = ("advance", mark.lower, mark.cut, mark.excluded)
         else:
-            last, decision = code.last_mark(domain), code.decide(domain, twins.now)
+            last, decision = code.domains[domain].last, code.decide(domain, twins.now)
             kept = (last.lower, last.cut) if last else (None, None)
             come = ("hold" if isinstance(decision, Hold) else "quiet", *kept, ())
             assert isinstance(decision, Hold | Quiet)
@@ -87,8 +89,9 @@ def to_come(stream: Aggregator, now: int) -> list[object]:
         waiting = decision.waiting_for if isinstance(decision, Hold) else ()
         come.append(sorted(each.writer for each in waiting))
         while (mark := stream.advance(domain, now=now, written_at=0)) is not None:
-            named = [(each.writer, each.reason) for each in stream.absences(domain)]
-            come.append((mark.seq, mark.lower, mark.excluded, named, stream.returned(domain)))
+            running = stream.domains[domain]
+            named = [(each.writer, each.reason) for each in running.named]
+            come.append((mark.seq, mark.lower, mark.excluded, named, running.returned))
     return come
 
 
@@ -116,7 +119,7 @@ def test_a_writer_is_told_what_is_recorded_over_a_restart_too(
     for step in history:
         twins.take(step)
         for stream in (twins.code, restarted(twins.code, twins.appended_at, twins.declared_at)):
-            counts = dict.fromkeys(stream.census.members, 0)
+            counts = dict.fromkeys(stream.domains.census.members, 0)
             for name, writer in twins.model.writers.items():
                 record = stream.record(name)
                 answers = (stream.answer(Note(name, 0, domain=k)) for k in settings.domains)
@@ -126,7 +129,7 @@ def test_a_writer_is_told_what_is_recorded_over_a_restart_too(
                 recorded = {k: record.exclusions.get(k) for k in settings.domains}
                 assert told == recorded == {k: writer.told.get(k) for k in settings.domains}
                 counts["excluded" if record.exclusions else record.state] += 1
-            assert stream.census.members == counts
+            assert stream.domains.census.members == counts
 
 
 @given(settings=starts, history=steps, size=st.integers(1, 7), start=st.integers(-9, 9))

@@ -213,7 +213,7 @@ def test_a_successor_that_is_only_named_leaves_nothing_undeclared() -> None:
     tell(stream, Note("DL", None, {1: 0}), Note("DL", 6))
 
     assert bounds(stream, Note("UA", 6, max_time=5), Note("DL", 6, max_time=6)) == [False]
-    assert not stream.domain("default").undeclared
+    assert not stream.domains["default"].undeclared
 
 
 def test_a_writer_that_died_is_remembered_as_long_as_it_alone_wrote_to_a_segment() -> None:
@@ -252,7 +252,7 @@ def test_no_event_below_the_cut_is_above_a_bound(
     made = [(each.domain, each.mark, each.unbound) for each in world.made]
     if seals:
         world.stream.seal(SealRequest(), now=world.now, written_at=0)
-        lasts = [(domain, world.stream.last_mark(domain)) for domain in world.domains]
+        lasts = [(domain, world.stream.domains[domain].last) for domain in world.domains]
         made += [(k, last, world.unbound(k, last)) for k, last in lasts if last and last.final]
     bounded = sum(mark.upper_is_bound and bool(mark.cut.offsets) for _, mark, _ in made)
     event(f"bounds of a cut: {min(5, bounded)}")

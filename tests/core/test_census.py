@@ -26,7 +26,7 @@ def counted(stream: Aggregator) -> dict[str, int]:
     """Look at every member."""
     records = map(stream.record, stream.writers())
     found = Counter("excluded" if each.exclusion else each.state for each in records)
-    return {state: found[state] for state in stream.census.members}
+    return {state: found[state] for state in stream.domains.census.members}
 
 
 @given(history=histories)
@@ -49,4 +49,4 @@ def test_every_member_is_counted_in_its_state(
         else:
             stream = restarted(stream)
 
-    assert stream.census.members == counted(stream)
+    assert stream.domains.census.members == counted(stream)

@@ -25,7 +25,7 @@ def test_the_position_and_all_cuts_to_come_are_put_right() -> None:
 
     stream.correct("UA", RIGHT, stream.plan_correction("UA", RIGHT, []), now=9)
 
-    last = stream.last_mark("default")
+    last = stream.domains["default"].last
     assert last is not None
     assert (stream.record("UA").position, last.cut) == ({0: 20, 1: 4}, StreamCut({0: 20, 1: 4}))
     (mark,) = told(stream, Note("DL", 8, {0: 14}), Note("UA", 8, {0: 30}))

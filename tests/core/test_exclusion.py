@@ -137,10 +137,10 @@ def test_rows_below_the_lower_are_summed_and_named_by_the_next_mark() -> None:
         Note("UA", 12, late=LateRows(1, 4)),
     )
 
-    assert stream.absences("default") == (Absence("UA", 12, {}, "late_rows", LateRows(4, 4)),)
+    assert stream.domains["default"].named == (Absence("UA", 12, {}, "late_rows", LateRows(4, 4)),)
     assert [mark.excluded for mark in marks] == [()]
     assert stream.record("UA").late == {"default": LateRows(4, 4)}
-    assert stream.late_rows("default") == 4
+    assert stream.domains["default"].late_rows == 4
 
 
 def test_the_upper_is_a_bound_once_all_who_wrote_declared_theirs() -> None:
@@ -175,7 +175,7 @@ def test_the_upper_is_no_bound_for_a_member_that_only_told_its_position() -> Non
 def test_what_is_told_is_what_is_recorded_under_hold_after_the_return() -> None:
     """And it is kept over a restart, until the writer has noted a time above the lower."""
     stream = stream_of("UA", "DL")
-    stream.unix_ahead = 7000
+    stream.domains.unix_ahead = 7000
     told(stream, Note("UA", 10), Note("DL", 5))
     expiries(stream, TIMEOUT_MS)
     tell(stream, Note("UA", 50), now=TIMEOUT_MS)
@@ -183,7 +183,7 @@ def test_what_is_told_is_what_is_recorded_under_hold_after_the_return() -> None:
 
     (answer,) = tell(stream, Note("DL", 10), now=TIMEOUT_MS + 7)
     again = restarted(stream)
-    again.unix_ahead = 600_000
+    again.domains.unix_ahead = 600_000
 
     exclusion = Exclusion("timed_out", 7000 + TIMEOUT_MS)
     assert answer == Accepted(50, exclusion)
@@ -206,7 +206,7 @@ def test_a_removed_writer_is_not_named_in_a_domain_that_it_no_longer_vouched_for
     marks = marks_of(stream, "ship")
 
     assert (foretold.excluded, [mark.excluded for mark in marks]) == ((), [()])
-    assert stream.absences("ship") == ()
+    assert stream.domains["ship"].named == ()
 
 
 def test_who_is_excluded_as_a_domain_is_declared_is_named_by_its_first_mark() -> None:

@@ -83,7 +83,10 @@ def durable(stream: Aggregator) -> list[tuple[object, ...]]:
     """Return all that a restart would find, but the signs of life."""
     records = (stream.record(writer) for writer in stream.writers())
     members = [(r.writer, r.state, r.excluded, r.position, r.times, r.max_times) for r in records]
-    return [*members, *((domain, stream.last_mark(domain)) for domain in stream.settings.domains)]
+    return [
+        *members,
+        *((domain, stream.domains[domain].last) for domain in stream.settings.domains),
+    ]
 
 
 @given(settings=streams, history=histories("waits", "scales"), upto=st.integers(0, 50))
@@ -114,11 +117,11 @@ def test_thinning_only_loosens(steps: list[tuple[str, int, dict[int, int]]], kep
     tight = stream_of(*WRITERS)
     latest = StreamCut({})
     wrong = []
-    with mock.patch("noted_time.rules.running_cut.OFFSETS_KEPT", kept):
+    with mock.patch("noted_time.rules.state.running_cut.OFFSETS_KEPT", kept):
         thinned = stream_of(*WRITERS)
     for note in notes:
         tell(tight, note)
-        with mock.patch("noted_time.rules.running_cut.OFFSETS_KEPT", kept):
+        with mock.patch("noted_time.rules.state.running_cut.OFFSETS_KEPT", kept):
             tell(thinned, note)
         latest = latest.join(StreamCut(note.position))
         for exact, loose in zip(marks_of(tight), marks_of(thinned), strict=True):

@@ -51,7 +51,7 @@ def test_the_last_mark_has_all_that_was_noted() -> None:
 
     made = sealed(stream)
 
-    assert stream.last_mark("default") == Mark(
+    assert stream.domains["default"].last == Mark(
         1, 10, 9, StreamCut({0: 50, 1: 60}), 7, ("DL", "UA"), upper_is_bound=True, final=True
     )
     assert (made.final_cut, made.at, made.never_noted) == ({0: 50, 1: 60}, 7, ("AA",))
@@ -73,7 +73,7 @@ def test_every_member_is_finished_at_its_position() -> None:
         "AA": ("finished", None, {}),
         "WN": ("finished", None, {}),
     }
-    assert stream.census.members == {"live": 0, "idle": 0, "finished": 4, "excluded": 0}
+    assert stream.domains.census.members == {"live": 0, "idle": 0, "finished": 4, "excluded": 0}
 
 
 def test_the_ledger_tells_who_was_live_from_who_was_excluded() -> None:
@@ -85,7 +85,7 @@ def test_the_ledger_tells_who_was_live_from_who_was_excluded() -> None:
 
     sealed(stream)
 
-    assert stream.absences("default") == (
+    assert stream.domains["default"].named == (
         Absence("DL", 9, {0: 90}, "sealed", since=7, missing_from=9),
         Absence("UA", 5, {0: 50}, "timed_out", since=100, missing_from=5),
     )
@@ -98,7 +98,7 @@ def test_a_cut_that_is_asked_for_joins_what_was_noted() -> None:
 
     sealed(stream, {0: 70, 4: 1})
 
-    last = stream.last_mark("default")
+    last = stream.domains["default"].last
     assert last is not None
     assert (last.cut, last.upper_is_bound) == (StreamCut({0: 70, 4: 1}), False)
 
@@ -107,13 +107,13 @@ def test_a_cut_behind_what_was_noted_is_refused_and_changes_nothing() -> None:
     """The refusal says what was noted in these segments."""
     stream = stream_of("UA")
     told(stream, Note("UA", 5, {0: 50, 1: 3}))
-    before = stream.record("UA"), stream.last_mark("default")
+    before = stream.record("UA"), stream.domains["default"].last
 
     with pytest.raises(InvalidCut, match=r"behind what was noted: \{0: 50\}") as caught:
         sealed(stream, {0: 49, 1: 9})
 
     assert (caught.value.behind, caught.value.beyond) == ({0: 50}, {})
-    assert (stream.record("UA"), stream.last_mark("default"), stream.sealed) == (*before, None)
+    assert (stream.record("UA"), stream.domains["default"].last, stream.sealed) == (*before, None)
 
 
 def test_a_cut_beyond_the_end_of_a_segment_is_refused() -> None:
@@ -156,7 +156,7 @@ def test_final_times_count_instead_of_what_was_noted() -> None:
 
     sealed(stream, None, {"order": 90, "ship": 80})
 
-    lasts = [stream.last_mark(domain) for domain in ("order", "ship", "pay")]
+    lasts = [stream.domains[domain].last for domain in ("order", "ship", "pay")]
     assert [(last.lower, last.upper, last.cut) if last else None for last in lasts] == [
         (90, 5, StreamCut({0: 50})),
         (80, 79, StreamCut({0: 50})),
@@ -171,7 +171,7 @@ def test_no_last_mark_is_made_that_would_not_move_the_lower() -> None:
 
     sealed(stream)
 
-    assert (stream.last_mark("default"), stream.decide("default", 0)) == (mark, Sealed())
+    assert (stream.domains["default"].last, stream.decide("default", 0)) == (mark, Sealed())
 
 
 def test_a_seal_beyond_the_last_cut_moves_the_lower_by_one() -> None:
@@ -185,7 +185,7 @@ def test_a_seal_beyond_the_last_cut_moves_the_lower_by_one() -> None:
 
     final_cut = sealed(stream).final_cut
 
-    last = stream.last_mark("default")
+    last = stream.domains["default"].last
     assert last is not None
     assert (last.lower, last.upper, last.cut, last.upper_is_bound, last.final) == (
         *(51, 9, StreamCut({0: 60})),
@@ -204,7 +204,7 @@ def test_no_lower_is_an_end_of_int64_where_a_seal_moves_it_by_one() -> None:
 
     sealed(stream)
 
-    assert stream.last_mark("default") == mark
+    assert stream.domains["default"].last == mark
 
 
 def test_the_same_request_again_changes_nothing_and_another_one_is_refused() -> None:
@@ -225,7 +225,7 @@ def test_a_sealed_stream_takes_nothing_more() -> None:
     stream = stream_of("UA")
     tell(stream, Note("UA", 5, {0: 50}))
     sealed(stream)
-    last = stream.last_mark("default")
+    last = stream.domains["default"].last
 
     for each in (stream, restarted(stream)):
         assert tell(each, Note("UA", 9, {0: 90}), Note("DL")) == [Refused("sealed")] * 2
@@ -238,7 +238,7 @@ def test_a_sealed_stream_takes_nothing_more() -> None:
         with pytest.raises(StreamSealed, match="no more changes of its writers"):
             each.hold("UA", 9)
         assert (each.decide("default", 0), marks_of(each)) == (Sealed(), [])
-        assert (each.last_mark("default"), len(each)) == (last, 1)
+        assert (each.domains["default"].last, len(each)) == (last, 1)
 
 
 def test_a_window_at_the_final_cut_is_sealed() -> None:
@@ -246,7 +246,7 @@ def test_a_window_at_the_final_cut_is_sealed() -> None:
     stream = stream_of("UA")
     (mark,) = told(stream, Note("UA", 5, {0: 50}, max_time=8))
     final_cut = sealed(stream, {0: 70}).final_cut
-    last = stream.last_mark("default")
+    last = stream.domains["default"].last
     assert last is not None
     history = MarkHistory([mark, last])
     history.seal(final_cut)
@@ -306,7 +306,7 @@ def test_after_any_history_a_seal_ends_the_stream(
     for step in history:
         twins.take(step)
     code, model = twins.code, twins.model
-    before = {domain: code.last_mark(domain) for domain in model.marks}
+    before = {domain: code.domains[domain].last for domain in model.marks}
     if restarts:
         code = restarted(code, twins.appended_at, twins.declared_at)
 
@@ -315,7 +315,7 @@ def test_after_any_history_a_seal_ends_the_stream(
     assert reaches(final_cut, model.complete(dict(final_cut)))
     assert all(reaches(final_cut, writer.position) for writer in model.writers.values())
     for domain, last in before.items():
-        mark = code.last_mark(domain)
+        mark = code.domains[domain].last
         assert mark is not None
         if mark == last:
             assert model.upper[domain] < mark.lower

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noted_time import Accepted, Aggregator, Note, Refused, ScaleEvent, StreamSettings
-from noted_time.rules.known_segments import LARGEST_FIRST_OFFSET
+from noted_time.rules.state import LARGEST_FIRST_OFFSET
 from noted_time.values import MAX_INT64, TooManySegments
 from tests.support.streams import restarted, tell, told
 

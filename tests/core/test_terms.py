@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from noted_time import Accepted, Hold, Note, Refused
+from noted_time.rules import lower_without
 from noted_time.values import UnknownWriter
 from tests.support.streams import (
     TIMEOUT_MS,
@@ -152,7 +153,7 @@ def test_a_removed_writer_is_excluded_at_its_last_position() -> None:
 
     marks = marks_of(stream)
 
-    (absence,) = stream.absences("default")
+    (absence,) = stream.domains["default"].named
     assert [(m.lower, m.cut.offsets, m.excluded) for m in marks] == [(9, {0: 3, 1: 4}, ("UA",))]
     assert (absence.time, absence.position, absence.reason) == (5, {0: 3}, "removed")
     assert stream.record("UA").terms.removed_by == "ann"
@@ -200,7 +201,7 @@ def test_the_time_of_a_domain_that_a_writer_left_is_never_flushed_once_it_is_bac
     stream = stream_of("UA", domains=("order", "ship"))
     tell(stream, Note("UA", 5, domain="order"), Note("UA", domains=("ship",)))
     tell(stream, Note("UA", domains=("order", "ship")))
-    foretold = stream.without("order", "UA")
+    foretold = lower_without(stream.domains["order"], "UA")
     streams = stream, restarted(stream)
 
     for each in streams:

@@ -157,7 +157,7 @@ def test_thinning_loosens_no_further_than_the_next_position(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Beyond what is kept every second one waits for the time before its own."""
-    monkeypatch.setattr("noted_time.rules.running_cut.OFFSETS_KEPT", 8)
+    monkeypatch.setattr("noted_time.rules.state.running_cut.OFFSETS_KEPT", 8)
     stream = stream_of("UA", "DL")
     tell(stream, *(Note("UA", time, {0: time}) for time in range(1, 10)))
 
@@ -170,7 +170,7 @@ def test_thinning_ends_where_segments_leave_nothing_to_join(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What is kept then is what there is, and it may double before the next time."""
-    monkeypatch.setattr("noted_time.rules.running_cut.OFFSETS_KEPT", 8)
+    monkeypatch.setattr("noted_time.rules.state.running_cut.OFFSETS_KEPT", 8)
     stream = stream_of("UA", "DL")
     tell(stream, *(Note("UA", time, {time: time}) for time in range(1, 41)))
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from noted_time import Note, Quiet, Rejected, ServiceClock
+from noted_time.rules import lower_without
 from tests.support.streams import (
     TIMEOUT_MS,
     expiries,
@@ -206,7 +207,8 @@ def test_without_a_writer_that_is_ahead_is_the_time_of_the_next() -> None:
     stream = stream_of("UA", "DL")
     tell(stream, Note("UA", 10), Note("DL", 20))
 
-    assert [stream.without("default", w) for w in ("UA", "DL", "nobody")] == [20, 10, 10]
+    domain = stream.domains["default"]
+    assert [lower_without(domain, w) for w in ("UA", "DL", "nobody")] == [20, 10, 10]
 
 
 def test_the_next_timeout_is_a_moment_before_which_nobody_is_excluded() -> None:
@@ -270,7 +272,7 @@ def test_a_writer_taken_back_by_new_settings_begins_to_hold_then() -> None:
     stream.reconfigure(replace(stream.settings, returning_writer="hold"), now=1000)
 
     assert (
-        stream.holding_since("DL"),
+        stream.member("DL").holding_since,
         expiries(stream, 1000 + TIMEOUT_MS - 1, 1000 + TIMEOUT_MS),
     ) == (1000, [(), ("DL",)])
 

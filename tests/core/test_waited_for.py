@@ -18,7 +18,7 @@ def test_whom_a_domain_waits_for_are_those_its_decision_names(
     for step in history:
         twins.take(step)
         for domain in twins.code.settings.domains:
-            shown = twins.code.domain(domain).waited_for()
+            shown = twins.code.domains[domain].waited_for()
             decision = twins.code.decide(domain, twins.now)
             named = decision.waiting_for if isinstance(decision, Hold) else ()
 
@@ -34,10 +34,10 @@ def test_a_live_member_that_returned_late_is_waited_for_by_a_flush_alone() -> No
     tell(stream, Note("late"), Note("UA", 10), Note("late", state="idle"))
     marks_of(stream)
     tell(stream, Note("late", 5), Note("UA", 20))
-    ahead = set(stream.domain("default").waited_for())
+    ahead = set(stream.domains["default"].waited_for())
     tell(stream, Note("UA", state="finished"))
 
-    assert (ahead, set(stream.domain("default").waited_for())) == (set(), {"late"})
+    assert (ahead, set(stream.domains["default"].waited_for())) == (set(), {"late"})
     assert [each.writer for each in waiting(stream)] == ["late"]
 
 
@@ -48,5 +48,5 @@ def test_after_a_restart_the_longest_holder_still_comes_first() -> None:
     tell(stream, Note("a"), now=7)
     again = restarted(stream)
 
-    shown = again.domain("default").waited_for()
+    shown = again.domains["default"].waited_for()
     assert [*shown] == [each.writer for each in waiting(again)] == ["z", "a", "m"]

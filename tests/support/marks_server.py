@@ -115,10 +115,10 @@ class StreamOfMarks:
     def seal(self, **asked: Any) -> None:  # noqa: ANN401 - any of a request
         """End the stream; `asked` are the fields of a `SealRequest`."""
         with self._server.changed:
-            before = {each: self._aggregator.last_mark(each) for each in self._marks}
+            before = {each: self._aggregator.domains[each].last for each in self._marks}
             sealed = self._aggregator.seal(SealRequest(**asked), now=0, written_at=0)
             for each, marks in self._marks.items():
-                mark = self._aggregator.last_mark(each)
+                mark = self._aggregator.domains[each].last
                 if mark is not None and mark != before[each]:
                     marks.append(mark_to_wire(mark))
             self.final_cut = position_to_wire(sealed.final_cut)

@@ -62,7 +62,7 @@ def restarted(
     last = {
         domain: (mark, times.get(domain, 0))
         for domain in stream.settings.domains
-        if (mark := stream.last_mark(domain)) is not None
+        if (mark := stream.domains[domain].last) is not None
     }
     again = Aggregator(
         stream.settings,
@@ -72,7 +72,10 @@ def restarted(
         sealed=stream.sealed,
         unbounded=stream.unbounded,
     )
-    missing = {domain: sorted(stream.missing(domain)) for domain in stream.settings.domains}
+    missing = {
+        domain: sorted(stream.domains[domain].absences.missing)
+        for domain in stream.settings.domains
+    }
     again.restore([stream.record(writer) for writer in stream.writers()], missing)
     return again
 

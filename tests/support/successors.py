@@ -115,7 +115,7 @@ class Successors:
             return
         least = max(process.outbox.claims.time(None) or 0, 0)
         time = least + number % 7
-        mark = self.stream.last_mark("default")
+        mark = self.stream.domains["default"].last
         known = WRITER in self.stream
         has_name = known and self.stream.member(WRITER).session.id == process.session
         self.log.append(Row(time, has_name, mark is None or time >= mark.lower))

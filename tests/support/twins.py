@@ -242,16 +242,16 @@ class Twins:
 
     def advances(self, domain: str) -> Mark | None:
         """Let one domain's time go on by a mark."""
-        before = self.code.last_mark(domain)
+        before = self.code.domains[domain].last
         mark = self.code.advance(domain, now=self.now, written_at=0)
         if mark is not None:
             self.appended_at[domain] = self.now
             lowers = before.lower if before else None, mark.lower
-            said = self.code.absences(domain), self.code.returned(domain)
+            said = self.code.domains[domain].named, self.code.domains[domain].returned
             self.missing.setdefault(domain, MissingWriters()).take(mark.seq, 0, lowers, *said)
         expected = self.model.advance(domain, self.now)
         if mark is not None and expected is not None:
-            sharing = self.code.domain(domain).sharing
+            sharing = self.code.domains[domain].sharing
             is_bound = expected.upper_is_bound and sharing.is_noted(mark.cut.offsets)
             expected = replace(expected, upper_is_bound=is_bound)
         assert _plain(mark) == _plain(expected)

@@ -246,7 +246,7 @@ class World:
 
     def advance(self, domain: str) -> Made | None:
         """Let one domain's time go on by a mark."""
-        before = self.stream.last_mark(domain)
+        before = self.stream.domains[domain].last
         mark = self.stream.advance(domain, now=self.now, written_at=0)
         if mark is None:
             return None
@@ -268,7 +268,7 @@ class World:
 
     def lower(self, domain: str) -> int:
         """Return the last mark's lower."""
-        last = self.stream.last_mark(domain)
+        last = self.stream.domains[domain].last
         return last.lower if last else NEVER
 
     def latest(self) -> dict[int, int]:

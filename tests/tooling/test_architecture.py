@@ -12,6 +12,7 @@ REFERENCE = re.compile(r"`([\w.-]+/[\w./-]*)(?:::([\w.]+))?`")
 CODE = re.compile(r"`([^`\n]*(?:\.py|::)[^`\n]*)`")
 DRAWING = re.compile(r"^```\n(controller/.*?)^```$", re.MULTILINE | re.DOTALL)
 ROW = re.compile(r"^controller/(\w+)/|\b(\w+\.py)\b", re.MULTILINE)
+STEP = re.compile(r"^\d+\. \*\*(\w+)\.\*\*", re.MULTILINE)
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +72,42 @@ def drawn(page: str) -> dict[str, set[str]]:
         folder = named or folder
         layers.setdefault(folder, set()).update([module] if module else [])
     return layers
+
+
+def steps(page: str, walk: str) -> list[str]:
+    """Return the names of the steps that a section numbers."""
+    section = page.partition(f"\n## {walk}\n")[2].partition("\n## ")[0]
+    return STEP.findall(section)
+
+
+@pytest.mark.parametrize(("walk", "most"), [("One note", 8), ("One removal", 6)])
+def test_a_walk_is_short(page: str, walk: str, most: int) -> None:
+    """A way through more rooms than that is too long to follow."""
+    assert 0 < len(steps(page, walk)) <= most
+
+
+def removing(file: Path) -> list[str]:
+    """Return the functions of a module that remove a writer."""
+    nodes = ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+    functions = (each for each in nodes if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef))
+    return [
+        each.name
+        for each in functions
+        if each.name.startswith("remove") and "writer" in {given.arg for given in each.args.args}
+    ]
+
+
+def test_a_removal_passes_route_change_and_rule_alone(root: Path) -> None:
+    """A function between them would only pass on what it is given."""
+    folders = ("controller/api", "controller/service", "controller/aggregation", "noted_time/rules")
+    files = (each for folder in folders for each in (root / folder).rglob("*.py"))
+    found = {each.relative_to(root).as_posix(): removing(each) for each in files}
+
+    assert {file: functions for file, functions in found.items() if functions} == {
+        "controller/api/writers.py": ["remove_writer"],
+        "controller/aggregation/operator.py": ["remove"],
+        "noted_time/rules/aggregator.py": ["remove"],
+    }
 
 
 def test_every_reference_leads_to_a_definition(root: Path, page: str) -> None:

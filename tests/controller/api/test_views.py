@@ -343,7 +343,9 @@ async def test_a_holder_that_was_excluded_holds_no_more(call: Caller, time: Give
     await call.put(S, {"writer_timeout_ms": 1000})
     await call.note({"writer": "slow", "time": 5})
     serve_for(call.controller, time, 1100)
-    await until(lambda: call.controller.stream("s").aggregator.census.members["excluded"] == 1)
+    await until(
+        lambda: call.controller.stream("s").aggregator.domains.census.members["excluded"] == 1
+    )
     (row,) = (await call.get("/v1/overview")).json()["streams"]
 
     (domain,) = row["domains"]
@@ -364,7 +366,9 @@ async def test_a_stream_whose_writers_are_all_excluded_comes_first(
     await note(call, "resting", {"writer": "a", "time": 1}, {"writer": "b"})
     await note(call, "resting", {"writer": "b", "state": "idle"})
     serve_for(call.controller, time, 60_000)
-    streams = [call.controller.stream(each).aggregator.census for each in ("abandoned", "resting")]
+    streams = [
+        call.controller.stream(each).aggregator.domains.census for each in ("abandoned", "resting")
+    ]
     await until(lambda: all(each.members["excluded"] for each in streams))
 
     assert await named(call, limit=4) == ["abandoned", "held", "resting", "finished"]

@@ -1,7 +1,8 @@
-"""A position that is put right by hand: a writer named offsets that nobody has written (S16).
+"""What changes positions besides notes: scale events, and corrections of wrong offsets.
 
-No reader can reach such an offset, and cuts never go back, so without this all readers would stand
-for ever. Marks stay as they were written; what is corrected is how they are read.
+A correction is for a writer that named offsets at which nothing was written (S16). No reader can
+reach such an offset, and cuts never go back, so without it all readers would wait for ever. Marks
+stay as they were written; what is corrected is how they are read.
 """
 
 from __future__ import annotations
@@ -10,21 +11,22 @@ from collections.abc import Mapping  # noqa: TC003 - stores decode by the annota
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from noted_time.values import Absence, Rejected, StreamCut, correct
+from noted_time.values import Absence, Rejected, StreamCut, correct, gained_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from noted_time.rules.roster import Roster
-    from noted_time.values import Mark
+    from noted_time.rules.domain import Domains
+    from noted_time.rules.state import Member
+    from noted_time.values import Mark, ScaleEvent, Succession
 
 
 @dataclass(frozen=True, slots=True)
 class CorrectionRequest:
     """What is asked for: offsets from those in `above` on are wrong, and the writer's `position`.
 
-    Whoever asks vouches that the writer wrote no more than that. Raises `Rejected` where the two
-    do not name the same segments, or a position is not below.
+    The operator vouches that the writer wrote no more than that. Raises `Rejected` if the two do
+    not name the same segments, or a position is not below.
     """
 
     position: Mapping[int, int]
@@ -73,40 +75,66 @@ def corrected(corrections: Iterable[Correction], domain: str, mark: Mark) -> Mar
     return mark
 
 
+def take_scale(domains: Domains, succession: Succession, event: ScaleEvent) -> None:
+    """Take a scale event; raises as `KnownSegments.scale`, and then changes nothing.
+
+    A position that names a segment which the event created implies that its predecessors are
+    complete.
+    """
+    members = domains.members.values()
+    domains.segments.scale(event, succession, members)
+    for segment in event.created:
+        floor = succession.normalise({segment: 0})
+        for member in members:
+            if segment in member.position:
+                _complete(domains, member, floor)
+        for domain in domains:
+            domain.cut.complete(floor, frozenset((segment,)))
+
+
+def _complete(domains: Domains, member: Member, floor: Mapping[int, int]) -> None:
+    """Have a member's position reach what a segment implies that it named."""
+    gained = gained_by(floor, member.position)
+    if member.wrote_by((), gained):
+        for domain, track in domains.pairs(member):
+            domain.wrote_undeclared(track)
+    member.position.update(gained)
+    domains.sharing.name(member, gained)
+
+
 def planned(
-    roster: Roster, writer: str, request: CorrectionRequest, below: Iterable[Mapping[int, int]]
+    domains: Domains, member: Member, request: CorrectionRequest, below: Iterable[Mapping[int, int]]
 ) -> Correction:
-    """Return what is to be taken for the offsets that are wrong; raises `UnknownWriter`.
+    """Return what is to be taken for the offsets that are wrong in a member's position.
 
     It is the offset asked for, or the largest that is not wrong of the members, of the last
     marks, and of those in `below`.
     """
-    roster.member(writer)
     offsets = dict(request.position)
-    members = (each.position for each in roster)
-    lasts = (each.last.cut.offsets for each in roster.domains if each.last is not None)
+    members = (each.position for each in domains.members.values())
+    lasts = (each.last.cut.offsets for each in domains if each.last is not None)
     for known in (*members, *lasts, *below):
         for segment, least in request.above.items():
             offset = known.get(segment, 0)
             if offsets[segment] < offset < least:
                 offsets[segment] = offset
-    last_seqs = {each.name: each.last.seq if each.last else 0 for each in roster.domains}
-    named = Absence(writer, None, request.position, "corrected")
+    last_seqs = {each.name: each.last.seq if each.last else 0 for each in domains}
+    named = Absence(member.writer, None, request.position, "corrected")
     return Correction(request.above, offsets, last_seqs, named)
 
 
 def take(
-    roster: Roster, writer: str, request: CorrectionRequest, correction: Correction, now: int
+    domains: Domains, member: Member, request: CorrectionRequest, correction: Correction, now: int
 ) -> None:
     """Put the position of a writer right, and all cuts to come; if it was wrong, it is fenced.
 
-    Where the one that was wrong is forgotten by now, any other may be named in its place.
+    If the one that was wrong is forgotten by now, any other may be named in its place.
     """
-    member, above = roster.member(writer), request.above
+    above = request.above
     if correct(member.position, above, request.position):
-        member.session = member.session.fenced(now + roster.unix_ahead)
-    correct(roster.segments.offsets, above, correction.offsets)
-    for domain in roster.domains:
+        member.session = member.session.fenced(now + domains.unix_ahead)
+    correct(domains.segments.offsets, above, correction.offsets)
+    for domain in domains:
         domain.cut.correct(above, correction.offsets)
         if domain.last is not None:
             domain.last = corrected([correction], domain.name, domain.last)

@@ -1,43 +1,39 @@
 """One time domain of a stream: who holds it back, and how it advances.
 
 Every member that is waited for is in one of two places. Those whose time is above the last lower
-are *ahead*, in a queue by time; the others *hold*. While anybody holds, the watermark stands; when
-nobody does, the least time ahead is the next lower, and those at exactly that time hold from then
+are *ahead*, in a queue by time; the others *hold*. While a member holds, the watermark stands; when
+none does, the least time ahead is the next lower, and those at exactly that time hold from then
 on. So a note costs O(log members), and so does a member's share of an advance; nothing scans all
-members.
-
-Entries may be stale: a member's time only rises, so an entry is at most too low, and is queued
-again when its turn comes. What the cut of the next mark will be is in `running_cut`.
+members. What the cut of the next mark will be is in `running_cut`.
 """
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import TYPE_CHECKING
 
-from noted_time.rules.absences import Absences
-from noted_time.rules.member import BEFORE_ALL_TIME
-from noted_time.rules.running_cut import RunningCut
-from noted_time.rules.time_queue import TimeQueue
-from noted_time.rules.timeouts import Timeouts
-from noted_time.values import Advance, Decision, Exclusion, Hold, Mark, Quiet, Sealed, Waiting
+from noted_time.rules.state import (
+    BEFORE_ALL_TIME,
+    Absences,
+    Ahead,
+    Member,
+    RunningCut,
+    Timeouts,
+    Track,
+)
+from noted_time.values import Advance, Exclusion, Mark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from collections.abc import Set as AbstractSet
 
-    from noted_time.rules.member import Role, Track
-    from noted_time.rules.sharing import Sharing
+    from noted_time.rules.state import MemberRecord, Role, Sharing
     from noted_time.values import Absence, LateRows
-
-HOLDERS_NAMED = 1000
-"""A decision names so many holders; at the first advance of a large stream all of them hold."""
 
 
 class Domain:
     """The running state of one domain; times on the service clock are called `now`.
 
-    `named` is what the last mark says of those that it went on without, and `returned` who is
+    `named` is what the last mark reports of the members that it excluded, and `returned` who is
     missing no longer since it; `late_rows` is how many rows below the lower writers reported since
     the stream was read, and `undeclared` how many members wrote without declaring their event
     times. `tracks` yields how each member stands. `is_unbounded`: a member that wrote undeclared is
@@ -71,7 +67,7 @@ class Domain:
     def __init__(
         self, name: str, sharing: Sharing, last: Mark | None = None, moved_at: int = 0
     ) -> None:
-        """Begin at the mark `last`, appended (or the domain declared) at `moved_at`."""
+        """Start at the mark `last`, appended (or the domain declared) at `moved_at`."""
         self.name = name
         self.sharing = sharing
         self.last = last
@@ -92,7 +88,7 @@ class Domain:
         self.absences = Absences()
         self.timeouts = Timeouts()
         self.cut = RunningCut(self.lower, last.cut if last else None)
-        self._ahead: TimeQueue[Track] = TimeQueue()
+        self._ahead = Ahead()
 
     # What notes do: plain code without small calls, since every note goes through it
 
@@ -138,12 +134,24 @@ class Domain:
         else:
             role = "ahead" if track.time > self.lower else "holds"
         if role != track.role:
-            self._change_role(track, role, timeout_ms, now)
+            if track.role == "holds":
+                del self.holders[member.writer]
+            elif track.role == "late":
+                del self.late[member.writer]
+            track.role = role
+            if role == "ahead":
+                if not track.in_ahead:
+                    track.in_ahead = True
+                    self._ahead.push(track.time, track)
+            elif role != "rests":
+                track.began = max(now, self.moved_at)
+                (self.holders if role == "holds" else self.late)[member.writer] = track
+                self.timeouts.add(track, timeout_ms)
         if self.absences.missing:
             self.absences.look(track, self.lower)
 
     def return_late(self, track: Track, unix_ms: int) -> None:
-        """Go on without a member that came back below the last lower."""
+        """Exclude a member that came back below the last lower."""
         track.returned_late = True
         track.exclusion = track.exclusion or Exclusion("returned_late", unix_ms)
         self.absences.add(track)
@@ -153,31 +161,13 @@ class Domain:
         self.late_rows += late.rows
         self.absences.add_late_rows(track, late)
 
-    def _change_role(self, track: Track, role: Role, timeout_ms: int, now: int) -> None:
-        if track.role == "holds":
-            del self.holders[track.member.writer]
-        elif track.role == "late":
-            del self.late[track.member.writer]
-        track.role = role
-        if role == "holds" or role == "late":  # noqa: PLR1714 - two comparisons are faster
-            track.began = max(now, self.moved_at)
-            self._hold(track, timeout_ms)
-        elif role == "ahead" and not track.in_ahead:
-            track.in_ahead = True
-            self._ahead.push(track.time, track)
-
-    def _hold(self, track: Track, timeout_ms: int) -> None:
-        among = self.holders if track.role == "holds" else self.late
-        among[track.member.writer] = track
-        self.timeouts.add(track, timeout_ms)
-
     # Members that go
 
     def is_done_with(self, track: Track) -> bool:
         """Whether no later mark needs anything of a member that is gone.
 
         The last mark must say all that it said: reach its position and its times, and name it if it
-        was excluded. Then time goes the same way without it, after a restart too.
+        was excluded. Then time advances the same way without it, after a restart too.
         """
         member, last = track.member, self.last
         if self.absences.awaits(track):
@@ -193,7 +183,7 @@ class Domain:
     def forget(self, track: Track, *, is_passed: bool) -> None:
         """Forget a member; what it wrote without declaring its times stays below the cut.
 
-        So may what it wrote without noting it, where `is_passed`.
+        If `is_passed`, so may what it wrote without noting it.
         """
         self.undeclared -= track.is_undeclared
         self.is_unbounded = self.is_unbounded or track.is_undeclared or is_passed
@@ -207,25 +197,63 @@ class Domain:
         return self._highest
 
     def take_times_back(self) -> None:
-        """Let times of a member count no more; the highest left is looked for when asked for."""
+        """Ignore times of a member from now on; the highest left is looked for when asked for."""
         self._is_highest_old = True
 
     def _standing(self) -> Iterator[Track]:
         return (each for each in self.tracks() if each.member.excluded != "removed")
 
     def withdraw(self) -> None:
-        """Let a removed member's times count no more: only those of the others do.
+        """Ignore a removed member's times: only those of the others count.
 
-        A wrong clock would else be the upper for ever, and the lower once nobody is live. What the
-        removed member wrote stays below the cut, so the upper bounds it no more.
+        A wrong clock would otherwise be the upper for ever, and the lower once no member is live.
+        What the removed member wrote stays below the cut, so the upper bounds it no more.
         """
         self.take_times_back()
         largest = max(self.lower, *(each.largest for each in self._standing()), BEFORE_ALL_TIME)
         if largest < self.upper:
             self.upper, self.is_unbounded = largest, True
 
+    def begin_again(self, old: Track, max_time: int | None, timeout_ms: int) -> Track:
+        """Forget the times that a member noted, which may note any again; returns its new track.
+
+        What it wrote so far may have any time now, so the next cut has all of it. Queues drop the
+        old track in their turn, as it is of a member that finished.
+        """
+        member = old.member
+        old.vouched = old.returned_late = False
+        self.place(old, timeout_ms, 0)
+        self.take_times_back()
+        self.undeclared -= old.is_undeclared
+        self.cut.add(BEFORE_ALL_TIME, member.position)
+        old.member = Member(member.writer, "finished")
+        vouched = member.vouches_for(self.name)
+        new = Track(member, max_time=max_time, vouched=vouched, exclusion=old.exclusion)
+        if member.wrote and (old.is_undeclared or max_time is None):
+            self.wrote_undeclared(new)
+        return new
+
+    def restore(self, track: Track, record: MemberRecord) -> None:
+        """Restore how a member stood, whose record and position are known."""
+        time, max_time = record.times.get(self.name), record.max_times.get(self.name)
+        self.cut.add(BEFORE_ALL_TIME, record.position)
+        self.note(track, time, max_time)
+        if self.name in record.undeclared or (track.member.wrote and max_time is None):
+            self.wrote_undeclared(track)
+        track.returned_late = self.name in record.returned_late
+        track.exclusion = record.exclusions.get(self.name)
+        if not (track.vouched and track.is_out):
+            return
+        is_above = time is not None and time >= self.lower
+        is_new = self.last is None and track.is_to_be_named_anew
+        if is_above or is_new or record.since > self.moved_at:
+            if record.state == "live" or record.writer in self.absences.missing:
+                self.absences.add(track)
+        elif record.excluded != "removed":
+            self.absences.missing.add(record.writer)  # its entry of the ledger may be forgotten
+
     def restored(self) -> None:
-        """Make good for what a restart forgot, once all members are back.
+        """Repair what a restart forgot, once all members are restored.
 
         The last upper may be what a removed member said.
         """
@@ -243,12 +271,12 @@ class Domain:
     def next_step(self) -> Advance | None:
         """Return where the watermark may go now, `None` while it stands: the loop's question.
 
-        Where nobody is ahead, a live member that is late still keeps the highest time from being
+        If no member is ahead, a live one that is late still keeps the highest time from being
         flushed past it (as in Flink's valve).
         """
         if self.holders or self.is_sealed:
             return None
-        least = self._least_ahead()
+        least = self._ahead.first_time()
         if least is not None:
             return Advance(least)
         if self.late or self.highest <= self.lower:
@@ -261,24 +289,11 @@ class Domain:
             return self.holders or self.late
         return {}
 
-    def decide(self, now: int, timeout_ms: int) -> Decision:
-        """Return what holds of time now, with the reason."""
-        step = self.next_step()
-        if step is not None:
-            return step
-        waited_for = self.waited_for()
-        if not waited_for:
-            return Sealed() if self.is_sealed else Quiet()
-        first = islice(waited_for.values(), HOLDERS_NAMED)  # they are in the order of `began`
-        longest = sorted(first, key=lambda each: (each.began, each.member.writer))
-        waiting = tuple(self._waiting(track, now, timeout_ms) for track in longest)
-        return Hold(waiting, len(waited_for))
-
     def step_without(self, names: AbstractSet[str]) -> Advance | None:
         """Return where the watermark may go if the members of these names were not live."""
         if self.is_sealed or any(writer not in names for writer in self.holders):
             return None
-        least = self._least_ahead_without(names)
+        least = self._ahead.first_time_without(names)
         if least is not None:
             return Advance(least)
         if self.highest <= self.lower or any(writer not in names for writer in self.late):
@@ -307,57 +322,19 @@ class Domain:
         )
         self.lower = lower
         self.moved_at = now
-        if self._least_ahead() == lower:
+        if self._ahead.first_time() == lower:
             for track in self._ahead.pop():
-                if track.role == "ahead" and track.time == lower:
-                    track.in_ahead = False
+                if track.role == "ahead" and track.time > lower:  # its entry was too low
+                    self._ahead.push(track.time, track)
+                    continue
+                track.in_ahead = False
+                if track.role == "ahead":
                     track.role = "holds"
                     track.began = now
-                    self._hold(track, timeout_ms)
-                else:
-                    self._queue_again(track)
+                    self.holders[track.member.writer] = track
+                    if track.timeout_queued is None:
+                        self.timeouts.add(track, timeout_ms)
         return self.last
-
-    def _waiting(self, track: Track, now: int, timeout_ms: int) -> Waiting:
-        return Waiting(
-            writer=track.member.writer,
-            time=track.noted,
-            held_for_ms=now - track.began,
-            times_out_in_ms=max(0, track.times_out_at(timeout_ms) - now),
-        )
-
-    def _least_ahead(self) -> int | None:
-        ahead = self._ahead
-        while ahead:
-            time, tracks = ahead.least, ahead.at_least()
-            while tracks:
-                track = tracks[-1]
-                if track.role == "ahead":
-                    if track.time == time:
-                        return time
-                    ahead.push(track.time, track)  # `_queue_again` without a call for each
-                else:
-                    track.in_ahead = False
-                del tracks[-1]
-            ahead.pop()
-        return None
-
-    def _queue_again(self, track: Track) -> None:
-        """Queue a member where it is now, if it is still ahead: its entry was too low."""
-        track.in_ahead = track.role == "ahead"
-        if track.in_ahead:
-            self._ahead.push(track.time, track)
-
-    def _least_ahead_without(self, names: AbstractSet[str]) -> int | None:
-        """Return the least time ahead of the others; those named are queued again."""
-        put_aside: list[Track] = []
-        while (least := self._least_ahead()) is not None:
-            if self._ahead.at_least()[-1].member.writer not in names:
-                break
-            put_aside.append(self._ahead.at_least().pop())
-        for track in put_aside:
-            self._ahead.push(track.time, track)
-        return least
 
 
 def _longest_first(members: Mapping[str, Track]) -> dict[str, Track]:

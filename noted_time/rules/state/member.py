@@ -1,16 +1,30 @@
-"""The members of a stream: writers that noted, and how each stands in each time domain."""
+"""The members of a stream: its writers, how each stands in each time domain, and what is stored.
+
+A `Member` is a writer, a `Track` how it stands in one domain, and a `MemberRecord` what must
+outlive the process of it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping  # noqa: TC003 - stores decode by the annotations
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
-from noted_time.values import MIN_INT64, NO_SESSION, NO_TERMS
+from noted_time.values import (
+    MIN_INT64,
+    NO_SESSION,
+    NO_TERMS,
+    Exclusion,
+    LateRows,
+    Reason,
+    Session,
+    State,
+    Terms,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Iterable
 
-    from noted_time.values import Exclusion, LateRows, Reason, Session, State, Terms
 
 BEFORE_ALL_TIME = MIN_INT64 - 1
 """The time of a member that has not noted a domain yet: below every int64."""
@@ -81,6 +95,11 @@ class Member:
         return next((track.exclusion for track in self.tracks if track.exclusion), None)
 
     @property
+    def holding_since(self) -> int | None:
+        """Since when (service clock) it holds any domain, `None` if it does not."""
+        return min((each.began for each in self.tracks if each.role == "holds"), default=None)
+
+    @property
     def silent_since(self) -> int:
         """When (service clock) it was last heard of, or went."""
         return max(self.noted_at, self.since)
@@ -95,6 +114,35 @@ class Member:
         """
         domains = self.terms.domains
         return domains is None or domain in domains
+
+    def wrote_by(self, named: Container[int], gained: Mapping[int, int]) -> bool:
+        """Whether it wrote what its position gains, and did not only name a successor.
+
+        `named` are the segments that its note names.
+        """
+        known = self.position
+        return any(
+            offset and (segment in named or segment in known) for segment, offset in gained.items()
+        )
+
+    def report_late(self, domain: str, reported: LateRows) -> LateRows:
+        """Add rows of a domain that it reports to have written below the lower; returns them."""
+        late = LateRows(reported.rows, reported.least)  # a decoded note has a struct of msgspec's
+        if self.late is None:
+            self.late = {}
+        known = self.late.get(domain)
+        self.late[domain] = known.join(late) if known else late
+        return late
+
+    def restore(self, record: MemberRecord) -> None:
+        """Be as the record says; its tracks are the domains' to restore."""
+        self.excluded = record.excluded
+        self.since = record.since
+        self.heard_at = record.heard_at
+        self.sequence = record.sequence
+        self.session = record.session
+        self.late = dict(record.late) or None
+        self.position.update(record.position)
 
 
 @dataclass(slots=True, eq=False)
@@ -169,7 +217,108 @@ class Track:
         return None if self.time == BEFORE_ALL_TIME else self.time
 
 
-def make_tracks(member: Member, domains: Sequence[str]) -> None:
-    """Give a new member a track for each domain."""
-    tracks = [Track(member, vouched=member.vouches_for(domain)) for domain in domains]
-    member.first, member.others = tracks[0], tuple(tracks[1:])
+class MemberRecord(NamedTuple):
+    """The latest note of a writer per domain, and its membership.
+
+    A tuple, because one is made for every note: a frozen dataclass took four times as long.
+
+    `times` and `max_times` map domains to int64; `noted_at` (its last accepted
+    note) and `since` (when its membership last changed) are on the service clock. `sequence` is the
+    largest of its accepted notes, 0 where none had one. `late` has the late rows that it reported,
+    by domain, and `returned_late` the domains in which it came back below the last lower. `session`
+    is the process that notes under its name, with those that did before. `heard_at` is its last
+    accepted note in Unix ms, `None` where it never came, and `exclusions` by domain why and since
+    when (Unix ms) it is excluded. `undeclared` are the domains in which it declared event times,
+    but not of what it wrote last.
+    """
+
+    writer: str
+    state: State
+    excluded: Reason | None
+    position: Mapping[int, int]
+    times: Mapping[str, int]
+    max_times: Mapping[str, int]
+    noted_at: int
+    since: int
+    sequence: int = 0
+    terms: Terms = NO_TERMS
+    late: Mapping[str, LateRows] = {}
+    returned_late: tuple[str, ...] = ()
+    session: Session = NO_SESSION
+    heard_at: int | None = None
+    exclusions: Mapping[str, Exclusion] = {}
+    undeclared: tuple[str, ...] = ()
+
+    @property
+    def exclusion(self) -> Exclusion | None:
+        """Why and since when it is excluded, in the first domain in which it is."""
+        return next(iter(self.exclusions.values()), None)
+
+
+def record_of(member: Member, domains: Iterable[str]) -> MemberRecord:
+    """Return what must outlive the process of a member of a stream with these domains."""
+    times: dict[str, int] = {}
+    max_times: dict[str, int] = {}
+    late: tuple[str, ...] = ()
+    exclusions: dict[str, Exclusion] = {}
+    undeclared: tuple[str, ...] = ()
+    for name, track in zip(domains, member.tracks, strict=True):
+        if track.time != BEFORE_ALL_TIME:
+            times[name] = track.time
+        if track.max_time is not None:
+            max_times[name] = track.max_time
+            if track.is_undeclared:
+                undeclared += (name,)
+        if track.returned_late:
+            late += (name,)
+        if track.exclusion is not None:
+            exclusions[name] = track.exclusion
+    return MemberRecord(
+        member.writer,
+        member.state,
+        member.excluded,
+        member.position.copy(),
+        times,
+        max_times,
+        member.noted_at,
+        member.since,
+        member.sequence,
+        member.terms,
+        member.late or {},
+        late,
+        member.session,
+        member.heard_at,
+        exclusions,
+        undeclared,
+    )
+
+
+class Census:
+    """The members of one stream by state, so that a scrape need not look at all of them.
+
+    >>> from noted_time import Aggregator, Note, StreamSettings
+    >>> stream = Aggregator(StreamSettings())
+    >>> for state in ("live", "idle"):
+    ...     _ = stream.note(Note("UA", state=state), now=0)
+    >>> stream.domains.census.members
+    {'live': 0, 'idle': 1, 'finished': 0, 'excluded': 0}
+    """
+
+    __slots__ = ("members",)
+
+    def __init__(self) -> None:
+        """Begin without members."""
+        self.members: dict[str, int] = dict.fromkeys(get_args(Standing), 0)
+
+    def count(self, member: Member) -> None:
+        """Count a member that joined, or may have changed."""
+        standing: Standing = "excluded" if member.exclusion else member.state
+        if standing != member.counted_as:
+            self.leave(member)
+            self.members[standing] += 1
+            member.counted_as = standing
+
+    def leave(self, member: Member) -> None:
+        """Count a member no more."""
+        if member.counted_as is not None:
+            self.members[member.counted_as] -= 1

@@ -1,0 +1,142 @@
+"""Whether a note is accepted: every reason to refuse one.
+
+A note may fall behind what its writer said before, or go beyond a bound.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from noted_time.rules.state import NOT_NAMED
+from noted_time.values import (
+    LEAST_TIME,
+    SEGMENTS_PER_POSITION,
+    Beyond,
+    Refused,
+    behind_of,
+    gained_by,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Container, Mapping
+
+    from noted_time.rules.domain import Domains
+    from noted_time.rules.state import Member
+    from noted_time.values import Note, Succession
+
+DOMAINS_NAMED = 10
+"""Maximum number of domains that a writer vouches for that are named if a note is of another."""
+
+NOTHING: Mapping[int, int] = MappingProxyType({})
+"""The position of a writer that is not a member."""
+
+
+class Admission:
+    """What notes of one stream are checked against."""
+
+    __slots__ = ("_domains", "_succession")
+
+    def __init__(self, domains: Domains, succession: Succession) -> None:
+        self._domains = domains
+        self._succession = succession
+
+    def check(  # noqa: C901, PLR0911, PLR0912 - one for each refusal, on the hot path
+        self, note: Note, member: Member | None, largest_time: int
+    ) -> Refused | tuple[int, Mapping[int, int]]:
+        """Refuse a note, or return the number of its domain and what its position gains.
+
+        Neither its time nor a largest time of it may be above `largest_time`: one bad clock would
+        make every other writer late. Nor may its `sequence` be below one that was accepted of its
+        writer, which has continued from there, whatever the note says. Nor may another process note
+        under the writer's name, unless it takes the name over.
+        """
+        domains, numbers = self._domains, self._domains.numbers
+        sequence, session = note.sequence, note.session
+        if member is not None:
+            if sequence is not None and sequence < member.sequence:
+                return Refused("superseded", member.sequence)
+            held = member.session
+            if (
+                session != held.id
+                and session is not None
+                and not held.admits(session, takes_over=note.takes_over)
+            ):
+                return Refused("fenced", held)
+        name, time, max_time, max_times = note.domain, note.time, note.max_time, note.max_times
+        if name is None:
+            name = self.domain_of(note) if time is None else domains.default
+        number = numbers.get(name)
+        if (
+            number is None
+            or (note.domains is not None and not _are_all_in(numbers, note.domains))
+            or (max_times and not max_times.keys() <= numbers.keys())
+        ):
+            return Refused("unknown_domain")
+        if member is None and note.state != "live":
+            return Refused("unknown_writer")
+        if (
+            (time is not None and not LEAST_TIME <= time <= largest_time)
+            or (max_time is not None and not LEAST_TIME <= max_time <= largest_time)
+            or (max_times and max(max_times.values()) > largest_time)
+            or (max_times and min(max_times.values()) < LEAST_TIME)
+        ):
+            return _too_far_ahead(note, largest_time)
+        vouched = note.domains if member is None else note.domains or member.terms.domains
+        if vouched is not None and name not in vouched and _speaks_of_one_domain(note):
+            return Refused("not_vouched", tuple(vouched)[:DOMAINS_NAMED])
+        position = note.position
+        if self._succession.final:  # what is not sealed implies nothing
+            beyond = self._succession.beyond_the_end(position)
+            if beyond:
+                return Refused("invalid_position", beyond)
+            position = self._succession.normalise(position)
+        known = NOTHING
+        if member is not None:
+            known = member.position
+            last = member.others[number - 1].time if number else member.first.time
+            # a writer that was removed begins again
+            if time is not None and time < last and member.excluded != "removed":
+                return Refused("invalid_time", last)
+        most, jump = SEGMENTS_PER_POSITION, domains.segments.jump
+        if len(known) + len(position) > most and len(known.keys() | position.keys()) > most:
+            return Refused("too_many_segments", most)
+        for segment, offset in position.items():
+            if not 0 < offset - known.get(segment, NOT_NAMED) <= jump:
+                behind = behind_of(position, known)
+                if behind:
+                    return Refused("invalid_position", behind)
+                position = gained_by(position, known)
+                refusal = domains.segments.admit(position)
+                if refusal is not None:
+                    return refusal
+                break
+        return number, position
+
+    def domain_of(self, note: Note) -> str:
+        """Return the domain that a note speaks of, which may be one that is not declared."""
+        default = self._domains.default
+        if _speaks_of_one_domain(note):
+            return default if note.domain is None else note.domain
+        # joining, idle and finished apply to all
+        return default if default in self._domains.numbers else self._domains.settings.domains[0]
+
+
+def _speaks_of_one_domain(note: Note) -> bool:
+    return note.domain is not None or note.time is not None or note.max_time is not None
+
+
+def _are_all_in(declared: Container[str], names: Collection[str]) -> bool:
+    return bool(names) and all(name in declared for name in names)
+
+
+def _too_far_ahead(note: Note, largest_time: int) -> Refused:
+    """Refuse a note for the first of its times that is beyond the bound, or an end of int64."""
+    times = [("time", note.time), ("max_time", note.max_time)]
+    times += [(f"max_times.{name}", time) for name, time in (note.max_times or {}).items()]
+    beyond = (
+        Beyond(field, time)
+        for field, time in times
+        if time is not None and not LEAST_TIME <= time <= largest_time
+    )
+    return Refused("too_far_ahead", largest_time, next(beyond))

@@ -1,0 +1,19 @@
+"""What a stream remembers of its writers: members, queues of them by time, segments, the cut."""
+
+from noted_time.rules.state.member import (
+    BEFORE_ALL_TIME,
+    Census,
+    Member,
+    MemberRecord,
+    Role,
+    Track,
+    record_of,
+)
+from noted_time.rules.state.queues import Absences, Ahead, Departures, Timeouts, absence_of
+from noted_time.rules.state.running_cut import RunningCut
+from noted_time.rules.state.segments import (
+    LARGEST_FIRST_OFFSET,
+    NOT_NAMED,
+    KnownSegments,
+    Sharing,
+)
