@@ -13,9 +13,8 @@ from rich.console import Console
 
 from tests.chaos.faults import FAULTS
 from tests.chaos.history import now
-from tests.chaos.report import tables
-from tests.chaos.trial import Plan, hold
-from tests.chaos.turns import each_once, mixed
+from tests.chaos.trial import Plan, each_once, hold, mixed
+from tests.chaos.verdict import tables
 from tests.support.postgres import Server, binaries
 
 if TYPE_CHECKING:

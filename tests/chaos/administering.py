@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from noted_time.client import position_to_wire
 from noted_time.values import reaches
+from tests.chaos.calls import rested
 from tests.chaos.history import now
 from tests.chaos.scaling import complete
-from tests.chaos.waiting import rested
 
 if TYPE_CHECKING:
     import asyncio

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Self
 
 import httpx
 
+from tests.chaos.calls import comes_true
 from tests.chaos.replica import Replica
-from tests.chaos.waiting import comes_true
 
 if TYPE_CHECKING:
     import random

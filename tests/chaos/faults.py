@@ -14,7 +14,7 @@ import httpx
 from tests.chaos.arena import Arena
 from tests.chaos.calls import DOCUMENTED
 from tests.chaos.history import now
-from tests.chaos.streams import SETTINGS
+from tests.chaos.scaling import SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tests.support.load import SEGMENTS, LoadedStream, LoadWriter
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from tests.chaos.history import Json
+
 
 UNUSED = 10**6
 """From here on segments are numbered that follow those of writers with segments of their own."""
@@ -127,3 +128,80 @@ class ScaledStream(LoadedStream):
             self.shared_now = segments
         for each in self.writers if self.shared else [writer]:
             each.segments = segments
+
+
+@dataclass
+class ExcludedWriter(LoadWriter):
+    """A writer that is not waited for by joining: it has to note a time above the lower.
+
+    So it writes nothing before an answer told it that it did. Every note has a time, as one
+    without might tell of a lower that has passed it by.
+    """
+
+    is_counted: bool = False
+
+    def next_notes(self) -> list[Json]:
+        """Write and note where time waits for it, else note what may bring it back."""
+        if self.state == "live" and self.is_counted:
+            return super().next_notes()
+        return [self._note(domain, self._next_time(domain)) for domain in self.stream.domains]
+
+    def answered(self, note: Json, result: Json) -> None:
+        """Take in that the note is durable, and whether time waits for its writer from there."""
+        super().answered(note, result)
+        lower = result["lower"]
+        self.is_counted = "time" in note and (lower is None or note["time"] > lower)
+
+
+@dataclass(repr=False)
+class ExcludingStream(ScaledStream):
+    """A stream of one domain, with some time between two marks, and `returning_writer` `exclude`.
+
+    (Where every note makes a mark, the lower that answers may be the note's own time.)
+    """
+
+    def writer(self, chance: random.Random) -> LoadWriter:
+        """Make a new writer."""
+        made = ExcludedWriter(self, f"w{len(self.writers)}", range(SEGMENTS), chance)
+        self.writers.append(made)
+        return made
+
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "flights": {"mark_interval_ms": 0},
+    "trains": {"mark_interval_ms": 50},
+    "ships": {"mark_interval_ms": 20, "domains": ["order", "arrival"]},
+    "trams": {"mark_interval_ms": 200},
+    "parcels": {"mark_interval_ms": 100, "domains": ["default", "delivery"]},
+    "buses": {"mark_interval_ms": 0},
+    "ferries": {"mark_interval_ms": 100, "returning_writer": "exclude"},
+    "control": {"mark_interval_ms": 100},
+}
+CONTROL = "control"
+"""The stream of a writer that does fall silent; time stands there until it is excluded."""
+EXCLUDING = "ferries"
+"""The stream that goes on without who comes back."""
+SCALED = ("flights", "ships", "buses")
+"""The streams whose segments are split and merged."""
+TRUNCATED = ("flights", "trains", "ships")
+"""The streams whose marks are dropped where readers have passed them."""
+UNNUMBERED = "trams"
+"""The stream whose writers do not number their requests, as other clients may not either."""
+
+
+def streams() -> dict[str, ScaledStream]:
+    """Return the streams: some with two domains, some whose writers share segments."""
+    made = [
+        ScaledStream("flights"),
+        ScaledStream("trains", shared=False),
+        ScaledStream("ships", ("order", "arrival")),
+        ScaledStream("trams"),
+        ScaledStream("parcels", ("default", "delivery"), shared=False),
+        ScaledStream("buses", shared=False),
+        ExcludingStream(EXCLUDING),
+        ScaledStream(CONTROL),
+    ]
+    for stream in made:
+        steady = stream.name not in (CONTROL, EXCLUDING)
+        stream.rests, stream.leaves = (0.02 if steady else 0.0), 0.2
+    return {stream.name: stream for stream in made}

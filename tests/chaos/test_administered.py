@@ -15,8 +15,7 @@ from tests.chaos.administering import Administering
 from tests.chaos.calls import Caller
 from tests.chaos.collecting import Said
 from tests.chaos.history import Chain, History, WindowSeen
-from tests.chaos.returning import ExcludingStream
-from tests.chaos.scaling import ScaledStream, Scaling
+from tests.chaos.scaling import ExcludingStream, ScaledStream, Scaling
 from tests.chaos.verdict import judge
 from tests.support.load import LoadWriter
 

@@ -11,11 +11,9 @@ import httpx
 import pytest
 
 from tests.chaos.calls import Caller
-from tests.chaos.history import History
-from tests.chaos.journal import Journal
+from tests.chaos.history import History, Journal
 from tests.chaos.reading import Reading
-from tests.chaos.scaling import ScaledStream
-from tests.chaos.streams import UNNUMBERED
+from tests.chaos.scaling import UNNUMBERED, ScaledStream
 from tests.chaos.writing import Writing
 
 if TYPE_CHECKING:

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from rich.console import Console
 
+from tests.chaos.checks import late
 from tests.chaos.collecting import Said
-from tests.chaos.ending import late
-from tests.chaos.history import Chain, History, WindowSeen
+from tests.chaos.history import Chain, History, Violation, WindowSeen
 from tests.chaos.scaling import ScaledStream
-from tests.chaos.verdict import judge
+from tests.chaos.trial import Pulse
+from tests.chaos.verdict import STARVED_S, Verdict, judge, tables
 from tests.support.load import LoadWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     Spoil = Callable[[History, Said], object]
+
 
 KEY = "default"
 
@@ -168,3 +172,34 @@ def test_a_chain_that_stands_is_told(truth: tuple[History, Said]) -> None:
     history.chains["s", KEY].see([mark(3, 25, 2)], at=2.0)
 
     assert (before, history.standing(since)) == (["s/default"], [])
+
+
+@pytest.mark.parametrize(
+    ("law", "starved_s", "starved"),
+    [
+        ("nobody is excluded", STARVED_S, True),
+        ("nobody is excluded", STARVED_S - 0.1, False),
+        ("marks are sound", STARVED_S, False),
+    ],
+)
+def test_what_a_busy_machine_may_have_done_is_told_from_a_violation(
+    law: str, starved_s: float, *, starved: bool
+) -> None:
+    """Where no process ran for half a writer timeout, writers are excluded rightly; no law else."""
+    violations = (Violation(law, "s", "…"),)
+    verdict = Verdict(1, 1.0, 0, {}, Counter(), 0, 0, 0, {}, violations, starved_s)
+    console = Console(width=100)
+    with console.capture() as capture:
+        console.print(tables(verdict))
+
+    assert (verdict.is_starved, "Starved: " in capture.get()) == (starved, starved)
+
+
+def test_a_pulse_keeps_the_longest_time_in_which_it_was_not_run() -> None:
+    """Less the time that it rests by itself."""
+    times = iter([0.0, 0.1, 4.2, 4.3])
+    pulse = Pulse(lambda: next(times))
+    for _ in range(3):
+        pulse.beat()
+
+    assert pulse.longest_s == pytest.approx(4.0)

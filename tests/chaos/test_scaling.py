@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.chaos.returning import ExcludedWriter, ExcludingStream
-from tests.chaos.scaling import ScaledStream, Scaling
+from tests.chaos.scaling import ExcludedWriter, ExcludingStream, ScaledStream, Scaling
 
 if TYPE_CHECKING:
     from tests.support.load import LoadWriter

@@ -4,32 +4,99 @@ from __future__ import annotations
 
 import asyncio
 import random
+import threading
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from tests.chaos.administering import Administering
 from tests.chaos.arena import Arena
-from tests.chaos.calls import Caller, NobodyAnswersError
+from tests.chaos.calls import Caller, NobodyAnswersError, comes_true
+from tests.chaos.checks import last_time, late
 from tests.chaos.collecting import ask_all, disagreements
-from tests.chaos.ending import last_time, late
 from tests.chaos.faults import FAULTS, WRITER_TIMEOUT_S
-from tests.chaos.history import History, Span, now
-from tests.chaos.journal import Journal
-from tests.chaos.pulse import Pulse
+from tests.chaos.history import History, Journal, Span, now
 from tests.chaos.reading import Reading
-from tests.chaos.streams import CONTROL, EXCLUDING, SCALED, SETTINGS, TRUNCATED, streams
+from tests.chaos.scaling import CONTROL, EXCLUDING, SCALED, SETTINGS, TRUNCATED, streams
 from tests.chaos.verdict import judge, verdict
-from tests.chaos.waiting import comes_true
 from tests.chaos.writing import Writing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Iterator
+    from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
     from pathlib import Path
+    from types import TracebackType
 
     from tests.chaos.verdict import Verdict
     from tests.support.postgres import Server
+
+
+KILLS = ("kill-owner", "kill", "kill-all")
+KILLING = 0.55
+"""How often a turn of a mixed trial is a kill, where that is among the faults."""
+
+TOGETHER = (16, 3, 1)
+"""How often one, two and three faults come together."""
+
+
+def each_once(faults: Sequence[str]) -> Iterator[Turn]:
+    """Have one fault after the other.
+
+    >>> list(each_once(["kill", "pause"]))
+    [('kill',), ('pause',)]
+    """
+    return ((fault,) for fault in faults)
+
+
+def mixed(
+    faults: Sequence[str], chance: random.Random, goes_on: Callable[[], bool]
+) -> Iterator[Turn]:
+    """Have faults by chance, often a kill and sometimes several, as long as it goes on."""
+    while goes_on():
+        (count,) = chance.choices(range(1, len(TOGETHER) + 1), TOGETHER)
+        yield tuple(dict.fromkeys(_one(faults, chance) for _ in range(count)))
+
+
+def _one(faults: Sequence[str], chance: random.Random) -> str:
+    kills = [fault for fault in faults if fault in KILLS]
+    return chance.choice(kills if kills and chance.random() < KILLING else list(faults))
+
+
+BEAT_S = 0.1
+
+
+class Pulse:
+    """Beats in a thread, and keeps the longest time in which it was not run."""
+
+    def __init__(self, clock: Callable[[], float] = now) -> None:
+        self.longest_s = 0.0
+        self._clock = clock
+        self._stopping = threading.Event()
+        self._last = clock()
+        self._thread = threading.Thread(target=self._run, name="pulse", daemon=True)
+
+    def beat(self) -> None:
+        """Notice how long ago the last beat should have been followed by this one."""
+        at = self._clock()
+        self.longest_s, self._last = max(self.longest_s, at - self._last - BEAT_S), at
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stopping.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopping.wait(BEAT_S):
+            self.beat()
+
 
 Turn = tuple[str, ...]
 """Faults that begin one soon after the other."""

@@ -3,21 +3,59 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from rich.console import Group
+from rich.table import Table
+
 from tests.chaos import checks
-from tests.chaos.gaps import longest_gaps
-from tests.chaos.pulse import OF_TIME, STARVED_S
-from tests.chaos.returning import ExcludingStream
+from tests.chaos.faults import WRITER_TIMEOUT_S
+from tests.chaos.scaling import ExcludingStream
 from tests.support.judge import broken_links, over_the_upper, unsound
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from tests.chaos.collecting import Said
-    from tests.chaos.history import History, Json, Violation
+    from tests.chaos.history import Chain, History, Json, Span, Violation
     from tests.chaos.scaling import ScaledStream
+
+
+NOTHING, SEVERAL = "(no fault)", "(several at once)"
+
+
+STARVED_S = WRITER_TIMEOUT_S / 2
+"""Writers that are not run for so long may be excluded, and replicas lose their leases, rightly."""
+
+OF_TIME = frozenset(("answers", "nobody is excluded", "replicas live", "watermarks advance"))
+"""The laws that rest on every process being run in time; all others hold at any speed."""
+
+
+def longest_gaps(chains: Iterable[Chain], spans: Sequence[Span]) -> dict[str, float]:
+    """Return for each kind of fault the longest time, in seconds, without a mark of some chain.
+
+    A gap is told of a fault that lasted while the gap did:
+
+    >>> from tests.chaos.history import Chain, Span
+    >>> chain = Chain(grew_at=[0.0, 1.0, 5.0, 5.5])
+    >>> longest_gaps([chain], [Span("kill", 2.0, 3.0)])
+    {'kill': 4.0, '(no fault)': 1.0}
+    """
+    longest: dict[str, float] = {}
+    for chain in chains:
+        for begun, ended in pairwise(chain.grew_at):
+            kind = _blamed(begun, ended, spans)
+            longest[kind] = max(longest.get(kind, 0.0), ended - begun)
+    return dict(sorted(longest.items(), key=lambda each: -each[1]))
+
+
+def _blamed(begun: float, ended: float, spans: Sequence[Span]) -> str:
+    during = [span.kind for span in spans if span.begun < ended and span.ended > begun]
+    if not during:
+        return NOTHING
+    return during[0] if len(during) == 1 else SEVERAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,3 +157,66 @@ def _excluded(history: History, stream: ScaledStream, marks: Sequence[Json]) -> 
         return []
     silent, absences = history.silent.get(stream.name), history.absences.get(stream.name)
     return checks.excluded(marks, silent, absences)
+
+
+def tables(verdict: Verdict) -> Group:
+    """Return what was tried, how long time stood, and what did not hold."""
+    return Group(_tried(verdict), _stood(verdict), *_violations(verdict), *_starved(verdict))
+
+
+def _tried(verdict: Verdict) -> Table:
+    """Return how much there was of everything."""
+    shown = Table(
+        title=f"Chaos, seed {verdict.seed}, {verdict.seconds:.0f} s", title_justify="left"
+    )
+    shown.add_column("what")
+    shown.add_column("how much", justify="right")
+    counted = {
+        "replicas killed (-9)": verdict.kills,
+        "faults": sum(verdict.faults.values()),
+        "notes acknowledged": verdict.counts["notes acknowledged"],
+        "notes sent more than once": verdict.counts["notes retried"],
+        "events written": verdict.events,
+        "scalings": verdict.counts["scalings"],
+        "marks truncated": verdict.counts["marks truncated"],
+        "writers away and back": verdict.counts["absences"],
+        "marks checked": verdict.marks,
+        "windows checked": verdict.windows,
+        "violations": sum(n for name, n in verdict.counts.items() if name.startswith("broke ")),
+    }
+    for name, number in counted.items():
+        shown.add_row(name, f"{number:,}")
+    for name, number in sorted(verdict.counts.items()):
+        if name.startswith(("no answer: ", "told of ")):
+            shown.add_row(f"[dim]{name}[/dim]", f"[dim]{number:,}[/dim]")
+    return shown
+
+
+def _stood(verdict: Verdict) -> Table:
+    """Return by fault how often there was one and the longest time without a mark."""
+    shown = Table("fault", "times", "longest without a mark")
+    for kind in {**verdict.gaps_s, **verdict.faults}:
+        times = verdict.faults.get(kind)
+        gap = verdict.gaps_s.get(kind)
+        shown.add_row(kind, f"{times or ''}", "" if gap is None else f"{gap:.1f} s")
+    return shown
+
+
+def _violations(verdict: Verdict) -> list[str]:
+    """Return each violation that was kept as a line."""
+    return [
+        f"[red]{each.law}[/red] did not hold of {each.where}: {_escaped(each.account)}"
+        for each in verdict.violations
+    ]
+
+
+def _starved(verdict: Verdict) -> list[str]:
+    """Return the line that takes the blame from the service, where the machine has it."""
+    if not verdict.is_starved:
+        return []
+    starved = f"the machine ran no process of the trial for {verdict.starved_s:.1f} s"
+    return [f"[yellow]Starved[/yellow]: {starved}, so this proves nothing; try again"]
+
+
+def _escaped(text: str) -> str:
+    return text.replace("[", "\\[")

@@ -6,18 +6,17 @@ import asyncio
 from itertools import count
 from typing import TYPE_CHECKING
 
+from tests.chaos.calls import rested
 from tests.chaos.faults import WRITER_TIMEOUT_S
 from tests.chaos.history import now
-from tests.chaos.streams import UNNUMBERED
-from tests.chaos.waiting import rested
+from tests.chaos.scaling import UNNUMBERED
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Mapping
 
     from tests.chaos.calls import Caller
-    from tests.chaos.history import History, Json
-    from tests.chaos.journal import Journal
+    from tests.chaos.history import History, Journal, Json
     from tests.chaos.scaling import ScaledStream
     from tests.support.load import LoadWriter
 
