@@ -1,0 +1,239 @@
+"""Two replicas: whichever is asked, the answers are the same."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+from reader_client import ReaderClient
+from tests.replicas.served import HTTP, Two, lowers, make, note, seconds_until, stream_of
+from tests.support.page import Runner, steady
+from writer_client import WriterClient
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.support.processes import ServeProcess
+
+
+pytestmark = pytest.mark.acceptance
+
+
+@pytest.mark.parametrize("asked", ["owner", "other"])
+def test_every_example_of_the_api_page_runs(two: Two, asked: str, tmp_path: Path) -> None:
+    """In the order of the page, with the answers that it shows, through either replica."""
+    owner, other = two.by_owner("flights")
+    url = owner.url if asked == "owner" else other.url
+    answers = Runner(tmp_path, url).run_page("docs/api.md")
+    HTTP.delete(f"{url}/v1/streams/flights").raise_for_status()
+
+    assert answers
+
+
+Call = tuple[str, str, object]
+
+
+OF_THE_REPLICA = {"date", "connection", "server", "noted-time-owner"}
+
+
+def told(replica: ServeProcess, stream: str, calls: list[Call]) -> list[object]:
+    """Make the calls for a stream; returns of each its status, headers and what stays the same.
+
+    Headers but for those of the moment, and the one that says who has the stream.
+    """
+    found: list[object] = []
+    with httpx.Client(base_url=replica.url, timeout=20) as client:
+        for method, path, body in calls:
+            sent = body if isinstance(body, bytes) else json.dumps(body).encode() if body else b""
+            headers = {"content-type": "application/json"} if sent else {}
+            answer = client.request(
+                method, f"/v1/streams/{stream}{path}", content=sent, headers=headers
+            )
+            kept = sorted(set(answer.headers) - OF_THE_REPLICA)
+            text = answer.text.replace(stream, "NAME")
+            found.append((method, path, answer.status_code, kept, steady(text) if text else ""))
+    return found
+
+
+def test_what_one_is_told_both_show(owner: ServeProcess, other: ServeProcess, name: str) -> None:
+    """At once where the one that is asked was told, and soon at the other; to the last byte."""
+    shown = []
+    for noted, told_to, asked in ((5, owner, other), (7, other, owner), (9, other, other)):
+        note(told_to, name, noted)
+        seconds_until(lambda: lowers(asked, name)[-1][1] == noted)  # noqa: B023 - at once
+    paths = ("", "/marks", "/cut?complete_to=6", "/explain", "/writers")
+    for path in paths:
+        answers = [HTTP.get(f"{each.url}/v1/streams/{name}{path}") for each in (owner, other)]
+        shown.append([steady(answer.text) for answer in answers])
+
+    assert [one == two for one, two in shown] == [True] * len(paths)
+    assert lowers(other, name) == [(1, 5), (2, 7), (3, 9)]
+
+
+def test_who_notes_where_the_stream_is_not_reads_its_mark_at_once(
+    other: ServeProcess, name: str
+) -> None:
+    """The answer with the new lower came, so the mark is shown, without any wait."""
+    with httpx.Client(base_url=f"{other.url}/v1/streams/{name}") as client:
+        seen = []
+        for noted in range(1, 41):
+            client.post("/notes", json={"notes": [{"writer": "w", "time": noted}]})
+            marks = client.get("/marks", params={"after": noted - 1}).json()["marks"]
+            seen += [mark["lower"] for mark in marks]
+
+    assert seen == list(range(1, 41))
+
+
+def test_a_join_that_the_other_acknowledged_holds_time_at_once(
+    owner: ServeProcess, other: ServeProcess, name: str
+) -> None:
+    """Whoever took it in: what is noted at the owner afterwards does not go beyond it."""
+    note(owner, name, 5, "early")
+    joined = note(other, name, None, "late")
+    answer = HTTP.post(
+        f"{owner.url}/v1/streams/{name}/notes", json={"notes": [{"writer": "early", "time": 9}]}
+    )
+    held = HTTP.get(f"{owner.url}/v1/streams/{name}/explain").json()["waiting_for"]
+
+    assert (joined, answer.json()["results"], [each["writer"] for each in held]) == (
+        200,
+        [{"status": "accepted", "lower": 5}],
+        ["late"],
+    )
+
+
+def test_a_stream_made_again_is_another_to_both(
+    owner: ServeProcess, other: ServeProcess, name: str
+) -> None:
+    """Whoever removed it and whoever made it: its marks begin anew, under a new id."""
+    first = HTTP.get(f"{other.url}/v1/streams/{name}").json()["id"]
+    note(owner, name, 5)
+    seconds_until(lambda: lowers(other, name) == [(1, 5)])
+    HTTP.delete(f"{other.url}/v1/streams/{name}").raise_for_status()
+    gone = [HTTP.get(f"{each.url}/v1/streams/{name}").status_code for each in (owner, other)]
+    second = make(other, name)
+    note(owner, name, 3)
+    seconds_until(lambda: lowers(other, name) == [(1, 3)])
+    ids = [HTTP.get(f"{each.url}/v1/streams/{name}").json()["id"] for each in (owner, other)]
+
+    assert (gone, first != second, ids) == ([404, 404], True, [second, second])
+
+
+def test_no_proxy_stands_between_replicas(other: ServeProcess, name: str) -> None:
+    """Whatever their environment says of proxies: that is for calls that leave the site."""
+    path = f"{other.url}/v1/streams/{name}/explain"
+
+    assert (note(other, name, 5), HTTP.get(path).status_code) == (200, 200)
+
+
+@pytest.mark.parametrize("noting", ["owner", "other"])
+def test_a_poll_at_the_other_is_woken_by_a_note(
+    owner: ServeProcess, other: ServeProcess, name: str, noting: str
+) -> None:
+    """Whoever took it; the poll is answered with the mark long before its time is over."""
+    chosen = owner if noting == "owner" else other
+
+    async def poll() -> httpx.Response:
+        async with httpx.AsyncClient(timeout=40) as client:
+            url, query = f"{other.url}/v1/streams/{name}/marks", {"wait_ms": 30_000}
+            waiting = asyncio.create_task(client.get(url, params=query))
+            await asyncio.sleep(0.3)
+            begun = asyncio.get_running_loop().time()
+            assert await asyncio.to_thread(note, chosen, name, 5) == 200
+            answer = await waiting
+            assert asyncio.get_running_loop().time() - begun < 15
+            return answer
+
+    marks = asyncio.run(poll()).json()["marks"]
+
+    assert [(mark["seq"], mark["lower"]) for mark in marks] == [(1, 5)]
+
+
+def test_clients_need_not_know_who_has_a_stream(other: ServeProcess, name: str) -> None:
+    """A writer and a reader that know the other one only: notes are durable, windows exact."""
+    with WriterClient(other.url, name, "w") as writer:
+        writer.join()
+        for noted in range(1, 6):
+            writer.note_time(noted, {0: 10 * noted})
+        writer.flush()
+        with ReaderClient(other.url, name) as reader:
+            reader.catch_up(timeout=20)
+            lower = reader.window_at({0: 50}).lower
+
+    assert lower == 5
+
+
+def test_two_that_start_at_once_on_an_empty_database_both_serve(two: Two) -> None:
+    """One makes the tables, both are ready."""
+    assert [HTTP.get(f"{each.url}/readyz").status_code for each in two] == [200, 200]
+
+
+def ids(answer: httpx.Response) -> Iterator[str]:
+    """Yield the ids of the events."""
+    return (line for line in answer.iter_lines() if line.startswith("id: "))
+
+
+def test_events_come_from_whichever_replica_is_asked(
+    owner: ServeProcess, other: ServeProcess, name: str
+) -> None:
+    """The one that is asked polls the owner; marks come as they are made."""
+    seen = []
+    for number, replica in enumerate((owner, other)):
+        url = f"{replica.url}/v1/streams/{name}/marks?after={number}"
+        with httpx.stream("GET", url, headers={"accept": "text/event-stream"}) as answer:
+            coming = ids(answer)
+            note(owner, name, 5 + 2 * number)
+            seen.append(next(coming))
+
+    assert seen == ["id: 1", "id: 2"]
+
+
+def test_what_is_refused_is_refused_alike(owner: ServeProcess, other: ServeProcess) -> None:
+    """Before any event is sent, by the status."""
+    shown = []
+    for replica in (owner, other):
+        url = f"{replica.url}/v1/streams/nope/marks"
+        answer = httpx.get(url, headers={"accept": "text/event-stream"})
+        shown.append((answer.status_code, answer.json()["code"]))
+
+    assert shown == [(404, "unknown_stream")] * 2
+
+
+def put(replica: ServeProcess, path: str, body: dict[str, Any]) -> Any:  # noqa: ANN401 - any JSON
+    """PUT the body; returns the answer."""
+    return HTTP.put(f"{replica.url}/v1/{path}", json=body).raise_for_status().json()
+
+
+def test_a_member_is_where_a_group_of_the_other_controllers_stream_is(
+    owner: ServeProcess, other: ServeProcess, name: str
+) -> None:
+    """Whichever of both is asked; a stream is unknown wherever it would be."""
+    far = stream_of(other, "far")
+    make(other, far)
+    for replica, stream, noted in ((owner, name, 5), (other, far, 50)):
+        note(replica, stream, noted)
+        position = {"position": {"0": 1000}}
+        put(replica, f"streams/{stream}/reader-groups/g/readers/r", position)
+    alignment = f"alignments/{stream_of(owner, 'aligned')}"
+    put(other, alignment, {"max_drift": 10})
+    group = {"stream": far, "group": "g"}
+    bounds = [
+        put(replica, f"{alignment}/members/far", group)["bound"] for replica in (owner, other)
+    ]
+    near = put(other, f"{alignment}/members/near", {"stream": name, "group": "g"})
+    unknown = {"stream": stream_of(other, "none"), "group": "g"}
+    refused = HTTP.put(f"{owner.url}/v1/{alignment}/members/x", json=unknown).json()["code"]
+    shown = [HTTP.get(f"{replica.url}/v1/{alignment}").json() for replica in (owner, other)]
+
+    assert (bounds, near["bound"], near["held_by"], refused) == (
+        [60, 60],
+        15,
+        "near",
+        "unknown_stream",
+    )
+    assert [each["members"].keys() for each in shown] == [{"far", "near"}] * 2
