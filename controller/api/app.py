@@ -13,7 +13,6 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from controller.api import (
     alignments,
     answer_shapes,
-    audit,
     note_body,
     pages,
     problems,
@@ -160,7 +159,7 @@ def create_api(
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         await controller.start()
         try:
-            async with tokens.watching() if tokens else nullcontext(), audit.watching():
+            async with tokens.watching() if tokens else nullcontext():
                 yield
         finally:
             if forwarding:

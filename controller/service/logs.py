@@ -4,21 +4,12 @@ from __future__ import annotations
 
 import logging
 import sys
-from time import monotonic
 from typing import TYPE_CHECKING, Literal
 
 import structlog
 
-from controller.service.repeats import PassedOver, Repeats
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     from structlog.typing import Processor
-
-log = structlog.get_logger()
-
-LONGEST = 300
 
 Format = Literal["auto", "console", "json"]
 
@@ -54,40 +45,5 @@ def configure(level: str, form: Format = "auto") -> None:
         )
     )
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
-    for name in ("uvicorn.error", "asyncio"):
-        logging.getLogger(name).addFilter(_bounded)
-
-
-class BoundedLog(logging.Filter):
-    """Drops what a library logged often within the last minute; any caller can cause it at will."""
-
-    def __init__(self, now: Callable[[], float] = monotonic) -> None:
-        """Begin without any."""
-        super().__init__()
-        self._now = now
-        self._repeats = Repeats()
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Whether to log it; how many were dropped is reported at the end of their minute."""
-        if record.levelno < logging.WARNING:
-            return True
-        now = self._now()
-        _report(self.passed_over(now))
-        return self._repeats.is_logged(record.name, str(record.msg)[:LONGEST], now)
-
-    def passed_over(self, now: float) -> list[PassedOver]:
-        """Return how many of each message were dropped in the minutes that are over."""
-        return self._repeats.ended(now)
-
-
-_bounded = BoundedLog()
-
-
-def report_passed_over(now: float) -> None:
-    """Log how many messages of libraries were dropped in the minutes that are over."""
-    _report(_bounded.passed_over(now))
-
-
-def _report(dropped: Iterable[PassedOver]) -> None:
-    for each in dropped:
-        log.warning("messages_passed_over", message=each.outcome.strip(), count=each.count)
+    for name in ("uvicorn.error", "asyncio"):  # strangers can cause their warnings at will
+        logging.getLogger(name).setLevel(logging.WARNING if level == "debug" else logging.ERROR)

@@ -54,6 +54,12 @@ SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
+refused_calls = Counter(
+    "noted_time_refused_calls", "Calls without the right, by outcome", ["outcome"], registry=None
+)
+"""Of the process, whatever the number of its gates."""
+
+
 class Metrics:
     """The counters of one process, and its gauges as they were last set."""
 
@@ -61,6 +67,7 @@ class Metrics:
         """Begin at zero, in a registry of its own."""
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
+        self.registry.register(refused_calls)
         self.notes = Counter(
             "noted_time_notes", "Notes answered, by status", ["status"], registry=self.registry
         )

@@ -9,12 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from controller.api import audit
 from controller.api.access import OPEN, Gate, needed
 from controller.api.app import create_api
 from controller.api.pages import PATHS
 from controller.service.controller import Controller
-from controller.service.repeats import Repeats
+from controller.service.metrics import refused_calls
 from controller.store.memory import MemoryStore
 from tests.support.gates import Guarded, behind
 
@@ -292,11 +291,10 @@ def test_what_is_no_known_call_needs_the_right_to_administer(method: str, parts:
     assert needed(method, path).right == expected
 
 
-async def test_a_stranger_writes_no_lines_of_its_own_into_the_log(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Whatever it calls, the log has it in one short line of ASCII, and without its query."""
-    monkeypatch.setattr(audit, "_refusals", Repeats())  # this minute's had enough of other tests
+async def test_a_refusal_is_counted_and_logged_at_debug() -> None:
+    """A stranger writes no lines of its own into the log: one short line of ASCII, and no query."""
+    counted = refused_calls.labels("unauthenticated")
+    before = counted._value.get()
     guarded = Guarded()
     guarded.token("admin")
     async with behind(guarded.gate) as door:
@@ -305,6 +303,7 @@ async def test_a_stranger_writes_no_lines_of_its_own_into_the_log(
 
     (line,) = logs
     text = line["what"] + line["stream"]
+    assert (line["log_level"], counted._value.get() - before) == ("debug", 1)
     assert (text.isascii() and text.isprintable(), len(text) < 700, "secret" in text) == (
         True,
         True,
