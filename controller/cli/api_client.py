@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from noted_time import UnexpectedAnswer
@@ -15,17 +14,11 @@ if TYPE_CHECKING:
 
     from noted_time.client import Reply
 
-__all__ = ["MOST_ROWS", "ApiClient", "Json", "alignment_path", "connected", "stream_path"]
-__all__ += ["writer_path"]
+__all__ = ["ApiClient", "Json", "alignment_path", "stream_path", "writer_path"]
 
 Json = dict[str, Any]
 MOST_ROWS = 1000
 """Maximum number of rows of a page."""
-
-
-def connected(url: str, token: str | None) -> closing[ApiClient]:
-    """Return a client to be used in a `with` block."""
-    return closing(ApiClient(url, token))
 
 
 def writer_path(stream: str, writer: str, *below: str) -> str:
@@ -48,6 +41,11 @@ class ApiClient:
     def __init__(self, url: str, token: str | None) -> None:
         """Connect with the first call; raises `Rejected` if `url` or `token` cannot be one."""
         self._transport = Transport(url, token=token)
+
+    @property
+    def url(self) -> str:
+        """The first of the controllers."""
+        return self._transport.controllers.urls[0]
 
     def ask(
         self,

@@ -9,17 +9,12 @@ import typer
 
 from controller.cli import (
     alignments,
-    changes,
-    correcting,
-    demo_stream,
     demos,
     explaining,
-    sealing,
     serving,
     streams,
     tokens,
     waiting,
-    watching,
     writers,
 )
 
@@ -30,27 +25,27 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for run in (serving.serve, serving.migrate):
-    app.command(rich_help_panel="Run a controller")(run)
-app.add_typer(tokens.app, rich_help_panel="Run a controller")
-
-app.add_typer(streams.app, rich_help_panel="Call a controller")
-for call in (
-    explaining.explain,
-    watching.watch,
-    writers.writers,
-    writers.remove,
-    writers.hold,
-    correcting.correct,
-    writers.ledger,
-    changes.changes,
-    sealing.seal,
-    waiting.wait,
-):
-    app.command(rich_help_panel="Call a controller")(call)
-app.add_typer(alignments.app, rich_help_panel="Call a controller")
-app.command(rich_help_panel="Look at examples")(demo_stream.demo_stream)
-app.add_typer(demos.app, rich_help_panel="Look at examples")
+RUN, CALL, LOOK = "Run a controller", "Call a controller", "Look at examples"
+for panel, commands in {
+    RUN: (serving.serve, serving.migrate),
+    CALL: (
+        explaining.explain,
+        explaining.watch,
+        writers.writers,
+        writers.remove,
+        writers.hold,
+        writers.correct,
+        writers.ledger,
+        writers.changes,
+        streams.seal,
+        waiting.wait,
+    ),
+    LOOK: (demos.demo_stream,),
+}.items():
+    for command in commands:
+        app.command(rich_help_panel=panel)(command)
+for panel, module in ((RUN, tokens), (CALL, streams), (CALL, alignments), (LOOK, demos)):
+    app.add_typer(module.app, rich_help_panel=panel)
 
 
 def _show_version(asked: bool) -> None:  # noqa: FBT001 - as typer calls it

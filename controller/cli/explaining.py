@@ -1,31 +1,51 @@
-"""`noted-time explain`: why the watermark is not advancing, and what if."""
+"""`noted-time explain` and `watch`: why the watermark is not advancing, once or as it changes."""
 
 from __future__ import annotations
 
+import signal
+import sys
+import time as clock
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Group
+from rich.live import Live
+from rich.text import Text
 
-from controller.cli import words
-from controller.cli.api_client import MOST_ROWS, ApiClient, connected, stream_path
-from controller.cli.options import DEFAULT_URL, NONE, AsJson, Domain, Stream, Token, Url
-from controller.cli.output import print_json, print_table, told_plainly
-from controller.cli.times import shown_time
-from noted_time.values import duration_ms, shown_duration
+from controller.cli.api_client import ApiClient, stream_path
+from controller.cli.calling import Call, calls
+from controller.cli.options import NONE, Domain, Limit, Stream
+from controller.cli.output import console, print_table, table
+from noted_time import Conflict, Rejected, Unreachable
+from noted_time.values import UNIX_MS, duration_ms, shown_duration, shown_seconds, shown_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from rich.console import RenderableType
+
+    from controller.cli.output import Columns
 
 Json = dict[str, Any]
-COLUMNS = ("writer", "time", "held for", "times out in", "lower without it")
-MOST_PAGES = 10
-"""So many pages of writers are looked through for those excluded."""
+HOLDERS: Columns = {
+    "writer": "writer",
+    "time": lambda each: shown_time(each["time"]),
+    "held for": lambda each: shown_duration(each["held_for_ms"]),
+    "times out in": lambda each: shown_duration(each["times_out_in_ms"]),
+    "lower without it": lambda each: shown_time(each["lower_without"]),
+}
 
-MOST_SUPPOSED = 100
-"""So many holders are left out in one dry run: their names go into the address."""
+LEAST_MS = 100
+PATIENCE_MS = 3000
+"""How late an answer may be before it is reported as missing."""
+
+LAG_MS, LAG_STEPS = 900_000, 30
+BARS = "▁▂▃▄▅▆▇█"
+TERMINATED = 128 + signal.SIGTERM
 
 
-def explain(  # noqa: PLR0913 - one parameter for each flag
+@calls
+def explain(
+    call: Call,
     stream: Stream,
     *,
     domain: Domain = None,
@@ -34,7 +54,7 @@ def explain(  # noqa: PLR0913 - one parameter for each flag
         typer.Option(
             metavar="WRITER",
             show_default=False,
-            help="What if time went on without it? Changes nothing; several may be given.",
+            help="What if it were excluded? Changes nothing; several may be given.",
         ),
     ] = NONE,
     writer_timeout: Annotated[
@@ -45,74 +65,141 @@ def explain(  # noqa: PLR0913 - one parameter for each flag
             help="What if this were the writers' timeout? Changes nothing.",
         ),
     ] = None,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    as_json: AsJson = False,
 ) -> None:
     """Say why the watermark is not advancing: which writers hold it, since when, and what if not.
 
-    In words first: who holds it, why the others do not, when it goes on by itself, what leaving
+    In words first: who holds it, why the others do not, when it advances by itself, what leaving
     the holders out would give, and who is excluded. Then the holders as a table.
 
     Try it:  noted-time explain flights --exclude UA
     """
-    with told_plainly(), connected(url, token) as client:
-        timeout_ms = None if writer_timeout is None else duration_ms(writer_timeout)
-        query = {"domain": domain, "exclude": exclude, "writer_timeout_ms": timeout_ms}
-        found = client.ask("GET", stream_path(stream, "explain"), query=query)
-        sentences = [] if as_json else list(_sentences(client, stream, domain, found))
-    if as_json:
-        print_json(found)
-        return
+    timeout_ms = None if writer_timeout is None else duration_ms(writer_timeout)
+    query = {"domain": domain, "exclude": exclude, "writer_timeout_ms": timeout_ms}
+    found = call.controller.ask("GET", stream_path(stream, "explain"), query=query)
+    if not call.prints(found):
+        _print(found, found["sentences"])
+
+
+@calls
+def watch(
+    controller: ApiClient,
+    stream: Stream,
+    *,
+    domain: Domain = None,
+    every: Annotated[
+        str, typer.Option(metavar="DURATION", help="How often to ask, at least 100ms.")
+    ] = "1s",
+    limit: Limit = 20,
+) -> None:
+    """Watch a stream: what `explain` says, kept up to date, and the lag of the last 15 minutes.
+
+    Until Ctrl-C. While no controller answers it says so, shows what was known last, and continues
+    trying. If the output is not a terminal, it prints this once and ends.
+
+    Try it:  noted-time watch flights --every 2s
+    """
+    every_ms = duration_ms(every)
+    if every_ms < LEAST_MS:
+        raise Rejected(f"--every {every} is too short: use 100ms or more")
+    watched = Watched(controller, stream, {"domain": domain, "limit": limit}, every_ms)
+    if console().is_dumb_terminal or not sys.stdout.isatty():
+        watched.ask()
+        _print(watched.found, watched.sentences)
+    else:
+        _live(watched)
+
+
+@dataclass(slots=True)
+class Watched:
+    """The decision of one domain as it was last known, and what went wrong since."""
+
+    controller: ApiClient
+    stream: str
+    query: Json
+    every_ms: int
+    found: Json = field(default_factory=dict)
+    sentences: list[str] = field(default_factory=list)
+    answered_at: float = 0.0
+    trouble: str | None = None
+
+    def ask(self) -> None:
+        """Get the explanation and the lag."""
+        found = self.controller.ask("GET", stream_path(self.stream, "explain"), query=self.query)
+        query = {"domain": self.query["domain"], "from": found["now"] - LAG_MS, "points": 200}
+        history = self.controller.ask("GET", stream_path(self.stream, "history"), query=query)
+        lag = lag_line(history)
+        self.found, self.sentences = found, [*found["sentences"], *([lag] if lag else [])]
+        self.answered_at, self.trouble = clock.monotonic(), None
+
+    def try_to_ask(self) -> float:
+        """Ask, or remember why there is no answer; returns how long the controller asks to wait."""
+        try:
+            self.ask()
+        except (Conflict, Unreachable) as error:
+            self.trouble = str(error)
+            return getattr(error, "retry_after_s", None) or 0.0
+        return 0.0
+
+    def __rich__(self) -> RenderableType:
+        """Return what is known, and how old it is if an answer is missing."""
+        if not self.found:
+            return Text(f"Waiting for an answer. {self.trouble or ''}")
+        shown = Group(Text("\n".join(self.sentences)), table(HOLDERS, _holders(self.found)))
+        age_ms = int((clock.monotonic() - self.answered_at) * 1000)
+        if self.trouble is None and age_ms < self.every_ms + PATIENCE_MS:
+            return shown
+        why = f": {self.trouble}" if self.trouble else ""
+        age = f"No answer for {shown_seconds(age_ms)}; what is shown is that old. Trying again{why}"
+        return Group(shown, Text(age, "bold red"))
+
+
+def lag_line(history: Json) -> str | None:
+    """Return how far the watermark was behind the clock; `None` if its times are not Unix ms.
+
+    >>> ten = 1357034400000
+    >>> marks = [{"at": ten - 600_000, "lower": ten - 660_000}]
+    >>> lag_line({"now": ten, "before": ten - 930_000, "points": marks})
+    'Lag of the last 15 minutes: ▁▁▂▂▂▃▃▃▄▁▁▂▂▂▃▃▃▄▄▄▅▅▅▆▆▆▇▇▇█, now 11m, at most 11m.'
+    """
+    now, lower, lags = history["now"], history["before"], list[int | None]()
+    points = list(reversed(history["points"]))
+    for moment in range(now - LAG_MS + LAG_MS // LAG_STEPS, now + 1, LAG_MS // LAG_STEPS):
+        while points and points[-1]["at"] <= moment:
+            lower = points.pop()["lower"]
+        is_unix = lower is not None and lower in UNIX_MS
+        lags.append(max(0, moment - lower) if is_unix else None)
+    known = [lag for lag in lags if lag is not None]
+    if not known or lags[-1] is None:
+        return None
+    most = max(1, *known)
+    bars = "".join(" " if lag is None else BARS[lag * (len(BARS) - 1) // most] for lag in lags)
+    return (
+        f"Lag of the last {LAG_MS // 60_000} minutes: {bars}, now {shown_seconds(lags[-1])}, "
+        f"at most {shown_seconds(most)}."
+    )
+
+
+def _holders(found: Json) -> list[Json]:
+    """Return a row for each holder that is named."""
+    without = found["lower_without"]
+    return [each | {"lower_without": without.get(each["writer"])} for each in found["waiting_for"]]
+
+
+def _print(found: Json, sentences: list[str]) -> None:
     for sentence in sentences:
         typer.echo(sentence)
     if found["waiting_for"]:
-        print_table(COLUMNS, [_holder(each, found) for each in found["waiting_for"]])
-    if exclude or writer_timeout:
-        typer.echo(words.would(found))
+        print_table(HOLDERS, _holders(found))
 
 
-def _sentences(client: ApiClient, stream: str, domain: str | None, found: Json) -> Iterator[str]:
-    """Ask what else the sentences need, and return them."""
-    path = stream_path(stream, "writers")
-    writers = client.ask("GET", path, query={"domain": domain, "limit": MOST_ROWS})
-    further = words.Further(
-        writers,
-        domain,
-        list(_excluded(client, path, writers)),
-        _without_all(client, stream, domain, found),
-    )
-    return words.explained(stream, found, further)
-
-
-def _excluded(client: ApiClient, path: str, page: Json) -> Iterator[Json]:
-    """Yield those excluded, as far as they are named, from the first pages of the writers."""
-    left = min(page["states"]["excluded"], words.NAMED)
-    for _ in range(MOST_PAGES):
-        found = [row for row in page["writers"] if row["excluded"]][:left]
-        yield from found
-        left -= len(found)
-        if not left or page["next"] is None:
-            return
-        page = client.ask("GET", path, query={"start": page["next"], "limit": MOST_ROWS})
-
-
-def _without_all(client: ApiClient, stream: str, domain: str | None, found: Json) -> Json | None:
-    """Return the dry run without any of several holders; of one `lower_without` says it all."""
-    holders = [each["writer"] for each in found["waiting_for"]]
-    if not 1 < found["holders"] <= MOST_SUPPOSED:
-        return None
-    query = {"domain": domain, "exclude": holders}
-    would: Json = client.ask("GET", stream_path(stream, "explain"), query=query)["would"]
-    return would
-
-
-def _holder(waiting: Json, found: Json) -> tuple[str, ...]:
-    writer, times_out_in_ms = waiting["writer"], waiting["times_out_in_ms"]
-    return (
-        writer,
-        shown_time(waiting["time"]),
-        shown_duration(waiting["held_for_ms"]),
-        "never" if times_out_in_ms is None else shown_duration(times_out_in_ms),
-        shown_time(found["lower_without"].get(writer)),
-    )
+def _live(watched: Watched) -> None:
+    """Show it until Ctrl-C, on a screen of its own; then leave the last state behind."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))  # so that the screen is restored
+    try:
+        with Live(console=console(), screen=True, get_renderable=watched.__rich__) as live:
+            while True:
+                due = clock.monotonic() + watched.every_ms / 1000 + watched.try_to_ask()
+                live.refresh()
+                clock.sleep(max(0.0, due - clock.monotonic()))
+    except KeyboardInterrupt:
+        console().print(watched)

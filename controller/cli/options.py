@@ -1,42 +1,22 @@
-"""The arguments and flags that several commands have."""
+"""The arguments and flags that several commands have, and how what they say is read."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import re
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from noted_time.client import VARIABLE as TOKEN_VARIABLE
+from noted_time.values import Unreadable, unix_ms_of
 
-DEFAULT_DATABASE = "sqlite:///noted-time.db"
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 DEFAULT_PORT = 7464
-DEFAULT_URL = f"http://127.0.0.1:{DEFAULT_PORT}"
 NONE: list[str] = []
+INTEGER = re.compile(r"-?[0-9]{1,19}", re.ASCII)
 
-Database = Annotated[
-    str,
-    typer.Option(
-        envvar="NOTED_TIME_DATABASE",
-        help="Where notes and marks are kept: sqlite:///FILE (four slashes for an absolute path) "
-        "or postgresql://USER@HOST/DATABASE.",
-    ),
-]
-Url = Annotated[
-    str,
-    typer.Option(
-        envvar="NOTED_TIME_URL",
-        help="The controller to call; or several of one database, with commas between.",
-    ),
-]
-Token = Annotated[
-    str | None,
-    typer.Option(
-        envvar=TOKEN_VARIABLE,
-        show_default=False,
-        help="Needed once there is one: see `noted-time token`.",
-    ),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 Comment = Annotated[
     str | None,
@@ -54,3 +34,45 @@ Domain = Annotated[
         help="The time domain; optional if the stream has only one, or one named `default`.",
     ),
 ]
+
+
+def time_of(text: str) -> int:
+    """Return a time given as an integer, or in ISO 8601 with a zone; raises `Unreadable`.
+
+    What lies between two ms is the later one, to be complete to which is more:
+
+    >>> time_of("-5"), time_of("2013-01-01T10:00Z"), time_of("2013-01-01T11:00:00.0005+01:00")
+    (-5, 1357034400000, 1357034400001)
+    """
+    if INTEGER.fullmatch(text):
+        return int(text)
+    forms = "use an integer, or ISO 8601 with a zone, for example 2013-01-01T10:00Z"
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise Unreadable(f"{text[:40]!r} is not a time: {forms}") from error
+    if found.tzinfo is None:
+        raise Unreadable(f"{text[:40]!r} has no zone: {forms}")
+    return unix_ms_of(found, up=True)
+
+
+def pairs(
+    given: list[str], separator: str, is_legal: Callable[[str], bool] = bool
+) -> list[tuple[str, str]]:
+    """Return (name, value) of each; `is_legal` judges the value."""
+    found_pairs = []
+    for each in given:
+        name, found, value = each.partition(separator)
+        if not (name and found and is_legal(value)):
+            raise typer.BadParameter(f"{each[:40]!r} is not of the form NAME{separator}VALUE")
+        found_pairs.append((name, value))
+    return found_pairs
+
+
+def offsets(given: list[str]) -> dict[str, int]:
+    """Return a position given by its segments.
+
+    >>> offsets(["0:20", "3:7"])
+    {'0': 20, '3': 7}
+    """
+    return {segment: int(offset) for segment, offset in pairs(given, ":", str.isdecimal)}

@@ -1,13 +1,10 @@
-"""How the commands speak: tables, JSON, questions, and what went wrong in a sentence."""
+"""How the commands speak: tables, questions, and what went wrong in a sentence."""
 
 from __future__ import annotations
 
-import json
 import sys
 from contextlib import contextmanager
-from pathlib import Path
-from shlex import quote
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich import box
@@ -19,12 +16,15 @@ from noted_time import NotedTimeError
 from noted_time.values import Unreadable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    Json = dict[str, Any]
+    Columns = Mapping[str, str | Callable[[Json], object]]
 
 
 @contextmanager
-def told_plainly() -> Iterator[None]:
-    """Say what went wrong in a sentence; end with status 1, or 2 if a time cannot be read."""
+def ended_in_a_sentence() -> Iterator[None]:
+    """Say what went wrong and end with status 1, or with 2 if a time cannot be read."""
     try:
         yield
     except Unreadable as error:
@@ -44,69 +44,57 @@ def say(sentence: str) -> None:
     typer.echo(sentence, err=True)
 
 
-def print_json(body: object) -> None:
-    """Print one line of JSON."""
-    typer.echo(json.dumps(body, ensure_ascii=False))
-
-
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+def print_table(columns: Columns, rows: Iterable[Json]) -> None:
     """Print a table on a terminal; elsewhere lines with tabs between, the first with the names."""
-    if not sys.stdout.isatty():
-        for row in (columns, *rows):
-            typer.echo("\t".join(row))
+    if sys.stdout.isatty():
+        console().print(table(columns, rows))
         return
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in columns:
-        table.add_column(name, overflow="fold")
+    typer.echo("\t".join(columns))
     for row in rows:
-        table.add_row(*row)
-    Console(markup=False, highlight=False, emoji=False).print(table)
+        typer.echo("\t".join(cells(columns, row)))
 
 
-def shown_position(position: Mapping[str, int]) -> str:
+def table(columns: Columns, rows: Iterable[Json]) -> Table:
+    """Return a table for a terminal."""
+    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in columns:
+        shown.add_column(name, overflow="fold")
+    for row in rows:
+        shown.add_row(*cells(columns, row))
+    return shown
+
+
+def cells(columns: Columns, row: Json) -> Iterator[str]:
+    """Yield the cells of a row: a column is a key of it, or a function of it.
+
+    >>> list(cells({"writer": "name", "at": lambda row: row["x"] + 1, "by": "by"},
+    ...            {"name": "UA", "x": 4, "by": None}))
+    ['UA', '5', '-']
+    """
+    for column in columns.values():
+        value = row[column] if isinstance(column, str) else column(row)
+        yield "-" if value is None or value == "" else str(value)
+
+
+def console() -> Console:
+    """Return a console that parses no markup in what it prints."""
+    return Console(markup=False, highlight=False, emoji=False)
+
+
+def shown_position(position: Mapping[str, int] | None) -> str:
     """Return a position or a cut by its segments.
 
     >>> shown_position({"3": 7, "0": 120}), shown_position({})
     ('0:120 3:7', '-')
     """
-    offsets = sorted(position.items(), key=lambda each: int(each[0]))
+    offsets = sorted((position or {}).items(), key=lambda each: int(each[0]))
     return " ".join(f"{segment}:{offset}" for segment, offset in offsets) or "-"
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Ask on a terminal, and end where the answer is no; elsewhere `--yes` has to say it."""
+    """Ask on a terminal, and end if the answer is no; elsewhere `--yes` is needed."""
     if yes:
         return
     if not sys.stdin.isatty():
         fail("there is no terminal to ask for confirmation on: use --yes", status=2)
     typer.confirm(question, abort=True, err=True)
-
-
-def named_database(url: str) -> str:
-    """Return the URL of a database without its password, and a file by its absolute path.
-
-    >>> named_database("sqlite:////tmp/../a.db"), named_database("postgresql://u:secret@h/db")
-    ('sqlite:////a.db', 'postgresql://***@h/db')
-    """
-    file = url.removeprefix("sqlite:///")
-    return without_password(url) if file == url else f"sqlite:///{Path(file).resolve()}"
-
-
-def with_database(command: str, url: str) -> str:
-    """Return a command to type that uses this database.
-
-    >>> with_database("noted-time token list", "sqlite:///a.db")
-    '`noted-time token list --database sqlite:///a.db`'
-    """
-    return f"`{command} --database {quote(without_password(url))}`"
-
-
-def without_password(url: str) -> str:
-    """Return the URL of a database as it may be shown.
-
-    >>> without_password("postgresql://u:secret@h/db"), without_password("sqlite:///a.db")
-    ('postgresql://***@h/db', 'sqlite:///a.db')
-    """
-    scheme, separator, rest = url.partition("://")
-    _, at, place = rest.rpartition("@")
-    return f"{scheme}{separator}***@{place}" if at else url

@@ -10,9 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from controller.cli.options import DEFAULT_DATABASE, DEFAULT_PORT, Database
-from controller.cli.output import named_database, told_plainly, with_database, without_password
-from controller.cli.tokens import tokens_of
+from controller.cli.options import DEFAULT_PORT
+from controller.cli.output import ended_in_a_sentence
+from controller.cli.tokens import (
+    DEFAULT_DATABASE,
+    Database,
+    named_database,
+    tokens_of,
+    with_database,
+    without_password,
+)
 from controller.service.limits import Limits
 from noted_time import Rejected
 
@@ -122,7 +129,7 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
 
     logs.configure(log_level, log_format)
     log = structlog.get_logger()
-    with told_plainly():
+    with ended_in_a_sentence():
         place = Place(host, port, tls_cert, tls_key)
         place.check_certificate()
         created = database == MEMORY or create_if_new(database)
@@ -150,7 +157,7 @@ def migrate(database: Database = DEFAULT_DATABASE) -> None:
     """
     from controller.store.migrate import migrate as migrate_database
 
-    with told_plainly():
+    with ended_in_a_sentence():
         migrate_database(database)
     typer.echo(f"{without_password(database)} is at the current schema.")
 

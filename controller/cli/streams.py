@@ -1,82 +1,66 @@
-"""`noted-time stream`: the streams of a controller and their settings."""
+"""`noted-time stream` and `seal`: the streams of a controller, their settings, and their end."""
 
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from controller.cli.api_client import connected, stream_path
-from controller.cli.options import (
-    DEFAULT_URL,
-    NONE,
-    AsJson,
-    Comment,
-    Limit,
-    Stream,
-    Token,
-    Url,
-    Yes,
-)
-from controller.cli.output import (
-    confirm,
-    print_json,
-    print_table,
-    say,
-    shown_position,
-    told_plainly,
-)
-from controller.cli.times import shown_time
-from noted_time.values import Rejected, duration_ms, shown_duration
+from controller.cli.api_client import ApiClient, stream_path
+from controller.cli.calling import Call, calls
+from controller.cli.options import NONE, Comment, Limit, Stream, Yes, offsets, pairs, time_of
+from controller.cli.output import confirm, print_table, say, shown_position
+from noted_time.values import Rejected, duration_ms, shown_duration, shown_time
+
+if TYPE_CHECKING:
+    from controller.cli.output import Columns
 
 Json = dict[str, Any]
-MARKS = ("stream", "domain", "mark", "lower", "upper", "cut")
+MARKS: Columns = {
+    "stream": "stream",
+    "domain": "domain",
+    "mark": lambda mark: mark.get("seq"),
+    "lower": lambda mark: shown_time(mark.get("lower")),
+    "upper": lambda mark: shown_time(mark.get("upper")),
+    "cut": lambda mark: shown_position(mark.get("cut")),
+}
 
-app = typer.Typer(name="stream", help="Make, show and remove streams.", no_args_is_help=True)
+app = typer.Typer(name="stream", help="Create, show and remove streams.", no_args_is_help=True)
 
 
 @app.command(name="list")
-def list_streams(
-    *,
-    limit: Limit = 100,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    as_json: AsJson = False,
-) -> None:
+@calls
+def list_streams(call: Call, *, limit: Limit = 100) -> None:
     """List the streams that the token may read, with the last mark of each domain.
 
     Try it:  noted-time stream list --json
     """
-    with told_plainly(), connected(url, token) as client:
-        found = client.rows("/v1/streams", "streams", cursor="after", limit=limit, query={})
-    if as_json:
-        print_json(found)
-        return
-    print_table(MARKS, [row for stream in found["streams"] for row in _marks(stream)])
-    if found["next"] is not None:
-        say(f"There are more than these {limit}: see --limit.")
+    call.listing("/v1/streams", "streams", MARKS, rows=_marks, cursor="after", limit=limit)
+
+
+def _option(metavar: str, default: str, text: str) -> Any:  # noqa: ANN401 - an option of typer's
+    return typer.Option(metavar=metavar, show_default=default, help=text)
 
 
 @app.command()
+@calls
 def create(  # noqa: PLR0913 - one parameter for each flag
+    call: Call,
     stream: Stream,
     *,
     writer_timeout: Annotated[
         str | None,
-        typer.Option(
-            metavar="DURATION",
-            show_default="60s",
-            help="How long a writer that holds the watermark back may be silent before it is "
-            "excluded.",
+        _option(
+            "DURATION",
+            "60s",
+            "How long a writer that holds the watermark back may be silent before it is excluded.",
         ),
     ] = None,
     mark_interval: Annotated[
         str | None,
-        typer.Option(
-            metavar="DURATION",
-            show_default="200ms",
-            help="The least time between two marks; 0s: a mark at every advance.",
+        _option(
+            "DURATION", "200ms", "The least time between two marks; 0s: a mark at every advance."
         ),
     ] = None,
     returning_writer: Annotated[
@@ -87,112 +71,92 @@ def create(  # noqa: PLR0913 - one parameter for each flag
         ),
     ] = None,
     domain: Annotated[
-        list[str],
-        typer.Option(
-            metavar="NAME", show_default="default", help="A time domain; several may be given."
-        ),
+        list[str], _option("NAME", "default", "A time domain; several may be given.")
     ] = NONE,
     expected_writer: Annotated[
         list[str],
-        typer.Option(
-            metavar="NAME",
-            show_default=False,
-            help="A writer to wait for from the start; several may be given.",
-        ),
+        _option("NAME", "none", "A writer to wait for from the start; several may be given."),
     ] = NONE,
     max_time_ahead: Annotated[
         str | None,
-        typer.Option(
-            metavar="DURATION",
-            show_default="1h",
-            help="How far beyond the controller's clock a note's time may be; `none` where times "
-            "are not Unix ms.",
+        _option(
+            "DURATION",
+            "1h",
+            "How far beyond the controller's clock a note's time may be; `none` if times are not "
+            "Unix ms.",
         ),
     ] = None,
     mark_retention: Annotated[
-        str | None,
-        typer.Option(metavar="DURATION", show_default="7d", help="How long marks are kept."),
+        str | None, _option("DURATION", "7d", "How long marks are kept.")
     ] = None,
     writer_retention: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DURATION",
-            show_default="1d",
-            help="How long writers that are gone are remembered.",
-        ),
+        str | None, _option("DURATION", "1d", "How long writers that are gone are remembered.")
     ] = None,
     reader_timeout: Annotated[
         str | None,
-        typer.Option(
-            metavar="DURATION",
-            show_default="1d",
-            help="How long a reader may be silent before it counts as offline.",
-        ),
+        _option("DURATION", "1d", "How long a reader may be silent before it counts as offline."),
     ] = None,
     max_segments: Annotated[
-        int | None,
-        typer.Option(
-            metavar="NUMBER", show_default="4096", help="How many segments notes may name in all."
-        ),
+        str | None, _option("NUMBER", "4096", "How many segments notes may name in all.")
     ] = None,
     max_offset_jump: Annotated[
         str | None,
-        typer.Option(
-            metavar="NUMBER",
-            show_default="10^12",
-            help="How far beyond the last one known an offset may be; `none`: any.",
+        _option(
+            "NUMBER",
+            "10^12",
+            "How far beyond the last one known an offset may be; `none`: any.",
         ),
     ] = None,
     comment: Comment = None,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    as_json: AsJson = False,
 ) -> None:
-    """Make a stream; where it is there already, change the settings that are given.
+    """Create a stream, or change the settings that are given of one that exists.
 
     Durations are written 90m, 1h, 500ms.
 
     Try it:  noted-time stream create flights --writer-timeout 90m --mark-interval 0s
     """
-    with told_plainly():
-        durations = {
-            "writer_timeout_ms": writer_timeout,
-            "mark_interval_ms": mark_interval,
-            "max_time_ahead_ms": None if max_time_ahead == "none" else max_time_ahead,
-            "mark_retention_ms": mark_retention,
-            "writer_retention_ms": writer_retention,
-            "reader_timeout_ms": reader_timeout,
-        }
-        settings: Json = {name: duration_ms(text) for name, text in durations.items() if text}
-        settings |= {"max_time_ahead_ms": None} if max_time_ahead == "none" else {}
-        settings |= {"max_segments": max_segments} if max_segments else {}
-        settings |= {"max_offset_jump": _number_or_none(max_offset_jump)} if max_offset_jump else {}
-        settings |= {"returning_writer": returning_writer} if returning_writer else {}
-        settings |= {"domains": domain} if domain else {}
-        settings |= {"expected_writers": expected_writer} if expected_writer else {}
-        with connected(url, token) as client:
-            path, query = stream_path(stream), {"comment": comment}
-            status, made = client.answer("PUT", path, query=query, body=settings)
-    if as_json:
-        print_json(made)
+    durations = {
+        "writer_timeout_ms": writer_timeout,
+        "mark_interval_ms": mark_interval,
+        "max_time_ahead_ms": max_time_ahead,
+        "mark_retention_ms": mark_retention,
+        "writer_retention_ms": writer_retention,
+        "reader_timeout_ms": reader_timeout,
+    }
+    numbers = {"max_segments": max_segments, "max_offset_jump": max_offset_jump}
+    names = {
+        "returning_writer": returning_writer,
+        "domains": domain,
+        "expected_writers": expected_writer,
+    }
+    settings: Json = {name: value for name, value in names.items() if value}
+    for given, read in ((durations, duration_ms), (numbers, _number)):
+        texts = ((name, text) for name, text in given.items() if text)
+        settings |= {name: None if text == "none" else read(text) for name, text in texts}
+    path, query = stream_path(stream), {"comment": comment}
+    status, created = call.controller.answer("PUT", path, query=query, body=settings)
+    if call.prints(created):
         return
     is_new = status == HTTPStatus.CREATED
     say(f"Created stream {stream}." if is_new else f"Stream {stream} already exists. Settings:")
-    _print_settings(made)
+    _print_settings(created)
+
+
+def _number(text: str) -> int:
+    if not text.isdecimal():
+        raise Rejected(f"{text[:40]!r} is neither a whole number nor none")
+    return int(text)
 
 
 @app.command()
-def show(
-    stream: Stream, *, url: Url = DEFAULT_URL, token: Token = None, as_json: AsJson = False
-) -> None:
+@calls
+def show(call: Call, stream: Stream) -> None:
     """Show a stream's settings and the last mark of each domain.
 
     Try it:  noted-time stream show flights
     """
-    with told_plainly(), connected(url, token) as client:
-        found = client.ask("GET", stream_path(stream))
-    if as_json:
-        print_json(found)
+    found = call.controller.ask("GET", stream_path(stream))
+    if call.prints(found):
         return
     _print_settings(found)
     print_table(MARKS, _marks(found))
@@ -202,35 +166,95 @@ def show(
 
 
 @app.command()
-def delete(
-    stream: Stream, *, yes: Yes = False, url: Url = DEFAULT_URL, token: Token = None
-) -> None:
+@calls
+def delete(controller: ApiClient, stream: Stream, *, yes: Yes = False) -> None:
     """Remove a stream with all its notes, marks and readers, after a question.
 
     Try it:  noted-time stream delete flights
     """
-    with told_plainly(), connected(url, token) as client:
-        client.ask("GET", stream_path(stream))
-        confirm(f"Remove {stream} with all its notes and marks, for good?", yes=yes)
-        client.ask("DELETE", stream_path(stream))
-    say(f"{stream} is removed.")
+    controller.ask("GET", stream_path(stream))
+    confirm(f"Remove {stream} with all its notes and marks, for good?", yes=yes)
+    controller.ask("DELETE", stream_path(stream))
+    say(f"Removed stream {stream}.")
 
 
-def _number_or_none(text: str) -> int | None:
-    if not text.isdecimal() and text != "none":
-        raise Rejected(f"{text[:40]!r} is neither a whole number nor none")
-    return None if text == "none" else int(text)
+@calls
+def seal(  # noqa: PLR0913 - one parameter for each flag
+    call: Call,
+    stream: Stream,
+    *,
+    cut: Annotated[
+        list[str],
+        typer.Option(
+            metavar="SEGMENT:OFFSET",
+            show_default=False,
+            help="How far a segment goes, if that is beyond what was noted; several may be given.",
+        ),
+    ] = NONE,
+    final_time: Annotated[
+        list[str],
+        typer.Option(
+            metavar="DOMAIN=TIME",
+            show_default="above all that was noted",
+            help="The lower of the domain's last mark; several may be given.",
+        ),
+    ] = NONE,
+    comment: Comment = None,
+    yes: Yes = False,
+) -> None:
+    """End a stream for good, after a question: it takes no more notes, and all windows close.
+
+    A live writer is finished at the position that it noted last. The same command again changes
+    nothing.
+
+    Try it:  noted-time seal flights --comment "the season is over"
+    """
+    times = {domain: time_of(time) for domain, time in pairs(final_time, "=")}
+    body = {"cut": offsets(cut), "final_times": times}
+    path = stream_path(stream, "writers")
+    states = call.controller.ask("GET", path, query={"limit": 1})["states"]
+    counted = ", ".join(f"{number:,} {state}" for state, number in states.items())
+    say(f"{stream} has {counted} writers.")
+    confirm(f"Seal {stream}? It takes no notes any more; this cannot be undone.", yes=yes)
+    path, query = stream_path(stream, "seal"), {"comment": comment}
+    sealed = call.controller.ask("POST", path, query=query, body=body)
+    if call.prints(sealed):
+        return
+    for sentence in _sealed(stream, sealed):
+        say(sentence)
+
+
+def _sealed(stream: str, sealed: Json) -> list[str]:
+    """Return in sentences how a stream was sealed.
+
+    >>> mark = {"lower": 42, "final": True}
+    >>> answer = {"seal": {"cut": {"0": 9}}, "marks": {"default": mark}, "never_noted": ["DL"]}
+    >>> for sentence in _sealed("flights", answer):
+    ...     print(sentence)
+    flights is sealed at 0:9.
+    The last mark of default is at 42.
+    Never noted a time, so it is unknown how far they wrote: DL.
+    """
+    sentences = [f"{stream} is sealed at {shown_position(sealed['seal']['cut'])}."]
+    for domain, mark in sealed["marks"].items():
+        at = f"is at {shown_time(mark['lower'])}" if mark else "never came"
+        sentences.append(f"The last mark of {domain} {at}.")
+    if sealed["never_noted"]:
+        names = ", ".join(sealed["never_noted"])
+        sentences.append(f"Never noted a time, so it is unknown how far they wrote: {names}.")
+    return sentences
 
 
 def _print_settings(stream: Json) -> None:
     rows = [
-        (name, shown_setting(name, value)) for name, value in stream.items() if name not in LARGE
+        {"setting": name, "value": shown_setting(name, value)}
+        for name, value in stream.items()
+        if name not in NO_SETTINGS
     ]
-    print_table(("setting", "value"), rows)
+    print_table({"setting": "setting", "value": "value"}, rows)
 
 
-LARGE = frozenset(("marks", "scale_events", "corrections", "seal"))
-"""What is no setting."""
+NO_SETTINGS = frozenset(("marks", "scale_events", "corrections", "seal"))
 
 
 def shown_setting(name: str, value: object) -> str:
@@ -246,13 +270,7 @@ def shown_setting(name: str, value: object) -> str:
     return "none" if value is None else str(value)
 
 
-def _marks(stream: Json) -> list[tuple[str, ...]]:
+def _marks(stream: Json) -> list[Json]:
     """Return a row for the last mark of each domain."""
-    return [(stream["name"], domain, *_mark(mark)) for domain, mark in stream["marks"].items()]
-
-
-def _mark(mark: Json | None) -> tuple[str, ...]:
-    if mark is None:
-        return ("-", "-", "-", "-")
-    times = (shown_time(mark["lower"]), shown_time(mark["upper"]))
-    return (str(mark["seq"]), *times, shown_position(mark["cut"]))
+    marks = stream["marks"].items()
+    return [{"stream": stream["name"], "domain": domain, **(mark or {})} for domain, mark in marks]

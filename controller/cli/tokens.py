@@ -5,22 +5,18 @@ What opens the database is imported when a command needs it, which takes half a 
 
 from __future__ import annotations
 
+import json
 import time
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from controller.cli.options import DEFAULT_DATABASE, NONE, AsJson, Database
-from controller.cli.output import (
-    print_json,
-    print_table,
-    say,
-    told_plainly,
-    with_database,
-    without_password,
-)
+from controller.cli.options import NONE
+from controller.cli.output import ended_in_a_sentence, print_table, say
 from controller.service.access import Grant
 from noted_time import Rejected
 from noted_time.values import duration_ms
@@ -30,7 +26,16 @@ if TYPE_CHECKING:
 
     from controller.store.tokens import TokenRecord, Tokens
 
-COLUMNS = ("id", "state", "made", "rights", "label")
+DEFAULT_DATABASE = "sqlite:///noted-time.db"
+
+Database = Annotated[
+    str,
+    typer.Option(
+        envvar="NOTED_TIME_DATABASE",
+        help="Where notes and marks are kept: sqlite:///FILE (four slashes for an absolute path) "
+        "or postgresql://USER@HOST/DATABASE.",
+    ),
+]
 
 app = typer.Typer(name="token", help="Who may note, read and administer.", no_args_is_help=True)
 
@@ -62,7 +67,7 @@ def create(  # noqa: PLR0913 - one parameter for each flag
     from controller.service.tokens import mint
     from controller.store.migrate import create_if_new
 
-    with told_plainly():
+    with ended_in_a_sentence():
         grant = Grant.of(scope, stream, writer, alignment)
         lifetime_ms = None if expires_in is None else duration_ms(expires_in)
         if lifetime_ms == 0:
@@ -76,18 +81,22 @@ def create(  # noqa: PLR0913 - one parameter for each flag
 
 
 @app.command(name="list")
-def list_tokens(*, database: Database = DEFAULT_DATABASE, as_json: AsJson = False) -> None:
+def list_tokens(
+    *,
+    database: Database = DEFAULT_DATABASE,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")] = False,
+) -> None:
     """List the tokens: what each lets its holder do, never the token itself.
 
     Try it:  noted-time token list
     """
-    with told_plainly(), tokens_of(database) as kept:
+    with ended_in_a_sentence(), tokens_of(database) as kept:
         say(f"Tokens kept in {without_password(database)}:")
-        rows = [_told(record, _now()) for record in kept.all()]
+        rows = [_row(record, _now()) for record in kept.all()]
     if as_json:
-        print_json([dict(zip(COLUMNS, row, strict=True)) for row in rows])
+        typer.echo(json.dumps(rows, ensure_ascii=False))
     else:
-        print_table(COLUMNS, rows)
+        print_table({name: name for name in ("id", "state", "made", "rights", "label")}, rows)
 
 
 @app.command()
@@ -101,7 +110,7 @@ def revoke(
 
     Try it:  noted-time token revoke 5b1f0c2d9e7a
     """
-    with told_plainly(), tokens_of(database) as kept:
+    with ended_in_a_sentence(), tokens_of(database) as kept:
         if token_id not in {record.id for record in kept.all()}:
             raise Rejected(
                 f"there is no token {token_id[:40]!r} in {without_password(database)}: "
@@ -121,10 +130,15 @@ def tokens_of(database: str) -> Iterator[Tokens]:
         yield kept
 
 
-def _told(record: TokenRecord, now_ms: int) -> list[str]:
-    """Return the columns of a token in the list."""
-    rights = str(Grant.from_scopes(record.scopes))
-    return [record.id, _state(record, now_ms), _day(record.created_at), rights, record.label]
+def _row(record: TokenRecord, now_ms: int) -> dict[str, str]:
+    """Return a token's row in the list."""
+    return {
+        "id": record.id,
+        "state": _state(record, now_ms),
+        "made": _day(record.created_at),
+        "rights": str(Grant.from_scopes(record.scopes)),
+        "label": record.label,
+    }
 
 
 def _state(record: TokenRecord, now_ms: int) -> str:
@@ -142,3 +156,33 @@ def _day(unix_ms: int) -> str:
 
 def _now() -> int:
     return time.time_ns() // 1_000_000
+
+
+def named_database(url: str) -> str:
+    """Return the URL of a database without its password, and a file by its absolute path.
+
+    >>> named_database("sqlite:////tmp/../a.db"), named_database("postgresql://u:secret@h/db")
+    ('sqlite:////a.db', 'postgresql://***@h/db')
+    """
+    file = url.removeprefix("sqlite:///")
+    return without_password(url) if file == url else f"sqlite:///{Path(file).resolve()}"
+
+
+def with_database(command: str, url: str) -> str:
+    """Return a command to type that uses this database.
+
+    >>> with_database("noted-time token list", "sqlite:///a.db")
+    '`noted-time token list --database sqlite:///a.db`'
+    """
+    return f"`{command} --database {quote(without_password(url))}`"
+
+
+def without_password(url: str) -> str:
+    """Return the URL of a database as it may be shown.
+
+    >>> without_password("postgresql://u:secret@h/db"), without_password("sqlite:///a.db")
+    ('postgresql://***@h/db', 'sqlite:///a.db')
+    """
+    scheme, separator, rest = url.partition("://")
+    _, at, place = rest.rpartition("@")
+    return f"{scheme}{separator}***@{place}" if at else url

@@ -8,39 +8,42 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from controller.cli.api_client import connected, stream_path
-from controller.cli.options import DEFAULT_URL, NONE, AsJson, Domain, Stream, Token, Url
-from controller.cli.output import fail, print_json, say, shown_position, told_plainly
-from controller.cli.times import shown_time, time_of
-from controller.cli.words import missing_shown
+from controller.aggregation.sentences import REASON_WORDS, listed
+from controller.cli.api_client import ApiClient, stream_path
+from controller.cli.calling import Call, calls
+from controller.cli.options import NONE, Domain, Stream, time_of
+from controller.cli.output import fail, say, shown_position
 from noted_time import Conflict, NotCompleteYet, UnknownWriter, Unreachable
 from noted_time.client import Backoff
-from noted_time.values import duration_ms
+from noted_time.values import duration_ms, shown_seconds, shown_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from controller.cli.api_client import ApiClient
-
 Json = dict[str, Any]
 MISSING = 3
-"""The exit status where the stream is complete, but without a writer that was required."""
+"""The exit status if the stream is complete, but without a writer that was required."""
 
 NOT_YET = 124
 """The exit status after the timeout, as of timeout(1)."""
 
 LONGEST_WAIT_S = 30.0
-"""As long as a controller waits with its answer."""
+"""How long a controller waits with its answer at most."""
 
 PAUSE_S = 0.2
 """Between two questions: a controller that stops answers the first at once."""
+
+NAMED = 5
+"""Maximum number of missing writers named in the sentence."""
 
 
 class NotYet(Exception):
     """It is not complete within the timeout; the sentence is why, as far as is known."""
 
 
+@calls
 def wait(  # noqa: PLR0913 - one parameter for each flag
+    call: Call,
     stream: Stream,
     time: Annotated[
         str,
@@ -65,31 +68,26 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
         bool, typer.Option("--require-all", help="End with 3 if any writer is missing.")
     ] = False,
     domain: Domain = None,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    as_json: AsJson = False,
 ) -> None:
     """Wait until a stream is complete to a time: everything before it was written.
 
-    Ends with status 0 when it is, with 1 where the question is refused (unknown stream, missing
-    right), and with 124 where it is not complete within the timeout. While no controller answers,
-    it goes on trying. The watermark may have advanced without a writer that timed out or was
+    Ends with status 0 when it is, with 1 if the question is refused (unknown stream, missing
+    right), and with 124 if it is not complete within the timeout. While no controller answers, it
+    continues trying. The watermark may have advanced without a writer that timed out or was
     removed: that writer is named, and with --require or --require-all the status is 3.
 
     Try it:  noted-time wait flights 2013-01-01T10:00Z --timeout 1h && echo complete
     """
-    with told_plainly(), connected(url, token) as client:
-        complete_to = time_of(time)
-        shown = shown_time(complete_to)
-        query = {"complete_to": complete_to, "domain": domain}
-        try:
-            mark = _first_mark(client, stream, query, timeout_s=duration_ms(timeout) / 1000)
-        except NotYet as late:
-            fail(f"{stream} is not known to be complete to {shown}: {late}", status=NOT_YET)
-        objections = list(_objections(client, stream, mark, require, require_all=require_all))
-    if as_json:
-        print_json(mark)
-    else:
+    complete_to = time_of(time)
+    shown = shown_time(complete_to)
+    query = {"complete_to": complete_to, "domain": domain}
+    timeout_s = duration_ms(timeout) / 1000
+    try:
+        mark = _first_mark(call.controller, stream_path(stream, "cut"), query, timeout_s)
+    except NotYet as late:
+        fail(f"{stream} is not known to be complete to {shown}: {late}", status=NOT_YET)
+    objections = list(_objections(call.controller, stream, mark, require, require_all=require_all))
+    if not call.prints(mark):
         position = f"cut {shown_position(mark['cut'])}"
         if not mark["cut"]:
             position = "but no position stands behind it: its writers noted times alone"
@@ -99,29 +97,7 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
         fail("; ".join(objections), status=MISSING)
 
 
-def _objections(
-    client: ApiClient, stream: str, mark: Json, required: list[str], *, require_all: bool
-) -> Iterator[str]:
-    """Yield why the mark is not what was required."""
-    named = {each["writer"] for each in mark["missing"]}
-    for writer in required:
-        try:
-            row = client.ask("GET", stream_path(stream, "writers", writer))
-        except UnknownWriter:
-            unknown = "missing" if writer in named else "unknown"
-            yield f"{writer} is {unknown}"
-            continue
-        # of those that are missing not all are named: what is so now is the best that is known
-        is_unnamed = mark["missing_count"] > len(named) and row["excluded"] is not None
-        if writer in named or is_unnamed:
-            yield f"{writer} is missing"
-    if require_all and mark["missing_count"]:
-        yield f"writers that are missing: {mark['missing_count']}"
-    if (required or require_all) and not mark["missing_is_known"]:
-        yield "the ledger does not reach back so far: it is not known which writers are missing"
-
-
-def _first_mark(client: ApiClient, stream: str, query: Json, *, timeout_s: float) -> Json:
+def _first_mark(controller: ApiClient, path: str, query: Json, timeout_s: float) -> Json:
     """Return the first mark that is complete to the time, or raise `NotYet`."""
     deadline = clock.monotonic() + timeout_s
     failures = 0
@@ -129,9 +105,11 @@ def _first_mark(client: ApiClient, stream: str, query: Json, *, timeout_s: float
         wait_s = min(LONGEST_WAIT_S, max(0.0, deadline - clock.monotonic()))
         try:
             asked = query | {"wait_ms": int(wait_s * 1000)}
-            return client.ask("GET", stream_path(stream, "cut"), query=asked, wait_s=wait_s)
+            return controller.ask("GET", path, query=asked, wait_s=wait_s)
         except NotCompleteYet as error:
-            failures, pause_s, reason = 0, PAUSE_S, _how_far(error)
+            failures, pause_s, reason = 0, PAUSE_S, "there is no mark yet"
+            if error.lower is not None:
+                reason = f"its lower is {shown_time(error.lower)}"
         except (Conflict, Unreachable) as error:
             failures, reason = failures + 1, str(error)
             asked_s = error.retry_after_s if isinstance(error, Unreachable) else None
@@ -144,7 +122,39 @@ def _first_mark(client: ApiClient, stream: str, query: Json, *, timeout_s: float
         clock.sleep(pause_s)
 
 
-def _how_far(error: NotCompleteYet) -> str:
-    return (
-        "there is no mark yet" if error.lower is None else f"its lower is {shown_time(error.lower)}"
-    )
+def _objections(
+    controller: ApiClient, stream: str, mark: Json, required: list[str], *, require_all: bool
+) -> Iterator[str]:
+    """Yield why the mark is not what was required."""
+    named = {each["writer"] for each in mark["missing"]}
+    for writer in required:
+        try:
+            row = controller.ask("GET", stream_path(stream, "writers", writer))
+        except UnknownWriter:
+            unknown = "missing" if writer in named else "unknown"
+            yield f"{writer} is {unknown}"
+            continue
+        # not all that are missing are named: of the others, what is so now is the best known
+        is_unnamed = mark["missing_count"] > len(named) and row["excluded"] is not None
+        if writer in named or is_unnamed:
+            yield f"{writer} is missing"
+    if require_all and mark["missing_count"]:
+        yield f"writers that are missing: {mark['missing_count']}"
+    if (required or require_all) and not mark["missing_is_known"]:
+        yield "the ledger does not reach back so far: it is not known which writers are missing"
+
+
+def missing_shown(found: Json, now: int) -> str:
+    """Return which writers a cut is without, as the end of a sentence.
+
+    >>> away = {"writer": "stock", "reason": "timed_out", "since": 0, "time": 5}
+    >>> missing_shown({"missing": [away], "missing_count": 1}, now=14_400_000)
+    ', without stock: timed out 4h ago'
+    >>> missing_shown({"missing": [], "missing_count": 0}, now=0)
+    ''
+    """
+    named = []
+    for each in found["missing"][:NAMED]:
+        ago = "" if each["since"] is None else f" {shown_seconds(now - each['since'])} ago"
+        named.append(f"{each['writer']}: {REASON_WORDS.get(each['reason'], each['reason'])}{ago}")
+    return f", without {listed(named, found['missing_count'])}" if named else ""

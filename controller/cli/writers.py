@@ -1,118 +1,136 @@
-"""The commands that list writers, and go on without one or wait for it."""
+"""The commands for a stream's writers: who they are, and what operators do about one."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from controller.cli.api_client import ApiClient, connected, stream_path, writer_path
-from controller.cli.options import (
-    DEFAULT_URL,
-    AsJson,
-    Comment,
-    Domain,
-    Limit,
-    Stream,
-    Token,
-    Url,
-    Writer,
-    Yes,
-)
-from controller.cli.output import (
-    confirm,
-    print_json,
-    print_table,
-    say,
-    shown_position,
-    told_plainly,
-)
-from controller.cli.times import shown_time
-from controller.cli.words import decided, would
-from noted_time.values import NotedMeanwhile, duration_ms
+from controller.cli.api_client import ApiClient, stream_path, writer_path
+from controller.cli.calling import Call, calls
+from controller.cli.options import Comment, Domain, Limit, Stream, Writer, Yes, offsets
+from controller.cli.output import confirm, print_table, say, shown_position
+from controller.cli.streams import shown_setting
+from noted_time.values import NotedMeanwhile, duration_ms, shown_duration, shown_time
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from controller.cli.output import Columns
 
 Json = dict[str, Any]
 TURNS = 3
-"""So often is a removal tried that nobody is asked about, while its writer goes on noting."""
+"""How often a removal with `--yes` is tried while its writer continues to note."""
 
 
-def writers(  # noqa: PLR0913 - one parameter for each flag
+def _session(writer: Json) -> str | None:
+    """Return the process that has the writer's name, by its label if it gave one."""
+    session: Json = writer["session"] or {}
+    return session.get("label") or session.get("session")
+
+
+WRITERS: Columns = {
+    "writer": "writer",
+    "state": "state",
+    "times": lambda row: " ".join(f"{k}={shown_time(v)}" for k, v in row["times"].items()),
+    "position": lambda row: shown_position(row["position"]),
+    "noted at": lambda row: shown_time(row["noted_at"]),
+    "holding since": lambda row: shown_time(row["holding_since"]),
+    "session": _session,
+}
+REPLACED: Columns = {
+    "domain": "domain",
+    "segment": "segment",
+    "offset": "offset",
+    "from mark": "first_seq",
+    "to mark": "last_seq",
+}
+LEDGER: Columns = {
+    "seq": "seq",
+    "at": lambda row: shown_time(row["at"]),
+    "from": lambda row: shown_time(row["from"]),
+    "to": lambda row: shown_time(row["to"]),
+    "writer": "writer",
+    "reason": "reason",
+    "its time": lambda row: shown_time(row.get("time")),
+    "its position": lambda row: shown_position(row.get("position")),
+    "by": "by",
+}
+
+
+@calls
+def writers(
+    call: Call,
     stream: Stream,
     writer: Annotated[
         str | None, typer.Argument(metavar="WRITER", show_default=False, help="Only this one.")
     ] = None,
     *,
     limit: Limit = 100,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    as_json: AsJson = False,
 ) -> None:
     """List the writers of a stream, those that hold the watermark first; or show one of them.
 
     Try it:  noted-time writers flights --limit 10
     """
-    with told_plainly(), connected(url, token) as client:
-        if writer is None:
-            path = stream_path(stream, "writers")
-            found = client.rows(path, "writers", cursor="start", limit=limit, query={})
-        else:
-            found = client.ask("GET", writer_path(stream, writer))
-    if as_json:
-        print_json(found)
+    if writer is None:
+        path = stream_path(stream, "writers")
+        call.listing(path, "writers", WRITERS, cursor="start", limit=limit)
         return
-    _print_writers(found["writers"] if writer is None else [found])
-    if writer is None and found["next"] is not None:
-        say(f"There are more than these {limit}: see --limit.")
+    found = call.controller.ask("GET", writer_path(stream, writer))
+    if not call.prints(found):
+        print_table(WRITERS, [found])
 
 
-def remove(  # noqa: PLR0913 - one parameter for each flag
-    stream: Stream,
-    writer: Writer,
-    *,
-    comment: Comment = None,
-    yes: Yes = False,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    as_json: AsJson = False,
+@calls
+def remove(
+    call: Call, stream: Stream, writer: Writer, *, comment: Comment = None, yes: Yes = False
 ) -> None:
-    """Go on without a writer, from its last position; shows first what would follow, and asks.
+    """Exclude a writer, at its last position; shows first what would follow, and asks.
 
-    Where the writer notes meanwhile, it shows again what would follow. The writer becomes a member
+    If the writer notes meanwhile, it shows again what would follow. The writer becomes a member
     again when it notes.
 
     Try it:  noted-time remove flights UA --comment "its machine is gone"
     """
-    with told_plainly(), connected(url, token) as client:
-        removed = _remove_as_shown(client, stream, writer, comment, yes=yes)
-    if as_json:
-        print_json(removed)
-    else:
-        say(f"{writer} is removed from {stream}, at position {_position(removed)}.")
+    removed = _remove_as_shown(call.controller, stream, writer, comment, yes=yes)
+    if not call.prints(removed):
+        at = shown_position(removed["position"])
+        say(f"Removed {writer} from {stream}, at position {at}.")
 
 
 def _remove_as_shown(
-    client: ApiClient, stream: str, writer: str, comment: str | None, *, yes: bool
+    controller: ApiClient, stream: str, writer: str, comment: str | None, *, yes: bool
 ) -> Json:
     """Remove the writer if it has not noted since what would follow was shown."""
     path = writer_path(stream, writer)
     turn = 0
     while True:
         turn += 1
-        noted_at = client.ask("GET", path)["noted_at"]
-        for line in _dry_run(client, stream, writer):
+        noted_at = controller.ask("GET", path)["noted_at"]
+        for line in _dry_run(controller, stream, writer):
             say(line)
         say(f"{writer} noted last at {shown_time(noted_at)}.")
-        confirm(f"Go on without {writer}?", yes=yes)
+        confirm(f"Remove {writer}?", yes=yes)
         query = {"unless_noted_since": noted_at, "comment": comment}
         try:
-            return client.ask("DELETE", path, query=query)
+            return controller.ask("DELETE", path, query=query)
         except NotedMeanwhile as noted:
             if yes and turn == TURNS:
                 raise
             say(f"{writer} has noted meanwhile, at {shown_time(noted.noted_at)}.")
 
 
+def _dry_run(controller: ApiClient, stream: str, writer: str) -> Iterator[str]:
+    """Yield for each domain what holds now, and what follows from removing the writer."""
+    for domain in controller.ask("GET", stream_path(stream))["domains"]:
+        query = {"domain": domain, "exclude": [writer]}
+        found = controller.ask("GET", stream_path(stream, "explain"), query=query)
+        yield f"{found['sentences'][0]} {found['sentences'][-1]}"
+
+
+@calls
 def hold(  # noqa: PLR0913 - one parameter for each flag
+    call: Call,
     stream: Stream,
     writer: Writer,
     *,
@@ -124,32 +142,66 @@ def hold(  # noqa: PLR0913 - one parameter for each flag
     release: Annotated[
         bool, typer.Option("--release", help="End the hold: its timeout counts again.")
     ] = False,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    as_json: AsJson = False,
 ) -> None:
-    """Wait for a writer for so long, whatever its timeout: while it is repaired, say.
+    """Wait for a writer for a while, whatever its timeout: for example while it is repaired.
 
     Try it:  noted-time hold flights UA --for 90m
     """
     if (duration is None) is not release:
         raise typer.BadParameter("use either --for DURATION or --release")
-    with told_plainly(), connected(url, token) as client:
-        path, query = writer_path(stream, writer, "hold"), {"comment": comment}
-        if duration is None:
-            answered = client.ask("DELETE", path, query=query)
-        else:
-            body = {"for_ms": duration_ms(duration)}
-            answered = client.ask("POST", path, query=query, body=body)
-    if as_json:
-        print_json(answered)
-    elif duration is None:
-        say(f"The timeout of {writer} counts again.")
+    path, query = writer_path(stream, writer, "hold"), {"comment": comment}
+    if duration is None:
+        answered = call.controller.ask("DELETE", path, query=query)
+        done = f"The timeout of {writer} counts again."
     else:
-        say(f"{stream} waits for {writer} for {duration}, whatever its timeout.")
+        body = {"for_ms": duration_ms(duration)}
+        answered = call.controller.ask("POST", path, query=query, body=body)
+        done = f"{stream} waits for {writer} for {duration}, whatever its timeout."
+    if not call.prints(answered):
+        say(done)
 
 
-def ledger(  # noqa: PLR0913 - one parameter for each flag
+@calls
+def correct(  # noqa: PLR0913 - one parameter for each flag
+    call: Call,
+    stream: Stream,
+    writer: Writer,
+    position: Annotated[
+        list[str],
+        typer.Argument(metavar="SEGMENT:OFFSET...", help="How far the writer has really written."),
+    ],
+    *,
+    above: Annotated[
+        list[str],
+        typer.Option(
+            metavar="SEGMENT:OFFSET", help="From here on offsets are wrong; for each segment."
+        ),
+    ],
+    comment: Comment = None,
+    yes: Yes = False,
+) -> None:
+    """Correct a position that no row stands behind, also in the marks; shows first what changes.
+
+    Readers would wait forever for an offset that is never written. You vouch that the writer has
+    written no more than what you give. Its process is fenced: start it again afterwards.
+
+    Try it:  noted-time correct flights UA 0:20 --above 0:1000 --comment "a wrong unit"
+    """
+    body = {"position": offsets(position), "above": offsets(above)}
+    path = writer_path(stream, writer, "position")
+    would = call.controller.ask("POST", path, body=body | {"dry_run": True})
+    print_table(REPLACED, would["replaced"])
+    cuts = shown_position(would["cuts"])
+    say(f"Marks would have {cuts} instead.")
+    confirm(f"Correct the position of {writer}?", yes=yes)
+    corrected = call.controller.ask("POST", path, body=body | {"comment": comment})
+    if not call.prints(corrected):
+        say(f"Corrected the position of {writer}: marks of {stream} have {cuts}.")
+
+
+@calls
+def ledger(
+    call: Call,
     stream: Stream,
     *,
     domain: Domain = None,
@@ -157,67 +209,99 @@ def ledger(  # noqa: PLR0913 - one parameter for each flag
         int, typer.Option(metavar="SEQ", min=0, help="Only entries after this one.")
     ] = 0,
     limit: Limit = 100,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    as_json: AsJson = False,
 ) -> None:
-    """List each time that the watermark went on without a writer: from where to where, and why.
+    """List each time that the watermark advanced without a writer: from where to where, and why.
 
     Try it:  noted-time ledger flights
     """
-    with told_plainly(), connected(url, token) as client:
-        query = {"domain": domain, "after": after}
-        path = stream_path(stream, "ledger")
-        found = client.rows(path, "entries", cursor="after", limit=limit, query=query)
-    if as_json:
-        print_json(found)
-        return
-    columns = ("seq", "at", "from", "to", "writer", "reason", "its time", "its position", "by")
-    print_table(columns, [row for entry in found["entries"] for row in _entry(entry)])
-    if found["next"] is not None:
-        say(f"There is more: noted-time ledger {stream} --after {found['next']}")
-
-
-def _dry_run(client: ApiClient, stream: str, writer: str) -> list[str]:
-    """Return for each domain of the stream what follows from removing the writer."""
-    domains = client.ask("GET", stream_path(stream))["domains"]
-    lines = []
-    for domain in domains:
-        query = {"domain": domain, "exclude": [writer]}
-        found = client.ask("GET", stream_path(stream, "explain"), query=query)
-        lines.append(f"{decided(f'{stream} ({domain})', found)} {would(found)}")
-    return lines
-
-
-def _print_writers(rows: list[Json]) -> None:
-    columns = ("writer", "state", "times", "position", "noted at", "holding since")
-    print_table(
-        columns,
-        [
-            (
-                row["writer"],
-                row["state"],
-                " ".join(f"{name}={shown_time(at)}" for name, at in row["times"].items()) or "-",
-                _position(row),
-                shown_time(row["noted_at"]),
-                shown_time(row["holding_since"]),
-            )
-            for row in rows
-        ],
+    call.listing(
+        stream_path(stream, "ledger"),
+        "entries",
+        LEDGER,
+        rows=_absences,
+        query={"domain": domain, "after": after},
+        cursor="after",
+        limit=limit,
+        option="--after",
     )
 
 
-def _entry(entry: Json) -> list[tuple[str, ...]]:
+def _absences(entry: Json) -> list[Json]:
     """Return a row for each writer of an entry of the ledger."""
-    by = str(entry["by"] or "-")
-    times = (shown_time(entry["at"]), shown_time(entry["from"]), shown_time(entry["to"]))
-    said = [
-        (each["writer"], each["reason"], shown_time(each["time"]), _position(each))
-        for each in entry["writers"]
-    ]
-    said += [(writer, "returned", "-", "-") for writer in entry.get("returned", ())]
-    return [(str(entry["seq"]), *times, *each, by) for each in said]
+    returned = [{"writer": writer, "reason": "returned"} for writer in entry["returned"]]
+    return [entry | each for each in (*entry["writers"], *returned)]
 
 
-def _position(row: Json) -> str:
-    return shown_position(row.get("position") or {})
+@calls
+def changes(
+    call: Call,
+    stream: Stream,
+    *,
+    before: Annotated[
+        int | None,
+        typer.Option(metavar="NUMBER", min=1, show_default=False, help="Only older ones."),
+    ] = None,
+    limit: Limit = 100,
+) -> None:
+    """List what operators changed, the newest first: what, by whom and why.
+
+    Try it:  noted-time changes flights --limit 10
+    """
+    call.listing(
+        stream_path(stream, "changes"),
+        "changes",
+        CHANGES,
+        query={"before": before},
+        cursor="before",
+        limit=limit,
+        option="--before",
+    )
+
+
+POSITION_AT = {
+    "sealed": ("cut", "at"),
+    "truncated": ("cut", "up to"),
+    "corrected": ("position", "to"),
+}
+
+
+def _what(change: Json) -> str:
+    """Return in words what was changed, if the action does not say it all.
+
+    >>> _what({"action": "held", "is": {"for_ms": 60_000, "until": 0}})
+    'for 1m'
+    >>> settings = {"was": {"domains": ["a"]}, "is": {"domains": ["a", "b"]}}
+    >>> _what({"action": "settings", **settings})
+    'domains: a → a, b'
+    >>> _what({"action": "scaled", "is": {"sealed": {"0": 5}, "created": {"2": [0], "3": [0]}}})
+    'sealed 0:5, created 2 3'
+    >>> _what({"action": "taken_over", "was": {"label": "a:1"}, "is": {"label": "b:2"}})
+    'a:1 → b:2'
+    """
+    action, is_now = change["action"], change.get("is") or {}
+    if action == "settings":
+        was = change["was"].items()
+        pairs = ((name, shown_setting(name, old), is_now[name]) for name, old in was)
+        return "; ".join(f"{name}: {old} → {shown_setting(name, new)}" for name, old, new in pairs)
+    if action == "taken_over":
+        return f"{change['was']['label'] or '-'} → {is_now['label'] or '-'}"
+    if action == "held":
+        return f"for {shown_duration(is_now['for_ms'])}"
+    if action in POSITION_AT:
+        name, words = POSITION_AT[action]
+        return f"{words} {shown_position(is_now[name])}"
+    if action == "scaled":
+        created = " ".join(sorted(is_now["created"], key=int)) or "-"
+        return f"sealed {shown_position(is_now['sealed'])}, created {created}"
+    return ""
+
+
+CHANGES: Columns = {
+    "number": "number",
+    "at": lambda change: shown_time(change["at"]),
+    "action": "action",
+    "writer": "writer",
+    "what": _what,
+    "by": "by",
+    "comment": "comment",
+}

@@ -104,5 +104,5 @@ def test_an_alignment_is_removed_after_yes_only(run: Commands, shop: str) -> Non
     left = run("alignment", "list", "--json").json["alignments"]
 
     assert (refused.status, "use --yes" in refused.err) == (2, True)
-    assert (removed.status, removed.err) == (0, f"{shop} is removed.\n")
+    assert (removed.status, removed.err) == (0, f"Removed alignment {shop}.\n")
     assert shop not in [each["name"] for each in left]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import sys
@@ -37,7 +38,7 @@ def stream(served: Served) -> str:
 
 def note(served: Served, stream: str, **times: int) -> None:
     """Have each writer note a time."""
-    notes = [{"writer": writer, "time": time} for writer, time in times.items()]
+    notes = [{"writer": w, "time": time, "position": {"0": 1}} for w, time in times.items()]
     served.call("POST", f"/{stream}/notes", {"notes": notes})
 
 
@@ -48,26 +49,26 @@ def watching(served: Served, stream: str, directory: Path) -> LiveTerminal:
     return LiveTerminal(words, variables, cwd=directory, size="80x24")
 
 
-def test_off_a_terminal_it_prints_one_strip(run: Commands, stream: str) -> None:
-    """In plain text, wide enough for every column."""
+def test_off_a_terminal_it_prints_once_what_explain_says(run: Commands, stream: str) -> None:
+    """And the lag of the last minutes as one line."""
     shown = run("watch", stream, "--domain", "default")
+    explained = run("explain", stream)
 
-    lines = shown.out.splitlines()
-    assert (shown.status, "\x1b" in shown.out, lines[0].split()) == (0, False, ["stream", stream])
-    assert lines[3].rstrip() == "writers    2 live, 0 idle, 0 finished, 0 excluded"
-    assert (lines[5].split()[-2:], lines[7].split()[:2], "(+60 min)" in lines[7]) == (
-        ["without", "it"],
-        ["a", "holds"],
-        True,
-    )
+    *sentences, lag, columns, row = shown.out.splitlines()
+    assert (shown.status, "\x1b" in shown.out, len(sentences)) == (0, False, 6)
+    assert sentences[::4] == explained.out.splitlines()[:6:4]
+    assert re.fullmatch(r"Lag of the last 15 minutes: .{29}█, now \d+d \d+h, at most .*\.", lag)
+    assert (columns.split("\t")[0], row.split("\t")[0]) == ("writer", "a")
 
 
-def test_the_limit_says_how_many_more_there_are(run: Commands, stream: str) -> None:
-    """The holder is among those shown."""
-    shown = run("watch", stream, "--limit", "1")
+def test_the_limit_is_of_the_holders_that_are_named(run: Commands, served: Served) -> None:
+    """The longest of them are."""
+    name = uuid4().hex
+    served.create(name)
+    note(served, name, a=5, b=5)
+    shown = run("watch", name, "--limit", "1")
 
-    *_, row, more = shown.out.splitlines()
-    assert (row.split()[0], more.rstrip()) == ("a", "and 1 more writers")
+    assert [line.split("\t")[0] for line in shown.out.splitlines()[-2:]] == ["writer", "a"]
 
 
 @pytest.mark.parametrize(
@@ -105,13 +106,13 @@ def test_on_a_terminal_it_is_live_until_it_is_ended(
 ) -> None:
     """Then the terminal is as it was; Ctrl-C is how it should end."""
     with watching(served, stream, tmp_path) as terminal:
-        terminal.until("held by a for")
+        terminal.until("a has held it for")
         note(served, stream, a=TEN + 2 * HOUR)
-        terminal.until("held by b for")
+        terminal.until("b has held it for")
         ended = terminal.end(sent)
 
     assert (ended[0], RESTORED in ended[1]) == (status, True)
-    assert ("held by b" in ended[1].partition(RESTORED)[2]) is (status == 0)
+    assert ("b has held it" in ended[1].partition(RESTORED)[2]) is (status == 0)
 
 
 @on_posix
@@ -120,13 +121,13 @@ def test_it_says_when_nobody_answers_and_recovers(
 ) -> None:
     """What it knew last stays, and how old it is; then it goes on as before."""
     with watching(served, stream, tmp_path) as terminal:
-        terminal.until("held by a for")
+        terminal.until("a has held it for")
         served.stop()
-        terminal.until("so what is shown is that old; trying again")
+        terminal.until("what is shown is that old")
         served.start()
         note(served, stream, a=TEN + 2 * HOUR)
-        terminal.until("held by b for")
-        frame = terminal.until("held by b for")
+        terminal.until("b has held it for")
+        frame = terminal.until("b has held it for")
 
         ended = terminal.end(signal.SIGINT)
     assert ("No answer" in frame, ended[0]) == (False, 0)
@@ -136,7 +137,7 @@ def test_it_says_when_nobody_answers_and_recovers(
 def test_a_stream_that_is_removed_ends_it(served: Served, stream: str, tmp_path: Path) -> None:
     """With the reason, on the screen that was there before."""
     with watching(served, stream, tmp_path) as terminal:
-        terminal.until("held by a for")
+        terminal.until("a has held it for")
         served.call("DELETE", f"/{stream}")
         status, shown = terminal.end()
 

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from controller.cli import demo_stream
+from controller.cli import demos
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +34,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> dict[int, Callable[[], Any]]:
         planned.get(next(seconds), lambda: None)()
 
     clock = SimpleNamespace(time=time.time, monotonic=lambda: 0.0, sleep=sleep)
-    monkeypatch.setattr(demo_stream, "clock", clock)
+    monkeypatch.setattr(demos, "clock", clock)
     return planned
 
 
