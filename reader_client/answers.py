@@ -10,8 +10,15 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
-from noted_time.client import complete_window_from_wire, mark_from_wire, position_from_wire
-from noted_time.values import MAX_INT64, Rejected, ScaleEvent, Succession, UnexpectedAnswer
+from noted_time.client import (
+    MISREAD,
+    complete_window_from_wire,
+    int64,
+    mark_from_wire,
+    position_from_wire,
+    text,
+)
+from noted_time.values import ScaleEvent, Succession, UnexpectedAnswer
 from noted_time.wing import UNKNOWN, BacklogState, Reason
 
 if TYPE_CHECKING:
@@ -82,7 +89,7 @@ def _read_whole(read: Callable[[Json], Answer]) -> Callable[[Json], Answer]:
     def checked(wire: Json) -> Answer:
         try:
             return read(wire)
-        except (Rejected, KeyError, TypeError, ValueError, AttributeError) as error:
+        except MISREAD as error:
             why = f"{type(error).__name__}: {error}"
             message = f"an answer of another shape ({why}): {str(wire)[:SHOWN]}"
             raise UnexpectedAnswer(message) from error
@@ -96,16 +103,16 @@ def stream_answer(wire: Json) -> StreamAnswer:
     timeout = wire.get("reader_timeout_ms")
     events = wire["scale_events"]
     return StreamAnswer(
-        id=_text(wire["id"]),
-        domains=tuple(_text(domain) for domain in wire["domains"]),
+        id=text(wire["id"]),
+        domains=tuple(text(domain) for domain in wire["domains"]),
         succession=_succession(events),
         scale_events=len(events),
         last_seqs={
-            domain: _int64(last["seq"]) if last else 0 for domain, last in wire["marks"].items()
+            domain: int64(last["seq"]) if last else 0 for domain, last in wire["marks"].items()
         },
-        reader_timeout_ms=None if timeout is None else _int64(timeout),
+        reader_timeout_ms=None if timeout is None else int64(timeout),
         are_unix_ms=wire.get("max_time_ahead_ms") is not None,
-        corrections=_int64(wire.get("corrections", 0)),
+        corrections=int64(wire.get("corrections", 0)),
     )
 
 
@@ -120,8 +127,8 @@ def marks_answer(wire: Json) -> MarksAnswer:
     """
     marks = tuple(_mark(mark) for mark in wire["marks"])
     final_cut = position_from_wire(wire["final_cut"]) if wire["sealed"] else None
-    events, corrections = _int64(wire["scale_events"]), _int64(wire.get("corrections", 0))
-    stream_id, is_quiet = _text(wire["stream_id"]), wire.get("quiet") is True
+    events, corrections = int64(wire["scale_events"]), int64(wire.get("corrections", 0))
+    stream_id, is_quiet = text(wire["stream_id"]), wire.get("quiet") is True
     return MarksAnswer(stream_id, events, marks, final_cut, corrections, is_quiet)
 
 
@@ -134,7 +141,7 @@ def windows_answer(wire: Json) -> tuple[CompleteWindow, ...]:
 @_read_whole
 def group_answer(wire: Json) -> GroupAnswer:
     """Read the answer of ``GET …/reader-groups/{group}``, which reports have as well."""
-    readers = frozenset(_text(reader) for reader in wire["readers"])
+    readers = frozenset(text(reader) for reader in wire["readers"])
     return GroupAnswer(position_from_wire(wire["position"]), readers, _backlog(wire))
 
 
@@ -145,21 +152,21 @@ def _backlog(wire: Json) -> BacklogState:
         raise TypeError(f"{str(backlog)[:SHOWN]!r} is neither true nor false")
     reasons = {cause["reason"] for cause in wire.get("because", ())}
     because = tuple(reason for reason in get_args(Reason) if reason in reasons)
-    return BacklogState(backlog, because, None if since is None else _int64(since))
+    return BacklogState(backlog, because, None if since is None else int64(since))
 
 
 @_read_whole
 def alignment_answer(wire: Json) -> AlignmentAnswer:
     """Read the answer of ``PUT /alignments/{alignment}/members/{member}``."""
     bound = wire["bound"]
-    timeout = _int64(wire["member_timeout_ms"])
-    return AlignmentAnswer(None if bound is None else _int64(bound), timeout)
+    timeout = int64(wire["member_timeout_ms"])
+    return AlignmentAnswer(None if bound is None else int64(bound), timeout)
 
 
 def _mark(wire: Json) -> Mark:
     mark = mark_from_wire(wire)
     for number in (mark.seq, mark.lower, mark.upper, mark.written_at):
-        _int64(number)
+        int64(number)
     return mark
 
 
@@ -171,19 +178,3 @@ def _succession(events: list[Json]) -> Succession:
         # The controller has checked it; what it knew of the segments then is not told.
         succession.scale(ScaleEvent(sealed, created), known=set(sealed))
     return succession
-
-
-def _int64(value: object) -> int:
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int)
-        or not -MAX_INT64 <= value <= MAX_INT64
-    ):
-        raise TypeError(f"{str(value)[:SHOWN]!r} is not an int64")
-    return value
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{str(value)[:SHOWN]!r} is not a string")
-    return value

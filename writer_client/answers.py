@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from noted_time.client import position_from_wire
-from noted_time.values import Accepted, Beyond, Exclusion, NotesRefused, Refused, Rejected, Session
+from noted_time.client import MISREAD, int64, position_from_wire, text
+from noted_time.values import Accepted, Beyond, Exclusion, NotesRefused, Refused, Session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -51,21 +51,21 @@ def answer_of(reply: Reply, count: int, stream: str) -> Answer:
         body = refused.answer
     try:
         return read_answer(body, count)
-    except (_Unknown, Rejected) as unknown:
-        raise reply.unexpected(str(unknown)) from unknown
+    except MISREAD as unknown:
+        raise reply.unexpected(f"{type(unknown).__name__}: {unknown}") from unknown
 
 
 def read_answer(body: Mapping[str, Any], count: int) -> Answer:
-    """Return the answer of a decoded body.
+    """Return the answer of a decoded body; raises one of `MISREAD` if it has another shape.
 
     >>> read_answer({"results": [{"status": "accepted", "lower": 7}]}, 1).results
     (Accepted(lower=7, exclusion=None, position=None, times=None, timeout_ms=None),)
     """
-    results = _is(list, body.get("results"), "results")
+    results = body["results"]
     if len(results) != count:
-        raise _Unknown(f"{len(results)} results for {count} notes")
+        raise ValueError(f"{len(results)} results for {count} notes")
     domains = _names(body.get("domains", []))
-    return Answer(tuple(_result(_is(dict, each, "result"), domains) for each in results))
+    return Answer(tuple(_result(each, domains) for each in results))
 
 
 def can_be_said_otherwise(note: Note, result: Refused, *, may_join: bool) -> bool:
@@ -92,91 +92,61 @@ def holder(answer: Answer) -> Session | None:
     return next((each for each in last if isinstance(each, Session)), None)
 
 
-class _Unknown(Exception):
-    """The answer has a shape that is not known here."""
-
-
 def _result(result: Mapping[str, Any], domains: tuple[str, ...]) -> Accepted | Refused:
-    status, last = result.get("status"), result.get("last")
+    status, last = result["status"], result.get("last")
     if status == "accepted":
         return _accepted(result)
     if status == "unknown_domain":
         return Refused(status, domains)
-    if not isinstance(status, str) or status not in _LAST:
-        raise _Unknown(f"status {status!r:.80}")
-    beyond = _beyond(result) if status == "too_far_ahead" else None
-    return Refused(status, _LAST[status](last), beyond)  # type: ignore[arg-type]  # one of those known
-
-
-def _beyond(result: Mapping[str, Any]) -> Beyond | None:
-    field = result.get("field")
-    return None if field is None else Beyond(_is(str, field, "field"), _int(result.get("time")))
+    if status not in _LAST:
+        raise ValueError(f"status {status!r:.80}")
+    field = result.get("field") if status == "too_far_ahead" else None
+    beyond = None if field is None else Beyond(text(field), int64(result["time"]))
+    return Refused(status, _LAST[status](last), beyond)
 
 
 def _accepted(result: Mapping[str, Any]) -> Accepted:
-    excluded, position = result.get("excluded"), result.get("position")
-    times = result.get("times")
+    def given(name: str, read: Callable[[Any], Any]) -> Any:  # noqa: ANN401 - what `read` returns
+        value = result.get(name)
+        return None if value is None else read(value)
+
     return Accepted(
-        _int_or_none(result.get("lower")),
-        None if excluded is None else _exclusion(_is(dict, excluded, "excluded")),
-        None if position is None else _position(position),
-        None if times is None else _times(times),
-        _int_or_none(result.get("timeout_ms")),
+        given("lower", int64),
+        given("excluded", _exclusion),
+        given("position", position_from_wire),
+        given("times", lambda it: {domain: int64(time) for domain, time in it.items()}),
+        given("timeout_ms", int64),
     )
 
 
 def _exclusion(excluded: Mapping[str, Any]) -> Exclusion:
-    return Exclusion(_is(str, excluded.get("reason"), "reason"), _int(excluded.get("since")))
+    reason: Any = text(excluded["reason"])  # also one that is not known here
+    return Exclusion(reason, int64(excluded["since"]))
 
 
-def _is(kind: type, value: object, what: str) -> Any:  # noqa: ANN401 - of the kind asked for
-    if not isinstance(value, kind) or isinstance(value, bool):
-        raise _Unknown(f"{what} {value!r:.80}")
-    return value
+def _names(value: Any) -> tuple[str, ...]:  # noqa: ANN401 - checked here
+    if not isinstance(value, list):
+        raise TypeError(f"domains {value!r:.80}")
+    return tuple(text(name) for name in value)
 
 
-def _int(value: object) -> int:
-    return int(_is(int, value, "number"))
+def _session(held: Any) -> Session:  # noqa: ANN401 - checked here
+    session = held["session"]
+    return Session(session and text(session), text(held["label"]), int64(held["since"]))
 
 
-def _int_or_none(value: object) -> int | None:
-    return None if value is None else _int(value)
-
-
-def _position(value: object) -> Mapping[int, int]:
-    return position_from_wire(_is(dict, value, "position"))
-
-
-def _times(value: object) -> Mapping[str, int]:
-    return {domain: _int(time) for domain, time in _is(dict, value, "times").items()}
-
-
-def _names(value: object) -> tuple[str, ...]:
-    return tuple(_is(str, name, "domain") for name in _is(list, value, "domains"))
-
-
-def _nothing(_: object) -> None:
-    return None
-
-
-def _session(value: object) -> Session:
-    held = _is(dict, value, "session")
-    session, label = held.get("session"), _is(str, held.get("label"), "label")
-    return Session(session and _is(str, session, "session"), label, _int(held.get("since")))
-
-
-_LAST: Mapping[str, Callable[[object], int | Mapping[int, int] | tuple[str, ...] | Session | None]]
+_LAST: Mapping[str, Callable[[Any], int | Mapping[int, int] | tuple[str, ...] | Session | None]]
 _LAST = {
-    "invalid_time": _int,
-    "invalid_position": _position,
-    "implausible_position": _position,
-    "superseded": _int,
-    "too_far_ahead": _int,
-    "too_many_segments": _int,
-    "too_many_writers": _int,
-    "unknown_writer": _nothing,
+    "invalid_time": int64,
+    "invalid_position": position_from_wire,
+    "implausible_position": position_from_wire,
+    "superseded": int64,
+    "too_far_ahead": int64,
+    "too_many_segments": int64,
+    "too_many_writers": int64,
+    "unknown_writer": lambda _: None,
     "not_vouched": _names,
-    "sealed": _nothing,
+    "sealed": lambda _: None,
     "fenced": _session,
 }
 """How the `last` of each refusal is read."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import time as clocks
@@ -10,8 +11,7 @@ from typing import TYPE_CHECKING, Self
 import httpx
 
 from noted_time.client.transport import AsyncTransport
-from noted_time.values import NotedTimeError
-from writer_client.async_sender import AsyncSender
+from noted_time.values import NotedTimeError, Rejected
 from writer_client.at_exit import open_clients
 from writer_client.exchange import Exchange
 from writer_client.writer import NOWHERE, Writer
@@ -22,10 +22,9 @@ if TYPE_CHECKING:
 
     from writer_client.answers import Answer
     from writer_client.outcome import Flushed
-    from writer_client.waiting import Batch
 
 LAST_WAIT_S = 0.05
-"""So long a task that has nothing on its way may take to end."""
+"""How long a task that has nothing on its way may take to end."""
 
 
 class AsyncWriterClient(Writer[httpx.AsyncBaseTransport]):
@@ -43,25 +42,28 @@ class AsyncWriterClient(Writer[httpx.AsyncBaseTransport]):
     thread, as from `asyncio.to_thread`, which suits appending to files.
     """
 
-    def _begin(
+    def _open(
         self,
         url: str,
-        transport: httpx.AsyncBaseTransport | None,
+        network: httpx.AsyncBaseTransport | None,
         *,
         timeout_s: float,
         token: str | None,
     ) -> None:
-        self._transport = AsyncTransport(url, token=token, timeout_s=timeout_s, transport=transport)
+        try:
+            self._loop = asyncio.get_running_loop()
+        except RuntimeError:
+            raise Rejected("make an AsyncWriterClient inside a coroutine: no loop runs") from None
+        self._transport = AsyncTransport(url, token=token, timeout_s=timeout_s, transport=network)
         self._exchange = Exchange(self._transport.controllers, self.stream)
-        self._sender = AsyncSender(self._posting, self._post, self._lock)
-        self._sender.start()
+        self._waiting: set[asyncio.Event] = set()
+        self._task: asyncio.Task[None] | None = None
+        self._start()
         open_clients.add(self)
 
-    async def _post(self, batch: Batch) -> Answer:
-        return await self._transport.run(self._exchange.post(batch))
-
     def _wake(self) -> None:
-        self._sender.wake()
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._notify)
 
     async def flush(self, timeout: float = 10.0) -> Flushed:  # noqa: ASYNC109 - as `WriterClient`
         """Wait until all noted so far is durable, at most `timeout` seconds.
@@ -69,7 +71,7 @@ class AsyncWriterClient(Writer[httpx.AsyncBaseTransport]):
         Returns and raises what `WriterClient.flush` does.
         """
         self.check()
-        return await self._sender.flush(timeout)
+        return await self._flush(timeout)
 
     async def finish(
         self,
@@ -80,7 +82,7 @@ class AsyncWriterClient(Writer[httpx.AsyncBaseTransport]):
         """Say that the writer is done for good and its position is final, and flush."""
         with self._noting():
             self._outbox.finished(position)
-        return await self._sender.flush(timeout)
+        return await self._flush(timeout)
 
     async def close(self, timeout: float = 10.0) -> None:  # noqa: ASYNC109 - as `WriterClient`
         """Flush for at most `timeout` seconds in all, and give everything back.
@@ -91,7 +93,7 @@ class AsyncWriterClient(Writer[httpx.AsyncBaseTransport]):
             return
         deadline = clocks.monotonic() + timeout
         try:
-            await self._sender.flush(timeout)
+            await self._flush(timeout)
         finally:
             await self._end(deadline)
 
@@ -110,10 +112,93 @@ class AsyncWriterClient(Writer[httpx.AsyncBaseTransport]):
             return
         self._closed = True
         open_clients.discard(self)
-        await self._sender.stop(max(LAST_WAIT_S, deadline - clocks.monotonic()))
+        self._notify()
+        if self._task is not None:
+            left_s = max(LAST_WAIT_S, deadline - clocks.monotonic())
+            await asyncio.wait({self._task}, timeout=left_s)
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
         self._posting.closed()
         self._notices.tell()
         await self._transport.close()
+
+    async def _flush(self, timeout_s: float) -> Flushed:
+        self._start()
+        deadline = clocks.monotonic() + timeout_s
+        with self._lock:
+            ticket = self._outbox.calls
+            self._posting.hurry()
+        self._notify()
+        try:
+            while not self._is_settled(ticket) and clocks.monotonic() < deadline:
+                await self._wait(deadline - clocks.monotonic())
+            with self._lock:
+                return self._posting.outcome(ticket, timeout_s)
+        finally:
+            self._notices.tell()
+
+    def _is_settled(self, ticket: int) -> bool:
+        with self._lock:
+            return self._closed or self._posting.is_settled(ticket)
+
+    def _notify(self) -> None:
+        for event in self._waiting:
+            event.set()
+
+    async def _wait(self, timeout_s: float | None) -> None:
+        """Wait for a change, at most that long."""
+        event = asyncio.Event()
+        self._waiting.add(event)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await event.wait()
+        except TimeoutError:
+            pass
+        finally:
+            self._waiting.discard(event)
+
+    # The task; the lock is held for microseconds, and nothing is awaited under it
+
+    def _start(self) -> None:
+        if self._task is None or self._task.done():
+            name = f"noted-time writer {self.writer}"
+            self._task = self._loop.create_task(self._run(), name=name)
+
+    async def _run(self) -> None:
+        try:
+            while not self._closed:
+                await self._send()
+        except Exception as fault:  # noqa: BLE001 - every later call raises it
+            with self._lock:
+                self._posting.died(fault)
+        self._notices.tell()
+        self._notify()
+
+    async def _send(self) -> None:
+        """Post what is due, or wait until something is."""
+        with self._lock:
+            wait_s = self._posting.wait_s(clocks.monotonic())
+            batch = self._outbox.take() if wait_s == 0 else ()
+        self._notices.tell()
+        if not batch:
+            await self._wait(wait_s)
+            return
+        outcome: Answer | Exception
+        try:
+            outcome = await self._transport.run(self._exchange.post(batch))
+            if self._outbox.beginning:
+                outcome = await asyncio.to_thread(self._posting.looked_up, outcome)
+        except asyncio.CancelledError:
+            with self._lock:
+                self._outbox.put_back(batch)
+            raise
+        except Exception as error:  # noqa: BLE001 - it outlives whatever a transport does
+            outcome = error
+        with self._lock:
+            self._posting.settle(batch, outcome, clocks.monotonic())
+        self._notify()
+        self._notices.tell()
 
     async def __aenter__(self) -> Self:
         return self

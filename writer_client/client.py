@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 import time as clocks
 from typing import TYPE_CHECKING, Self
 
 import httpx
 
 from noted_time.client.transport import Transport
-from noted_time.values import NotedTimeError
+from noted_time.values import NotedTimeError, Rejected
 from writer_client.at_exit import open_clients
 from writer_client.exchange import Exchange
-from writer_client.sender import Sender
 from writer_client.writer import NOWHERE, Writer
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from writer_client.waiting import Batch
 
 LAST_WAIT_S = 0.05
-"""So long a thread that has nothing on its way may take to end."""
+"""How long a thread that has nothing on its way may take to end."""
 
 
 class WriterClient(Writer[httpx.BaseTransport]):
@@ -58,25 +58,22 @@ class WriterClient(Writer[httpx.BaseTransport]):
     Should the thread fail, every later call raises `ClientFailed`.
     """
 
-    def _begin(
-        self,
-        url: str,
-        transport: httpx.BaseTransport | None,
-        *,
-        timeout_s: float,
-        token: str | None,
+    def _open(
+        self, url: str, network: httpx.BaseTransport | None, *, timeout_s: float, token: str | None
     ) -> None:
-        self._transport = Transport(url, token=token, timeout_s=timeout_s, transport=transport)
+        self._transport = Transport(url, token=token, timeout_s=timeout_s, transport=network)
         self._exchange = Exchange(self._transport.controllers, self.stream)
-        self._sender = Sender(self._posting, self._post, self._lock)
-        self._sender.start()
+        # A signal handler may flush and close amid a call of the same thread. So every wait is on
+        # the condition, which gives the lock back however often it was taken.
+        self._changed = threading.Condition(self._lock)
+        self._ended = False
+        name = f"noted-time writer {self.writer}"
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
         open_clients.add(self)
 
-    def _post(self, batch: Batch) -> Answer:
-        return self._transport.run(self._exchange.post(batch))
-
     def _wake(self) -> None:
-        self._sender.wake()
+        self._changed.notify_all()
 
     def flush(self, timeout: float = 10.0) -> Flushed:
         """Wait until all noted so far is durable, at most `timeout` seconds.
@@ -89,7 +86,7 @@ class WriterClient(Writer[httpx.BaseTransport]):
         `Rejected`), or `Unreachable` when time is up; the notes are kept and tried on then.
         """
         self.check()
-        return self._sender.flush(timeout)
+        return self._flush(timeout)
 
     def finish(self, position: Mapping[int, int] = NOWHERE, *, timeout: float = 10.0) -> Flushed:
         """Say that the writer is done for good and its position is final, and flush.
@@ -99,7 +96,7 @@ class WriterClient(Writer[httpx.BaseTransport]):
         """
         with self._noting():
             self._outbox.finished(position)
-        return self._sender.flush(timeout)
+        return self._flush(timeout)
 
     def seal(self) -> bool:
         """End the stream for good, unless others are members of it; returns whether it is sealed.
@@ -123,7 +120,7 @@ class WriterClient(Writer[httpx.BaseTransport]):
     def end_soon(self) -> None:
         """Post what waits at once; the process is about to end."""
         if self._pid == os.getpid():
-            self._sender.hurry()
+            self._hurry()
 
     def end(self, timeout_s: float) -> None:
         """Close without raising: the process ends, and what was not sent is logged."""
@@ -133,10 +130,10 @@ class WriterClient(Writer[httpx.BaseTransport]):
     def _close(self, timeout_s: float, last_wait_s: float) -> None:
         if self._closed or self._pid != os.getpid():
             return
-        self._sender.check_thread()
+        self._check_thread()
         deadline = clocks.monotonic() + timeout_s
         try:
-            self._sender.flush(timeout_s)
+            self._flush(timeout_s)
         finally:
             self._end(max(last_wait_s, deadline - clocks.monotonic()))
 
@@ -145,11 +142,78 @@ class WriterClient(Writer[httpx.BaseTransport]):
             return
         self._closed = True
         open_clients.discard(self)
-        self._sender.stop(wait_s)
-        with self._lock:
+        with self._changed:
+            self._changed.notify_all()
+            ended = self._changed.wait_for(lambda: self._ended, wait_s)
             self._posting.closed()
+        if ended:
+            self._thread.join()
         self._notices.tell()
         self._transport.close()
+
+    def _flush(self, timeout_s: float) -> Flushed:
+        self._check_thread()
+        deadline = clocks.monotonic() + timeout_s
+        try:
+            with self._changed:
+                ticket = self._outbox.calls
+                self._hurry()
+                self._changed.wait_for(
+                    lambda: self._posting.is_settled(ticket) or self._ended,
+                    max(0.0, deadline - clocks.monotonic()),
+                )
+                return self._posting.outcome(ticket, timeout_s)
+        finally:
+            self._notices.tell()
+
+    def _hurry(self) -> None:
+        with self._changed:
+            self._posting.hurry()
+            self._changed.notify_all()
+
+    def _check_thread(self) -> None:
+        """Raise `Rejected` in the thread itself, which would wait for itself."""
+        if threading.current_thread() is self._thread:
+            raise Rejected("on_excluded runs where notes are sent: it cannot wait for the client")
+
+    # The thread
+
+    def _run(self) -> None:
+        try:
+            while not self._closed:
+                self._send(self._next_batch())
+        except BaseException as fault:  # noqa: BLE001 - every later call raises it
+            with self._changed:
+                self._posting.died(fault)
+        self._notices.tell()
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+
+    def _next_batch(self) -> Batch:
+        """Return what to post next; nothing if the thread is to stop or to log something."""
+        with self._changed:
+            while not self._closed:
+                wait_s = self._posting.wait_s(clocks.monotonic())
+                if wait_s == 0:
+                    return self._outbox.take()
+                if self._notices:
+                    break
+                self._changed.wait(wait_s)
+            return ()
+
+    def _send(self, batch: Batch) -> None:
+        if batch:
+            outcome: Answer | Exception
+            try:
+                answer = self._transport.run(self._exchange.post(batch))
+                outcome = self._posting.looked_up(answer)
+            except Exception as error:  # noqa: BLE001 - it outlives whatever a transport does
+                outcome = error
+            with self._changed:
+                self._posting.settle(batch, outcome, clocks.monotonic())
+                self._changed.notify_all()
+        self._notices.tell()
 
     def __enter__(self) -> Self:
         return self

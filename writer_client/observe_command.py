@@ -24,6 +24,8 @@ from writer_client.observing import EventTimeNoter, IngestionNoter
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from typer.models import OptionInfo
+
     from writer_client.observing import Observer
 
 DEFAULT_URL = "http://127.0.0.1:7464"
@@ -49,47 +51,30 @@ class By(StrEnum):
     EVENT_TIME = "event-time"
 
 
+def _flag(help_: str, *, name: str | None = None, metavar: str = "DURATION") -> OptionInfo:
+    names = [] if name is None else [name]
+    option: OptionInfo = typer.Option(*names, metavar=metavar, help=help_, show_default=False)
+    return option
+
+
 @app.command()
 def log(  # noqa: PLR0913 - one parameter for each flag
     root: Annotated[str, typer.Argument(metavar="ROOT", help="The directory of the file log.")],
     stream: Annotated[str, typer.Argument(metavar="STREAM", help="The stream's name.")],
     *,
     by: Annotated[By, typer.Option(help="The clock, or the times in the rows.")] = By.INGESTION,
-    field: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="The column of the event time.", show_default=False),
-    ] = None,
-    delay: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DURATION",
-            help="How far rows of one segment come out of order.",
-            show_default=False,
-        ),
-    ] = None,
+    field: Annotated[str | None, _flag("The column of the event time.", metavar="COLUMN")] = None,
+    delay: Annotated[str | None, _flag("How far rows of one segment come out of order.")] = None,
     idle: Annotated[
         str | None,
-        typer.Option(
-            metavar="DURATION",
-            help="A segment without rows for so long is not waited for; 0s: for ever. By default "
-            "1m.",
-            show_default=False,
-        ),
+        _flag("A segment without rows for so long is not waited for; 0s: for ever. By default 1m."),
     ] = None,
-    skew: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DURATION",
-            help="How far this clock may be ahead. By default 0s.",
-            show_default=False,
-        ),
-    ] = None,
+    skew: Annotated[str | None, _flag("How far this clock may be ahead. By default 0s.")] = None,
     domain: Annotated[
         str | None,
-        typer.Option(
+        _flag(
+            "The time domain: `ingestion`, or `default` by event time, if none is given.",
             metavar="DOMAIN",
-            help="The time domain: `ingestion`, or `default` by event time, if none is given.",
-            show_default=False,
         ),
     ] = None,
     poll: Annotated[str, typer.Option(metavar="DURATION", help="Between two looks.")] = "1s",
@@ -102,11 +87,8 @@ def log(  # noqa: PLR0913 - one parameter for each flag
     ] = "1m",
     lasting: Annotated[
         str | None,
-        typer.Option(
-            "--for",
-            metavar="DURATION",
-            help="Stop after this long; 0s looks once. By default it runs until Ctrl-C.",
-            show_default=False,
+        _flag(
+            "Stop after this long; 0s looks once. By default it runs until Ctrl-C.", name="--for"
         ),
     ] = None,
     url: Annotated[

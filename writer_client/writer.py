@@ -105,11 +105,11 @@ class Writer(ABC, Generic[Network]):
         )
         if automatically_note_time:
             self._outbox.join({})
-        self._begin(url, transport, timeout_s=request_timeout_ms / 1000, token=token)
+        self._open(url, transport, timeout_s=request_timeout_ms / 1000, token=token)
 
     @abstractmethod
-    def _begin(
-        self, url: str, transport: Network | None, *, timeout_s: float, token: str | None
+    def _open(
+        self, url: str, network: Network | None, *, timeout_s: float, token: str | None
     ) -> None:
         """Begin to send."""
 

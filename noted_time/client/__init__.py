@@ -1,14 +1,17 @@
 """What every client of a controller needs: questions, failover, patience, tokens, wire forms."""
 
 from noted_time.client.asking import (
+    MISREAD,
     Asked,
     Question,
     Reply,
     ask,
     ask_in_turn,
+    int64,
     run,
     run_async,
     stream_path,
+    text,
 )
 from noted_time.client.backoff import Backoff
 from noted_time.client.bearer import VARIABLE

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from noted_time.client.controllers import OWNER
 from noted_time.client.problems import SUCCESS, error_of
-from noted_time.values import UnexpectedAnswer, Unreachable, checked_name
+from noted_time.values import MAX_INT64, Rejected, UnexpectedAnswer, Unreachable, checked_name
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator, Mapping
@@ -32,6 +32,9 @@ SHOWN = 200
 
 MOST_BYTES = 32 * 1024 * 1024
 """Maximum size of an answer that a client takes; a controller's longest pages have a few MiB."""
+
+MISREAD = (Rejected, KeyError, TypeError, ValueError, AttributeError)
+"""What reading an answer of another shape raises."""
 
 UNPACKED = {"accept-encoding": "identity"}
 """The header by which clients ask for answers that are no larger than what travels."""
@@ -222,6 +225,24 @@ async def run_async(
     except StopIteration as end:
         result: Result = end.value
         return result
+
+
+def int64(value: object) -> int:
+    """Return a number of an answer; raises `TypeError` if it is not an int64."""
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int)
+        or not -MAX_INT64 <= value <= MAX_INT64
+    ):
+        raise TypeError(f"{str(value)[:SHOWN]!r} is not an int64")
+    return value
+
+
+def text(value: object) -> str:
+    """Return a text of an answer; raises `TypeError` if it is not a string."""
+    if not isinstance(value, str):
+        raise TypeError(f"{str(value)[:SHOWN]!r} is not a string")
+    return value
 
 
 def _object(content: bytes) -> dict[str, Any] | None:
