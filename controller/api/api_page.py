@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     Row = tuple[str, str, str]
-    """A name, its type, and what is told of it."""
+    """A name, its type, and its bounds and description."""
 
     Schema = Mapping[str, Any]
 
@@ -26,7 +26,7 @@ BOUNDS = {
     "default": "by default {}",
     "description": "{}",
 }
-"""What of a schema is told beside its type, and how."""
+"""How the page words the keywords of a schema beside its type."""
 
 METHODS = ("get", "put", "post", "delete")
 FAILED = "400"
@@ -135,7 +135,7 @@ def _fields(
 
 
 def _contained(schema: Schema) -> list[Schema]:
-    """Return the schemas of a list's elements or an object's values, where they have one."""
+    """Return the schemas of a list's elements or an object's values, if they have one."""
     inner = (schema.get("items"), schema.get("additionalProperties"))
     patterns = schema.get("patternProperties", {}).values()
     return [each for each in (*inner, *patterns) if isinstance(each, dict)]

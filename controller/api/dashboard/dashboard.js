@@ -1,4 +1,4 @@
-// The dashboard: who holds the watermark back, since when, and what if it advanced without them.
+// The dashboard: which writer holds the watermark back, since when, and what if it advanced without it.
 //
 // Each view is built from the API's answers whenever they come, and patched into the page.
 
@@ -25,7 +25,7 @@ function render() {
 
 // --- Faults
 
-/** Whether there is no such stream or domain, nor may there be. */
+/** Whether there is no such stream or domain, or the name cannot be one. */
 const isMissing = (fault) =>
   /unknown_(stream|domain)/.test(fault?.code) || (!state.data.explain && [404, 422].includes(fault?.status));
 

@@ -1,5 +1,5 @@
-// Elements: made of values and never of markup, so no name can become markup; patched into the page,
-// which keeps focus, selection and what was typed.
+// Elements are made of values and never of markup, so that no name can become markup. `show` patches
+// them into the page, which keeps its focus, its selection and what was typed.
 
 /** Make an element of "tag.class.class" with attributes, children, lists of both; null adds nothing. */
 function make(space, kind, ...parts) {

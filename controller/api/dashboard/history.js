@@ -105,16 +105,13 @@ const SECONDS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800];
 const HOURS = [1, 2, 3, 6, 12, 24, 48, 96, 168];
 const TIME_STEPS = [...SECONDS.map((each) => each * 1000), ...HOURS.map((each) => each * HOUR)];
 
-/** The least of 1, 2, 5, 10, 20, … that is no less than that. */
+/** The smallest of 1, 2, 5, 10, 20, … that is at least `size`. */
 function roundStep(size) {
   const ten = 10 ** Math.floor(Math.log10(Math.max(1, size)));
   return [ten, 2 * ten, 5 * ten].find((each) => each >= size) ?? 10 * ten;
 }
 
-/**
- * Round values from `low` to `high`, at most `most` steps; as each step is at most 2.5 times the one
- * before, no less than `most` / 2.5.
- */
+/** Round values from `low` to `high`: at most `most` steps, and at least `most` / 2.5. */
 function ticks(low, high, most, isTime) {
   const size = Number(minus(high, low)) / most;
   const step = BigInt((isTime && size > 500 && TIME_STEPS.find((each) => each >= size)) || roundStep(size));

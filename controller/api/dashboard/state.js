@@ -50,7 +50,7 @@ export function domain() {
 const ofDomain = (below, query) => get(below, { domain: domain(), ...query });
 const loadAlignments = async () => (await call("GET", "v1/alignments", { query: { limit: PAGE } })).alignments;
 
-/** What a view asks for: in every how many-th round, and how. */
+/** What a view asks for, and how: first the number of rounds from one time to the next. */
 const FEEDS = {
   streams: {
     overview: [1, () => {
@@ -114,7 +114,7 @@ export async function poll(all = false) {
   document.dispatchEvent(new Event("answers"));
 }
 
-/** Show something else of the same place. */
+/** Keep what the reader chose, and show the same place by it. */
 export function choose(changes) {
   Object.assign(chosen, changes);
   poll(true);

@@ -76,7 +76,7 @@ function writerState({ state: is, excluded, holding_since: since }, holds, now) 
 }
 
 function writerButtons({ writer, state: is, held_until: until, excluded, noted_at, holding_since: since }, now) {
-  const one = (label, act, told) => button(label, act, { writer }, { class: "quiet", "aria-label": told });
+  const one = (label, act, name) => button(label, act, { writer }, { class: "quiet", "aria-label": name });
   const hold = (is === "live" || since != null) && one("Hold…", "hold", `Hold ${writer}…`);
   return [
     until > now ? one("End hold", "release", `End the hold of ${writer}`) : hold,
