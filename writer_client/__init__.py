@@ -17,8 +17,7 @@ from writer_client.observing import EventTimeNoter, IngestionNoter
 from writer_client.outcome import Exclusion, Flushed
 
 if TYPE_CHECKING:
-    from writer_client.log_ends import LogEnds
-    from writer_client.log_times import LogTimes
+    from writer_client.log_ends import LogEnds, LogTimes
     from writer_client.segment_log import SegmentLogWriter
 
 __all__ = [
@@ -36,7 +35,7 @@ __all__ = [
 
 WITH_PARQUET = {
     "LogEnds": "writer_client.log_ends",
-    "LogTimes": "writer_client.log_times",
+    "LogTimes": "writer_client.log_ends",
     "SegmentLogWriter": "writer_client.segment_log",
 }
 """What needs pyarrow, and where it is."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from noted_time.client import MISREAD, int64, position_from_wire, text
-from noted_time.values import Accepted, Beyond, Exclusion, NotesRefused, Refused, Session
+from noted_time.values import Accepted, Beyond, ExcludedSince, NotesRefused, Refused, Session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -28,7 +28,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Answered:
     """A result for each note, in order; `last` of an unknown domain are those declared.
 
     `found` is what was looked up in the log after they were accepted.
@@ -38,7 +38,7 @@ class Answer:
     found: tuple[Found, ...] = ()
 
 
-def answer_of(reply: Reply, count: int, stream: str) -> Answer:
+def answer_of(reply: Reply, count: int, stream: str) -> Answered:
     """Return what a reply to `count` notes says.
 
     Raises the controller's problem in words of the error tree, and `Unreachable` for everything
@@ -55,7 +55,7 @@ def answer_of(reply: Reply, count: int, stream: str) -> Answer:
         raise reply.unexpected(f"{type(unknown).__name__}: {unknown}") from unknown
 
 
-def read_answer(body: Mapping[str, Any], count: int) -> Answer:
+def read_answer(body: Mapping[str, Any], count: int) -> Answered:
     """Return the answer of a decoded body; raises one of `MISREAD` if it has another shape.
 
     >>> read_answer({"results": [{"status": "accepted", "lower": 7}]}, 1).results
@@ -65,7 +65,7 @@ def read_answer(body: Mapping[str, Any], count: int) -> Answer:
     if len(results) != count:
         raise ValueError(f"{len(results)} results for {count} notes")
     domains = _names(body.get("domains", []))
-    return Answer(tuple(_result(each, domains) for each in results))
+    return Answered(tuple(_result(each, domains) for each in results))
 
 
 def can_be_said_otherwise(note: Note, result: Refused, *, may_join: bool) -> bool:
@@ -86,7 +86,7 @@ def is_too_far_ahead(result: Accepted | Refused) -> bool:
     return isinstance(result, Refused) and result.status == "too_far_ahead"
 
 
-def holder(answer: Answer) -> Session | None:
+def holder(answer: Answered) -> Session | None:
     """Return the process that took the writer's name over, `None` where none did."""
     last = (each.last for each in answer.results if isinstance(each, Refused))
     return next((each for each in last if isinstance(each, Session)), None)
@@ -119,9 +119,9 @@ def _accepted(result: Mapping[str, Any]) -> Accepted:
     )
 
 
-def _exclusion(excluded: Mapping[str, Any]) -> Exclusion:
+def _exclusion(excluded: Mapping[str, Any]) -> ExcludedSince:
     reason: Any = text(excluded["reason"])  # also one that is not known here
-    return Exclusion(reason, int64(excluded["since"]))
+    return ExcludedSince(reason, int64(excluded["since"]))
 
 
 def _names(value: Any) -> tuple[str, ...]:  # noqa: ANN401 - checked here

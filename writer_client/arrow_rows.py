@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,8 @@ import pyarrow.parquet as pq
 from noted_time.values import MAX_INT64, MIN_INT64, Rejected
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
 
 Rows = Any
 """A pandas DataFrame, a `pyarrow.Table`, whatever else has Arrow's C stream, or dicts."""
@@ -96,6 +98,21 @@ def span_of(table: pa.Table, column: str) -> Span:
     least, largest = (pc.cast(ends[end], pa.int64()).as_py() for end in ("min", "max"))
     per_ms = _PER_MS.get(unit, 1)
     return Span(least // per_ms, -(-largest // per_ms))
+
+
+@contextmanager
+def opened(path: Path, *, may_be_gone: bool = False) -> Iterator[pq.ParquetFile]:
+    """Open a Parquet file; raises `Rejected` if it is not complete.
+
+    One that is not there is a `FileNotFoundError` if it `may_be_gone`.
+    """
+    try:
+        with pq.ParquetFile(path) as file:
+            yield file
+    except (pa.ArrowException, OSError) as error:
+        if may_be_gone and isinstance(error, FileNotFoundError):
+            raise
+        raise Rejected(f"{path} is not a complete Parquet file: {error}") from error
 
 
 def largest_time(file: pq.ParquetFile, column: str) -> int | None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import TracebackType
 
-    from writer_client.answers import Answer
+    from writer_client.answers import Answered
     from writer_client.outcome import Flushed
 
 LAST_WAIT_S = 0.05
@@ -184,7 +184,7 @@ class AsyncWriterClient(Writer[httpx.AsyncBaseTransport]):
         if not batch:
             await self._wait(wait_s)
             return
-        outcome: Answer | Exception
+        outcome: Answered | Exception
         try:
             outcome = await self._transport.run(self._exchange.post(batch))
             if self._outbox.beginning:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import TracebackType
 
-    from writer_client.answers import Answer
+    from writer_client.answers import Answered
     from writer_client.outcome import Flushed
     from writer_client.waiting import Batch
 
@@ -204,7 +204,7 @@ class WriterClient(Writer[httpx.BaseTransport]):
 
     def _send(self, batch: Batch) -> None:
         if batch:
-            outcome: Answer | Exception
+            outcome: Answered | Exception
             try:
                 answer = self._transport.run(self._exchange.post(batch))
                 outcome = self._posting.looked_up(answer)

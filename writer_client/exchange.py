@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
     from noted_time.client import Asked, Controllers, Reply
-    from writer_client.answers import Answer
+    from writer_client.answers import Answered
     from writer_client.waiting import Batch
 
 SHARED = 3
@@ -73,7 +73,7 @@ class Exchange:
         self._numbers = Numbers()
         self._overtaken = 0
 
-    def post(self, batch: Batch) -> Generator[Asked, Reply, Answer]:
+    def post(self, batch: Batch) -> Generator[Asked, Reply, Answered]:
         """Put the notes to a controller; they are durable if the answer accepts them.
 
         Raises `Unreachable` if the outcome is unknown, `Rejected` if the whole request was
@@ -102,7 +102,7 @@ class Exchange:
         )
         return True
 
-    def _ask(self, batch: Batch) -> Generator[Asked, Reply, Answer]:
+    def _ask(self, batch: Batch) -> Generator[Asked, Reply, Answered]:
         def question() -> Question:
             sequence = self._numbers.take()
             notes = [note_to_wire(replace(each.note, sequence=sequence)) for each in batch]
@@ -114,7 +114,7 @@ class Exchange:
             lambda reply: answer_of(reply, len(batch), self._stream),
         )
 
-    def _is_overtaken(self, answer: Answer) -> bool:
+    def _is_overtaken(self, answer: Answered) -> bool:
         """Whether a request with a higher number was taken before; the next one is above it.
 
         By a former self, on a clock that was ahead, or by another process of the same name.

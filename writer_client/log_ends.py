@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import os
 import time
+from collections import deque
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
-
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from noted_time.values import Rejected, Unreachable, checked_name
 from noted_time.wing import (
@@ -26,6 +25,7 @@ from noted_time.wing import (
     segments_in,
     start_of,
 )
+from writer_client.arrow_rows import largest_time, opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -106,6 +106,50 @@ class LogEnds:
             self._segments[number] = _Segment(path, directory, self.stream, number)
 
 
+class LogTimes:
+    """What a look finds in a file log: its ends, and the newest event time of each segment.
+
+    `field` is the column with the event times: int64 ms, or a timestamp of any unit. Their largest
+    comes from the statistics in a file's footer, or from its rows where it has none. Each file is
+    read once; the first look reads the footers of all that are there.
+    """
+
+    def __init__(self, root: str | PathLike[str], stream: str, field: str) -> None:
+        """Look at nothing yet; raises `InvalidName` for the stream."""
+        self._ends = LogEnds(root, stream)
+        self._field = field
+        self._unread: deque[NewFile] = deque()
+
+    def __call__(self) -> tuple[dict[int, int], dict[int, int]]:
+        """Return the ends of the segments, and the newest time (ms) in the new files of each.
+
+        Raises as `LogEnds`, and `Rejected` naming a file without such a column; what was not read
+        is read by the next call.
+        """
+        self._unread.extend(self._ends.new_files())
+        ends = self._ends.ends
+        newest: dict[int, int] = {}
+        read: list[NewFile] = []
+        try:
+            while self._unread:
+                file = self._unread.popleft()
+                read.append(file)
+                time = self._largest_in(file)
+                if time is not None:
+                    newest[file.segment] = max(time, newest.get(file.segment, time))
+        except Exception:
+            self._unread.extendleft(reversed(read))
+            raise
+        return ends, newest
+
+    def _largest_in(self, file: NewFile) -> int | None:
+        with suppress(FileNotFoundError), opened(file.path, may_be_gone=True) as parquet:
+            if self._field not in parquet.schema_arrow.names:
+                raise Rejected(f"{file.path} has no column {self._field}")
+            return largest_time(parquet, self._field)
+        return None  # removed meanwhile, with its rows
+
+
 def names_in(directory: Path) -> list[str]:
     """Return the names of the entries of a directory, none where there is no directory."""
     return os.listdir(directory) if directory.is_dir() else []  # noqa: PTH208 - as below
@@ -178,7 +222,8 @@ class _Segment:
         about = path.stat()
         last = (name, about.st_ino, about.st_size, about.st_mtime_ns)
         if last != self._last:
-            self.end = starts[name] + _rows(path)
+            with opened(path, may_be_gone=True) as file:
+                self.end = starts[name] + file.metadata.num_rows
             self._last = last
 
     def _start(self, name: str) -> int:
@@ -189,13 +234,3 @@ class _Segment:
                 f"segment {self._number}"
             )
         return start
-
-
-def _rows(path: Path) -> int:
-    try:
-        rows: int = pq.read_metadata(path).num_rows
-    except FileNotFoundError:
-        raise
-    except (pa.ArrowException, OSError) as error:
-        raise Rejected(f"{path} is not a complete Parquet file: {error}") from error
-    return rows

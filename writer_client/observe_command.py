@@ -159,8 +159,7 @@ class Choice:
 
     def observer(self, client: WriterClient, root: str) -> Observer:
         """Return the observer of the client's stream below `root`."""
-        from writer_client.log_ends import LogEnds  # noqa: PLC0415 - needs pyarrow
-        from writer_client.log_times import LogTimes  # noqa: PLC0415 - needs pyarrow
+        from writer_client.log_ends import LogEnds, LogTimes  # noqa: PLC0415 - needs pyarrow
 
         if self.field is None or self.delay_ms is None:
             return IngestionNoter(

@@ -38,13 +38,13 @@ from noted_time.values import (
 from writer_client.answers import can_be_said_otherwise, holder, is_too_far_ahead
 from writer_client.claims import Additions, Claims, HeldBack, check_int64
 from writer_client.outcome import Exclusion
-from writer_client.waiting import Pending, Waiting
+from writer_client.waiting import Pending, WaitingNotes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from noted_time.values import LateRows, Refused, Session, State
-    from writer_client.answers import Answer, Found
+    from writer_client.answers import Answered, Found
     from writer_client.claims import Process
     from writer_client.waiting import Batch
 
@@ -68,8 +68,8 @@ class Outbox:
     >>> batch = outbox.take()
     >>> [(p.note.time, dict(p.note.position), p.note.state) for p in batch]
     [(7, {0: 14}, 'live'), (None, {0: 14}, 'idle')]
-    >>> from writer_client.answers import Answer
-    >>> outbox.answered(batch, Answer((Accepted(lower=4), Accepted(lower=4))))
+    >>> from writer_client.answers import Answered
+    >>> outbox.answered(batch, Answered((Accepted(lower=4), Accepted(lower=4))))
     []
     >>> outbox.lower(None), outbox.durable_through
     (4, 3)
@@ -96,7 +96,7 @@ class Outbox:
         """What is to look into the log once the batch under way was accepted, before all else."""
         self._additions = Additions(domains, timeout_ms, process)
         self._lowers: dict[str | None, int | None] = {}
-        self._waiting = Waiting()
+        self._waiting = WaitingNotes()
         self._in_flight: Batch = ()
         self._calls = 0
         self._lives = self._known = self._must_join = self._is_awaited = False
@@ -215,13 +215,13 @@ class Outbox:
             if not begins:  # else all that was said still waits
                 self._waiting.put_back(replace(pending, note=note))
 
-    def answered(self, batch: Batch, answer: Answer) -> list[InvalidNote]:
+    def answered(self, batch: Batch, answer: Answered) -> list[InvalidNote]:
         """Learn what became of each note of the batch, in order; returns the new refusals."""
         refused = []
         self._in_flight = ()
         self._held = holder(answer)
         if self._held is not None:
-            self._waiting, self._look_ups, self.beginning = Waiting(), [], ()
+            self._waiting, self._look_ups, self.beginning = WaitingNotes(), [], ()
             return []
         begins = self._ends_beginning()
         reached = batch[-1].note.position if batch else {}
@@ -245,7 +245,7 @@ class Outbox:
         """Give the batch under way up, as it would be refused again."""
         self._in_flight = ()
         if self._ends_beginning():
-            self._waiting = Waiting()
+            self._waiting = WaitingNotes()
         self.complain(error)
 
     def complain(self, error: Rejected) -> None:
@@ -268,7 +268,7 @@ class Outbox:
     def _begun(self, found: tuple[Found, ...]) -> None:
         """Go on from what was found in the log; nothing was where the join was refused."""
         if not found:
-            self._waiting = Waiting()
+            self._waiting = WaitingNotes()
         del self._look_ups[: len(found)]
         for each in found:
             self.claims.learn(each.position)
@@ -391,7 +391,7 @@ class Outbox:
         """Leave out times above the bound, also in the notes that wait."""
         self.held_back += self.claims.take_back(domain, bound)
 
-    def _rejoin(self, batch: Batch, answer: Answer) -> None:
+    def _rejoin(self, batch: Batch, answer: Answered) -> None:
         """Say that the writer is there if the note that was to say so was too far ahead.
 
         Only where the controller does not wait for it yet: a note that is refused for good is no

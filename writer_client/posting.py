@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from noted_time.client import Backoff
-    from writer_client.answers import Answer
+    from writer_client.answers import Answered
     from writer_client.notices import Notices
     from writer_client.outbox import Outbox
     from writer_client.waiting import Batch
@@ -183,7 +183,7 @@ class Posting:
 
     # What became of a post
 
-    def looked_up(self, answer: Answer) -> Answer:
+    def looked_up(self, answer: Answered) -> Answered:
         """Return the answer with what is found in the log, where it lets the writer begin.
 
         Reads files, so it is called without the lock.
@@ -194,7 +194,7 @@ class Posting:
         look_ups = self.outbox.beginning
         return replace(answer, found=tuple(each(first.position or {}) for each in look_ups))
 
-    def settle(self, batch: Batch, outcome: Answer | Exception, now: float) -> None:
+    def settle(self, batch: Batch, outcome: Answered | Exception, now: float) -> None:
         """Learn what became of a post."""
         if isinstance(outcome, NotedTimeError):
             self._failed(batch, outcome, now)
@@ -204,7 +204,7 @@ class Posting:
         else:
             self._answered(batch, outcome, now)
 
-    def _answered(self, batch: Batch, answer: Answer, now: float) -> None:
+    def _answered(self, batch: Batch, answer: Answered, now: float) -> None:
         outbox, notices = self.outbox, self.notices
         refused = outbox.answered(batch, answer)
         self._failures = 0

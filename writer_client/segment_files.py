@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from noted_time.values import MAX_INT64, Rejected
 from noted_time.wing import SUFFIX, file_name, is_hidden, segment_directory, start_of
-from writer_client.arrow_rows import check_schema, largest_time, storable
+from writer_client.arrow_rows import check_schema, largest_time, opened, storable
 from writer_client.batches import Batch
 
 if TYPE_CHECKING:
@@ -63,10 +63,9 @@ class SegmentFiles:
 
         Raises `Rejected` naming a file that does not belong there or cannot be read.
         """
-        names = (path.name for path in self._directory.iterdir())
-        starts = [self._start(name) for name in names if not is_hidden(name)]
+        starts = self._starts()
         if starts:
-            self._step_to(max(starts))
+            self._step_to(starts[-1])
         else:
             self._last, self.end = None, 0
 
@@ -76,41 +75,33 @@ class SegmentFiles:
         It comes from the statistics in their footers, or from the rows where those have none.
         `None` where no file has such times. Raises `Rejected` naming a file that cannot be read.
         """
-        names = (path.name for path in self._directory.iterdir())
-        starts = sorted(self._start(name) for name in names if not is_hidden(name))
-        starts = [start for start in starts if start < self.end]
+        starts = [start for start in self._starts() if start < self.end]
         past = [s for s, end in zip(starts, [*starts, self.end][1:], strict=True) if end > beyond]
         found = [self._largest_in(self._path(start), column) for start in past]
         return max((time for time in found if time is not None), default=None)
 
-    def append(self, table: pa.Table) -> int:
-        """Append the rows and return the new end; durable and visible when it returns."""
-        with self._hidden_file(table) as hidden:
-            if self._last is not None and not self._last.exists():
-                self.find_end()
-            tried = 0
-            while not self._linked(hidden, table.num_rows):
-                tried += 1
-                self._step_on(listing=tried > WALK)
-                check_schema(table.schema, self.schema)
-        _sync(self._directory)
-        self.schema = self.schema or table.schema
-        return self.end
-
-    def append_once(self, table: pa.Table, batch: Batch) -> bool:
-        """Append the rows of a batch, unless a file already holds it or a later one of its source.
+    def append(self, table: pa.Table, batch: Batch | None = None) -> bool:
+        """Append the rows; with a `batch`, unless a file holds it or a later one of its source.
 
         Returns whether they were appended; durable and visible either way when it returns. That no
         two runs of a program append the same batch follows from the names: what others link after
         the files were looked through takes the next offset, and is looked at before it is passed.
         """
-        self.find_end()
-        if self.holds(batch):
-            return False
+        if batch is not None:
+            self.find_end()
+            if self.holds(batch):
+                return False
         with self._hidden_file(table, batch) as hidden:
+            if batch is None and self._last is not None and not self._last.exists():
+                self.find_end()
+            tried = 0
             while not self._linked(hidden, table.num_rows):
-                self._step_to(self.end)
-                if self._last is not None and _reaches(self._last, batch):
+                tried += 1
+                if batch is None and tried > WALK:
+                    self.find_end()
+                else:
+                    self._step_to(self.end)
+                if batch is not None and self._last is not None and _reaches(self._last, batch):
                     return False
                 check_schema(table.schema, self.schema)
         _sync(self._directory)
@@ -119,9 +110,7 @@ class SegmentFiles:
 
     def holds(self, batch: Batch) -> bool:
         """Whether the newest file of the batch's source holds it or a later batch."""
-        names = (path.name for path in self._directory.iterdir())
-        starts = sorted(self._start(name) for name in names if not is_hidden(name))
-        said = (_reaches(self._path(start), batch) for start in reversed(starts))
+        said = (_reaches(self._path(start), batch) for start in reversed(self._starts()))
         return next((reached for reached in said if reached is not None), False)
 
     def _linked(self, hidden: Path, rows: int) -> bool:
@@ -136,35 +125,24 @@ class SegmentFiles:
         self._last, self.end = target, self.end + rows
         return True
 
-    def _step_on(self, *, listing: bool) -> None:
-        if listing:
-            self.find_end()
-        else:
-            self._step_to(self.end)
-
     def _step_to(self, start: int) -> None:
         """Take the file at `start` for the last one."""
         path = self._path(start)
-        try:
-            with pq.ParquetFile(path) as file:
-                rows, schema = file.metadata.num_rows, file.schema_arrow
-        except (pa.ArrowException, OSError) as error:
-            message = f"{path} is not a complete Parquet file: {error}"
-            raise Rejected(message) from error
+        with opened(path) as file:
+            rows, schema = file.metadata.num_rows, file.schema_arrow
         if not rows:
             message = f"{path} holds no rows, so nothing can follow it"
             raise Rejected(message)
         self._last, self.end, self.schema = path, start + rows, schema.remove_metadata()
 
     def _largest_in(self, path: Path, column: str) -> int | None:
-        try:
-            with pq.ParquetFile(path) as file:
-                return largest_time(file, column)
-        except FileNotFoundError:  # removed meanwhile, with its rows
-            return None
-        except (pa.ArrowException, OSError) as error:
-            message = f"{path} is not a complete Parquet file: {error}"
-            raise Rejected(message) from error
+        with suppress(FileNotFoundError), opened(path, may_be_gone=True) as file:
+            return largest_time(file, column)
+        return None  # removed meanwhile, with its rows
+
+    def _starts(self) -> list[int]:
+        names = (path.name for path in self._directory.iterdir())
+        return sorted(self._start(name) for name in names if not is_hidden(name))
 
     def _start(self, name: str) -> int:
         start = start_of(name, self.stream, self.segment)
@@ -205,11 +183,8 @@ class SegmentFiles:
 
 def _reaches(path: Path, batch: Batch) -> bool | None:
     """Whether a file holds the batch or a later one of its source; `None` for another source's."""
-    try:
-        held = Batch.from_metadata(pq.read_metadata(path).metadata)
-    except (pa.ArrowException, OSError) as error:
-        message = f"{path} is not a complete Parquet file: {error}"
-        raise Rejected(message) from error
+    with opened(path) as file:
+        held = Batch.from_metadata(file.metadata.metadata)
     if held is None or held.source != batch.source:
         return None
     return held.number >= batch.number

@@ -116,15 +116,7 @@ class SegmentLogWriter:
         event-time column, nulls in it, a `datetime` without a zone, a schema other than the
         segment's.
         """
-        with self._lock:
-            files = self._segment(segment)
-            table = self._table(rows, files)
-            if table is not None:
-                spans = self._spans(table)
-                self._join()
-                self._track(files.segment, files.append(table), spans, table.num_rows)
-                self._count_late(table, spans)
-            return files.end
+        return self._append(rows, segment, None)[0]
 
     def append_once(self, rows: Rows, batch: Batch, segment: int | None = None) -> bool:
         """Append the rows of one batch of a program, unless it was appended before.
@@ -135,23 +127,27 @@ class SegmentLogWriter:
         append at the same time. Returns whether the rows were appended, `False` for none at all;
         otherwise as `append`.
         """
-        with self._lock:
-            files = self._segment(segment)
-            table = self._table(rows, files)
-            if table is None:
-                return False
-            spans = self._spans(table)
-            self._join()
-            appended = files.append_once(table, batch)
-            self._track(files.segment, files.end, spans, table.num_rows if appended else 0)
-            if appended:
-                self._count_late(table, spans)
-            return appended
+        return self._append(rows, segment, batch)[1]
 
     def holds(self, batch: Batch, segment: int | None = None) -> bool:
         """Whether the batch, or a later one of its source, was appended to the segment."""
         with self._lock:
             return self._segment(segment).holds(batch)
+
+    def _append(self, rows: Rows, segment: int | None, batch: Batch | None) -> tuple[int, bool]:
+        """Append the rows; returns the segment's end, and whether they were appended."""
+        with self._lock:
+            files = self._segment(segment)
+            table = self._table(rows, files)
+            if table is None:
+                return files.end, False
+            spans = self._spans(table)
+            self._join()
+            is_appended = files.append(table, batch)
+            self._track(files.segment, files.end, spans, table.num_rows if is_appended else 0)
+            if is_appended:
+                self._count_late(table, spans)
+            return files.end, is_appended
 
     def _table(self, rows: Rows, files: SegmentFiles) -> pa.Table | None:
         """Return the rows in the segment's schema, `None` where there are none."""

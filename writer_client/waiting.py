@@ -36,7 +36,7 @@ class Pending:
 Batch = tuple[Pending, ...]
 
 
-class Waiting:
+class WaitingNotes:
     """The latest note of each domain and the latest change of state, in the order of their making.
 
     A change is withdrawn by any later note, which is live and whose position reaches the change's.

@@ -27,7 +27,7 @@ MOST_RECORDED = 100
 """Maximum number of takeovers of a stream that are recorded within an hour."""
 
 
-class Fenced(NamedTuple):
+class FencedProcess(NamedTuple):
     """The last note of a writer that was fenced: which process sent it, and which has the name.
 
     Both are named by the labels that they gave. `since` is when the younger took over and `at` when
@@ -55,7 +55,7 @@ class Fences:
 
     def __init__(self) -> None:
         self.notes = 0
-        self._last: dict[str, Fenced] = {}
+        self._last: dict[str, FencedProcess] = {}
         self._recorded = deque[int](maxlen=MOST_RECORDED)
 
     def refuse(self, note: Note, held: Session, at: int) -> None:
@@ -64,11 +64,11 @@ class Fences:
         label = labels.get(note.session or "") or note.label
         self.notes += 1
         self._last.pop(note.writer, None)
-        self._last[note.writer] = Fenced(note.writer, label, held.label, held.since, at)
+        self._last[note.writer] = FencedProcess(note.writer, label, held.label, held.since, at)
         if len(self._last) > MOST_SHOWN:
             del self._last[next(iter(self._last))]
 
-    def shown(self, now: int) -> list[Fenced]:
+    def shown(self, now: int) -> list[FencedProcess]:
         """Return the last fenced note of each writer within the hour, the latest first."""
         return [each for each in reversed(self._last.values()) if now - each.at < SHOWN_MS]
 

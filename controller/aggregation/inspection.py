@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from controller.aggregation.stream import StreamState
     from noted_time import Decision, Mark
     from noted_time.rules import Track, Would
-    from noted_time.values import Exclusion, LateRows, Session
+    from noted_time.values import ExcludedSince, LateRows, Session
 
 
 EXAMINED = 100
@@ -71,7 +71,7 @@ class WriterRow:
     position: Mapping[int, int]
     noted_at: int
     holding_since: int | None
-    excluded: Exclusion | None
+    excluded: ExcludedSince | None
     timeout_ms: int | None
     domains: Sequence[str] | None
     held_until: int | None

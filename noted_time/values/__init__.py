@@ -52,7 +52,7 @@ from noted_time.values.membership import (
     NO_TERMS,
     NOT_KNOWN,
     Absence,
-    Exclusion,
+    ExcludedSince,
     LateRows,
     Missing,
     MissingWriter,

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from noted_time.values.fencing import Session
-    from noted_time.values.membership import Exclusion
+    from noted_time.values.membership import ExcludedSince
     from noted_time.values.times import Beyond
 
 
@@ -24,7 +24,7 @@ class Accepted:
     """
 
     lower: int | None
-    exclusion: Exclusion | None = None
+    exclusion: ExcludedSince | None = None
     position: Mapping[int, int] | None = None
     times: Mapping[str, int] | None = None
     timeout_ms: int | None = None

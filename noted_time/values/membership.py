@@ -46,7 +46,7 @@ class LateRows(NamedTuple):
         return LateRows(self.rows + other.rows, min(self.least, other.least))
 
 
-class Exclusion(NamedTuple):
+class ExcludedSince(NamedTuple):
     """That time advanced without a writer: why, and since when (Unix ms).
 
     It stands from that moment until the writer, having returned, has noted a time above the lower

@@ -151,7 +151,7 @@ def test_what_a_writer_is_now_is_told_without_what_was_refused(state: str) -> No
     getattr(outbox, state)({})
     batch = outbox.take()
 
-    outbox.answered(batch, told_by.Answer((Refused("too_far_ahead", 100),) * 2))
+    outbox.answered(batch, told_by.Answered((Refused("too_far_ahead", 100),) * 2))
 
     told = [(p.note.state, p.note.time, p.note.max_time) for p in outbox.take()]
     assert (len(batch), told) == (2, [("live", 5, None), (state, None, None)])

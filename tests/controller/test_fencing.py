@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from controller.aggregation.fencing import MOST_RECORDED, MOST_SHOWN, SHOWN_MS, Fenced
+from controller.aggregation.fencing import MOST_RECORDED, MOST_SHOWN, SHOWN_MS, FencedProcess
 from noted_time import Accepted, Note, Refused
 from noted_time.values import Session
 from noted_time.values.fencing import Former
@@ -28,7 +28,7 @@ def note(session: str, time: int, *, takes_over: bool = True, writer: str = "a")
     return Note(writer, time, session=session, takes_over=takes_over, label=label)
 
 
-def shown(controller: Controller, time: GivenTime) -> list[Fenced]:
+def shown(controller: Controller, time: GivenTime) -> list[FencedProcess]:
     """Return whom explain names as fenced."""
     return controller.stream("s").fences.shown(time.wall)
 
@@ -89,7 +89,7 @@ async def test_explain_names_both_processes_for_an_hour(memory: Watched, time: G
         time.passes(SHOWN_MS)
 
         assert (at_once, shown(controller, time)) == (
-            [Fenced("a", "on-old", "on-new", since=WALL, at=WALL)],
+            [FencedProcess("a", "on-old", "on-new", since=WALL, at=WALL)],
             [],
         )
 

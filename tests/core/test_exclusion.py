@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from noted_time import Accepted, Note, Quiet
-from noted_time.values import Absence, Exclusion, LateRows
+from noted_time.values import Absence, ExcludedSince, LateRows
 from tests.support.streams import (
     TIMEOUT_MS,
     expiries,
@@ -28,7 +28,7 @@ def test_a_writer_that_timed_out_is_told_with_its_next_note() -> None:
 
     (answer,) = tell(stream, Note("DL", 12), now=TIMEOUT_MS + 7)
 
-    assert answer == Accepted(10, Exclusion("timed_out", TIMEOUT_MS))
+    assert answer == Accepted(10, ExcludedSince("timed_out", TIMEOUT_MS))
 
 
 def test_it_is_told_until_it_has_noted_a_later_time_above_the_lower() -> None:
@@ -54,7 +54,7 @@ def test_a_writer_that_returned_late_is_told_as_long_as_time_goes_on_without_it(
     again = restarted(stream)
     then = tell(again, Note("DL", 7), Note("DL", 11), now=4)
 
-    late = Accepted(10, Exclusion("returned_late", 3))
+    late = Accepted(10, ExcludedSince("returned_late", 3))
     assert (first, then) == ([late], [late, Accepted(10)])
 
 
@@ -185,7 +185,7 @@ def test_what_is_told_is_what_is_recorded_under_hold_after_the_return() -> None:
     again = restarted(stream)
     again.domains.unix_ahead = 600_000
 
-    exclusion = Exclusion("timed_out", 7000 + TIMEOUT_MS)
+    exclusion = ExcludedSince("timed_out", 7000 + TIMEOUT_MS)
     assert answer == Accepted(50, exclusion)
     assert [each.record("DL").exclusion for each in (stream, again)] == [exclusion] * 2
     assert tell(again, Note("DL", 10), Note("DL", 60)) == [answer, Accepted(50)]

@@ -33,7 +33,7 @@ from noted_time.values import (
     MIN_INT64,
     NO_SESSION,
     Absence,
-    Exclusion,
+    ExcludedSince,
     LateRows,
     Session,
     Terms,
@@ -94,7 +94,7 @@ members = st.builds(
     st.lists(domains, unique=True).map(tuple),
     st.just(NO_SESSION) | st.builds(Session, st.none() | names, names, natural, former),
     st.none() | natural,
-    st.dictionaries(domains, st.builds(Exclusion, reasons_out, natural)),
+    st.dictionaries(domains, st.builds(ExcludedSince, reasons_out, natural)),
 )
 scale_events = st.builds(
     ScaleEvent, positions, st.dictionaries(natural, st.lists(natural).map(tuple), max_size=3)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from noted_time import Mark, StreamCut
-from noted_time.values import Exclusion
+from noted_time.values import ExcludedSince
 
 if TYPE_CHECKING:
     from noted_time import Note, ScaleEvent, State, StreamSettings
@@ -54,7 +54,7 @@ class Writer:
     begun_at: dict[str, int] = field(default_factory=dict)
     floor: dict[str, Position] = field(default_factory=dict)
     unrecorded: set[str] = field(default_factory=set)
-    told: dict[str, Exclusion] = field(default_factory=dict)
+    told: dict[str, ExcludedSince] = field(default_factory=dict)
     undeclared: set[str] = field(default_factory=set)
 
     @property
@@ -245,7 +245,7 @@ class Model:
             below = {k for k in self.marks if writer.vouches(k) and writer.time(k) < self.lower(k)}
             writer.unrecorded |= below - writer.returned_late
             for domain in below - writer.returned_late:
-                writer.told.setdefault(domain, Exclusion("returned_late", now))
+                writer.told.setdefault(domain, ExcludedSince("returned_late", now))
             writer.returned_late |= below
 
     def _refusal(  # noqa: PLR0911 - one for each refusal
@@ -331,7 +331,7 @@ class Model:
         missing = {k for k in self.marks if writer.name in self.missing[k]}
         writer.unrecorded |= {k for k in self.marks if writer.vouches(k)}
         writer.unrecorded |= {k for k in missing if writer.is_of(k)}
-        writer.told |= {k: Exclusion(reason, now) for k in self.marks if writer.is_of(k)}
+        writer.told |= {k: ExcludedSince(reason, now) for k in self.marks if writer.is_of(k)}
         writer.excluded = reason
         writer.returned_late.clear()
         self.settle(now)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from noted_time import Mark
     from noted_time.client import Asked
-    from writer_client.answers import Answer
+    from writer_client.answers import Answered
     from writer_client.waiting import Batch
 
 WRITER = "UA"
@@ -59,7 +59,7 @@ class Successor:
     outbox: Outbox
     posting: Posting
     exchange: Exchange
-    asking: Generator[Asked, Reply, Answer] | None = None
+    asking: Generator[Asked, Reply, Answered] | None = None
     batch: Batch = ()
 
 
@@ -165,7 +165,7 @@ class Successors:
         """Give the process the answer, or tell it that there is none."""
         asking = process.asking
         assert asking is not None
-        outcome: Answer | Exception
+        outcome: Answered | Exception
         try:
             error = Unreachable("lost")
             asked = asking.throw(error) if reply is None else asking.send(reply)

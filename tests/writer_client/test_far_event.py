@@ -10,7 +10,7 @@ from noted_time import Accepted, InvalidNote, Refused
 from tests.support.scripted import URL, Scripted
 from tests.support.waiting import eventually
 from writer_client import SegmentLogWriter, WriterClient
-from writer_client.answers import Answer
+from writer_client.answers import Answered
 from writer_client.outbox import Outbox
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ TOO_FAR = Refused("too_far_ahead", BOUND)
 def post(outbox: Outbox, *results: Accepted | Refused) -> list[tuple[object, ...]]:
     """Have the next batch answered; returns what was posted."""
     batch = outbox.take()
-    outbox.answered(batch, Answer(results))
+    outbox.answered(batch, Answered(results))
     return [(p.note.state, p.note.time, dict(p.note.position), p.note.max_time) for p in batch]
 
 

@@ -20,7 +20,7 @@ from noted_time import (
 from noted_time.client import Reply, position_to_wire
 from noted_time.values import LateRows
 from tests.support.posting import DOMAINS, Act, PostOnce, Run, Say, acts
-from writer_client.answers import Answer, answer_of
+from writer_client.answers import Answered, answer_of
 from writer_client.outbox import Outbox
 
 laws = settings(deadline=None)
@@ -192,7 +192,7 @@ def test_the_domain_without_a_name_is_the_only_one_of_the_stream() -> None:
     outbox = Outbox("UA")
     outbox.wrote(7, None, {0: 1})
     outbox.note(5, {}, domain="ship", max_time=9)
-    outbox.answered(outbox.take(), Answer((Refused("unknown_domain", ("ship",)),)))
+    outbox.answered(outbox.take(), Answered((Refused("unknown_domain", ("ship",)),)))
 
     told = [(p.note.time, p.note.max_time, p.note.max_times) for p in outbox.take()]
     assert (told, outbox.pop_refused()) == ([(5, 9, {"ship": 7})], None)
@@ -203,7 +203,7 @@ def test_an_event_of_a_domain_that_is_not_declared_spoils_no_note() -> None:
     outbox = Outbox("UA")
     outbox.wrote(7, "shpi", {0: 1})
     outbox.note(5, {}, domain="ship")
-    outbox.answered(outbox.take(), Answer((Refused("unknown_domain", ("ship", "order")),)))
+    outbox.answered(outbox.take(), Answered((Refused("unknown_domain", ("ship", "order")),)))
 
     told = [(p.note.time, p.note.max_times) for p in outbox.take()]
     refused = outbox.pop_refused()
@@ -224,7 +224,7 @@ def test_a_note_says_which_stored_value_it_fell_behind() -> None:
     """A refusal is kept with the stored value until somebody asks."""
     outbox = Outbox("UA")
     outbox.note(5, {})
-    outbox.answered(outbox.take(), Answer((Refused("invalid_time", 9),)))
+    outbox.answered(outbox.take(), Answered((Refused("invalid_time", 9),)))
     refused = outbox.pop_refused()
 
     assert isinstance(refused, InvalidNote)
@@ -240,12 +240,12 @@ def test_late_rows_are_told_until_a_note_is_accepted(*, answered: bool) -> None:
     outbox.late(None, LateRows(1, 3))
     batch = outbox.take()
     if answered:
-        outbox.answered(batch, Answer((Refused("invalid_time", 9),)))
+        outbox.answered(batch, Answered((Refused("invalid_time", 9),)))
     else:
         outbox.put_back(batch)
     outbox.note(10, {})
     again = outbox.take()
-    outbox.answered(again, Answer((Accepted(None),)))
+    outbox.answered(again, Answered((Accepted(None),)))
     outbox.note(11, {})
 
     told = [[pending.note.late for pending in each] for each in (batch, again, outbox.take())]
@@ -294,7 +294,7 @@ def test_a_large_outbox_leaves_in_parts_and_in_order() -> None:
     parts = []
     while outbox:
         batch = outbox.take()
-        outbox.answered(batch, Answer((Accepted(None),) * len(batch)))
+        outbox.answered(batch, Answered((Accepted(None),) * len(batch)))
         parts.append([pending.note.domain for pending in batch])
 
     assert parts == [[f"k{n}" for n in range(20)], [f"k{n}" for n in range(20, 30)] + ["k29"]]
@@ -339,7 +339,7 @@ def test_a_writer_of_domains_that_the_stream_does_not_declare_gives_up() -> None
     posts = 0
     while outbox and posts < 9:
         batch = outbox.take()
-        outbox.answered(batch, Answer((Refused("unknown_domain", ("default",)),) * len(batch)))
+        outbox.answered(batch, Answered((Refused("unknown_domain", ("default",)),) * len(batch)))
         posts += 1
 
     assert (posts, outbox.durable_through) == (3, 2)

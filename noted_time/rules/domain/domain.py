@@ -20,7 +20,7 @@ from noted_time.rules.state import (
     Timeouts,
     Track,
 )
-from noted_time.values import Advance, Exclusion, Mark
+from noted_time.values import Advance, ExcludedSince, Mark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -153,7 +153,7 @@ class Domain:
     def return_late(self, track: Track, unix_ms: int) -> None:
         """Exclude a member that came back below the last lower."""
         track.returned_late = True
-        track.exclusion = track.exclusion or Exclusion("returned_late", unix_ms)
+        track.exclusion = track.exclusion or ExcludedSince("returned_late", unix_ms)
         self.absences.add(track)
 
     def report_late(self, track: Track, late: LateRows) -> None:

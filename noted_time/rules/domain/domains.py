@@ -8,7 +8,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from noted_time.rules.state import Census, Departures, Member, Track
-from noted_time.values import NO_TERMS, UNCHANGED, Exclusion, UnknownDomain
+from noted_time.values import NO_TERMS, UNCHANGED, ExcludedSince, UnknownDomain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -256,7 +256,7 @@ class Domains:
         waited_for = member.vouches
         member.excluded = reason
         member.since = now
-        exclusion = Exclusion(reason, now + self.unix_ahead)
+        exclusion = ExcludedSince(reason, now + self.unix_ahead)
         for domain, track in self.pairs(member):
             if track.vouched:
                 track.exclusion = exclusion

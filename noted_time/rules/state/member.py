@@ -14,7 +14,7 @@ from noted_time.values import (
     MIN_INT64,
     NO_SESSION,
     NO_TERMS,
-    Exclusion,
+    ExcludedSince,
     LateRows,
     Reason,
     Session,
@@ -90,7 +90,7 @@ class Member:
         return self.state == "finished" or self.excluded is not None
 
     @property
-    def exclusion(self) -> Exclusion | None:
+    def exclusion(self) -> ExcludedSince | None:
         """Why and since when it is excluded, in the first domain in which it is."""
         return next((track.exclusion for track in self.tracks if track.exclusion), None)
 
@@ -160,7 +160,7 @@ class Track:
     vouched: bool = True
     returned_late: bool = False
     is_undeclared: bool = False
-    exclusion: Exclusion | None = None
+    exclusion: ExcludedSince | None = None
     began: int = 0
     role: Role = "rests"
     is_unrecorded: bool = False
@@ -246,11 +246,11 @@ class MemberRecord(NamedTuple):
     returned_late: tuple[str, ...] = ()
     session: Session = NO_SESSION
     heard_at: int | None = None
-    exclusions: Mapping[str, Exclusion] = {}
+    exclusions: Mapping[str, ExcludedSince] = {}
     undeclared: tuple[str, ...] = ()
 
     @property
-    def exclusion(self) -> Exclusion | None:
+    def exclusion(self) -> ExcludedSince | None:
         """Why and since when it is excluded, in the first domain in which it is."""
         return next(iter(self.exclusions.values()), None)
 
@@ -260,7 +260,7 @@ def record_of(member: Member, domains: Iterable[str]) -> MemberRecord:
     times: dict[str, int] = {}
     max_times: dict[str, int] = {}
     late: tuple[str, ...] = ()
-    exclusions: dict[str, Exclusion] = {}
+    exclusions: dict[str, ExcludedSince] = {}
     undeclared: tuple[str, ...] = ()
     for name, track in zip(domains, member.tracks, strict=True):
         if track.time != BEFORE_ALL_TIME:
