@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from controller.aggregation.alignments import Alignments
 from controller.aggregation.missing import take
 from controller.aggregation.stream import StreamState
 from noted_time.values import UnknownStream
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
 
     from controller.aggregation.draft import Moment
     from controller.store.port import Batch, Store
+    from noted_time.wing import Alignment
 
 
 class NotOwner(Exception):
@@ -41,14 +41,14 @@ class OwnedStreams:
     """The streams of this controller in memory; what is durable of them is in the store.
 
     `clocks` says how far the service clock of each bucket is ahead of this process's own, in ms.
-    `alignments` are those of the same buckets.
+    `alignments` are those of the same buckets, by name. Their settings are durable. Their members
+    are in memory alone, as they report again within a second or so.
     """
 
     def __init__(self, buckets: int = 1) -> None:
-        """Begin without any of so many buckets."""
         self.buckets = buckets
         self.clocks: dict[int, int] = {}
-        self.alignments = Alignments()
+        self.alignments: dict[str, Alignment] = {}
         self._by_name: dict[str, StreamState] = {}
         self._by_id: dict[str, StreamState] = {}
 
@@ -112,7 +112,8 @@ class OwnedStreams:
         dropped = [each for each in self if self.bucket_of(each.record.name) not in buckets]
         for stream in dropped:
             self.remove(stream)
-        self.alignments.drop_unless(lambda name: self.bucket_of(name) in self.clocks)
+        for name in [each for each in self.alignments if self.bucket_of(each) not in buckets]:
+            del self.alignments[name]
         return dropped
 
     def clocks_at(self, moment: Moment) -> dict[int, int]:

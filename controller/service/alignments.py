@@ -12,7 +12,8 @@ from controller.aggregation.shares import NOBODY
 from controller.service.access import ForeignMember
 from controller.service.views import in_slices
 from controller.store.port import AlignmentRecord
-from noted_time.values import checked_name
+from noted_time.values import LimitReached, UnknownAlignment, checked_name
+from noted_time.wing import Alignment
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,12 +25,12 @@ if TYPE_CHECKING:
     from controller.service.committer import Committer
     from controller.store.port import Reading
     from noted_time.values import State
-    from noted_time.wing import Alignment, AlignmentNow, AlignmentSettings, GroupOfStream
+    from noted_time.wing import AlignmentNow, AlignmentSettings, GroupOfStream
 
 log = structlog.get_logger()
 
 MOST_ALIGNMENTS = 1000
-"""So many alignments may one controller have."""
+"""Maximum number of alignments of one controller."""
 
 
 class OwnAlignments(NamedTuple):
@@ -43,13 +44,12 @@ class AlignmentService:
     """The alignments of one controller."""
 
     def __init__(self, committer: Committer, clocks: Clocks, reading: Reading) -> None:
-        """Begin; `committer` has the streams, and the alignments of the same buckets."""
         self._committer = committer
         self._clocks = clocks
         self._reading = reading
 
     async def put(self, name: str, settings: AlignmentSettings) -> bool:
-        """Make the alignment or replace its settings; returns whether it is new.
+        """Create the alignment or replace its settings; returns whether it is new.
 
         Raises `InvalidName`, `LimitReached`, `NotOwner` and `StoreUnavailable`.
         """
@@ -57,9 +57,15 @@ class AlignmentService:
 
         def put(streams: OwnedStreams, draft: Draft) -> bool:
             _check_owned(streams, name)
-            is_new = streams.alignments.put(record, MOST_ALIGNMENTS)
+            found = streams.alignments.get(name)
+            if found is not None:
+                found.settings = settings
+            elif len(streams.alignments) >= MOST_ALIGNMENTS:
+                raise LimitReached("alignments", MOST_ALIGNMENTS, "remove one")
+            else:
+                streams.alignments[name] = Alignment(settings)
             draft.batch.alignments.append(record)
-            return is_new
+            return found is None
 
         is_new: bool = await self._committer.submit(put)
         log.info("alignment_created" if is_new else "alignment_updated", alignment=name)
@@ -69,8 +75,8 @@ class AlignmentService:
         """Remove the alignment; raises `UnknownAlignment`, `NotOwner` and `StoreUnavailable`."""
 
         def drop(streams: OwnedStreams, draft: Draft) -> None:
-            _check_owned(streams, name)
-            streams.alignments.remove(name)
+            _find(streams, name)
+            del streams.alignments[name]
             batch = draft.batch
             batch.alignments = [record for record in batch.alignments if record.name != name]
             batch.forgotten_alignments.append(name)
@@ -88,9 +94,9 @@ class AlignmentService:
         group: GroupOfStream | None = None,
         asker: Asker = NOBODY,
     ) -> None:
-        """Take in a member's report, in memory; raises as `now` and `Alignment.report`.
+        """Take a member's report, in memory; raises as `now` and `Alignment.report`.
 
-        Raises `ForeignMember` where the member is another token's.
+        Raises `ForeignMember` if the member is another token's.
         """
         checked_name("member", member)
         now, alignment = self._clocks.read().service, self._find(name)
@@ -107,7 +113,7 @@ class AlignmentService:
         return found.settings, found.at(self._clocks.read().service)
 
     async def stored(self) -> list[AlignmentRecord]:
-        """Return all alignments, whoever has them, by name; raises `StoreUnavailable`."""
+        """Return the alignments of all controllers, by name; raises `StoreUnavailable`."""
         self._committer.check()
         return await asyncio.to_thread(self._reading.alignments)
 
@@ -117,7 +123,7 @@ class AlignmentService:
         """Return the first `limit` of this controller that are shown; raises `StoreUnavailable`."""
         self._committer.check()
         streams, now = self._committer.streams, self._clocks.read().service
-        named = (each for each in streams.alignments if after is None or each[0] > after)
+        named = (each for each in streams.alignments.items() if after is None or each[0] > after)
         found = sorted(each for each in named if is_shown(each[0]))
         buckets, shown = frozenset(streams.clocks), {}
         async for name, alignment in in_slices(found[:limit]):
@@ -126,9 +132,15 @@ class AlignmentService:
 
     def _find(self, name: str) -> Alignment:
         self._committer.check()
-        streams = self._committer.streams
-        _check_owned(streams, name)
+        return _find(self._committer.streams, name)
+
+
+def _find(streams: OwnedStreams, name: str) -> Alignment:
+    _check_owned(streams, name)
+    try:
         return streams.alignments[name]
+    except KeyError:
+        raise UnknownAlignment(name) from None
 
 
 def _check_owned(streams: OwnedStreams, name: str) -> None:

@@ -32,6 +32,7 @@ from controller.aggregation.draft import Draft
 from controller.aggregation.owned_streams import NotOwner, OwnedStreams
 from controller.service import traces
 from controller.service.intervals import Intervals
+from controller.service.logs import log_changes
 from controller.service.ownership import Ownership
 from controller.store.port import StoreLost, StoreUnavailable
 from noted_time import NotedTimeError
@@ -51,13 +52,10 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 BATCH_NOTES = 5000
-"""After so many notes a batch is committed; the rest waits for the next, and the loop is free."""
+"""Number of notes after which a batch is committed; the rest waits for the next batch."""
 
 PATIENCE = Backoff(first_s=0.1, cap_s=4.0)
 """How long the database is left alone after failures in a row; by half, without chance."""
-
-WARNED_OF = frozenset(("removed", "sealed", "corrected"))
-"""The changes of streams that are logged as warnings."""
 
 AWAY = "the database does not answer; try again"
 
@@ -256,7 +254,7 @@ class Committer:
         changed |= {each.id for each in batch.streams if each.seal or each.corrections}
         for stream_id in changed:
             self._notifier.notify(stream_id)
-        _log_changes(self.streams, batch)
+        log_changes(self.streams, batch)
 
     async def _give_up(self, jobs: list[Job], fault: Exception, service_ms: int) -> None:
         """Refuse everybody whose work may be in memory only, and reload the streams."""
@@ -346,17 +344,6 @@ class Committer:
     async def _in_thread(self, call: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401 - passes on what it is given
         """Call the store beside the loop: one call at a time, in the order in which they came."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, call, *arguments)
-
-
-def _log_changes(streams: OwnedStreams, batch: Batch) -> None:
-    """Log what was changed of streams, and by whom, now that it is durable."""
-    for change in batch.changes:
-        for stream in streams.with_ids((change.stream_id,)):
-            facts = {"action": change.action, "writer": change.writer, "by": change.by}
-            if change.action in WARNED_OF:
-                log.warning("stream_changed", stream=stream.record.name, **facts)
-            else:
-                log.info("stream_changed", stream=stream.record.name, **facts)
 
 
 def _refuse(jobs: Iterable[Job], reason: Exception) -> None:

@@ -11,6 +11,14 @@ import structlog
 if TYPE_CHECKING:
     from structlog.typing import Processor
 
+    from controller.aggregation.owned_streams import OwnedStreams
+    from controller.store.port import Batch
+
+log = structlog.get_logger()
+
+WARNED_OF = frozenset(("removed", "sealed", "corrected"))
+"""The changes of streams that are logged as warnings."""
+
 Format = Literal["auto", "console", "json"]
 
 
@@ -47,3 +55,14 @@ def configure(level: str, form: Format = "auto") -> None:
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
     for name in ("uvicorn.error", "asyncio"):  # strangers can cause their warnings at will
         logging.getLogger(name).setLevel(logging.WARNING if level == "debug" else logging.ERROR)
+
+
+def log_changes(streams: OwnedStreams, batch: Batch) -> None:
+    """Log what was changed of streams, and by whom, now that it is durable."""
+    for change in batch.changes:
+        for stream in streams.with_ids((change.stream_id,)):
+            facts = {"action": change.action, "writer": change.writer, "by": change.by}
+            if change.action in WARNED_OF:
+                log.warning("stream_changed", stream=stream.record.name, **facts)
+            else:
+                log.info("stream_changed", stream=stream.record.name, **facts)

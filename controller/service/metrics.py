@@ -5,9 +5,10 @@ The number of streams and holders shown is bounded, so that a scrape stays small
 
 from __future__ import annotations
 
+from collections import Counter as Counts
 from heapq import nlargest
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, get_args
 
 from prometheus_client import (
     CollectorRegistry,
@@ -23,9 +24,9 @@ from prometheus_client.registry import Collector
 from controller.aggregation.group_backlog import flags
 from controller.aggregation.inspection import read_stream
 from controller.aggregation.order import read_groups
-from controller.service.alignment_metrics import AlignmentReading
 from controller.service.limits import Overloaded
 from noted_time.reading import UNIX_MS
+from noted_time.wing import Standing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -37,10 +38,14 @@ if TYPE_CHECKING:
     from controller.aggregation.owned_streams import OwnedStreams
     from controller.store.port import Batch, Leases
 
+    Kind = type[GaugeMetricFamily | CounterMetricFamily]
+
 STREAMS_SHOWN = 1000
+ALIGNMENTS_SHOWN = 1000
+STANDINGS = get_args(Standing)
 
 NAMES_SHOWN = 1000
-"""So many holders are named in all streams together, the longest first."""
+"""Maximum number of holders that are named in all streams together, the longest first."""
 
 NAMED_AFTER_MS = 5000
 """Writers that hold for less are not named.
@@ -50,7 +55,7 @@ At each mark some writers hold until their next note, and a name seen once is a 
 
 SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
 
-# a second series for each counter, which nobody needs
+# a second series for each counter, of no use
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
@@ -64,7 +69,6 @@ class Metrics:
     """The counters of one process, and its gauges as they were last set."""
 
     def __init__(self) -> None:
-        """Begin at zero, in a registry of its own."""
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         self.registry.register(refused_calls)
@@ -166,7 +170,10 @@ class Exposition(Collector):
         ]
         self._not_shown = len(streams) - len(self._streams)
         self._groups = read_groups(islice(streams, STREAMS_SHOWN))
-        self._alignments = AlignmentReading(streams.alignments, now.service)
+        self._alignments = [
+            (name, each.copy())
+            for name, each in islice(streams.alignments.items(), ALIGNMENTS_SHOWN)
+        ]
 
     def collect(self) -> Iterator[Metric]:
         """Yield the families of the process and of the streams."""
@@ -178,7 +185,7 @@ class Exposition(Collector):
         yield from self._of_groups()
         sentence = "1 if a reader group has a backlog, else 0"
         yield _family("group_backlog", sentence, self._backlogs, ["stream", "group"])
-        yield from self._alignments.families()
+        yield from self._of_alignments()
 
     def _of_streams(self) -> Iterator[Metric]:
         members = (
@@ -187,64 +194,47 @@ class Exposition(Collector):
             for state, count in stream.members.items()
         )
         yield _family("members", "Members by state", members, ["stream", "state"])
-        excluded = CounterMetricFamily(
-            "noted_time_excluded",
-            "Writers excluded by their timeout or removed by an operator",
-            labels=["stream"],
-        )
-        for stream in self._streams:
-            excluded.add_metric([stream.name], stream.excluded)
-        yield excluded
-        fenced = CounterMetricFamily(
-            "noted_time_fenced",
-            "Notes refused because another process took the writer's name over",
-            labels=["stream"],
-        )
-        for stream in self._streams:
-            fenced.add_metric([stream.name], stream.fenced)
-        yield fenced
+        excluded = (([each.name], each.excluded) for each in self._streams)
+        sentence = "Writers excluded by their timeout or removed by an operator"
+        yield _family("excluded", sentence, excluded, ["stream"], CounterMetricFamily)
+        fenced = (([each.name], each.fenced) for each in self._streams)
+        sentence = "Notes refused because another process took the writer's name over"
+        yield _family("fenced", sentence, fenced, ["stream"], CounterMetricFamily)
 
     def _of_domains(self) -> Iterator[Metric]:
+        each, counter = self._of_each, CounterMetricFamily
         # The last seq is the number of marks ever appended, over all restarts and owners.
-        marks = CounterMetricFamily(
-            "noted_time_marks",
-            "Marks appended since the stream was created",
-            labels=["stream", "domain"],
-        )
-        for stream, domain in _domains(self._streams):
-            marks.add_metric([stream, domain.domain], domain.last.seq if domain.last else 0)
-        yield marks
-        late = CounterMetricFamily(
-            "noted_time_broken_promises",
-            "Rows that writers reported to have written below the lower",
-            labels=["stream", "domain"],
-        )
-        for stream, domain in _domains(self._streams):
-            late.add_metric([stream, domain.domain], domain.late_rows)
-        yield late
-        yield self._of_each("lower", "Lower of the last mark", _lower)
-        yield self._of_each(
-            "watermark_lag_seconds", "Wall clock minus lower, if that is Unix time", self._lag_s
-        )
-        yield self._of_each("mark_age_seconds", "Since the last mark", self._age_s)
-        yield self._of_each(
-            "holders", "Members that hold the watermark back", lambda domain: domain.holders
-        )
-        yield self._of_each(
+        sentence = "Marks appended since the stream was created"
+        yield each("marks", sentence, lambda domain: domain.last.seq if domain.last else 0, counter)
+        sentence = "Rows that writers reported to have written below the lower"
+        yield each("broken_promises", sentence, lambda domain: domain.late_rows, counter)
+        sentence = "Lower of the last mark"
+        yield each("lower", sentence, lambda domain: domain.last.lower if domain.last else None)
+        sentence = "Wall clock minus lower, if that is Unix time"
+        yield each("watermark_lag_seconds", sentence, self._lag_s)
+        yield each("mark_age_seconds", "Since the last mark", self._age_s)
+        sentence = "Members that hold the watermark back"
+        yield each("holders", sentence, lambda domain: domain.holders)
+        sentence = "How long the longest holder holds, on the service clock"
+        yield each(
             "longest_holding_seconds",
-            "How long the longest holder holds, on the service clock",
+            sentence,
             lambda domain: domain.longest[0].ms / 1000 if domain.longest else 0,
         )
 
     def _of_each(
-        self, name: str, sentence: str, read: Callable[[DomainReading], float | None]
+        self,
+        name: str,
+        sentence: str,
+        read: Callable[[DomainReading], float | None],
+        kind: Kind = GaugeMetricFamily,
     ) -> Metric:
         rows = (
             ([stream, domain.domain], value)
             for stream, domain in _domains(self._streams)
             if (value := read(domain)) is not None
         )
-        return _family(name, sentence, rows, ["stream", "domain"])
+        return _family(name, sentence, rows, ["stream", "domain"], kind)
 
     def _of_holders(self) -> Iterator[Metric]:
         held = (
@@ -275,6 +265,23 @@ class Exposition(Collector):
         sentence = "Reader groups of the streams shown without such a series"
         yield _family("groups_not_shown", sentence, [([], self._groups.not_shown)])
 
+    def _of_alignments(self) -> Iterator[Metric]:
+        """Yield the series of alignments; one without counted members has no drift and no bound."""
+        read = [(name, each, each.at(self._now.service)) for name, each in self._alignments]
+        counts = [(name, Counts(m.standing for m in now.members.values())) for name, _, now in read]
+        sentence = "Members of an alignment that are counted, or why they are not"
+        members = (([name, each], count[each]) for name, count in counts for each in STANDINGS)
+        yield _family("alignment_members", sentence, members, ["alignment", "state"])
+        sentence = "How far members may be ahead of the slowest, in the unit of their times"
+        allowed = (([name], each.settings.max_drift) for name, each, _ in read)
+        yield _family("alignment_max_drift", sentence, allowed, ["alignment"])
+        sentence = "How far the fastest counted member is ahead of the slowest, in the same unit"
+        drifts = (([name], now.drift) for name, _, now in read if now.drift is not None)
+        yield _family("alignment_drift", sentence, drifts, ["alignment"])
+        sentence = "The time above which no member is to read on"
+        bounds = (([name], now.bound) for name, _, now in read if now.bound is not None)
+        yield _family("alignment_bound", sentence, bounds, ["alignment"])
+
     def _lag_s(self, domain: DomainReading) -> float | None:
         if domain.last is None or domain.last.lower not in UNIX_MS:
             return None
@@ -286,10 +293,6 @@ class Exposition(Collector):
         )
 
 
-def _lower(domain: DomainReading) -> float | None:
-    return None if domain.last is None else domain.last.lower
-
-
 def _domains(streams: Sequence[StreamReading]) -> Iterator[tuple[str, DomainReading]]:
     return ((stream.name, domain) for stream in streams for domain in stream.domains)
 
@@ -299,8 +302,9 @@ def _family(
     sentence: str,
     rows: Iterable[tuple[Sequence[str], float]],
     labels: Sequence[str] = (),
+    kind: Kind = GaugeMetricFamily,
 ) -> Metric:
-    family = GaugeMetricFamily(f"noted_time_{name}", sentence, labels=labels)
+    family = kind(f"noted_time_{name}", sentence, labels=labels)
     for values, value in rows:
         family.add_metric(values, value)
     return family

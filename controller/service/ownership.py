@@ -21,6 +21,7 @@ import structlog
 
 from controller.aggregation.owned_streams import bucket_of, load
 from controller.store.port import Batch, Leases
+from noted_time.wing import Alignment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
@@ -177,7 +178,9 @@ class Ownership:
         service = self._clocks.read().service
         ahead = {bucket: known.get(bucket, clocks[bucket] - service) for bucket in buckets}
         owned.add_buckets(ahead, streams)
-        owned.alignments.load(a for a in alignments if owned.bucket_of(a.name) in buckets)
+        for each in alignments:
+            if owned.bucket_of(each.name) in buckets:
+                owned.alignments[each.name] = Alignment(each.settings)
         if not self._store.local:
             log.info("buckets_acquired", count=len(buckets), streams=len(streams))
         return streams
