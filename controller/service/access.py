@@ -18,7 +18,7 @@ MOST_PATTERNS = 1000
 
 
 class ForeignWriter(NotedTimeError):
-    """A note is of a writer that the token may not note for; nothing of its request is taken."""
+    """The token may not note for this writer; nothing of the request is taken."""
 
     def __init__(self, writer: str) -> None:
         super().__init__(f"this token may not note for writer {writer!r}")
@@ -48,7 +48,7 @@ class Patterns:
     exact: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        """Tell the plain names apart, which are looked up; raises `Rejected`."""
+        """Separate the plain names, which are looked up; raises `Rejected`."""
         if len(self.patterns) > MOST_PATTERNS:
             raise Rejected(f"more than {MOST_PATTERNS} patterns")
         for pattern in self.patterns:
@@ -75,10 +75,10 @@ class Patterns:
 class Grant:
     """The rights of one token.
 
-    To read takes no right to write, nor the other way round: the answer to a note has the lower,
-    which is all that a writer needs. `writers` narrows the right to write to those writers: nobody
-    else can note for them. An administrator may do everything; only so can a writer that died be
-    noted as finished. `alignments` narrows the right to read to those alignments.
+    Reading needs no right to write, nor the other way round: the answer to a note has the lower,
+    which is all that a writer needs. `writers` narrows the right to write to those writers. An
+    administrator may do everything, and alone can note a writer that died as finished.
+    `alignments` narrows the right to read to those alignments.
 
     >>> carrier = Grant(write=Patterns(("flights*",)), writers=Patterns(("UA", "UA-*")))
     >>> carrier.may_write("flights", "UA-7"), carrier.may_write("flights", "DL")
@@ -114,7 +114,7 @@ class Grant:
         return self.admin or self.read.match_all
 
     def may_write(self, stream: str, writer: str | None = None) -> bool:
-        """Whether it may note for that writer, or for any at all where none is named."""
+        """Whether it may note for that writer, or for any at all if none is named."""
         if self.admin:
             return True
         return self.write.match(stream) and (writer is None or self.writers.match(writer))
@@ -135,9 +135,9 @@ class Grant:
         writers: Collection[str] = (),
         alignments: Collection[str] = (),
     ) -> Self:
-        """Return the grant of these scopes on these streams, on all where none is named.
+        """Return the grant of these scopes on these streams, on all if none is named.
 
-        Raises `Rejected` for a scope that is none and for what would narrow nothing.
+        Raises `Rejected` for an unknown scope, and for names that would narrow nothing.
 
         >>> Grant.of(["read"]).may_read("flights")
         True
@@ -194,7 +194,7 @@ class Grant:
     def from_scopes(cls, kept: Mapping[str, Any]) -> Self:
         """Return the grant from its JSON; what is missing there grants nothing.
 
-        But a token that was made before alignments could be named may use all of them.
+        But a token without alignments, from before they could be named, may use all of them.
         """
         return cls(
             admin=kept.get("admin", False) is True,

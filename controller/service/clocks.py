@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 class Clocks:
     """The wall clock, a steady one, and the service clock that steps with it.
 
-    The service clock goes on by `serve` alone, which the task calls that takes in notes, whenever
-    it is about to: several times a second, but not while it waits for the database. Each step is
+    Only `serve` advances the service clock. The task that takes notes calls it whenever it is about
+    to take some: several times a second, but not while it waits for the database. Each step is
     capped. So neither a pause of the process nor a commit that hangs counts as silence of the
     writers, whose notes could not be taken meanwhile.
     """

@@ -11,7 +11,7 @@ acknowledged before a mark is appended is either in that mark's transaction or i
 and was fed to the aggregator before the mark was made.
 
 Memory holds the streams of this controller's buckets, which only it may change. It is ahead of the
-database while a commit is under way. If the commit fails, its callers and those who wait are
+database while a commit is under way. If the commit fails, its callers and those that wait are
 refused and memory is reloaded; a request that was written after all may be repeated without harm.
 The history that makes cuts tight is lost then, which loosens the next cut and never makes it
 unsound. The service clock goes back to where the batch began: no note could be accepted meanwhile.
@@ -55,7 +55,7 @@ BATCH_NOTES = 5000
 """Number of notes after which a batch is committed; the rest waits for the next batch."""
 
 PATIENCE = Backoff(first_s=0.1, cap_s=4.0)
-"""How long the database is left alone after failures in a row; by half, without chance."""
+"""How long the database is left alone after consecutive failures; by half, without jitter."""
 
 AWAY = "the database does not answer; try again"
 
@@ -75,7 +75,7 @@ class Job:
     outcome: Any = None
 
     def run(self, streams: OwnedStreams, draft: Draft) -> None:
-        """Do the work, unless its caller hung up meanwhile.
+        """Do the work, unless its caller has disconnected.
 
         A refusal is its outcome, anything else is a fault of the batch.
         """
@@ -97,7 +97,7 @@ class Job:
 
 
 class Committer:
-    """The one task that changes streams."""
+    """The one task that changes streams; `start` loads them."""
 
     def __init__(
         self,
@@ -107,7 +107,6 @@ class Committer:
         metrics: Metrics,
         limits: Limits,
     ) -> None:
-        """Begin without streams; `start` loads them."""
         self._limits = limits
         self.streams = OwnedStreams()
         self.ready = False
@@ -149,7 +148,7 @@ class Committer:
     def submit(self, work: Work, *, notes: int = 0) -> asyncio.Future[Any]:
         """Queue work that brings so many notes; returns a future of its outcome, durable then.
 
-        Raises `StoreUnavailable`, and `Overloaded` where as much waits as is taken on.
+        Raises `StoreUnavailable`, and `Overloaded` if too much waits already.
         """
         self.check()
         self._check_room(notes)
@@ -160,21 +159,21 @@ class Committer:
         return answer
 
     def check(self) -> None:
-        """Raise `StoreUnavailable` where no work can be taken."""
+        """Raise `StoreUnavailable` if no work can be taken."""
         if not self.ready:
             raise StoreUnavailable(self._away)
 
     def check_alive(self) -> None:
-        """Raise `StoreUnavailable` where nothing but a new start of the process helps."""
+        """Raise `StoreUnavailable` if only restarting the process helps."""
         if self.failed:
             raise StoreUnavailable(self._away)
 
     def wake(self) -> None:
-        """Look whether there is anything to do, a turn to take say, and let time be served."""
+        """Check for anything to do, such as a turn, and count the time as served."""
         self._work.set()
 
     async def ping(self) -> None:
-        """Raise `StoreUnavailable` where the database takes no commits.
+        """Raise `StoreUnavailable` if the database takes no commits.
 
         However often it is called, the database is asked once in `PROVED_S`, and not while it takes
         commits anyway.
@@ -257,7 +256,7 @@ class Committer:
         log_changes(self.streams, batch)
 
     async def _give_up(self, jobs: list[Job], fault: Exception, service_ms: int) -> None:
-        """Refuse everybody whose work may be in memory only, and reload the streams."""
+        """Refuse all callers whose work may be in memory only, and reload the streams."""
         expected = isinstance(fault, StoreUnavailable | NotedTimeError)
         self._metrics.failed_commits.inc()
         log.error("commit_failed", error=str(fault), exc_info=None if expected else fault)
@@ -276,7 +275,7 @@ class Committer:
     async def _turn_or_reload(self) -> None:
         try:
             await self._turn()
-        except Exception as fault:  # noqa: BLE001 - without this task nothing would go on
+        except Exception as fault:  # noqa: BLE001 - nothing works without this task
             log.warning("turn_failed", error=str(fault))
             await self._reload()
 
@@ -284,8 +283,8 @@ class Committer:
         """Reload the streams, however long the database stays away.
 
         One that can be read but not written is left alone for longer after each failure, with every
-        request refused at once. The service clocks are read too, unless nobody else can have moved
-        them: then they continue from `service_ms`.
+        request refused at once. The service clocks are read too, unless no other process can have
+        moved them: then they continue from `service_ms`.
         """
         self.ready, self._away, self._proved_at = False, AWAY, -inf
         self._refuse_waiting(StoreUnavailable(AWAY))
@@ -302,7 +301,7 @@ class Committer:
                 await self._turn(known)
             except StoreLost:
                 raise  # which ends the task: only a new start helps
-            except Exception as away:  # noqa: BLE001 - without this task nothing would go on
+            except Exception as away:  # noqa: BLE001 - nothing works without this task
                 self._away = str(away) if isinstance(away, StoreUnavailable) else AWAY
                 log.warning("store_unavailable", error=str(away), failures=self._failures)
             else:
@@ -311,7 +310,7 @@ class Committer:
                 return
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """Take no more work where the task failed, which would be a fault of ours.
+        """Take no more work if the task failed, which would be a fault of ours.
 
         What it left undone is not known, so the process is to be started again. It is not `ready`
         and renews no lease, so other controllers take over its streams.
@@ -342,7 +341,7 @@ class Committer:
             raise self._metrics.overload(f"{self._notes_waiting} notes wait already; try again")
 
     async def _in_thread(self, call: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401 - passes on what it is given
-        """Call the store beside the loop: one call at a time, in the order in which they came."""
+        """Call the store in its thread: one call at a time, in the order of the calls."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, call, *arguments)
 
 

@@ -71,7 +71,7 @@ class Controller:
         self._maintenance: asyncio.Task[None] | None = None
 
     def called_at(self, url: str) -> None:
-        """Say where other controllers find this one; to be called before `start`."""
+        """Register where other controllers find this one; to be called before `start`."""
         self._store.register(url)
 
     async def start(self) -> None:
@@ -84,7 +84,7 @@ class Controller:
     def prepare_to_stop(self) -> None:
         """Answer the long polls, and release the streams to other controllers; before `close`.
 
-        What waits is committed first. What comes later is forwarded to the new owners.
+        Waiting work is committed first. Later requests are forwarded to the new owners.
         """
         self.stopping.set()
         self._notifier.shutdown()
@@ -110,11 +110,11 @@ class Controller:
     # Which streams are here
 
     def owns(self, name: str) -> bool:
-        """Whether this controller aggregates the stream of that name, be there one or not."""
+        """Whether this controller aggregates the stream of that name, if there is one."""
         return name in self._committer.streams
 
     def check_serving(self) -> None:
-        """Raise `StoreUnavailable` where this controller knows of no stream."""
+        """Raise `StoreUnavailable` if this controller has no streams in memory."""
         self._committer.check()
 
     def stream(self, name: str) -> StreamState:
@@ -128,7 +128,7 @@ class Controller:
         return await asyncio.to_thread(self._store.reading.names)
 
     async def summaries(self, names: Sequence[str]) -> list[StreamSummary]:
-        """Return what lists show of these streams, whoever owns them; raises as `names`."""
+        """Return what lists show of these streams of any owner; raises as `names`."""
         return await asyncio.to_thread(self._store.reading.summaries, names)
 
     @property
@@ -144,7 +144,7 @@ class Controller:
     # Changes: durable when they return
 
     def note(self, name: str, notes: Sequence[Note]) -> asyncio.Future[list[Accepted | Refused]]:
-        """Take the notes, in order; the future has what became of each, durable by then.
+        """Take the notes, in order; the future has the outcome of each, durable by then.
 
         Raises `StoreUnavailable` and `Overloaded`; the future raises `UnknownStream`, `NotOwner`
         and `StoreUnavailable`.
@@ -156,7 +156,7 @@ class Controller:
         )
 
     def count_notes(self, results: Iterable[tuple[Accepted | Refused, int]]) -> int:
-        """Count what became of the notes of one request, and of how many.
+        """Count the outcomes of the notes of one request, each with how many had it.
 
         Returns how many were refused.
         """
@@ -227,7 +227,7 @@ class Controller:
         own: OwnBacklog | None = None,
         asker: Asker = NOBODY,
     ) -> tuple[StreamState, ReaderGroup]:
-        """Take in how far a reader has read, and its own backlog; raises `LimitReached`."""
+        """Take how far a reader has read, and its own backlog; raises `LimitReached`."""
         checked_name("reader group", group)
         checked_name("reader", reader)
 
@@ -276,16 +276,16 @@ class Controller:
     # How it is
 
     def check_alive(self) -> None:
-        """Raise `StoreUnavailable` where nothing but a new start of the process helps."""
+        """Raise `StoreUnavailable` if only restarting the process helps."""
         self._committer.check_alive()
 
     async def check_ready(self) -> None:
-        """Raise `StoreUnavailable` where the controller cannot serve."""
+        """Raise `StoreUnavailable` if the controller cannot serve."""
         self._committer.check()
         await self._committer.ping()
 
     def measure(self) -> Exposition:
-        """Return what the metrics show now; it may be made into text by any thread."""
+        """Return what the metrics show now; any thread may format it."""
         metrics, streams, now = self.metrics, self._committer.streams, self._clocks.read()
         metrics.show_state(ready=self._committer.ready, leases=self.ownership.leases)
         metrics.streams.set(len(streams))
@@ -297,7 +297,7 @@ class Controller:
     # Other controllers, and time
 
     def _leave(self, waited_for: asyncio.Future[None]) -> None:
-        """Release all streams, whether what waited was written or not."""
+        """Release all streams, whether the waiting work was written or not."""
         if not waited_for.cancelled():
             waited_for.exception()
         self.ownership.leave()

@@ -14,10 +14,12 @@ if TYPE_CHECKING:
 
 
 class Intervals:
-    """The streams that wait for their interval, and one timer for all of them."""
+    """The streams that wait for their interval, and one timer for all of them.
+
+    `wake` is called when the first interval is over, or before.
+    """
 
     def __init__(self, wake: Callable[[], None]) -> None:
-        """Begin without any; `wake` is called when the first interval is over, or before."""
         self._wake = wake
         self._waiting: dict[str, StreamState] = {}
         self._due = 0
@@ -34,7 +36,7 @@ class Intervals:
         self._waiting = {}
 
     def are_over(self, now: Moment) -> bool:
-        """Whether the interval of any is over; where that comes later, see to being woken."""
+        """Whether any interval is over; if not, set the timer for the first."""
         if not self._waiting:
             return False
         if now.steady < self._due:
@@ -43,7 +45,7 @@ class Intervals:
         return True
 
     def advance(self, draft: Draft, owned: OwnedStreams) -> None:
-        """Mark what may be of those that wait and those that were touched; the rest wait."""
+        """Mark the streams that wait or were touched, if they are due; the rest wait."""
         touched = owned.with_ids(draft.stream_ids())
         streams = {stream.id: stream for stream in touched} | self._waiting
         self._waiting = {}

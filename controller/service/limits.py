@@ -1,4 +1,4 @@
-"""How much one controller takes on, and what it says when there is no room."""
+"""How much one controller takes on, and the error it raises when there is no room."""
 
 from __future__ import annotations
 
@@ -26,4 +26,4 @@ class Limits:
 
 
 class Overloaded(StoreUnavailable):
-    """As much waits as the controller takes on; nothing was taken: try again after a while."""
+    """Too much waits already; nothing was taken: try again after a while."""

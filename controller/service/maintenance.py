@@ -28,11 +28,11 @@ KEEP_CLOCK_EVERY_MS = 5_000
 FORGET_EVERY_MS = 60_000
 FORGET_RECORDS_EVERY_MS = 60 * 60_000
 RECORDS_KEPT_MS = 90 * DAY_MS
-"""For how long entries of ledgers and changes made by hand are kept."""
+"""How long entries of ledgers and changes by operators are kept."""
 
 
 async def maintain(committer: Committer, store: Store, clocks: Clocks) -> None:
-    """Have the committer do what is due, ten times a second, until cancelled."""
+    """Submit what is due to the committer, ten times a second, until cancelled."""
     kept_at = forgot_at = records_forgot_at = clocks.read().steady
     while True:
         await asyncio.sleep(TICK_S)
@@ -85,7 +85,7 @@ def _has_silent_readers(stream: StreamState, moment: Moment) -> bool:
 
 
 def forget_unused_groups(streams: OwnedStreams, draft: Draft) -> None:
-    """Remove the groups without readers online that were silent for as long as marks are kept."""
+    """Remove groups without readers online that were silent for as long as marks are kept."""
     for stream in streams:
         now, retention_ms = stream.service_ms(draft.moment), stream.settings.mark_retention_ms
         for group in stream.groups.forget_unused(retention_ms, draft, now=now):
@@ -93,7 +93,7 @@ def forget_unused_groups(streams: OwnedStreams, draft: Draft) -> None:
 
 
 def keep_clock(streams: OwnedStreams, draft: Draft) -> None:
-    """Have the service clock stored where somebody's silence is measured on it."""
+    """Store the service clock if the silence of a writer or reader is measured on it."""
     draft.keep_clock = any(
         stream.aggregator.next_timeout() is not None or any(stream.groups.online())
         for stream in streams

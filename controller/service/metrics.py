@@ -114,9 +114,9 @@ class Metrics:
         self._replicas = self._gauge("noted_time_replicas", "Controllers that share the database")
 
     def show_state(self, leases: Leases, *, ready: bool) -> None:
-        """Show whether the controller serves, and who owns how many buckets.
+        """Show whether the controller serves, and how many buckets each owner has.
 
-        A bucket that is locked by a session of no controller counts as owned by nobody.
+        A bucket that is locked by a session of no known controller counts as not owned.
         """
         self._ready.set(ready)
         self._replicas.set(leases.replicas)
@@ -150,10 +150,9 @@ class Held(NamedTuple):
 
 
 class Exposition(Collector):
-    """What one scrape shows, once it is read: to be made into text by any thread.
+    """What one scrape shows, once it is read; any thread may format it.
 
-    The streams shown are the first of those there are, in the order in which they were read or
-    made.
+    The streams shown are the first, in the order in which they were loaded or created.
     """
 
     def __init__(self, registry: CollectorRegistry, streams: OwnedStreams, now: Moment) -> None:

@@ -1,4 +1,4 @@
-"""How those who wait for marks are woken."""
+"""How long polls for marks are woken."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ class LongPollNotifier:
     """Wakes the long polls of a stream when it has new marks, and all of them at shutdown."""
 
     def __init__(self) -> None:
-        """Begin with nobody waiting."""
         self._waiting: defaultdict[str, set[asyncio.Future[None]]] = defaultdict(set)
         self._count = 0
         self._shut_down = False
@@ -39,18 +38,18 @@ class LongPollNotifier:
         return not self._shut_down
 
     def notify(self, stream_id: str) -> None:
-        """Wake everybody who waits for the stream."""
+        """Wake all that wait for the stream."""
         for woken in self._waiting.get(stream_id, ()):
             if not woken.done():
                 woken.set_result(None)
 
     def notify_all(self) -> None:
-        """Wake everybody, to read again."""
+        """Wake all, to read again."""
         for stream_id in self._waiting:
             self.notify(stream_id)
 
     def shutdown(self) -> None:
-        """Wake everybody for the last time."""
+        """Wake all for the last time."""
         self._shut_down = True
         self.notify_all()
 

@@ -1,13 +1,13 @@
-"""Which buckets this controller owns: how it comes to its share, and who owns the others.
+"""Which buckets this controller owns: how it reaches its share, and which controllers own the rest.
 
 Once a second, and sooner while a bucket is free or an owner does not answer, it takes a turn: it
-stores the service clocks of its buckets, asks who owns what, releases what is beyond its share,
-acquires what is free up to it, and loads the streams of what it acquired. Turns are taken between
+stores the service clocks of its buckets, reads who owns what, releases what is beyond its share,
+acquires free buckets up to it, and loads the streams of what it acquired. Turns are taken between
 commits, by the same task, so a bucket is released with nothing under way: its next owner reads all
 that was acknowledged.
 
-A controller that stops *leaves*: it releases everything and acquires nothing, and its further turns
-only ask who owns what, for as long as it has requests to forward.
+A controller that stops *leaves*: it releases everything and acquires nothing. Its further turns
+only read who owns what, as long as it has requests to forward.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ class Share(NamedTuple):
 def share(leases: Leases, chance: Random) -> Share:
     """Return what brings this controller to its share: all buckets by all controllers, rounded up.
 
-    Each decides for itself. None owns more than its share in the end and no bucket stays free, as
-    the shares together are at least all. Which free ones to acquire is left to chance, so that two
-    that ask at once seldom try for the same.
+    Each decides for itself. In the end none owns more than its share and no bucket stays free, as
+    the shares together are at least all. The free ones to acquire are chosen at random, so that two
+    controllers that acquire at once seldom try for the same.
 
     >>> from controller.store.port import Leases
     >>> from random import Random
@@ -74,12 +74,11 @@ def share(leases: Leases, chance: Random) -> Share:
 
 
 class Ownership:
-    """The buckets of one controller, and who owns the others."""
+    """The buckets of one controller, and the owners of the others."""
 
     def __init__(
         self, store: Store, clocks: Clocks, notifier: LongPollNotifier, in_thread: InThread
     ) -> None:
-        """Begin without buckets."""
         self.leases = Leases(1, frozenset())
         self._store = store
         self._clocks = clocks
@@ -92,7 +91,7 @@ class Ownership:
         self._is_to_leave = self._left = False
 
     def is_due(self, now: Moment) -> bool:
-        """Whether to take a turn; never again where only this process writes to the database."""
+        """Whether to take a turn; never again if only this process writes to the database."""
         if self._store.local:
             return False
         if self._is_to_leave and not self._left:
@@ -114,7 +113,7 @@ class Ownership:
         return self._left and self.leases.replicas == 0
 
     def owner_url(self, name: str) -> str | None:
-        """Return where the other controller is called that owns the stream, `None` if unknown."""
+        """Return the URL of the other controller that owns the stream, `None` if unknown."""
         leases = self.leases
         return leases.others.get(bucket_of(name, leases.buckets)) or None
 
@@ -127,10 +126,10 @@ class Ownership:
     async def turn(
         self, owned: OwnedStreams, known: Mapping[int, int] | None = None
     ) -> list[StreamState]:
-        """Come to this controller's share; returns the streams that were loaded.
+        """Reach this controller's share; returns the streams that were loaded.
 
-        `known` has clocks that are not to be read again. Raises `StoreUnavailable`; what is in
-        `owned` is not to be used then.
+        `known` has clocks that are not to be read again. Raises `StoreUnavailable`; then `owned`
+        must not be used.
         """
         self._turned_at, self._is_urgent = self._clocks.read().steady, False
         if owned.clocks and not self._store.local:
@@ -154,7 +153,7 @@ class Ownership:
         return loaded
 
     def _drop_outside(self, owned: OwnedStreams, mine: frozenset[int]) -> None:
-        """Drop all streams outside these buckets, and wake who waits for their marks."""
+        """Drop all streams outside these buckets, and wake the long polls for their marks."""
         dropped = owned.clocks.keys() - mine
         for stream in owned.drop_outside(mine):
             self._notifier.notify(stream.id)

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class NewMarks:
-    """What a poll for marks found, and of which stream; each mark is made when it is asked for.
+    """What a poll for marks found, and its stream; each mark is built when it is asked for.
 
-    `quiet` says that no writer is waited for, so that none follows until one is live again.
+    `quiet` says that no writer is waited for, so that no mark follows until one is live again.
     """
 
     stream: StreamState
@@ -37,7 +37,7 @@ class NewMarks:
 
 @dataclass(frozen=True, slots=True)
 class CompleteWindows:
-    """What a question for complete windows found, likewise."""
+    """What a poll for complete windows found, and its stream."""
 
     stream: StreamState
     windows: Iterator[CompleteWindow]
@@ -46,9 +46,9 @@ class CompleteWindows:
 class LongPolls:
     """Looks at a stream, and again at each of its marks, until there is an answer or time is up.
 
-    All of it raises `UnknownStream` (also when the stream is removed meanwhile), `UnknownDomain`,
-    `NotOwner`, `StoreUnavailable`, and `Overloaded` where as many wait already as may, or the
-    asker has its share of them.
+    All methods raise `UnknownStream` (also when the stream is removed meanwhile), `UnknownDomain`,
+    `NotOwner`, `StoreUnavailable`, and `Overloaded` if too many wait already, or the asker has its
+    share of them.
     """
 
     def __init__(
@@ -58,7 +58,6 @@ class LongPolls:
         limits: Limits,
         metrics: Metrics,
     ) -> None:
-        """Begin with nobody waiting; `stream` finds a stream by its name."""
         self._stream = stream
         self._notifier = notifier
         self._shares = Shares(limits.long_polls)
@@ -79,8 +78,8 @@ class LongPolls:
     ) -> NewMarks:
         """Return the marks after a seq, waiting up to `wait_ms` while there is none.
 
-        After the last mark of a sealed stream nothing is waited for, and a correction of marks that
-        were given ends the wait.
+        It does not wait after the last mark of a sealed stream, and a correction of marks that were
+        given ends the wait.
         """
         deadline, corrections = _now() + wait_ms / 1000, self._stream(name).corrections
         while True:
@@ -133,7 +132,7 @@ class LongPolls:
     ) -> CompleteWindows:
         """Return the complete windows from `after` on, waiting up to `wait_ms` for the first.
 
-        Of a sealed stream nothing is waited for. Raises `ImplausibleTime` too.
+        It does not wait on a sealed stream. Raises `ImplausibleTime` too.
         """
         deadline = _now() + wait_ms / 1000
         while True:

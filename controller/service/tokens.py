@@ -1,7 +1,7 @@
 """How tokens are made, written and checked, and which of them are valid now.
 
-A token is ``nt_<id>_<secret>``, the secret 256 bits of chance. Kept is its SHA-256: nobody can try
-2^256 secrets, so a digest made slow on purpose, as passwords need, would protect nothing more.
+A token is ``nt_<id>_<secret>``, with a secret of 256 random bits. Its SHA-256 is kept: nobody can
+try 2^256 secrets, so a digest made slow on purpose, as passwords need, would protect nothing more.
 
 The valid tokens are held in memory, and read again within a second after they changed.
 """
@@ -34,10 +34,10 @@ REFRESH_EVERY_S = 1.0
 """How soon every controller on the database knows a token that was made or revoked."""
 
 MOST_SPELLINGS = 10_000
-"""How many headers are remembered; `Bearer` may be written in many ways."""
+"""Maximum number of headers that are remembered; `Bearer` may be written in many ways."""
 
 LONGEST = 256
-"""So many bytes of a header are looked at and remembered; a token with `Bearer` takes 66."""
+"""Maximum length of a header that is looked at and remembered; `Bearer` and a token take 66."""
 
 NEVER = 1 << 63
 
@@ -71,7 +71,7 @@ def mint(
 
 
 def credential_of(authorization: bytes) -> Credential | None:
-    """Return what the value of an Authorization header shows, where it has the form of a token.
+    """Return what the value of an Authorization header shows, if it has the form of a token.
 
     >>> credential_of(b"Basic bm90OnlvdQ==") is None
     True
@@ -94,9 +94,9 @@ class Holder:
 
 @dataclass(slots=True)
 class Known:
-    """What was read of the database at once, and the headers that were found to fit.
+    """What was read from the database at once, and the headers that were found to match.
 
-    A new reading begins with no headers, so that none outlives its token.
+    A new reading starts without headers, so that none outlives its token.
     """
 
     counts: tuple[int, int] = (0, 0)
@@ -114,21 +114,20 @@ class TokenCache:
     def __init__(
         self, tokens: Tokens, wall_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
     ) -> None:
-        """Begin with none; `refresh` reads them."""
         self._tokens = tokens
         self._wall_ms = wall_ms
         self._known = Known()
         self._failing = False
 
     def any_ever(self) -> bool:
-        """Whether there ever was a token: to revoke the last one must open no door."""
+        """Whether there ever was a token: revoking the last one must not open the controller."""
         return self._known.counts[0] > 0
 
     def holder(self, authorization: bytes) -> Holder | None:
-        """Return who shows this value of an Authorization header, if their token counts.
+        """Return the holder of the token in an Authorization header, if it is valid.
 
-        Called for every request: a header that was seen costs one look into a dict. That tells its
-        caller nothing of other headers, as the dict compares bytes only where their keyed hashes
+        Called for every request: a header that was seen costs one lookup in a dict. That reveals
+        nothing of other headers to a caller, as the dict compares bytes only if their keyed hashes
         are the same.
         """
         if len(authorization) > LONGEST:
@@ -142,7 +141,7 @@ class TokenCache:
         return holder
 
     def refresh(self) -> None:
-        """Read the tokens where they have changed; raises `StoreUnavailable`."""
+        """Read the tokens if they have changed; raises `StoreUnavailable`."""
         counts = self._tokens.counts()
         if counts == self._known.counts:
             return
@@ -153,7 +152,7 @@ class TokenCache:
 
     @contextlib.asynccontextmanager
     async def watching(self) -> AsyncIterator[None]:
-        """Look again and again meanwhile, beside the loop."""
+        """Look again and again meanwhile, in another thread."""
         watch = asyncio.create_task(self._watch(), name="token cache")
         try:
             yield
@@ -179,7 +178,7 @@ class TokenCache:
         if shown is None:
             return None
         record = known.records.get(shown.token_id)
-        # compared in a time that does not tell how much of it is right
+        # compared in a time that does not reveal how much of it is right
         fits = hmac.compare_digest(shown.digest, record.digest if record else NOBODY)
         if not fits or record is None or record.revoked_at is not None:
             return None

@@ -22,10 +22,10 @@ _tracer = trace.get_tracer("noted-time")
 
 
 def can_be_sent() -> bool:
-    """Whether the packages of the extra `otel` are there; where to send says the environment.
+    """Whether the packages of the extra `otel` are there; the environment says where to send.
 
     Sets the service name, and a short time-out for a collector that is away when this process ends,
-    where the environment does not.
+    unless the environment does.
     """
     os.environ.setdefault("OTEL_SERVICE_NAME", "noted-time")
     os.environ.setdefault("OTEL_EXPORTER_OTLP_TIMEOUT", "2")
@@ -34,7 +34,7 @@ def can_be_sent() -> bool:
 
 @contextmanager
 def commit(batch: Batch) -> Iterator[None]:
-    """Trace a commit, which may fail; it costs some microseconds where nobody listens."""
+    """Trace a commit, which may fail; it costs some microseconds if there is no exporter."""
     with _tracer.start_as_current_span("commit") as span:
         if span.is_recording():
             span.set_attribute("noted_time.members", batch.records)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SLICE_S = 0.002
-"""For so long at a time nothing else is done."""
+"""How long a slice may block the event loop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Period:
     """How the watermark of a domain moved from `start` to `end`, wall time in Unix ms.
 
     `first_at` is when the first mark that is kept was written, `before` the lower of the last mark
-    written before `start`; `None` where there is no such mark.
+    written before `start`; `None` if there is no such mark.
     """
 
     now: int
@@ -52,7 +52,7 @@ class Ranked(NamedTuple):
 
 
 class Owned(NamedTuple):
-    """The streams of this controller that are asked for, and the buckets that it has."""
+    """The streams of this controller that were asked for, and its buckets."""
 
     streams: list[Ranked]
     buckets: Collection[int]
@@ -79,8 +79,8 @@ class Views:
     ) -> Period:
         """Return how the watermark moved, as at most so many points.
 
-        By default from the first mark that is kept until now. Raises `Rejected` where it
-        ends before it begins, `UnknownDomain`, and what `Controller.stream` raises.
+        By default from the first mark that is kept until now. Raises `Rejected` if it ends before
+        it begins, `UnknownDomain`, and what `Controller.stream` raises.
         """
         now, trend = self._clocks.read().wall, self._stream(name).history(domain).trend()
         end = now if end is None else end
@@ -115,7 +115,7 @@ class Views:
     ) -> list[SegmentRow]:
         """Return at most `limit` segments of a stream from the `start`-th on, by their numbers.
 
-        Of at most 10,000 members it is said who wrote where. Raises as `history`.
+        At most 10,000 members are looked at for who wrote where. Raises as `history`.
         """
         segments = Segments(self._stream(name), domain)
         positions = segments.positions()
@@ -144,7 +144,7 @@ class Views:
 
 
 async def in_slices(things: Iterable[T]) -> AsyncIterator[T]:
-    """Yield the things, and let others have their turn after every `SLICE_S`."""
+    """Yield the things, and let other tasks run after every `SLICE_S`."""
     begun = perf_counter()
     for thing in things:
         yield thing
