@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import ssl
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,8 +11,7 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
-from tests.controller.api.test_schema import ROUTES
-from tests.support.processes import ServeProcess, command, environment
+from tests.support.processes import ServeProcess, command
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,10 +19,6 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 CERTIFICATE, KEY = HERE / "certificate" / "certificate.pem", HERE / "certificate" / "key.pem"
 TLS = ["--tls-cert", str(CERTIFICATE), "--tls-key", str(KEY)]
-SCHEMATHESIS = HERE.parent / "controller" / "api" / "schemathesis.toml"
-BRIEFLY = ("--max-examples", "3", "--phases", "fuzzing")
-"""Every phase, with many more, is tried where nobody needs a token."""
-ALL_CALLS = f"{len(ROUTES)} selected / {len(ROUTES)} total"
 NOTES = {"notes": [{"writer": "UA"}]}
 
 pytestmark = pytest.mark.acceptance
@@ -64,40 +57,6 @@ def test_a_token_that_is_revoked_while_it_serves_is_refused_within_seconds(tmp_p
 
         after = httpx.get(url, headers=bearer(stays)).status_code
     assert (before, revoked.returncode, refused, after) == ([201, 200], 0, True, 200)
-
-
-def test_the_hot_route_holds_writers_apart(tmp_path: Path) -> None:
-    """As the other way in does: nothing of a request with a foreign writer is taken."""
-    admin = make(tmp_path, "--scope", "admin")
-    writer = make(tmp_path, "--scope", "write", "--stream", "s", "--writer", "UA")
-    mixed = {"notes": [{"writer": "UA"}, {"writer": "DL"}]}
-    with ServeProcess(tmp_path).ready() as controller:
-        url = f"{controller.url}/v1/streams/s"
-        httpx.put(url, headers=bearer(admin))
-        with httpx.Client(headers=bearer(writer)) as client:  # one connection, one after the other
-            answers = [
-                client.post(f"{url}/notes", json=mixed),
-                client.post(f"{controller.url}/v1/streams/t/notes", json=NOTES),
-                client.post(f"{url}/notes", json=NOTES, headers={"origin": "http://evil.example"}),
-                client.post(f"{url}/notes", json=NOTES, headers=bearer("x")),
-                client.post(f"{url}/notes", content=b"x" * 300_000, headers=bearer("x")),
-                client.get(f"{url}/marks"),
-            ]
-            members = httpx.get(f"{url}/writers", headers=bearer(admin)).json()["writers"]
-            taken = client.post(f"{url}/notes", json=NOTES).status_code
-
-    assert ([answer.json()["code"] for answer in answers], members, taken) == (
-        [
-            "foreign_writer",
-            "forbidden",
-            "foreign_origin",
-            "unauthenticated",
-            "unauthenticated",
-            "forbidden",
-        ],
-        [],
-        200,
-    )
 
 
 def test_the_log_tells_who_was_refused_and_who_administered_but_no_secret(tmp_path: Path) -> None:
@@ -215,25 +174,3 @@ def test_an_unknown_token_is_told_with_the_database(tmp_path: Path) -> None:
         "see `noted-time token list --database sqlite:///noted-time.db`\n"
     )
     assert (done.returncode, done.stderr) == (1, says)
-
-
-def test_schemathesis_finds_nothing_with_a_token(tmp_path: Path) -> None:
-    """Good and bad requests agree with the document, which asks for the token truthfully."""
-    token = make(tmp_path, "--scope", "admin")
-    with ServeProcess(tmp_path).ready() as controller:
-        found = subprocess.run(
-            [
-                *(sys.executable, "-m", "schemathesis.cli"),
-                *("--config-file", str(SCHEMATHESIS)),
-                *("run", f"{controller.url}/openapi.json", "-H", f"Authorization: Bearer {token}"),
-                *BRIEFLY,
-            ],
-            cwd=tmp_path,
-            env=environment(SCHEMATHESIS_HOOKS="tests.controller.api.schema_hooks"),
-            capture_output=True,
-            text=True,
-            timeout=200,
-            check=False,
-        )
-
-    assert (found.returncode, ALL_CALLS in found.stdout) == (0, True), found.stdout

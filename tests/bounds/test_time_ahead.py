@@ -109,27 +109,6 @@ async def test_null_switches_the_bound_off(call: Caller) -> None:
     assert (shown, off.json()["max_time_ahead_ms"]) == ([7, 7, 7], None)
 
 
-def test_a_refused_time_spoils_no_later_note(served: Served) -> None:
-    """The client raises what was refused, then notes on from before it, without a largest time."""
-    served.create("ahead", max_time_ahead_ms=60_000)
-    with WriterClient(served.url, "ahead", "UA") as client:
-        client.note_time(5, {0: 10}, max_time=8)
-        client.flush()
-        client.note_time(FAR, {0: 20}, max_time=FAR)
-        with pytest.raises(InvalidNote) as refused:
-            client.flush()
-        client.note_time(7, {0: 30}, max_time=9)
-        client.flush()
-        known = served.writers("ahead")
-    marks = served.call("GET", "/ahead/marks")["marks"]
-
-    assert (refused.value.status, known["UA"], [(m["lower"], m["upper"]) for m in marks]) == (
-        "too_far_ahead",
-        {"state": "live", "times": {"default": 7}, "position": {"0": 30}},
-        [(5, 8), (7, 8)],
-    )
-
-
 def test_a_writer_whose_first_note_is_too_far_ahead_has_joined(served: Served) -> None:
     """It said that it was there, so time waits for it although its clock is wrong."""
     served.create("joined", max_time_ahead_ms=60_000)

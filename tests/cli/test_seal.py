@@ -51,27 +51,3 @@ def test_nothing_is_sealed_without_a_yes(run: Commands, stream: str, served: Ser
 
     assert (said.status, "use --yes" in said.err) == (2, True)
     assert served.call("GET", f"/{stream}")["seal"] is None
-
-
-@pytest.mark.parametrize(
-    ("given", "outcome"),
-    [
-        (["--cut", "0:8"], (1, "behind what was noted: {0: 9}")),
-        (["--final-time", "default=41"], (1, "is not above 41")),
-        (["--final-time", "default=noon"], (2, "is not a time")),
-        (["--cut", "0"], (2, "not of the form")),
-        (["--cut", "0:x"], (2, "not of the form")),
-        (["--final-time", "5"], (2, "not of the form")),
-    ],
-)
-def test_what_does_not_fit_is_refused(
-    run: Commands, stream: str, served: Served, given: list[str], outcome: tuple[int, str]
-) -> None:
-    """With the reason, and the stream stays open."""
-    status, why = outcome
-    notes = [{"writer": "DL", "time": 41}]
-    served.call("POST", f"/{stream}/notes", {"notes": notes})
-    said = run("seal", stream, *given, "--yes")
-
-    assert (said.status, why in " ".join(said.err.split())) == (status, True), said.err
-    assert served.call("GET", f"/{stream}")["seal"] is None

@@ -57,26 +57,6 @@ async def test_a_group_is_behind_until_its_lower_comes_near_the_last(
     assert states == [(True, behind, 0), (True, behind, 0), (True, behind, 0), (False, (), 21)]
 
 
-async def test_the_lag_behind_the_wall_clock_ends_when_nobody_writes(
-    memory: WatchedMemory, time: GivenTime
-) -> None:
-    """Nothing is to be expected then; it begins again with the next live note."""
-    async with serving(memory, time) as controller:
-        await noted(controller, time.wall - 5000)
-        await controller.change(
-            "s", operator.set_backlog_policy, ANONYMOUS, "g", BacklogPolicy(watermark_lag_ms=1000)
-        )
-        await controller.report("s", "g", "r", {0: 10})
-        states = [await found(controller)]
-        await tell(controller, Note("a", state="idle"))
-        states.append(await found(controller))
-        await tell(controller, Note("a"))
-        states.append(await found(controller))
-
-    lag = (Cause("watermark_lag", "default"),)
-    assert [(flag, why) for flag, why, _ in states] == [(True, lag), (False, ()), (True, lag)]
-
-
 async def test_readers_may_say_so_themselves_without_a_policy(
     store: Watched, time: GivenTime
 ) -> None:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
-from noted_time import BacklogState, Rejected
+from noted_time import BacklogState
 from noted_time.client import Backoff
 from reader_client import AsyncReaderClient, ReaderClient
 from reader_client.answers import group_answer
@@ -15,6 +13,8 @@ from reader_client.group_backlog import ReportedBacklog
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
+    import pytest
+
     from tests.support.served import Served
 
 SOON = Backoff(first_s=0.01, cap_s=0.02)
@@ -115,26 +115,6 @@ def test_a_callback_that_fails_is_logged_and_the_reader_goes_on(
         eventually(lambda: [state.because for state in told], [("told",)])
 
     assert "a callback of on_backlog failed; the reader continues" in caplog.messages
-
-
-def test_a_reader_without_a_group_has_no_backlog_to_speak_of(served: Served, stream: str) -> None:
-    """All three say so."""
-    with ReaderClient(served.url, stream) as reader:
-        with pytest.raises(Rejected, match="belongs to no group"):
-            reader.backlog()
-        with pytest.raises(Rejected, match="belongs to no group"):
-            reader.set_backlog(None)
-        with pytest.raises(Rejected, match="belongs to no group"):
-            reader.on_backlog(print)
-
-
-def test_a_closed_reader_says_nothing_any_more(served: Served, stream: str) -> None:
-    """It would never be reported."""
-    reader = in_group(served, stream)
-    reader.close()
-
-    with pytest.raises(Rejected, match="is closed"):
-        reader.set_backlog(True)
 
 
 def test_the_client_for_asyncio_does_the_same(served: Served, stream: str) -> None:

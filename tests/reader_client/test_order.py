@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noted_time import Lag, UnknownDomain, UnknownStream
+from noted_time import Lag
 from reader_client import ReaderClient, merged
 from tests.support.waiting import eventually
 
@@ -77,23 +77,6 @@ def test_a_reader_of_a_group_goes_by_the_position_of_its_group(served: Served, t
         eventually(one.segment_times, {0: 20, 1: 10})
 
         assert (one.next_segment(), one.lag().behind) == (1, 30)
-
-
-def test_nothing_is_next_before_the_marks_are_known(served: Served, two: str) -> None:
-    """Nor is any lag; a refusal is raised where there is one."""
-    with ReaderClient("http://127.0.0.1:1", two) as reader:
-        known = reader.segment_times(), reader.lag(), reader.next_segment()
-    with ReaderClient(served.url, two) as reader:
-        reader.catch_up()
-        with pytest.raises(UnknownDomain):
-            reader.segment_times("ship_time")
-    with ReaderClient(served.url, "nothing-of-that-name") as reader:
-        with pytest.raises(UnknownStream):
-            reader.catch_up()
-        with pytest.raises(UnknownStream):
-            reader.next_segment()
-
-    assert known == ({}, Lag(None, {}), None)
 
 
 def test_merged_segments_come_nearly_in_the_order_of_time(served: Served, stream: str) -> None:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from noted_time import (
-    ImplausibleTime,
     NotAllowed,
     NotCompleteYet,
     Rejected,
@@ -190,23 +189,3 @@ def test_a_closed_reader_says_so(served: Served, stream: str) -> None:
             call()
 
     assert time.monotonic() - began < 5
-
-
-def test_a_time_in_seconds_is_complete_for_no_reader(served: Served) -> None:
-    """As milliseconds it would be at once, and its windows would begin in January 1970."""
-    noon = datetime(2013, 1, 1, 12, tzinfo=UTC)
-    wrong = int(noon.timestamp())
-    served.create("noon")
-    served.note("noon", wrong * 1000, {"0": 10})
-    with ReaderClient(served.url, "noon", backoff=SOON) as client:
-        client.catch_up()
-        for ask in (
-            lambda: client.cut_at(wrong),
-            lambda: client.wait_for(wrong, LONG),
-            lambda: list(client.windows(after=wrong)),
-        ):
-            with pytest.raises(ImplausibleTime, match=f"is {wrong} in seconds"):
-                ask()
-        mark = client.wait_for(noon, LONG)
-
-    assert mark.seq == 1

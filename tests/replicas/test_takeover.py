@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from typing import TYPE_CHECKING
 
@@ -20,7 +19,6 @@ from tests.replicas.served import (
     status,
     stream_of,
 )
-from tests.support.cuttable import Cuttable
 from tests.support.postgres import PASSWORD
 from tests.support.processes import ServeProcess
 from writer_client import WriterClient
@@ -28,7 +26,6 @@ from writer_client import WriterClient
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.support.postgres import Server
 
 pytestmark = pytest.mark.acceptance
 
@@ -53,67 +50,6 @@ def test_notes_for_a_replica_that_was_killed_wait_and_are_taken(
         200,
         False,
     )
-
-
-def test_a_replica_that_was_paused_contradicts_nobody_when_it_wakes_up(
-    a: ServeProcess, b: ServeProcess, name: str
-) -> None:
-    """Notes went to the next owner within two leases, and whatever it says is in the one chain."""
-    a.process.send_signal(signal.SIGSTOP)
-    begun = time.monotonic()
-    answered = note(b, name, 9)
-    took_s = time.monotonic() - begun
-    a.process.send_signal(signal.SIGCONT)
-    statuses = [note(a, name, noted) for noted in (7, 11)]
-    seconds_until(lambda: status(a, f"/v1/streams/{name}/marks") == 200)
-    first = lowers(a, name)
-    seconds_until(lambda: status(a, "/readyz") == 200)
-    shared(a, b)
-    statuses += [note(a, name, 13), note(b, name, 15)]
-    seconds_until(lambda: lowers(a, name) == lowers(b, name))
-
-    chain = lowers(b, name)
-    assert (answered, took_s < TAKEOVER_S + 2, statuses[-2:], chain[:2]) == (
-        200,
-        True,
-        [200, 200],
-        [(1, 5), (2, 9)],
-    )
-    assert {*statuses[:2]} <= {200, 503}
-    assert chain[: len(first)] == first
-    assert [lower for _, lower in chain] == sorted({5, 9, 13, 15} | {lower for _, lower in chain})
-
-
-def test_a_replica_recovers_from_a_connection_that_was_cut(
-    tmp_path: Path, server: Server, url: str
-) -> None:
-    """Meanwhile it is not ready and acknowledges nothing; afterwards it goes on by itself."""
-    with Cuttable(server.port) as network:
-        through = server.url(url.rpartition("/")[2], port=network.port)
-        with ServeProcess(tmp_path, "--database", through).ready() as replica:
-            make(replica, "s")
-            note(replica, "s", 5)
-            network.cut()
-            refused = note(replica, "s", 7), status(replica, "/readyz"), status(replica, "/healthz")
-            network.mend()
-            seconds_until(lambda: note(replica, "s", 9) == 200)
-
-            assert (refused, lowers(replica, "s")) == ((503, 503, 200), [(1, 5), (2, 9)])
-
-
-def test_replicas_recover_when_their_server_comes_back(
-    a: ServeProcess, b: ServeProcess, name: str, server: Server
-) -> None:
-    """A crash of the database loses nothing that was acknowledged, and both share again."""
-    server.stop(signal.SIGQUIT)
-    try:
-        refused = [note(each, name, 7) for each in (a, b)]
-    finally:
-        server.start()
-    seconds_until(lambda: note(b, name, 9) == 200)
-    shared(a, b)
-
-    assert (refused, lowers(b, name)) == ([503, 503], [(1, 5), (2, 9)])
 
 
 def test_a_client_goes_on_with_the_replica_that_is_left(

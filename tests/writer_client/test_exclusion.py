@@ -11,7 +11,7 @@ import pytest
 from noted_time import Rejected
 from tests.support.scripted import URL, Scripted, accepted, results
 from tests.support.waiting import eventually
-from writer_client import AsyncWriterClient, Exclusion, Flushed, SegmentLogWriter, WriterClient
+from writer_client import Exclusion, Flushed, SegmentLogWriter, WriterClient
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,21 +86,6 @@ def test_a_writer_that_comes_first_below_the_lower_is_told(served: Served, strea
         assert told_of(client.flush().excluded, "returned_late")
 
 
-@pytest.mark.anyio
-async def test_a_client_of_asyncio_is_told_too(served: Served, stream: str) -> None:
-    """By the callback, the state and what flush returns."""
-    told: list[Exclusion] = []
-    served.create(stream, returning_writer="exclude")
-    served.note(stream, 90, {"1": 9})
-    async with AsyncWriterClient(served.url, stream, "slow", on_excluded=told.append) as client:
-        client.note_time(5, {0: 10})
-        flushed = await client.flush()
-        state = client.state
-
-    assert told_of(flushed.excluded, "returned_late")
-    assert (state, told) == ("excluded", [flushed.excluded])
-
-
 def test_late_rows_are_shown_with_the_writer_and_in_the_ledger(
     tmp_path: Path, served: Served, stream: str
 ) -> None:
@@ -133,19 +118,6 @@ def test_a_flush_counts_the_rows_that_came_too_late() -> None:
 
     exclusion = Exclusion("timed_out", SINCE, 90)
     assert (first, second) == (Flushed(90, exclusion, 0), Flushed(None, None, 3))
-
-
-def test_an_exclusion_is_logged_with_the_remedy(caplog: pytest.LogCaptureFixture) -> None:
-    """What it means, and what to do."""
-    note_each(Scripted(EXCLUDED, EXCLUDED), 3, lambda _: None)
-
-    told = (
-        "writer 'UA' of stream 's' is excluded: the watermark has been advancing without it since "
-        "2013-01-01T12:00:00Z (timed_out: it was silent for its timeout), so what it writes "
-        "below 90 is late until it has noted a time above that; to avoid it, note more often, call "
-        "idle() while nothing is written, or give the client a timeout_ms"
-    )
-    assert [record.getMessage() for record in caplog.records] == [told]
 
 
 def note_each(

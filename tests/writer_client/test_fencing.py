@@ -14,7 +14,7 @@ import pytest
 
 from noted_time import Fenced, InvalidNote
 from tests.support.scripted import URL, Scripted, accepted, results
-from writer_client import AsyncWriterClient, SegmentLogWriter, WriterClient
+from writer_client import SegmentLogWriter, WriterClient
 
 if TYPE_CHECKING:
     import httpx
@@ -238,24 +238,3 @@ def test_a_fenced_client_neither_notes_its_clock_nor_goes_idle() -> None:
         client.close()
 
     assert len(network.posts) == 1
-
-
-@pytest.mark.anyio
-async def test_the_client_of_asyncio_is_fenced_alike(
-    tmp_path: Path, served: Served, stream: str
-) -> None:
-    """The ends are looked up without holding the loop up."""
-    older = AsyncWriterClient(served.url, stream, "UA")
-    log = SegmentLogWriter(tmp_path, "flights", client=older, event_time="time")
-    log.append([{"time": 1}])
-    await older.flush()
-    async with AsyncWriterClient(served.url, stream, "UA") as younger:
-        SegmentLogWriter(tmp_path, "flights", client=younger, event_time="time")
-        await younger.flush()
-        log.note_time(2)
-        with pytest.raises(Fenced):
-            await older.flush()
-        with pytest.raises(Fenced):
-            await older.close()
-
-    assert served.writers(stream)["UA"]["position"] == {"0": 1}

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from controller.api import replies
 from controller.service.controller import Controller
 from tests.support.controllers import serve_for
 from tests.support.gates import Guarded, behind
@@ -65,30 +64,6 @@ async def test_an_alignment_is_made_changed_and_removed(call: Caller) -> None:
     assert (removed.status_code, [problem(each)[:2] for each in gone]) == (
         204,
         [(404, "unknown_alignment")] * 3,
-    )
-
-
-async def test_who_is_not_counted_is_shown(call: Caller, time: GivenTime) -> None:
-    """Without a time, idle, finished, or silent for the timeout on the service clock."""
-    await made(call, member_timeout_ms=5000)
-    await reported(call, "silent", time=1)
-    serve_for(call.controller, time, 5000)
-    await reported(call, "new")
-    await reported(call, "idle", time=2, state="idle")
-    await reported(call, "done", time=3, state="finished")
-    await reported(call, "live", time=4)
-    answer = (await call.get(A)).json()
-
-    assert (answer["bound"], answer["held_by"], answer["members"]) == (
-        1004,
-        "live",
-        {
-            "done": member(3, "finished", counted=False),
-            "idle": member(2, "idle", counted=False),
-            "live": member(4),
-            "new": member(None, counted=False),
-            "silent": member(1, silent_for_ms=5000, counted=False),
-        },
     )
 
 
@@ -200,24 +175,6 @@ async def test_alignments_are_listed_by_name_a_page_at_a_time(call: Caller) -> N
         "members_counted": 3,
         "members_total": 4,
     }
-
-
-async def test_a_list_names_the_slowest_members_of_many(
-    call: Caller, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """And counts them all."""
-    monkeypatch.setattr(replies, "MEMBERS_LISTED", 2)
-    await made(call)
-    for name, time in (("a", 9), ("b", 7), ("c", 8)):
-        await reported(call, name, time=time)
-    await reported(call, "silent", time=1, state="idle")
-    (row,) = (await call.get("/v1/alignments")).json()["alignments"]
-
-    assert (list(row["members"]), row["members_counted"], row["members_total"]) == (
-        ["b", "c"],
-        3,
-        4,
-    )
 
 
 async def test_settings_outlive_the_controller_and_members_report_again(

@@ -82,15 +82,3 @@ async def test_a_reader_before_all_marks_ranks_as_the_one_farthest_behind(marked
         "new": {"behind": 0, "rank": 0.0},
         "old": {"behind": None, "rank": 1.0},
     }
-
-
-async def test_no_reader_ranks_as_high_as_one_before_all_marks(marked: Caller) -> None:
-    """Nobody can be as far behind that is past a mark, though nobody knows how far it is."""
-    await marked.put(f"{S}/reader-groups/g/readers/first", {"position": {"1": 0}})
-    await marked.put(f"{S}/reader-groups/g/readers/none", {"position": {"0": 99}})
-    found = (await marked.get(f"{S}/reader-groups/g")).json()
-
-    assert found["lags"]["default"] == {
-        "first": {"behind": 30, "rank": 30 / 31},
-        "none": {"behind": None, "rank": 1.0},
-    }
