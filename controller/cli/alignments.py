@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from controller.cli.api_client import ApiClient, alignment_path
-from controller.cli.calling import Call, calls
-from controller.cli.options import Limit, Yes
+from controller.cli.calling import Call, Json, calls
+from controller.cli.options import Limit, Yes, option
 from controller.cli.output import confirm, print_table, say
 from noted_time.values import (
     UNIX_MS,
     Rejected,
     UnknownAlignment,
+    checked_name,
     duration_ms,
     shown_duration,
     shown_seconds,
@@ -24,7 +25,6 @@ from noted_time.values import (
 if TYPE_CHECKING:
     from controller.cli.output import Columns
 
-Json = dict[str, Any]
 Alignment = Annotated[str, typer.Argument(metavar="ALIGNMENT", help="The alignment's name.")]
 SETTINGS = ("max_drift", "member_timeout_ms")
 
@@ -85,7 +85,7 @@ def show(call: Call, alignment: Alignment) -> None:
 
     Try it:  noted-time alignment show shop
     """
-    found = call.controller.ask("GET", alignment_path(alignment))
+    found = call.ask("GET", _path(alignment))
     if call.prints(found):
         return
     _print_alignment(found)
@@ -103,20 +103,10 @@ def set_alignment(
     *,
     max_drift: Annotated[
         str | None,
-        typer.Option(
-            metavar="DURATION",
-            show_default=False,
-            help="How far members may be ahead of the slowest: as 90m or 2h, or a number if times "
-            "are not Unix ms.",
-        ),
+        option("DURATION", "How far members may be ahead of the slowest: 2h, or a number."),
     ] = None,
     member_timeout: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DURATION",
-            show_default="30s",
-            help="How long a member may be silent before it is no longer waited for.",
-        ),
+        str | None, option("DURATION", "How long a silent member is waited for.", default="30s")
     ] = None,
 ) -> None:
     """Create an alignment, or change the settings that are given of one that exists.
@@ -128,16 +118,16 @@ def set_alignment(
     settings = {} if max_drift is None else {"max_drift": _drift(max_drift)}
     if member_timeout is not None:
         settings["member_timeout_ms"] = duration_ms(member_timeout)
-    path = alignment_path(alignment)
+    path = _path(alignment)
     try:
-        was = call.controller.ask("GET", path)
+        was = call.ask("GET", path)
     except UnknownAlignment:
         if max_drift is None:
             message = f"there is no alignment {alignment!r}; use --max-drift to create it"
             raise Rejected(message) from None
     else:
         settings = {name: was[name] for name in SETTINGS} | settings
-    status, found = call.controller.answer("PUT", path, body=settings)
+    status, found = call.answer("PUT", path, body=settings)
     if call.prints(found):
         return
     say(f"{'Created' if status == HTTPStatus.CREATED else 'Changed'} alignment {alignment}.")
@@ -145,17 +135,21 @@ def set_alignment(
 
 
 @app.command()
-@calls
-def remove(controller: ApiClient, alignment: Alignment, *, yes: Yes = False) -> None:
+@partial(calls, prints=False)
+def remove(call: Call, alignment: Alignment, *, yes: Yes = False) -> None:
     """Remove an alignment, after a question: its members are not bounded any more.
 
     Try it:  noted-time alignment remove shop
     """
-    path = alignment_path(alignment)
-    count = len(controller.ask("GET", path)["members"])
+    path = _path(alignment)
+    count = len(call.ask("GET", path)["members"])
     confirm(f"Remove {alignment}, and let its members ({count}) read on unbounded?", yes=yes)
-    controller.ask("DELETE", path)
+    call.ask("DELETE", path)
     say(f"Removed alignment {alignment}.")
+
+
+def _path(alignment: str) -> str:
+    return f"/v1/alignments/{checked_name('alignment', alignment)}"
 
 
 def _drift(text: str) -> int:

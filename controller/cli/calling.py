@@ -1,4 +1,4 @@
-"""What the commands that call a controller share: their options, `--json`, and lists."""
+"""What the commands that call a controller share: their options, the call itself, and lists."""
 
 from __future__ import annotations
 
@@ -6,63 +6,76 @@ import inspect
 import json
 from contextlib import closing
 from dataclasses import dataclass
-from functools import wraps
+from functools import update_wrapper
 from itertools import chain
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from controller.cli.api_client import ApiClient
-from controller.cli.options import DEFAULT_PORT
+from controller.cli.options import DEFAULT_URL, AsJson, Token, Url
 from controller.cli.output import ended_in_a_sentence, print_table, say
-from noted_time.client import VARIABLE as TOKEN_VARIABLE
+from noted_time import UnexpectedAnswer
+from noted_time.client import Question, ask_in_turn, stream_path
+from noted_time.client.transport import Transport
+from noted_time.values import checked_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from controller.cli.output import Columns
+    from noted_time.client import Reply
 
 Json = dict[str, Any]
-
-URL = inspect.Parameter(
-    "url",
-    inspect.Parameter.KEYWORD_ONLY,
-    default=f"http://127.0.0.1:{DEFAULT_PORT}",
-    annotation=Annotated[
-        str,
-        typer.Option(
-            envvar="NOTED_TIME_URL",
-            help="The controller to call; or several of one database, with commas between.",
-        ),
-    ],
-)
-TOKEN = inspect.Parameter(
-    "token",
-    inspect.Parameter.KEYWORD_ONLY,
-    default=None,
-    annotation=Annotated[
-        str | None,
-        typer.Option(
-            envvar=TOKEN_VARIABLE,
-            show_default=False,
-            help="Needed once there is one: see `noted-time token`.",
-        ),
-    ],
-)
-AS_JSON = inspect.Parameter(
-    "as_json",
-    inspect.Parameter.KEYWORD_ONLY,
-    default=False,
-    annotation=Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")],
-)
+MOST_ROWS = 1000
+"""Maximum number of rows of a page."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One run of a command: the controller that it calls, and whether it prints JSON."""
+    """One run of a command: the controllers that it calls, and whether it prints JSON.
 
-    controller: ApiClient
-    as_json: bool
+    Questions raise `Unreachable` if there was no answer, `Rejected` or `Conflict` if it was a
+    refusal.
+    """
+
+    transport: Transport
+    as_json: bool = False
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Json | None = None,
+        body: object = None,
+        wait_s: float = 0.0,
+    ) -> Json:
+        """Return the answer's body; `wait_s` is how long the controller is asked to wait."""
+        return self.answer(method, path, query=query, body=body, wait_s=wait_s)[1]
+
+    def answer(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Json | None = None,
+        body: object = None,
+        wait_s: float = 0.0,
+    ) -> tuple[int, Json]:
+        """Return status and body of the answer; what is `None` in a query is left out."""
+        given = {name: value for name, value in (query or {}).items() if value not in (None, [])}
+        question = Question(method, path, given, body, round(wait_s * 1000))
+        controllers = self.transport.controllers
+
+        def read(reply: Reply) -> tuple[int, Json]:
+            try:
+                return reply.status, reply.body(question.stream)
+            except UnexpectedAnswer as other:
+                url = controllers.current
+                sentence = f"{url} is not a noted-time controller (HTTP {reply.status})"
+                raise UnexpectedAnswer(sentence) from other
+
+        return self.transport.run(ask_in_turn(controllers, lambda: question, read))
 
     def prints(self, found: object) -> bool:
         """Print the answer in one line if `--json` asks for it; returns whether it does."""
@@ -86,31 +99,48 @@ class Call:
 
         `rows` gives the rows of an item, and `option` continues the list at the `cursor`.
         """
-        found = self.controller.rows(path, name, cursor=cursor, limit=limit, query=query or {})
-        if self.prints(found):
+        items: list[Json] = []
+        asked = dict(query or {})
+        while True:
+            asked["limit"] = min(limit - len(items), MOST_ROWS)
+            page = self.ask("GET", path, query=asked)
+            items += page[name]
+            asked[cursor] = page["next"]
+            if page["next"] is None or len(items) >= limit:
+                break
+        if self.prints({name: items, "next": page["next"]}):
             return
-        print_table(columns, chain.from_iterable(map(rows, found[name])))
-        if found["next"] is not None:
-            goes_on = f" or {option} {found['next']}" if option else ""
-            say(f"There are more than these {limit}: use --limit{goes_on}.")
+        print_table(columns, chain.from_iterable(map(rows, items)))
+        if page["next"] is not None:
+            continued = f" or {option} {page['next']}" if option else ""
+            say(f"There are more than these {limit}: use --limit{continued}.")
 
 
-def calls(run: Callable[..., None]) -> Callable[..., None]:
-    """Make a command of a function that calls a controller, with `--url` and `--token`.
+def calls(run: Callable[..., None], *, prints: bool = True) -> Callable[..., None]:
+    """Make a command of a function whose first parameter is the `Call`.
 
-    Its first parameter is the `Call`, and then it has `--json` too, or the `ApiClient` alone if it
-    prints no answer. What goes wrong is said in a sentence.
+    It has `--url`, `--token` and, if it `prints` an answer, `--json`; what goes wrong is said in a
+    sentence.
     """
-    signature = inspect.signature(run, eval_str=True)
-    first, *own = signature.parameters.values()
-    prints = first.annotation is Call
-    parameters = [*own, URL, TOKEN, *([AS_JSON] if prints else [])]
 
-    @wraps(run)
-    def called(url: str, token: str | None, *, as_json: bool = False, **given: object) -> None:
-        with ended_in_a_sentence(), closing(ApiClient(url, token)) as controller:
-            run(Call(controller, as_json) if prints else controller, **given)
+    def called(
+        *, url: Url = DEFAULT_URL, token: Token = None, as_json: AsJson = False, **given: object
+    ) -> None:
+        with ended_in_a_sentence(), closing(Transport(url, token=token)) as transport:
+            run(Call(transport, as_json), **given)
 
-    called.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    called.__annotations__ = {each.name: each.annotation for each in parameters}
+    parameters = {
+        name: parameter
+        for function in (run, called)
+        for name, parameter in inspect.signature(function, eval_str=True).parameters.items()
+        if name not in {"call", "given"} and (prints or name != "as_json")
+    }
+    update_wrapper(called, run)
+    called.__signature__ = inspect.Signature(list(parameters.values()))  # type: ignore[attr-defined]
+    called.__annotations__ = {name: each.annotation for name, each in parameters.items()}
     return called
+
+
+def writer_path(stream: str, writer: str, *below: str) -> str:
+    """Return the path of a writer of a stream; raises `InvalidName`."""
+    return stream_path(stream, "writers", checked_name("writer", writer), *below)

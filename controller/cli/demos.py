@@ -5,14 +5,14 @@ from __future__ import annotations
 import time as clock
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 
 from controller.cli import demo_script
-from controller.cli.api_client import ApiClient, stream_path
-from controller.cli.calling import calls
+from controller.cli.calling import Call, Json, calls
 from controller.cli.demo_script import (
     GROUP,
     QUICK,
@@ -23,30 +23,25 @@ from controller.cli.demo_script import (
     WRITERS,
     Beginning,
 )
+from controller.cli.options import option
 from controller.cli.output import ended_in_a_sentence, say
-from noted_time import Rejected, UnknownStream, Unreachable
+from noted_time import Rejected, UnknownStream, UnknownWriter, Unreachable
+from noted_time.client import stream_path
 from noted_time.values import NotesRefused, duration_ms
-
-Json = dict[str, Any]
-MOST_WRITERS = 10_000
-"""So many writers of a stream are looked through for those of an earlier play."""
-
 
 app = typer.Typer(
     name="demo", help="Examples on real data that run here and now.", no_args_is_help=True
 )
 
 
-@calls
+@partial(calls, prints=False)
 def demo_stream(
-    controller: ApiClient,
+    call: Call,
     name: Annotated[str, typer.Argument(metavar="NAME", help="What to call the stream.")] = "demo",
     *,
     duration: Annotated[
         str | None,
-        typer.Option(
-            "--for", metavar="DURATION", show_default=False, help="As 60s; else until Ctrl-C."
-        ),
+        option("DURATION", "As 60s; else until Ctrl-C.", "--for"),
     ] = None,
     again: Annotated[
         bool,
@@ -61,9 +56,9 @@ def demo_stream(
     Try it:  noted-time demo-stream --for 60s
     """
     for_s = None if duration is None else duration_ms(duration) / 1000
-    ours = _prepare(controller, name, again=again)
-    _open(name, controller.url, duration)
-    player = Player(controller, name, _beginning(controller, name))
+    ours = _prepare(call, name, again=again)
+    _open(name, call.transport.controllers.urls[0], duration)
+    player = Player(call, name, _beginning(call, name))
     with suppress(KeyboardInterrupt):
         player.play(for_s)
     for line in _farewell(name, ours=ours):
@@ -71,12 +66,12 @@ def demo_stream(
     player.leave()
 
 
-def _prepare(controller: ApiClient, name: str, *, again: bool) -> bool:
+def _prepare(call: Call, name: str, *, again: bool) -> bool:
     """Make the stream unless it is there; returns whether it was made for this."""
     try:
-        found = controller.ask("GET", stream_path(name))
+        found = call.ask("GET", stream_path(name))
     except UnknownStream:
-        controller.ask("PUT", stream_path(name), body=SETTINGS)
+        call.ask("PUT", stream_path(name), body=SETTINGS)
         return True
     ours: bool = found["expected_writers"] == list(WRITERS)
     if not (ours or again):
@@ -87,11 +82,12 @@ def _prepare(controller: ApiClient, name: str, *, again: bool) -> bool:
     return ours
 
 
-def _beginning(controller: ApiClient, name: str) -> Beginning:
+def _beginning(call: Call, name: str) -> Beginning:
     """Return where to begin: no writer's time or position may go back."""
-    path = stream_path(name, "writers")
-    found = controller.rows(path, "writers", cursor="start", limit=MOST_WRITERS, query={})
-    rows = [row for row in found["writers"] if row["writer"] in WRITERS]
+    rows = []
+    for writer in WRITERS:
+        with suppress(UnknownWriter):
+            rows.append(call.ask("GET", stream_path(name, "writers", writer)))
     times = {row["writer"]: max(row["times"].values()) for row in rows if row["times"]}
     position = {int(segment): end for row in rows for segment, end in row["position"].items()}
     return Beginning(int(clock.time()) * 1000, times, position)
@@ -119,7 +115,7 @@ def _farewell(name: str, *, ours: bool) -> list[str]:
 class Player:
     """Sends what the script says, second by second, also where a controller is away for a while."""
 
-    controller: ApiClient
+    call: Call
     name: str
     beginning: Beginning
     unsent: dict[str, Json] = field(default_factory=dict)
@@ -144,9 +140,9 @@ class Player:
         if not self.played:
             return
         self._note([{"writer": writer, "state": "idle"} for writer in WRITERS])
-        position = self.controller.ask("GET", stream_path(self.name, "reader-groups", GROUP))
+        position = self.call.ask("GET", stream_path(self.name, "reader-groups", GROUP))
         path = stream_path(self.name, "reader-groups", GROUP, "readers", READER, "offline")
-        self.controller.ask("POST", path, body={"position": position["position"]})
+        self.call.ask("POST", path, body={"position": position["position"]})
 
     def _send(self, read: Json) -> None:
         """Send the notes not yet sent and the reader's position; what is not answered waits."""
@@ -154,7 +150,7 @@ class Player:
         try:
             self._note(list(self.unsent.values()))
             self.unsent.clear()
-            self.controller.ask("PUT", path, body={"position": read})
+            self.call.ask("PUT", path, body={"position": read})
             self.played = True
         except Unreachable as error:
             if not self.away:
@@ -165,7 +161,7 @@ class Player:
         """Post the notes; raises `Rejected` where one is refused."""
         try:
             path = stream_path(self.name, "notes")
-            answer = self.controller.ask("POST", path, body={"notes": notes})
+            answer = self.call.ask("POST", path, body={"notes": notes})
         except NotesRefused as refused:
             answer = dict(refused.answer)
         for note, result in zip(notes, answer["results"], strict=True):

@@ -5,19 +5,19 @@ from __future__ import annotations
 import signal
 import sys
 import time as clock
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
-from controller.cli.api_client import ApiClient, stream_path
-from controller.cli.calling import Call, calls
-from controller.cli.options import NONE, Domain, Limit, Stream
+from controller.cli.calling import Call, Json, calls
+from controller.cli.options import NONE, Domain, Limit, Stream, option
 from controller.cli.output import console, print_table, table
 from noted_time import Conflict, Rejected, Unreachable
+from noted_time.client import stream_path
 from noted_time.values import UNIX_MS, duration_ms, shown_duration, shown_seconds, shown_time
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from controller.cli.output import Columns
 
-Json = dict[str, Any]
 HOLDERS: Columns = {
     "writer": "writer",
     "time": lambda each: shown_time(each["time"]),
@@ -35,9 +34,6 @@ HOLDERS: Columns = {
 }
 
 LEAST_MS = 100
-PATIENCE_MS = 3000
-"""How late an answer may be before it is reported as missing."""
-
 LAG_MS, LAG_STEPS = 900_000, 30
 BARS = "▁▂▃▄▅▆▇█"
 TERMINATED = 128 + signal.SIGTERM
@@ -51,19 +47,11 @@ def explain(
     domain: Domain = None,
     exclude: Annotated[
         list[str],
-        typer.Option(
-            metavar="WRITER",
-            show_default=False,
-            help="What if it were excluded? Changes nothing; several may be given.",
-        ),
+        option("WRITER", "What if it were excluded? Changes nothing; several may be given."),
     ] = NONE,
     writer_timeout: Annotated[
         str | None,
-        typer.Option(
-            metavar="DURATION",
-            show_default=False,
-            help="What if this were the writers' timeout? Changes nothing.",
-        ),
+        option("DURATION", "What if this were the writers' timeout? Changes nothing."),
     ] = None,
 ) -> None:
     """Say why the watermark is not advancing: which writers hold it, since when, and what if not.
@@ -75,19 +63,19 @@ def explain(
     """
     timeout_ms = None if writer_timeout is None else duration_ms(writer_timeout)
     query = {"domain": domain, "exclude": exclude, "writer_timeout_ms": timeout_ms}
-    found = call.controller.ask("GET", stream_path(stream, "explain"), query=query)
+    found = call.ask("GET", stream_path(stream, "explain"), query=query)
     if not call.prints(found):
         _print(found, found["sentences"])
 
 
-@calls
+@partial(calls, prints=False)
 def watch(
-    controller: ApiClient,
+    call: Call,
     stream: Stream,
     *,
     domain: Domain = None,
     every: Annotated[
-        str, typer.Option(metavar="DURATION", help="How often to ask, at least 100ms.")
+        str, option("DURATION", "How often to ask, at least 100ms.", default=True)
     ] = "1s",
     limit: Limit = 20,
 ) -> None:
@@ -101,56 +89,19 @@ def watch(
     every_ms = duration_ms(every)
     if every_ms < LEAST_MS:
         raise Rejected(f"--every {every} is too short: use 100ms or more")
-    watched = Watched(controller, stream, {"domain": domain, "limit": limit}, every_ms)
+    query = {"domain": domain, "limit": limit}
     if console().is_dumb_terminal or not sys.stdout.isatty():
-        watched.ask()
-        _print(watched.found, watched.sentences)
+        _print(*_now(call, stream, query))
     else:
-        _live(watched)
+        _live(call, stream, query, every_ms / 1000)
 
 
-@dataclass(slots=True)
-class Watched:
-    """The decision of one domain as it was last known, and what went wrong since."""
-
-    controller: ApiClient
-    stream: str
-    query: Json
-    every_ms: int
-    found: Json = field(default_factory=dict)
-    sentences: list[str] = field(default_factory=list)
-    answered_at: float = 0.0
-    trouble: str | None = None
-
-    def ask(self) -> None:
-        """Get the explanation and the lag."""
-        found = self.controller.ask("GET", stream_path(self.stream, "explain"), query=self.query)
-        query = {"domain": self.query["domain"], "from": found["now"] - LAG_MS, "points": 200}
-        history = self.controller.ask("GET", stream_path(self.stream, "history"), query=query)
-        lag = lag_line(history)
-        self.found, self.sentences = found, [*found["sentences"], *([lag] if lag else [])]
-        self.answered_at, self.trouble = clock.monotonic(), None
-
-    def try_to_ask(self) -> float:
-        """Ask, or remember why there is no answer; returns how long the controller asks to wait."""
-        try:
-            self.ask()
-        except (Conflict, Unreachable) as error:
-            self.trouble = str(error)
-            return getattr(error, "retry_after_s", None) or 0.0
-        return 0.0
-
-    def __rich__(self) -> RenderableType:
-        """Return what is known, and how old it is if an answer is missing."""
-        if not self.found:
-            return Text(f"Waiting for an answer. {self.trouble or ''}")
-        shown = Group(Text("\n".join(self.sentences)), table(HOLDERS, _holders(self.found)))
-        age_ms = int((clock.monotonic() - self.answered_at) * 1000)
-        if self.trouble is None and age_ms < self.every_ms + PATIENCE_MS:
-            return shown
-        why = f": {self.trouble}" if self.trouble else ""
-        age = f"No answer for {shown_seconds(age_ms)}; what is shown is that old. Trying again{why}"
-        return Group(shown, Text(age, "bold red"))
+def _now(call: Call, stream: str, query: Json) -> tuple[Json, list[str]]:
+    """Return the explanation, and its sentences with the lag."""
+    found = call.ask("GET", stream_path(stream, "explain"), query=query)
+    of_lag = {"domain": query["domain"], "from": found["now"] - LAG_MS, "points": 200}
+    lag = lag_line(call.ask("GET", stream_path(stream, "history"), query=of_lag))
+    return found, [*found["sentences"], *([lag] if lag else [])]
 
 
 def lag_line(history: Json) -> str | None:
@@ -192,14 +143,25 @@ def _print(found: Json, sentences: list[str]) -> None:
         print_table(HOLDERS, _holders(found))
 
 
-def _live(watched: Watched) -> None:
+def _live(call: Call, stream: str, query: Json, every_s: float) -> None:
     """Show it until Ctrl-C, on a screen of its own; then leave the last state behind."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))  # so that the screen is restored
+    shown: RenderableType = Text("Waiting for an answer.")
+    answered_at = clock.monotonic()
     try:
-        with Live(console=console(), screen=True, get_renderable=watched.__rich__) as live:
+        with Live(shown, console=console(), screen=True) as live:
             while True:
-                due = clock.monotonic() + watched.every_ms / 1000 + watched.try_to_ask()
-                live.refresh()
-                clock.sleep(max(0.0, due - clock.monotonic()))
+                pause_s = every_s
+                try:
+                    found, sentences = _now(call, stream, query)
+                    shown = Group(Text("\n".join(sentences)), table(HOLDERS, _holders(found)))
+                    answered_at = clock.monotonic()
+                    live.update(shown, refresh=True)
+                except (Conflict, Unreachable) as error:
+                    pause_s += getattr(error, "retry_after_s", None) or 0.0
+                    age = shown_seconds(int((clock.monotonic() - answered_at) * 1000))
+                    says = f"No answer for {age}; what is shown is that old. Trying again: {error}"
+                    live.update(Group(shown, Text(says, "bold red")), refresh=True)
+                clock.sleep(pause_s)
     except KeyboardInterrupt:
-        console().print(watched)
+        console().print(shown)

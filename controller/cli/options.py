@@ -4,34 +4,53 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from noted_time.client import VARIABLE as TOKEN_VARIABLE
 from noted_time.values import Unreadable, unix_ms_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 DEFAULT_PORT = 7464
+DEFAULT_URL = f"http://127.0.0.1:{DEFAULT_PORT}"
 NONE: list[str] = []
 INTEGER = re.compile(r"-?[0-9]{1,19}", re.ASCII)
 
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
-Comment = Annotated[
-    str | None,
-    typer.Option(metavar="TEXT", show_default=False, help="The reason, kept with the change."),
+
+def option(metavar: str, text: str, *names: str, default: str | bool = False) -> Any:  # noqa: ANN401 - as typer's
+    """Return an option with a value; `default` is what help shows, if not that of the parameter."""
+    return typer.Option(*names, metavar=metavar, show_default=default, help=text)
+
+
+Url = Annotated[
+    str,
+    typer.Option(
+        envvar="NOTED_TIME_URL",
+        help="The controller to call; or several of one database, with commas between.",
+    ),
 ]
+Token = Annotated[
+    str | None,
+    typer.Option(
+        envvar=TOKEN_VARIABLE,
+        show_default=False,
+        help="Needed once there is one: see `noted-time token`.",
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
+Comment = Annotated[str | None, option("TEXT", "The reason, kept with the change.")]
 Limit = Annotated[int, typer.Option(min=1, help="Maximum number of rows.")]
 
 Stream = Annotated[str, typer.Argument(metavar="STREAM", help="The stream's name.")]
 Writer = Annotated[str, typer.Argument(metavar="WRITER", help="The writer's name.")]
 Domain = Annotated[
     str | None,
-    typer.Option(
-        metavar="DOMAIN",
-        show_default=False,
-        help="The time domain; optional if the stream has only one, or one named `default`.",
+    option(
+        "DOMAIN", "The time domain; optional if the stream has only one, or one named `default`."
     ),
 ]
 

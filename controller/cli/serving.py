@@ -6,7 +6,7 @@ The server and the database are imported when a command needs them, which takes 
 from __future__ import annotations
 
 from pathlib import Path  # noqa: TC003 - typer reads it
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -30,78 +30,62 @@ if TYPE_CHECKING:
 LIMITS = Limits()
 
 
+def _option(variable: str, text: str, **more: Any) -> Any:  # noqa: ANN401 - as typer's
+    """Return an option that an environment variable may set, too."""
+    name = f"--{variable.lower().replace('_', '-')}"
+    return typer.Option(name, envvar=f"NOTED_TIME_{variable}", help=text, **more)
+
+
 def serve(  # noqa: PLR0913 - one parameter for each flag
     *,
     database: Database = DEFAULT_DATABASE,
-    host: Annotated[
-        str, typer.Option(envvar="NOTED_TIME_HOST", help="Address to bind to; loopback by default.")
-    ] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option(envvar="NOTED_TIME_PORT", min=0, max=65535, help="0 picks a free one.")
-    ] = DEFAULT_PORT,
+    host: Annotated[str, _option("HOST", "Address to bind to; loopback by default.")] = "127.0.0.1",
+    port: Annotated[int, _option("PORT", "0 picks a free one.", min=0, max=65535)] = DEFAULT_PORT,
     advertise: Annotated[
         str | None,
-        typer.Option(
-            envvar="NOTED_TIME_ADVERTISE",
+        _option(
+            "ADVERTISE",
+            "Where other controllers on the database reach this one; by default where it listens, "
+            "by the machine's name if that is everywhere.",
             metavar="URL",
-            help="Where other controllers on the database reach this one; by default where it "
-            "listens, by the machine's name if that is everywhere.",
         ),
     ] = None,
     tls_cert: Annotated[
-        Path | None,
-        typer.Option(envvar="NOTED_TIME_TLS_CERT", help="Certificate chain (PEM), to serve HTTPS."),
+        Path | None, _option("TLS_CERT", "Certificate chain (PEM), to serve HTTPS.")
     ] = None,
-    tls_key: Annotated[
-        Path | None, typer.Option(envvar="NOTED_TIME_TLS_KEY", help="Its private key (PEM).")
-    ] = None,
+    tls_key: Annotated[Path | None, _option("TLS_KEY", "Its private key (PEM).")] = None,
     require_token: Annotated[
-        bool,
-        typer.Option(
-            "--require-token",
-            envvar="NOTED_TIME_REQUIRE_TOKEN",
-            help="Require tokens even before the first one is created.",
-        ),
+        bool, _option("REQUIRE_TOKEN", "Require tokens even before the first one is created.")
     ] = False,
     insecure: Annotated[
         bool,
-        typer.Option(
-            "--insecure",
-            envvar="NOTED_TIME_INSECURE",
-            help="Let anyone who can reach the address note, read and remove, without tokens.",
-        ),
+        _option("INSECURE", "Let anyone who can reach the address note, read and remove."),
     ] = False,
     max_streams: Annotated[
-        int, typer.Option(envvar="NOTED_TIME_MAX_STREAMS", min=1, help="More are refused.")
+        int, _option("MAX_STREAMS", "More are refused.", min=1)
     ] = LIMITS.streams,
     max_writers: Annotated[
-        int,
-        typer.Option(
-            envvar="NOTED_TIME_MAX_WRITERS", min=1, help="Of one stream; notes of more are refused."
-        ),
+        int, _option("MAX_WRITERS", "Of one stream; notes of more are refused.", min=1)
     ] = LIMITS.writers,
     max_waiting_notes: Annotated[
         int,
-        typer.Option(
-            envvar="NOTED_TIME_MAX_WAITING_NOTES",
+        _option(
+            "MAX_WAITING_NOTES",
+            "Waiting for their commit; beyond that writers are refused (503) and retry.",
             min=1000,
-            help="Waiting for their commit; beyond that writers are refused (503) and retry.",
         ),
     ] = LIMITS.waiting_notes,
     max_long_polls: Annotated[
         int,
-        typer.Option(
-            envvar="NOTED_TIME_MAX_LONG_POLLS",
-            min=0,
-            help="Readers waiting for marks; more are refused (503) and retry.",
+        _option(
+            "MAX_LONG_POLLS", "Readers waiting for marks; more are refused (503) and retry.", min=0
         ),
     ] = LIMITS.long_polls,
     log_level: Annotated[
-        Literal["debug", "info", "warning", "error"], typer.Option(envvar="NOTED_TIME_LOG_LEVEL")
+        Literal["debug", "info", "warning", "error"], _option("LOG_LEVEL", "The least to log.")
     ] = "info",
     log_format: Annotated[
-        Literal["auto", "console", "json"],
-        typer.Option(envvar="NOTED_TIME_LOG_FORMAT", help="auto: JSON off a terminal."),
+        Literal["auto", "console", "json"], _option("LOG_FORMAT", "auto: JSON off a terminal.")
     ] = "auto",
 ) -> None:
     """Run the controller.

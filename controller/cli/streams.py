@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from controller.cli.api_client import ApiClient, stream_path
-from controller.cli.calling import Call, calls
-from controller.cli.options import NONE, Comment, Limit, Stream, Yes, offsets, pairs, time_of
+from controller.cli.calling import Call, Json, calls
+from controller.cli.options import (
+    NONE,
+    Comment,
+    Limit,
+    Stream,
+    Yes,
+    offsets,
+    option,
+    pairs,
+    time_of,
+)
 from controller.cli.output import confirm, print_table, say, shown_position
+from noted_time.client import stream_path
 from noted_time.values import Rejected, duration_ms, shown_duration, shown_time
 
 if TYPE_CHECKING:
     from controller.cli.output import Columns
 
-Json = dict[str, Any]
 MARKS: Columns = {
     "stream": "stream",
     "domain": "domain",
@@ -39,10 +49,6 @@ def list_streams(call: Call, *, limit: Limit = 100) -> None:
     call.listing("/v1/streams", "streams", MARKS, rows=_marks, cursor="after", limit=limit)
 
 
-def _option(metavar: str, default: str, text: str) -> Any:  # noqa: ANN401 - an option of typer's
-    return typer.Option(metavar=metavar, show_default=default, help=text)
-
-
 @app.command()
 @calls
 def create(  # noqa: PLR0913 - one parameter for each flag
@@ -50,62 +56,40 @@ def create(  # noqa: PLR0913 - one parameter for each flag
     stream: Stream,
     *,
     writer_timeout: Annotated[
-        str | None,
-        _option(
-            "DURATION",
-            "60s",
-            "How long a writer that holds the watermark back may be silent before it is excluded.",
-        ),
+        str | None, option("DURATION", "How long a silent writer is waited for.", default="60s")
     ] = None,
     mark_interval: Annotated[
-        str | None,
-        _option(
-            "DURATION", "200ms", "The least time between two marks; 0s: a mark at every advance."
-        ),
+        str | None, option("DURATION", "The least time between two marks.", default="200ms")
     ] = None,
     returning_writer: Annotated[
         Literal["hold", "exclude"] | None,
-        typer.Option(
-            show_default="hold",
-            help="A writer that comes back late: wait for it, or exclude it until it caught up.",
-        ),
+        typer.Option(show_default="hold", help="Wait for a writer that is late, or exclude it."),
     ] = None,
     domain: Annotated[
-        list[str], _option("NAME", "default", "A time domain; several may be given.")
+        list[str], option("NAME", "A time domain; several may be given.", default="default")
     ] = NONE,
     expected_writer: Annotated[
-        list[str],
-        _option("NAME", "none", "A writer to wait for from the start; several may be given."),
+        list[str], option("NAME", "A writer to wait for from the start; several may be given.")
     ] = NONE,
     max_time_ahead: Annotated[
         str | None,
-        _option(
-            "DURATION",
-            "1h",
-            "How far beyond the controller's clock a note's time may be; `none` if times are not "
-            "Unix ms.",
-        ),
+        option("DURATION", "How far ahead times may be; `none` if not Unix ms.", default="1h"),
     ] = None,
     mark_retention: Annotated[
-        str | None, _option("DURATION", "7d", "How long marks are kept.")
+        str | None, option("DURATION", "How long marks are kept.", default="7d")
     ] = None,
     writer_retention: Annotated[
-        str | None, _option("DURATION", "1d", "How long writers that are gone are remembered.")
+        str | None, option("DURATION", "How long former writers are remembered.", default="1d")
     ] = None,
     reader_timeout: Annotated[
-        str | None,
-        _option("DURATION", "1d", "How long a reader may be silent before it counts as offline."),
+        str | None, option("DURATION", "How long a silent reader counts as online.", default="1d")
     ] = None,
     max_segments: Annotated[
-        str | None, _option("NUMBER", "4096", "How many segments notes may name in all.")
+        str | None, option("NUMBER", "How many segments notes may name in all.", default="4096")
     ] = None,
     max_offset_jump: Annotated[
         str | None,
-        _option(
-            "NUMBER",
-            "10^12",
-            "How far beyond the last one known an offset may be; `none`: any.",
-        ),
+        option("NUMBER", "How far ahead offsets may be; `none`: any.", default="10^12"),
     ] = None,
     comment: Comment = None,
 ) -> None:
@@ -134,7 +118,7 @@ def create(  # noqa: PLR0913 - one parameter for each flag
         texts = ((name, text) for name, text in given.items() if text)
         settings |= {name: None if text == "none" else read(text) for name, text in texts}
     path, query = stream_path(stream), {"comment": comment}
-    status, created = call.controller.answer("PUT", path, query=query, body=settings)
+    status, created = call.answer("PUT", path, query=query, body=settings)
     if call.prints(created):
         return
     is_new = status == HTTPStatus.CREATED
@@ -155,7 +139,7 @@ def show(call: Call, stream: Stream) -> None:
 
     Try it:  noted-time stream show flights
     """
-    found = call.controller.ask("GET", stream_path(stream))
+    found = call.ask("GET", stream_path(stream))
     if call.prints(found):
         return
     _print_settings(found)
@@ -166,15 +150,15 @@ def show(call: Call, stream: Stream) -> None:
 
 
 @app.command()
-@calls
-def delete(controller: ApiClient, stream: Stream, *, yes: Yes = False) -> None:
+@partial(calls, prints=False)
+def delete(call: Call, stream: Stream, *, yes: Yes = False) -> None:
     """Remove a stream with all its notes, marks and readers, after a question.
 
     Try it:  noted-time stream delete flights
     """
-    controller.ask("GET", stream_path(stream))
+    call.ask("GET", stream_path(stream))
     confirm(f"Remove {stream} with all its notes and marks, for good?", yes=yes)
-    controller.ask("DELETE", stream_path(stream))
+    call.ask("DELETE", stream_path(stream))
     say(f"Removed stream {stream}.")
 
 
@@ -185,18 +169,17 @@ def seal(  # noqa: PLR0913 - one parameter for each flag
     *,
     cut: Annotated[
         list[str],
-        typer.Option(
-            metavar="SEGMENT:OFFSET",
-            show_default=False,
-            help="How far a segment goes, if that is beyond what was noted; several may be given.",
+        option(
+            "SEGMENT:OFFSET",
+            "How far a segment goes, if that is beyond what was noted; several may be given.",
         ),
     ] = NONE,
     final_time: Annotated[
         list[str],
-        typer.Option(
-            metavar="DOMAIN=TIME",
-            show_default="above all that was noted",
-            help="The lower of the domain's last mark; several may be given.",
+        option(
+            "DOMAIN=TIME",
+            "The lower of the domain's last mark; several may be given.",
+            default="above all that was noted",
         ),
     ] = NONE,
     comment: Comment = None,
@@ -212,12 +195,12 @@ def seal(  # noqa: PLR0913 - one parameter for each flag
     times = {domain: time_of(time) for domain, time in pairs(final_time, "=")}
     body = {"cut": offsets(cut), "final_times": times}
     path = stream_path(stream, "writers")
-    states = call.controller.ask("GET", path, query={"limit": 1})["states"]
+    states = call.ask("GET", path, query={"limit": 1})["states"]
     counted = ", ".join(f"{number:,} {state}" for state, number in states.items())
     say(f"{stream} has {counted} writers.")
     confirm(f"Seal {stream}? It takes no notes any more; this cannot be undone.", yes=yes)
     path, query = stream_path(stream, "seal"), {"comment": comment}
-    sealed = call.controller.ask("POST", path, query=query, body=body)
+    sealed = call.ask("POST", path, query=query, body=body)
     if call.prints(sealed):
         return
     for sentence in _sealed(stream, sealed):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from controller.cli.options import NONE
+from controller.cli.options import NONE, AsJson
 from controller.cli.output import ended_in_a_sentence, print_table, say
 from controller.service.access import Grant
 from noted_time import Rejected
@@ -84,7 +84,7 @@ def create(  # noqa: PLR0913 - one parameter for each flag
 def list_tokens(
     *,
     database: Database = DEFAULT_DATABASE,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """List the tokens: what each lets its holder do, never the token itself.
 

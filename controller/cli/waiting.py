@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import time as clock
 from random import random
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from controller.aggregation.sentences import REASON_WORDS, listed
-from controller.cli.api_client import ApiClient, stream_path
-from controller.cli.calling import Call, calls
-from controller.cli.options import NONE, Domain, Stream, time_of
+from controller.cli.calling import Call, Json, calls
+from controller.cli.options import NONE, Domain, Stream, option, time_of
 from controller.cli.output import fail, say, shown_position
 from noted_time import Conflict, NotCompleteYet, UnknownWriter, Unreachable
-from noted_time.client import Backoff
+from noted_time.client import Backoff, stream_path
 from noted_time.values import duration_ms, shown_seconds, shown_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-Json = dict[str, Any]
 MISSING = 3
 """The exit status if the stream is complete, but without a writer that was required."""
 
@@ -53,16 +51,10 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
         ),
     ],
     *,
-    timeout: Annotated[
-        str, typer.Option(metavar="DURATION", help="As 1h or 90m; 0s asks once.")
-    ] = "1h",
+    timeout: Annotated[str, option("DURATION", "As 1h or 90m; 0s asks once.", default=True)] = "1h",
     require: Annotated[
         list[str],
-        typer.Option(
-            metavar="WRITER",
-            show_default=False,
-            help="End with 3 if this writer is missing or unknown; several may be given.",
-        ),
+        option("WRITER", "End with 3 if it is missing or unknown; several may be given."),
     ] = NONE,
     require_all: Annotated[
         bool, typer.Option("--require-all", help="End with 3 if any writer is missing.")
@@ -83,10 +75,10 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
     query = {"complete_to": complete_to, "domain": domain}
     timeout_s = duration_ms(timeout) / 1000
     try:
-        mark = _first_mark(call.controller, stream_path(stream, "cut"), query, timeout_s)
+        mark = _first_mark(call, stream_path(stream, "cut"), query, timeout_s)
     except NotYet as late:
         fail(f"{stream} is not known to be complete to {shown}: {late}", status=NOT_YET)
-    objections = list(_objections(call.controller, stream, mark, require, require_all=require_all))
+    objections = list(_objections(call, stream, mark, require, require_all=require_all))
     if not call.prints(mark):
         position = f"cut {shown_position(mark['cut'])}"
         if not mark["cut"]:
@@ -97,7 +89,7 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
         fail("; ".join(objections), status=MISSING)
 
 
-def _first_mark(controller: ApiClient, path: str, query: Json, timeout_s: float) -> Json:
+def _first_mark(call: Call, path: str, query: Json, timeout_s: float) -> Json:
     """Return the first mark that is complete to the time, or raise `NotYet`."""
     deadline = clock.monotonic() + timeout_s
     failures = 0
@@ -105,7 +97,7 @@ def _first_mark(controller: ApiClient, path: str, query: Json, timeout_s: float)
         wait_s = min(LONGEST_WAIT_S, max(0.0, deadline - clock.monotonic()))
         try:
             asked = query | {"wait_ms": int(wait_s * 1000)}
-            return controller.ask("GET", path, query=asked, wait_s=wait_s)
+            return call.ask("GET", path, query=asked, wait_s=wait_s)
         except NotCompleteYet as error:
             failures, pause_s, reason = 0, PAUSE_S, "there is no mark yet"
             if error.lower is not None:
@@ -123,13 +115,13 @@ def _first_mark(controller: ApiClient, path: str, query: Json, timeout_s: float)
 
 
 def _objections(
-    controller: ApiClient, stream: str, mark: Json, required: list[str], *, require_all: bool
+    call: Call, stream: str, mark: Json, required: list[str], *, require_all: bool
 ) -> Iterator[str]:
     """Yield why the mark is not what was required."""
     named = {each["writer"] for each in mark["missing"]}
     for writer in required:
         try:
-            row = controller.ask("GET", stream_path(stream, "writers", writer))
+            row = call.ask("GET", stream_path(stream, "writers", writer))
         except UnknownWriter:
             unknown = "missing" if writer in named else "unknown"
             yield f"{writer} is {unknown}"

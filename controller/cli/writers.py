@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from controller.cli.api_client import ApiClient, stream_path, writer_path
-from controller.cli.calling import Call, calls
-from controller.cli.options import Comment, Domain, Limit, Stream, Writer, Yes, offsets
+from controller.cli.calling import Call, Json, calls, writer_path
+from controller.cli.options import Comment, Domain, Limit, Stream, Writer, Yes, offsets, option
 from controller.cli.output import confirm, print_table, say, shown_position
 from controller.cli.streams import shown_setting
+from noted_time.client import stream_path
 from noted_time.values import NotedMeanwhile, duration_ms, shown_duration, shown_time
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from controller.cli.output import Columns
 
-Json = dict[str, Any]
 TURNS = 3
 """How often a removal with `--yes` is tried while its writer continues to note."""
 
@@ -76,7 +75,7 @@ def writers(
         path = stream_path(stream, "writers")
         call.listing(path, "writers", WRITERS, cursor="start", limit=limit)
         return
-    found = call.controller.ask("GET", writer_path(stream, writer))
+    found = call.ask("GET", writer_path(stream, writer))
     if not call.prints(found):
         print_table(WRITERS, [found])
 
@@ -92,39 +91,39 @@ def remove(
 
     Try it:  noted-time remove flights UA --comment "its machine is gone"
     """
-    removed = _remove_as_shown(call.controller, stream, writer, comment, yes=yes)
+    removed = _remove_as_shown(call, stream, writer, comment, yes=yes)
     if not call.prints(removed):
         at = shown_position(removed["position"])
         say(f"Removed {writer} from {stream}, at position {at}.")
 
 
 def _remove_as_shown(
-    controller: ApiClient, stream: str, writer: str, comment: str | None, *, yes: bool
+    call: Call, stream: str, writer: str, comment: str | None, *, yes: bool
 ) -> Json:
     """Remove the writer if it has not noted since what would follow was shown."""
     path = writer_path(stream, writer)
     turn = 0
     while True:
         turn += 1
-        noted_at = controller.ask("GET", path)["noted_at"]
-        for line in _dry_run(controller, stream, writer):
+        noted_at = call.ask("GET", path)["noted_at"]
+        for line in _dry_run(call, stream, writer):
             say(line)
         say(f"{writer} noted last at {shown_time(noted_at)}.")
         confirm(f"Remove {writer}?", yes=yes)
         query = {"unless_noted_since": noted_at, "comment": comment}
         try:
-            return controller.ask("DELETE", path, query=query)
+            return call.ask("DELETE", path, query=query)
         except NotedMeanwhile as noted:
             if yes and turn == TURNS:
                 raise
             say(f"{writer} has noted meanwhile, at {shown_time(noted.noted_at)}.")
 
 
-def _dry_run(controller: ApiClient, stream: str, writer: str) -> Iterator[str]:
+def _dry_run(call: Call, stream: str, writer: str) -> Iterator[str]:
     """Yield for each domain what holds now, and what follows from removing the writer."""
-    for domain in controller.ask("GET", stream_path(stream))["domains"]:
+    for domain in call.ask("GET", stream_path(stream))["domains"]:
         query = {"domain": domain, "exclude": [writer]}
-        found = controller.ask("GET", stream_path(stream, "explain"), query=query)
+        found = call.ask("GET", stream_path(stream, "explain"), query=query)
         yield f"{found['sentences'][0]} {found['sentences'][-1]}"
 
 
@@ -137,7 +136,7 @@ def hold(  # noqa: PLR0913 - one parameter for each flag
     comment: Comment = None,
     duration: Annotated[
         str | None,
-        typer.Option("--for", metavar="DURATION", show_default=False, help="As 90m or 1h."),
+        option("DURATION", "As 90m or 1h.", "--for"),
     ] = None,
     release: Annotated[
         bool, typer.Option("--release", help="End the hold: its timeout counts again.")
@@ -151,11 +150,11 @@ def hold(  # noqa: PLR0913 - one parameter for each flag
         raise typer.BadParameter("use either --for DURATION or --release")
     path, query = writer_path(stream, writer, "hold"), {"comment": comment}
     if duration is None:
-        answered = call.controller.ask("DELETE", path, query=query)
+        answered = call.ask("DELETE", path, query=query)
         done = f"The timeout of {writer} counts again."
     else:
         body = {"for_ms": duration_ms(duration)}
-        answered = call.controller.ask("POST", path, query=query, body=body)
+        answered = call.ask("POST", path, query=query, body=body)
         done = f"{stream} waits for {writer} for {duration}, whatever its timeout."
     if not call.prints(answered):
         say(done)
@@ -189,12 +188,12 @@ def correct(  # noqa: PLR0913 - one parameter for each flag
     """
     body = {"position": offsets(position), "above": offsets(above)}
     path = writer_path(stream, writer, "position")
-    would = call.controller.ask("POST", path, body=body | {"dry_run": True})
+    would = call.ask("POST", path, body=body | {"dry_run": True})
     print_table(REPLACED, would["replaced"])
     cuts = shown_position(would["cuts"])
     say(f"Marks would have {cuts} instead.")
     confirm(f"Correct the position of {writer}?", yes=yes)
-    corrected = call.controller.ask("POST", path, body=body | {"comment": comment})
+    corrected = call.ask("POST", path, body=body | {"comment": comment})
     if not call.prints(corrected):
         say(f"Corrected the position of {writer}: marks of {stream} have {cuts}.")
 

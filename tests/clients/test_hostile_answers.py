@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from controller.cli.api_client import ApiClient
+from controller.cli.calling import Call
 from noted_time import Unreachable
 from noted_time.client.asking import MOST_BYTES
+from noted_time.client.transport import Transport
 from reader_client import AsyncReaderClient, ReaderClient
 from tests.support.memory import MIB
 from writer_client import AsyncWriterClient, WriterClient
@@ -99,8 +100,8 @@ async def read_on_a_loop(url: str) -> None:
 
 async def command(url: str) -> None:
     """Ask as the commands do."""
-    with closing(ApiClient(url, None)) as client:
-        client.ask("GET", "/v1/streams")
+    with closing(Transport(url)) as transport:
+        Call(transport).ask("GET", "/v1/streams")
 
 
 @pytest.mark.parametrize("call", [write, write_on_a_loop, read, read_on_a_loop, command])
