@@ -61,6 +61,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(scope="session")
+def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the file of a migrated database, for tests to copy."""
+    from controller.store.migrate import migrate  # noqa: PLC0415 - a second, for few tests
+
+    file = tmp_path_factory.mktemp("migrated") / "empty.db"
+    migrate(f"sqlite:///{file}")
+    return file
+
+
+@pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """Return a local session of two cores; its workers find the packages of this clone.
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -37,11 +38,9 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> str:
+def database(migrated: Path, tmp_path: Path) -> str:
     """The URL of a migrated database."""
-    url = f"sqlite:///{tmp_path / 'noted-time.db'}"
-    migrate(url)
-    return url
+    return f"sqlite:///{shutil.copy(migrated, tmp_path / 'noted-time.db')}"
 
 
 @pytest.fixture(scope="session")

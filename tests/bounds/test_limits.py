@@ -6,20 +6,15 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-import httpx
 import pytest
 
-from controller.api.access import Gate
-from controller.api.app import create_api
-from controller.api.forwarding import Forwarding
-from controller.api.middleware import Middleware
 from controller.service.controller import Controller
 from controller.service.limits import Limits
 from noted_time import Accepted, Note, Refused, Unreachable
 from noted_time.values import SEGMENTS_PER_POSITION
 from tests.support.controllers import WatchedMemory, tell, until
 from tests.support.crowded import Crowded
-from tests.support.http import Caller, problem
+from tests.support.http import Caller, answering, problem
 from writer_client import WriterClient
 
 if TYPE_CHECKING:
@@ -35,17 +30,9 @@ MOST = SEGMENTS_PER_POSITION
 @asynccontextmanager
 async def limited(limits: Limits, store: WatchedMemory | None = None) -> AsyncIterator[Caller]:
     """Serve an app within these limits, in which there is a stream `s`."""
-    controller = Controller(store or WatchedMemory(), limits=limits)
-    forwarding = Forwarding(controller)
-    api = create_api(controller, Gate(), forwarding)
-    app = Middleware(api, controller, Gate(), forwarding)
-    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-    async with (
-        api.router.lifespan_context(api),
-        httpx.AsyncClient(transport=transport, base_url="http://localhost") as client,
-    ):
-        await controller.put_stream("s", {"mark_interval_ms": 0})
-        yield Caller(client, controller)
+    async with answering(Controller(store or WatchedMemory(), limits=limits)) as caller:
+        await caller.controller.put_stream("s", {"mark_interval_ms": 0})
+        yield caller
 
 
 async def test_no_more_streams_than_may_be() -> None:

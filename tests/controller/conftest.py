@@ -1,12 +1,12 @@
 from __future__ import annotations
 
 import logging
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
 import structlog
 
-from controller.store.migrate import migrate
 from tests.support.controllers import GivenTime, WatchedMemory, WatchedSqlite
 
 if TYPE_CHECKING:
@@ -34,13 +34,11 @@ def time() -> GivenTime:
 
 
 @pytest.fixture(params=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Watched:
+def store(request: pytest.FixtureRequest, migrated: Path, tmp_path: Path) -> Watched:
     """A watched store of either kind."""
     if request.param == "memory":
         return WatchedMemory()
-    path = tmp_path / "noted-time.db"
-    migrate(f"sqlite:///{path}")
-    return WatchedSqlite(str(path))
+    return WatchedSqlite(str(shutil.copy(migrated, tmp_path / "noted-time.db")))
 
 
 @pytest.fixture

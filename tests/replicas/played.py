@@ -12,20 +12,19 @@ import httpx
 import msgspec
 
 from controller.aggregation.owned_streams import bucket_of
-from controller.api.access import Gate
 from controller.api.answers import Answer
-from controller.api.app import create_api
 from controller.api.forwarding import PATH, Forwarding, Item
-from controller.api.middleware import Middleware
 from controller.service.controller import Controller
 from controller.store.memory import MemoryStore
 from controller.store.port import Leases
 from noted_time import StreamSettings
 from tests.support.controllers import until
+from tests.support.http import answering
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 
+    from controller.api.access import Gate
     from controller.service.limits import Limits
     from controller.store.port import Batch
 
@@ -189,18 +188,9 @@ async def played(gate: Gate | None = None, limits: Limits | None = None) -> Asyn
     """Serve by one replica, in which there is a stream `HERE`; `THERE` is the other's."""
     store, owner = Shared(), Owner()
     controller = Controller(store, limits=limits)
-    forwarding, gate = Forwarding(controller, httpx.MockTransport(owner)), gate or Gate()
-    api = create_api(controller, gate, forwarding)
-    app = Middleware(api, controller, gate, forwarding)
-    async with (
-        api.router.lifespan_context(api),
-        httpx.AsyncClient(
-            transport=httpx.ASGITransport(app, raise_app_exceptions=False),
-            base_url="http://localhost",
-        ) as client,
-    ):
+    async with answering(controller, gate, peers=httpx.MockTransport(owner)) as caller:
         await controller.put_stream(HERE, {"mark_interval_ms": 0})
-        yield Played(client, controller, forwarding, store, owner)
+        yield Played(caller.client, controller, caller.forwarding, store, owner)
 
 
 def settings(**changed: Any) -> StreamSettings:  # noqa: ANN401 - any setting

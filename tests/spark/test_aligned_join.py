@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.sql.functions import col, expr
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from tests.support.marks_server import MarksServer
 
 pytestmark = pytest.mark.spark
 
@@ -33,25 +32,6 @@ OF_THE_SLOW_SIDE = 2
 FIRST = 1_357_034_400_000
 
 
-class _Streams:
-    """Streams of a real controller, as `NotedStream` makes and notes them."""
-
-    def __init__(self, served: Served) -> None:
-        self._served = served
-
-    def stream(self, name: str, *_domains: str) -> _Notes:
-        self._served.create(name, max_time_ahead_ms=None)
-        return _Notes(self._served, name)
-
-
-class _Notes:
-    def __init__(self, served: Served, name: str) -> None:
-        self._served, self._name = served, name
-
-    def note(self, _writer: str, time: int, position: dict[int, int]) -> None:
-        self._served.note(self._name, time, {str(s): offset for s, offset in position.items()})
-
-
 @pytest.fixture
 def served() -> Iterator[Served]:
     """Return a controller that serves."""
@@ -62,9 +42,8 @@ def served() -> Iterator[Served]:
 @pytest.fixture
 def logs(served: Served, tmp_path: Path) -> Path:
     """Return logs of ten hours, a row and a mark each half hour; each third row has no pair."""
-    server = cast("MarksServer", _Streams(served))
     for name in ("fast", "slow"):
-        stream = NotedStream(tmp_path / "log", name, server)
+        stream = NotedStream(tmp_path / "log", name, served)
         for number in range(ROWS):
             key = f"{name if number % 3 == 0 else ''}{number}"
             time = FIRST + number * A_MARK

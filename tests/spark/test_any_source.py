@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from tests.spark.conftest import Reads
-    from tests.support.marks_server import MarksServer
     from tests.support.noted_stream import NotedStream
     from tests.support.query_output import QueryOutput
+    from tests.support.served import Served
 
 pytestmark = pytest.mark.spark
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.spark
 class Ticks:
     """Ten events a second of event time, one second in each micro-batch, as one segment."""
 
-    def __init__(self, spark: SparkSession, controller: MarksServer, checkpoint: Path) -> None:
+    def __init__(self, spark: SparkSession, controller: Served, checkpoint: Path) -> None:
         self.marks = controller.stream("ticks")
         self._spark = spark
         self._url = controller.url
@@ -55,7 +55,7 @@ class Ticks:
 
 
 @pytest.fixture
-def ticks(spark: SparkSession, controller: MarksServer, output: QueryOutput) -> Ticks:
+def ticks(spark: SparkSession, controller: Served, output: QueryOutput) -> Ticks:
     """Return the events of Spark's own test source."""
     return Ticks(spark, controller, output.checkpoint)
 
@@ -72,7 +72,7 @@ def test_windows_of_any_source_close_once_the_query_has_read_the_cut(
 
 
 def test_no_event_of_a_disordered_source_is_lost(
-    read: Reads, flights: NotedStream, output: QueryOutput, controller: MarksServer
+    read: Reads, flights: NotedStream, output: QueryOutput, controller: Served
 ) -> None:
     """Spark's own file stream, a few files at a time, stopped half way."""
     flights.begun()
@@ -157,7 +157,7 @@ def test_a_source_without_marks_may_come_before_them(
     query.stop()
 
 
-def test_events_at_rest_are_refused(spark: SparkSession, controller: MarksServer) -> None:
+def test_events_at_rest_are_refused(spark: SparkSession, controller: Served) -> None:
     """No offset log would tell how far they are read."""
     events = spark.sql("SELECT TIMESTAMP '2013-01-01 00:00:00' AS time")
 
@@ -168,7 +168,7 @@ def test_events_at_rest_are_refused(spark: SparkSession, controller: MarksServer
 
 
 def test_events_with_a_watermark_of_their_own_are_refused(
-    spark: SparkSession, controller: MarksServer
+    spark: SparkSession, controller: Served
 ) -> None:
     """With one on both sides of the union a quiet stream would hold time."""
     events = spark.readStream.format("rate").load().withWatermark("timestamp", "1 hour")

@@ -20,7 +20,6 @@ from spark_integration.log_rows import scan_schema
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.support.marks_server import MarksServer
     from tests.support.noted_stream import NotedStream
     from tests.support.served import Served
 
@@ -54,7 +53,7 @@ def schema(kind: Any) -> StructType:  # noqa: ANN401 - a type of Spark
 )
 def test_what_a_query_cannot_read_is_refused_in_the_call(
     flights: NotedStream,
-    controller: MarksServer,
+    controller: Served,
     options: Any,  # noqa: ANN401 - any option
     error: type[Exception],
     sentence: str,
@@ -66,14 +65,13 @@ def test_what_a_query_cannot_read_is_refused_in_the_call(
         asked(flights.root, controller.url, **options)
 
 
-def test_a_log_without_files_asks_for_a_schema(
-    flights: NotedStream, controller: MarksServer
-) -> None:
+def test_a_log_without_files_asks_for_a_schema(flights: NotedStream, controller: Served) -> None:
     """There is nothing to take one from; a controller that is away is not waited for."""
     controller.stop()
 
     with pytest.raises(Rejected, match=r"no file yet in .*flights: give the schema"):
         asked(flights.root, controller.url)
+    controller.start()
 
 
 def test_an_address_of_something_else_is_refused(tmp_path: Path) -> None:

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tests.spark.conftest import Reads
-    from tests.support.marks_server import MarksServer
     from tests.support.noted_stream import NotedStream
     from tests.support.query_output import QueryOutput
+    from tests.support.served import Served
 
 pytestmark = pytest.mark.spark
 
@@ -59,7 +59,7 @@ def test_batches_are_larger_while_the_query_is_behind(
 
 
 def test_the_flag_decides_nothing_when_a_batch_is_run_again(
-    read: Reads, flights: NotedStream, output: QueryOutput, controller: MarksServer
+    read: Reads, flights: NotedStream, output: QueryOutput, controller: Served
 ) -> None:
     """It ends where it was planned to end, under another policy and without a controller."""
     steps = disorder(5)

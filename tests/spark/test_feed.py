@@ -11,33 +11,37 @@ from noted_time import ScaleEvent
 from noted_time.values import ClientFailed, UnknownStream
 from spark_integration.marks_feed import ControllerFeed
 from spark_integration.offsets import Released
+from tests.support.calls import CalledStream
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.support.marks_server import MarksServer
+    from tests.support.served import Served
 
 
 class Followed:
     """A feed and the seqs that came of it."""
 
-    def __init__(self, controller: MarksServer, released: Released) -> None:
+    def __init__(self, controller: Served, released: Released) -> None:
         self.feed = ControllerFeed(controller.url, "flights", None, wait_ms=500)
         self.feed.begin(released)
         self._seqs: list[tuple[str, int]] = []
+        self._ids: list[str] = []
 
     def seqs(self) -> list[tuple[str, int]]:
-        """Return (stream id, seq) of all marks so far."""
+        """Return (stream, seq) of all marks so far; streams are called a, b in their order."""
         new = self.feed.take()
-        self._seqs += [(new.stream_id, mark.seq) for mark in new.marks]
+        if new.marks and new.stream_id not in self._ids:
+            self._ids.append(new.stream_id)
+        self._seqs += [("ab"[len(self._ids) - 1], mark.seq) for mark in new.marks]
         return self._seqs
 
 
 @pytest.fixture
-def followed(controller: MarksServer) -> Iterator[Followed]:
+def followed(controller: Served) -> Iterator[Followed]:
     """Return a feed on a stream with two marks."""
-    stream = controller.stream("flights", stream_id="a")
+    stream = controller.stream("flights")
     stream.note("w", 10, {0: 1})
     stream.note("w", 20, {0: 2})
     followed = Followed(controller, Released())
@@ -50,27 +54,25 @@ def test_all_marks_of_now_are_there_when_a_feed_has_begun(followed: Followed) ->
     assert followed.seqs() == [("a", 1), ("a", 2)]
 
 
-def test_later_marks_come_by_long_poll(followed: Followed, controller: MarksServer) -> None:
+def test_later_marks_come_by_long_poll(followed: Followed, controller: Served) -> None:
     """Also after the controller was away for a while."""
     controller.stop()
-    controller.streams["flights"].note("w", 30, {0: 3})
     controller.start()
+    controller.note("flights", 30, {"0": 3})
 
     assert eventually(followed.seqs, [("a", 1), ("a", 2), ("a", 3)])
 
 
 def test_scale_events_are_known_with_the_marks_that_follow_them(
-    followed: Followed, controller: MarksServer
+    followed: Followed, controller: Served
 ) -> None:
     """Those of a stream that is made again are its own."""
-    stream, found = controller.streams["flights"], []
+    stream, found = CalledStream(controller, "flights"), []
     stream.scale(ScaleEvent({0: 2}, {1: (0,)}))
     stream.note("w", 30, {1: 1})
     eventually(followed.seqs, [("a", 1), ("a", 2), ("a", 3)])
     found.append(dict(followed.feed.take().succession.final))
-    controller.stop()
-    controller.stream("flights", stream_id="b").note("w", 5, {0: 1})
-    controller.start()
+    controller.stream("flights").note("w", 5, {0: 1})
     eventually(followed.seqs, [("a", 1), ("a", 2), ("a", 3), ("b", 1)])
     found.append(dict(followed.feed.take().succession.final))
 
@@ -78,18 +80,16 @@ def test_scale_events_are_known_with_the_marks_that_follow_them(
 
 
 def test_a_stream_made_again_is_followed_from_its_first_mark(
-    followed: Followed, controller: MarksServer
+    followed: Followed, controller: Served
 ) -> None:
     """Though the feed had asked for marks after the second."""
     followed.seqs()
-    controller.stop()
-    controller.stream("flights", stream_id="b").note("w", 5, {0: 1})
-    controller.start()
+    controller.stream("flights").note("w", 5, {0: 1})
 
     assert eventually(followed.seqs, [("a", 1), ("a", 2), ("b", 1)])
 
 
-def test_a_stream_that_was_never_there_is_refused(controller: MarksServer) -> None:
+def test_a_stream_that_was_never_there_is_refused(controller: Served) -> None:
     """In words that name it."""
     feed = ControllerFeed(controller.url, "flights", None)
 
@@ -97,9 +97,9 @@ def test_a_stream_that_was_never_there_is_refused(controller: MarksServer) -> No
         feed.begin(Released())
 
 
-def test_a_controller_that_is_away_from_the_start_is_no_error(controller: MarksServer) -> None:
+def test_a_controller_that_is_away_from_the_start_is_no_error(controller: Served) -> None:
     """The marks come when it is there."""
-    controller.stream("flights", stream_id="a").note("w", 10, {0: 1})
+    controller.stream("flights").note("w", 10, {0: 1})
     controller.stop()
     followed = Followed(controller, Released())
     controller.start()
@@ -110,10 +110,10 @@ def test_a_controller_that_is_away_from_the_start_is_no_error(controller: MarksS
 
 @pytest.mark.parametrize("from_the_start", [True, False])
 def test_a_fault_of_the_thread_is_raised_where_marks_are_taken(
-    controller: MarksServer, monkeypatch: pytest.MonkeyPatch, *, from_the_start: bool
+    controller: Served, monkeypatch: pytest.MonkeyPatch, *, from_the_start: bool
 ) -> None:
     """It must not look like a stream on which nothing happens."""
-    controller.stream("flights", stream_id="a").note("w", 10, {0: 1})
+    controller.stream("flights").note("w", 10, {0: 1})
     feed = ControllerFeed(controller.url, "flights", None, wait_ms=20)
     if not from_the_start:
         feed.begin(Released())

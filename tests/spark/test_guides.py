@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from tests.support.marks_server import MarksServer
     from tests.support.noted_stream import NotedStream
     from tests.support.query_output import QueryOutput
 
@@ -49,16 +48,14 @@ def elsewhere(tmp_path: Path, url: str) -> dict[str, str]:
 
 @pytest.mark.usefixtures("half_hours")
 def test_the_log_and_the_listener_of_the_spark_page_work(
-    spark: SparkSession, controller: MarksServer, output: QueryOutput, tmp_path: Path
+    spark: SparkSession, controller: Served, output: QueryOutput, tmp_path: Path
 ) -> None:
     """All four events are read, and the controller hears of it."""
     page = Session("docs/spark.md", elsewhere(tmp_path, controller.url), spark=spark)
     names = page.run("flights = read_noted_log", "PositionListener(")
     output.catch_up(names["flights"].select("origin"))
 
-    reader = "/v1/streams/flights/reader-groups/hourly/readers/counts"
-    last = [("POST", f"{reader}/offline", {"position": {"0": 4}})]
-    assert eventually(lambda: controller.reports[-1:], last)
+    assert eventually(lambda: controller.reported("flights", "hourly"), ({"0": 4}, []))
     spark.streams.removeListener(names["listener"])
     names["listener"].close()
 

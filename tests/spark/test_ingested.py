@@ -261,7 +261,7 @@ def test_a_new_query_after_marks_were_dropped_is_refused_or_has_nulls(flights: N
     for number, name in enumerate("abc", 1):
         flights.append(0, (number, name))
         flights.note(number * 10_000)
-    del flights.marks._marks["ingestion"][:1]
+    flights.marks.truncate({0: 2})
     query = log_query(flights, domain="ingestion", event_time="_ingested")
     refused = reader_of(query)
     with pytest.raises(Rejected, match='their _ingested is not known: unstamped="null" makes it'):

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
     from tests.spark.conftest import Reads
     from tests.support.disorder import Step
-    from tests.support.marks_server import MarksServer
     from tests.support.noted_stream import NotedStream
     from tests.support.query_output import QueryOutput
+    from tests.support.served import Served
 
 EVENTS = StructType([StructField("time", TimestampType()), StructField("name", StringType())])
 
@@ -43,7 +43,7 @@ EVENTS = StructType([StructField("time", TimestampType()), StructField("name", S
 class Batches:
     """The micro-batches of a query as its source plans and reads them, without Spark."""
 
-    def __init__(self, stream: NotedStream, controller: MarksServer, rows: int) -> None:
+    def __init__(self, stream: NotedStream, controller: Served, rows: int) -> None:
         query = LogQuery(
             str(stream.root), stream.name, controller.url, "time", max_rows=rows, keeps_late=True
         )
@@ -89,7 +89,7 @@ def break_promises(stream: NotedStream, steps: list[Step], chance: random.Random
 
 @pytest.mark.parametrize("seed", range(4))
 def test_rows_below_the_lower_sent_before_their_batch_are_late(
-    flights: NotedStream, controller: MarksServer, seed: int
+    flights: NotedStream, controller: Served, seed: int
 ) -> None:
     """Those and no others, whatever is appended and noted between the batches."""
     steps, chance = disorder(seed), random.Random(seed)
@@ -114,7 +114,7 @@ def test_rows_below_the_lower_sent_before_their_batch_are_late(
 
 @pytest.mark.parametrize("seed", range(4))
 def test_no_row_of_writers_that_keep_their_promises_is_late(
-    flights: NotedStream, controller: MarksServer, seed: int
+    flights: NotedStream, controller: Served, seed: int
 ) -> None:
     """However small the batches, and however many marks come with each."""
     steps = disorder(seed)
@@ -151,7 +151,7 @@ def summed(output: QueryOutput, part: str) -> Counter[int]:
 
 @pytest.mark.spark
 def test_what_is_in_time_and_what_is_late_are_all_rows(
-    read: Reads, flights: NotedStream, output: QueryOutput, controller: MarksServer
+    read: Reads, flights: NotedStream, output: QueryOutput, controller: Served
 ) -> None:
     """Through restarts and a batch that is run again; what Spark alone drops is late."""
     steps, chance = disorder(7), random.Random(7)
@@ -204,7 +204,7 @@ def test_what_cannot_be_split_or_kept_is_refused(read: Reads, flights: NotedStre
 
 @pytest.mark.spark
 def test_the_example_of_the_page_keeps_hours_and_late_rows_apart(
-    read: Reads, flights: NotedStream, controller: MarksServer, tmp_path: Path
+    read: Reads, flights: NotedStream, controller: Served, tmp_path: Path
 ) -> None:
     """Two departures of the hour from nine are counted, and one that came after it is kept."""
     flights.append_table(0, departures(NINE, NINE + timedelta(minutes=30)))

@@ -19,17 +19,14 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import QueryTerminatedEvent
 
     from tests.spark.conftest import Reads
-    from tests.support.marks_server import MarksServer
     from tests.support.noted_stream import NotedStream
     from tests.support.query_output import QueryOutput
 
 pytestmark = pytest.mark.spark
 
-READER = "/v1/streams/flights/reader-groups/counters/readers/one"
-
 
 @pytest.fixture
-def listener(read: Reads, controller: MarksServer) -> Iterator[PositionListener]:
+def listener(read: Reads, controller: Served) -> Iterator[PositionListener]:
     """Return a listener that the session has while a test runs."""
     listener = PositionListener(controller.url, "flights", "counters", "one")
     read.spark.streams.addListener(listener)
@@ -40,22 +37,19 @@ def listener(read: Reads, controller: MarksServer) -> Iterator[PositionListener]
 
 @pytest.mark.usefixtures("listener")
 def test_committed_offsets_are_reported_and_a_query_that_ends_goes_offline(
-    read: Reads, flights: NotedStream, output: QueryOutput, controller: MarksServer
+    read: Reads, flights: NotedStream, output: QueryOutput, controller: Served
 ) -> None:
     """Three rows are read in one batch, and the query is over."""
     flights.append(0, (1000, "a"), (1100, "b"))
     flights.append(3, (1200, "c"))
     output.catch_up(read(flights))
 
-    assert eventually(
-        lambda: controller.reports[-1:],
-        [("POST", f"{READER}/offline", {"position": {"0": 2, "3": 1}})],
-    )
+    assert eventually(lambda: controller.reported("flights", "counters"), ({"0": 2, "3": 1}, []))
 
 
 @pytest.mark.parametrize("position", [None, KafkaTopic("flights")])
 def test_a_topic_counts_though_the_source_reads_others_too(
-    controller: MarksServer, position: KafkaTopic | None
+    controller: Served, position: KafkaTopic | None
 ) -> None:
     """Where it has read is said of one stream alone, unlike a watermark."""
     listener = PositionListener(controller.url, "flights", "g", "r", position=position)
@@ -66,12 +60,12 @@ def test_a_topic_counts_though_the_source_reads_others_too(
 
 @pytest.mark.usefixtures("listener")
 def test_a_report_waits_for_a_controller_that_is_away(
-    read: Reads, flights: NotedStream, output: QueryOutput, controller: MarksServer
+    read: Reads, flights: NotedStream, output: QueryOutput, controller: Served
 ) -> None:
     """Only the latest position counts once it is back."""
     flights.append(0, (1000, "a"))
     query = output.start(read(flights))
-    eventually(lambda: controller.reports[-1:], [("PUT", READER, {"position": {"0": 1}})])
+    eventually(lambda: controller.reported("flights", "counters"), ({"0": 1}, ["one"]))
     controller.stop()
     flights.append(0, (1100, "b"))
     query.processAllAvailable()
@@ -79,7 +73,7 @@ def test_a_report_waits_for_a_controller_that_is_away(
     query.processAllAvailable()
     controller.start()
 
-    assert eventually(lambda: controller.reports[-1:], [("PUT", READER, {"position": {"0": 3}})])
+    assert eventually(lambda: controller.reported("flights", "counters"), ({"0": 3}, ["one"]))
     query.stop()
 
 

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.spark.conftest import Reads
-    from tests.support.marks_server import MarksServer
     from tests.support.noted_stream import NotedStream
     from tests.support.query_output import QueryOutput
+    from tests.support.served import Served
 
 pytestmark = pytest.mark.spark
 
@@ -112,7 +112,7 @@ ODD = pa.table(
 
 
 def test_each_domain_of_a_stream_moves_the_watermark_of_its_own_time(
-    read: Reads, flights: NotedStream, output: QueryOutput, controller: MarksServer
+    read: Reads, flights: NotedStream, output: QueryOutput, controller: Served
 ) -> None:
     """Order time is far ahead of ship time; a query on the latter waits for it."""
     flights.marks = controller.stream("flights", "order", "ship")
@@ -144,12 +144,12 @@ def test_a_scaled_stream_is_read_to_the_end_of_its_sealed_segment(
 
 
 def test_an_unknown_stream_is_named(
-    read: Reads, flights: NotedStream, output: QueryOutput, controller: MarksServer
+    read: Reads, flights: NotedStream, output: QueryOutput, controller: Served
 ) -> None:
     """It fails the query at its start, which does not stand still for ever."""
     flights.append(0, (1000, "a"))
     counts = read.counts(flights)
-    del controller.streams["flights"]
+    controller.call("DELETE", "/flights")
 
     with pytest.raises(PySparkException, match="there is no stream 'flights'"):
         output.catch_up(counts)

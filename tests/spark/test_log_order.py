@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.spark.conftest import Reads
-    from tests.support.marks_server import MarksServer
     from tests.support.noted_stream import NotedStream
+    from tests.support.served import Served
 
 pytestmark = pytest.mark.spark
 
@@ -39,7 +39,7 @@ def test_both_orders_give_equal_results(read: Reads, flights: NotedStream, tmp_p
 
 
 def test_a_replayed_batch_by_time_is_identical_without_a_controller(
-    read: Reads, flights: NotedStream, output: QueryOutput, controller: MarksServer
+    read: Reads, flights: NotedStream, output: QueryOutput, controller: Served
 ) -> None:
     """Marks decide where a batch ends when it is planned, and never again."""
     steps = disorder(5)

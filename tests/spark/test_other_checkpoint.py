@@ -17,11 +17,11 @@ from tests.support.noted_stream import NotedStream
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.support.marks_server import MarksServer
+    from tests.support.served import Served
 
 
 def test_a_checkpoint_of_another_log_is_refused(
-    flights: NotedStream, controller: MarksServer, tmp_path: Path
+    flights: NotedStream, controller: Served, tmp_path: Path
 ) -> None:
     """Another stream, domain or root, whether a batch is planned or run again; both are named."""
     flights.append(0, (1000, "a"), (2000, "b"))
@@ -59,7 +59,7 @@ def test_an_offset_of_an_earlier_version_is_taken_for_one_of_the_root_that_is_re
 
 
 def test_a_checkpoint_of_the_marks_of_another_stream_is_refused(
-    controller: MarksServer, tmp_path: Path
+    controller: Served, tmp_path: Path
 ) -> None:
     """Beside any other source."""
     position_of = MarksQuery.pickled(KafkaTopic("ticks"))

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.spark.conftest import Reads
-    from tests.support.marks_server import MarksServer
     from tests.support.noted_stream import NotedStream
+    from tests.support.served import Served
 
 pytestmark = pytest.mark.spark
 
 
 def test_a_driver_that_is_killed_gives_the_output_of_one_that_never_was(
-    read: Reads, flights: NotedStream, controller: MarksServer, tmp_path: Path
+    read: Reads, flights: NotedStream, controller: Served, tmp_path: Path
 ) -> None:
     """SIGKILL a few batches in; events and marks go on before it is started again."""
     steps = disorder(7, events=25)
@@ -46,12 +46,12 @@ def test_a_driver_that_is_killed_gives_the_output_of_one_that_never_was(
     assert rows_of(counts) == rows_of(per_second(read.truth(flights)))
 
 
-def test_any_source_works_through_spark_connect(controller: MarksServer, tmp_path: Path) -> None:
+def test_any_source_works_through_spark_connect(controller: Served, tmp_path: Path) -> None:
     """Sources and listeners are registered the Connect way; no call goes to Java."""
     ticks = controller.stream("ticks")
     ticks.note("w", 3000, {0: 30})
     told: dict[str, object] = {"url": controller.url, "checkpoint": str(tmp_path / "checkpoint")}
     printed = SparkProgram("connect_ticks", told, tmp_path / "log").finish()
 
-    read_far_enough = controller.reported("ticks", "counters", "one")[0] >= 30
+    read_far_enough = controller.reported("ticks", "counters")[0]["0"] >= 30
     assert (json.loads(printed), read_far_enough) == ([[0, 10], [1, 10], [2, 10]], True)

@@ -10,9 +10,9 @@ from tests.support.disorder import disorder, replay
 
 if TYPE_CHECKING:
     from tests.spark.conftest import Reads
-    from tests.support.marks_server import MarksServer
     from tests.support.noted_stream import NotedStream
     from tests.support.query_output import QueryOutput
+    from tests.support.served import Served
 
 pytestmark = pytest.mark.spark
 
@@ -21,7 +21,7 @@ IN_MICROSECONDS = 1_357_034_220_000_000
 
 
 def test_a_replayed_batch_is_identical_even_without_a_controller(
-    read: Reads, flights: NotedStream, output: QueryOutput, controller: MarksServer
+    read: Reads, flights: NotedStream, output: QueryOutput, controller: Served
 ) -> None:
     """Every batch after the second is run again with marks and files that came since."""
     steps = disorder(5)
@@ -40,14 +40,14 @@ def test_a_replayed_batch_is_identical_even_without_a_controller(
 
 
 def test_the_watermark_never_goes_back_when_a_stream_is_made_again(
-    read: Reads, flights: NotedStream, output: QueryOutput, controller: MarksServer
+    read: Reads, flights: NotedStream, output: QueryOutput, controller: Served
 ) -> None:
     """The new stream's marks begin below; time stands until they are above, then it goes on."""
     counts = read.counts(flights.begun())
     flights.append(0, (1000, "a"))
     flights.note(5000)
     output.catch_up(counts)
-    flights.marks = controller.stream(flights.name, stream_id="made again")
+    flights.marks = controller.stream(flights.name)
     flights.append(0, (5500, "b"))
     flights.note(1200)
     output.catch_up(counts)
@@ -60,7 +60,7 @@ def test_the_watermark_never_goes_back_when_a_stream_is_made_again(
 
 
 def test_a_mark_that_spark_cannot_express_never_enters_a_query(
-    read: Reads, flights: NotedStream, output: QueryOutput, controller: MarksServer
+    read: Reads, flights: NotedStream, output: QueryOutput, controller: Served
 ) -> None:
     """One writer's clock counts microseconds; made again, the stream goes on where it was."""
     counts = read.counts(flights.begun())
@@ -71,7 +71,7 @@ def test_a_mark_that_spark_cannot_express_never_enters_a_query(
     flights.note(IN_MICROSECONDS)
     output.catch_up(counts)
     lowers = [output.last_lower()]
-    flights.marks = controller.stream(flights.name, stream_id="made again")
+    flights.marks = controller.stream(flights.name)
     flights.append(0, (1600, "b"))
     flights.note(2000)
     output.catch_up(counts)

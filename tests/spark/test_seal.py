@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tests.spark.conftest import Reads
-    from tests.support.marks_server import MarksServer
     from tests.support.noted_stream import NotedStream
     from tests.support.query_output import QueryOutput
+    from tests.support.served import Served
 
 ALL = [(1, 1), (2, 1), (9, 1)]
 
@@ -50,7 +50,7 @@ def test_every_last_window_of_a_sealed_stream_comes_out(
 
 @pytest.mark.spark
 def test_last_windows_come_out_through_restarts_between_seal_and_last_batch(
-    read: Reads, flights: NotedStream, output: QueryOutput, controller: MarksServer
+    read: Reads, flights: NotedStream, output: QueryOutput, controller: Served
 ) -> None:
     """The final cut is read by several batches; the one at the end fails before its commit."""
     counts = read.counts(written(flights), max_rows_per_trigger=2)
@@ -96,13 +96,13 @@ def test_a_query_that_holds_stays_at_the_last_mark(
 
 @pytest.mark.spark
 def test_a_stream_made_again_after_its_seal_fails_the_query(
-    read: Reads, flights: NotedStream, output: QueryOutput, controller: MarksServer
+    read: Reads, flights: NotedStream, output: QueryOutput, controller: Served
 ) -> None:
     """Its watermark cannot go back: every row would be dropped, so it says so."""
     counts = read.counts(written(flights))
     flights.marks.seal()
     output.catch_up(counts)
-    flights.marks = controller.stream(flights.name, stream_id="made again")
+    flights.marks = controller.stream(flights.name)
     flights.note(5000)
 
     with pytest.raises(Exception, match="start a query with a new checkpoint"):
@@ -111,7 +111,7 @@ def test_a_stream_made_again_after_its_seal_fails_the_query(
 
 @pytest.mark.spark
 def test_last_windows_of_any_source_come_out(
-    spark: SparkSession, controller: MarksServer, output: QueryOutput
+    spark: SparkSession, controller: Served, output: QueryOutput
 ) -> None:
     """One micro-batch after the end of the final cut was read."""
     marks = controller.stream("ticks")

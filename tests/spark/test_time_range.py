@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from tests.spark.conftest import Reads
     from tests.support.hourly_log import HourlyLog
-    from tests.support.marks_server import MarksServer
+    from tests.support.served import Served
 
 SECOND = 1000
 EVERY_OPTION: dict[str, Any] = {
@@ -65,7 +65,7 @@ def test_streams_over_consecutive_ranges_give_each_row_once(
 
 
 def test_a_batch_that_is_run_again_is_identical_and_needs_no_controller(
-    flights: NotedStream, controller: MarksServer
+    flights: NotedStream, controller: Served
 ) -> None:
     """Also the first one, whose start is that of the log: its own offset says where it began."""
     steps = disorder(5)
@@ -146,7 +146,7 @@ def test_an_end_whose_marks_are_gone_is_refused(flights: NotedStream) -> None:
         flights.append(0, (second * SECOND - 1, str(second)))
         flights.note(second * SECOND)
     begun = batches(log_query(flights, times=TimeRange(None, 3 * SECOND), max_rows=1))[0]
-    del flights.marks._marks["default"][:3]
+    flights.marks.truncate({0: 4})
 
     assert len(batches(log_query(flights, times=TimeRange(None, 4 * SECOND + 1)))) == 1
     for start in (None, begun.end):
@@ -228,7 +228,7 @@ def test_a_start_whose_marks_and_files_are_gone_is_refused(flights: NotedStream)
     for second in range(1, 6):
         paths.append(flights.append(0, (second * SECOND - 1, str(second))))
         flights.note(second * SECOND)
-    del flights.marks._marks["default"][:3]
+    flights.marks.truncate({0: 4})
     paths[0].unlink()
 
     assert len(batches(log_query(flights))) == 1

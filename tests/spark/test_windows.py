@@ -12,9 +12,9 @@ from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from tests.spark.conftest import Reads
-    from tests.support.marks_server import MarksServer
     from tests.support.noted_stream import NotedStream
     from tests.support.query_output import QueryOutput
+    from tests.support.served import Served
 
 pytestmark = pytest.mark.spark
 
@@ -107,7 +107,7 @@ def test_a_filter_on_another_column_lets_time_go_on(
 
 
 def test_the_query_reads_on_while_the_controller_is_away_and_catches_up(
-    read: Reads, flights: NotedStream, output: QueryOutput, controller: MarksServer
+    read: Reads, flights: NotedStream, output: QueryOutput, controller: Served
 ) -> None:
     """Events of the time without a controller are read; their window closes when it is back."""
     flights.append(0, (1000, "a"))
@@ -116,10 +116,10 @@ def test_the_query_reads_on_while_the_controller_is_away_and_catches_up(
     query.processAllAvailable()
     controller.stop()
     flights.append(0, (1600, "b"))
-    flights.note(2000)
     query.processAllAvailable()
     while_away = query.lastProgress
     controller.start()
+    flights.note(2000)
 
     assert eventually(lambda: output.rows, [(1, 2)])
     assert while_away is not None

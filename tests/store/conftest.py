@@ -73,14 +73,6 @@ def make_postgres(server: Server, emptied: str) -> MakeStore:
     return make
 
 
-@pytest.fixture(scope="session")
-def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A migrated database, to be copied."""
-    file = tmp_path_factory.mktemp("migrated") / "empty.db"
-    migrate(f"sqlite:///{file}")
-    return file
-
-
 @pytest.fixture
 def database(migrated: Path, tmp_path: Path) -> Path:
     """A migrated database of the test's own."""

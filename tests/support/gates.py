@@ -6,19 +6,17 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import httpx
-
 from controller.api.access import Gate
-from controller.api.app import create_api
-from controller.api.forwarding import Forwarding
-from controller.api.middleware import Middleware
 from controller.service.access import Grant
 from controller.service.controller import Controller
 from controller.service.tokens import TokenCache, mint
 from controller.store.memory import MemoryStore, MemoryTokens
+from tests.support.http import answering
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
+    import httpx
 
     from controller.service.limits import Limits
     from controller.store.tokens import Tokens
@@ -100,15 +98,7 @@ async def behind(
 ) -> AsyncIterator[Door]:
     """Serve an app behind the gate, in which there are streams `s` and `t`."""
     controller = Controller(MemoryStore(), time.clocks() if time else None, limits)
-    forwarding = Forwarding(controller)
-    api = create_api(controller, gate, forwarding)
-    transport = httpx.ASGITransport(
-        Middleware(api, controller, gate, forwarding), raise_app_exceptions=False
-    )
-    async with (
-        api.router.lifespan_context(api),
-        httpx.AsyncClient(transport=transport, base_url=base_url) as client,
-    ):
+    async with answering(controller, gate, base_url=base_url) as caller:
         for stream in "st":
             await controller.put_stream(stream, {"mark_interval_ms": 0})
-        yield Door(client, controller)
+        yield Door(caller.client, controller)

@@ -1,12 +1,20 @@
-"""Calls of the HTTP API in few words."""
+"""The app of a controller in the test's own process, called without a socket."""
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import httpx
+
+from controller.api.access import Gate
+from controller.api.app import create_api
+from controller.api.forwarding import Forwarding
+from controller.api.middleware import Middleware
+
 if TYPE_CHECKING:
-    import httpx
+    from collections.abc import AsyncIterator
 
     from controller.service.controller import Controller
 
@@ -19,6 +27,7 @@ class Caller:
 
     client: httpx.AsyncClient
     controller: Controller
+    forwarding: Forwarding
 
     async def get(self, path: str, **query: Any) -> httpx.Response:  # noqa: ANN401 - any value
         """GET the path."""
@@ -41,6 +50,26 @@ class Caller:
         answer = await self.post("/v1/streams/s/notes", {"notes": notes})
         assert answer.is_success or problem(answer)[1] == "notes_refused", answer.text
         return answer.json()["results"]
+
+
+@asynccontextmanager
+async def answering(
+    controller: Controller,
+    gate: Gate | None = None,
+    *,
+    base_url: str = "http://localhost",
+    peers: httpx.AsyncBaseTransport | None = None,
+) -> AsyncIterator[Caller]:
+    """Start the controller and its app; other replicas are asked through `peers`."""
+    gate, forwarding = gate or Gate(), Forwarding(controller, peers)
+    api = create_api(controller, gate, forwarding)
+    app = Middleware(api, controller, gate, forwarding)
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+    async with (
+        api.router.lifespan_context(api),
+        httpx.AsyncClient(transport=transport, base_url=base_url) as client,
+    ):
+        yield Caller(client, controller, forwarding)
 
 
 def problem(answer: httpx.Response) -> tuple[int, str, str]:

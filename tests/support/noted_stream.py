@@ -12,7 +12,7 @@ from noted_time.wing import file_name, segment_directory
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.support.marks_server import MarksServer, StreamOfMarks
+    from tests.support.calls import CalledStream, Calls
 
 INSTANT = pa.timestamp("ms", tz="UTC")
 
@@ -23,11 +23,11 @@ class NotedStream:
     Rows are (time in ms, name); `table` makes what is written of them.
     """
 
-    def __init__(self, root: Path, name: str, server: MarksServer, *domains: str) -> None:
+    def __init__(self, root: Path, name: str, server: Calls, *domains: str) -> None:
         self.root = root
         self.name = name
         self.server = server
-        self.marks: StreamOfMarks = server.stream(name, *domains)
+        self.marks: CalledStream = server.stream(name, *domains)
         self.position: dict[int, int] = {}
         self._written: dict[str, dict[int, int]] = {}
 

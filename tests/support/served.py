@@ -5,15 +5,15 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
-import httpx
 import uvicorn
 
 from controller.api.app import create_app
 from controller.api.server import Server
 from controller.service.controller import Controller
 from controller.store.memory import MemoryStore
+from tests.support.calls import Calls
 
 if TYPE_CHECKING:
     import socket
@@ -46,7 +46,7 @@ class LettingGo(Server):
         await super().shutdown(sockets)
 
 
-class Served:
+class Served(Calls):
     """A controller over a store in memory that outlives it, served by uvicorn.
 
     `stop` and `start` take it away and bring it back on the same port.
@@ -67,11 +67,6 @@ class Served:
         self._port = 0
         self.start()
 
-    @property
-    def url(self) -> str:
-        """Where it listens."""
-        return f"http://127.0.0.1:{self._port}"
-
     def start(self) -> None:
         """Serve, and return once it does."""
         self._controller = Controller(self._store, self._clocks, self._limits)
@@ -91,37 +86,13 @@ class Served:
             assert time.monotonic() < deadline, "the controller did not start"
             time.sleep(0.005)
         self._port = self._server.servers[0].sockets[0].getsockname()[1]
+        self.url = f"http://127.0.0.1:{self._port}"
 
     def stop(self) -> None:
-        """Answer what waits, and end."""
+        """Answer what waits, and end; does nothing where it was stopped before."""
         self._server.should_exit = True
         self._thread.join(20)
         assert not self._thread.is_alive(), "the controller did not stop"
-
-    def create(self, stream: str, **settings: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON
-        """Create or change a stream; marks are made at every advance unless told otherwise."""
-        body = {"mark_interval_ms": 0, **settings}
-        return self.call("PUT", f"/{stream}", body)
-
-    def note(
-        self, stream: str, time: int, position: dict[str, int], *, domain: str | None = None
-    ) -> None:
-        """Have the writer `w` note; alone on its stream, it makes a mark."""
-        note = {"writer": "w", "time": time, "position": position, "domain": domain}
-        results = self.call("POST", f"/{stream}/notes", {"notes": [note]})["results"]
-        assert [result["status"] for result in results] == ["accepted"]
-
-    def call(self, method: str, path: str, body: object = None) -> dict[str, Any]:
-        """Call ``/v1/streams<path>`` and return the answer's body."""
-        answer = httpx.request(method, f"{self.url}/v1/streams{path}", json=body, trust_env=False)
-        answer.raise_for_status()
-        return dict(answer.json()) if answer.content else {}
-
-    def writers(self, stream: str) -> dict[str, dict[str, Any]]:
-        """Return what the controller says of each writer: state, times and position."""
-        shown = ("state", "times", "position")
-        rows = self.call("GET", f"/{stream}/writers")["writers"]
-        return {row["writer"]: {name: row[name] for name in shown} for row in rows}
 
     def __enter__(self) -> Self:
         return self

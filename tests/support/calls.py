@@ -1,0 +1,110 @@
+"""Calls of the HTTP API of a controller, wherever it runs, in few words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import httpx
+
+if TYPE_CHECKING:
+    from noted_time import ScaleEvent
+    from noted_time.values import State
+
+HTTP = httpx.Client(timeout=30, trust_env=False, limits=httpx.Limits(max_keepalive_connections=0))
+"""A client of all controllers, which tests end now and then: it keeps no connection."""
+
+HOUR_MS = 3_600_000
+Json = dict[str, Any]
+
+
+def wire(position: dict[int, int]) -> dict[str, int]:
+    """Return a position as JSON has it."""
+    return {str(segment): offset for segment, offset in position.items()}
+
+
+class Calls:
+    """What is asked of a controller at `url`; `token`, where there is one, goes with each call."""
+
+    url: str
+    token: str | None = None
+
+    def ask(self, method: str, path: str, body: object = None, **query: Any) -> httpx.Response:  # noqa: ANN401 - any value
+        """Call ``/v1<path>``, and return the answer whatever it is."""
+        headers = {} if self.token is None else {"authorization": f"Bearer {self.token}"}
+        url = f"{self.url}/v1{path}"
+        return HTTP.request(method, url, json=body, headers=headers, params=query or None)
+
+    def call(self, method: str, path: str, body: object = None, **query: Any) -> Json:  # noqa: ANN401 - any value
+        """Call ``/v1/streams<path>`` and return the answer's body; it has to succeed."""
+        answer = self.ask(method, f"/streams{path}", body, **query)
+        assert answer.is_success, answer.text
+        return dict(answer.json()) if answer.content else {}
+
+    def create(self, stream: str, **settings: Any) -> Json:  # noqa: ANN401 - any JSON
+        """Create or change a stream; marks are made at every advance unless told otherwise."""
+        return self.call("PUT", f"/{stream}", {"mark_interval_ms": 0, **settings})
+
+    def stream(self, name: str, *domains: str, **settings: Any) -> CalledStream:  # noqa: ANN401 - any setting
+        """Make a stream, again where there is one, whose times may be any."""
+        self.ask("DELETE", f"/streams/{name}")
+        free = {"max_time_ahead_ms": None, "writer_timeout_ms": HOUR_MS}
+        self.create(name, domains=domains or ["default"], **free | settings)
+        return CalledStream(self, name)
+
+    def note(
+        self, stream: str, time: int, position: dict[str, int], *, domain: str | None = None
+    ) -> None:
+        """Have the writer `w` note; alone on its stream, it makes a mark."""
+        note = {"writer": "w", "time": time, "position": position, "domain": domain}
+        results = self.call("POST", f"/{stream}/notes", {"notes": [note]})["results"]
+        assert [result["status"] for result in results] == ["accepted"]
+
+    def writers(self, stream: str) -> dict[str, Json]:
+        """Return what the controller says of each writer: state, times and position."""
+        shown = ("state", "times", "position")
+        rows = self.call("GET", f"/{stream}/writers")["writers"]
+        return {row["writer"]: {name: row[name] for name in shown} for row in rows}
+
+    def reported(self, stream: str, group: str) -> tuple[Json, list[str]]:
+        """Return the position of a reader group, and which of its readers are online."""
+        answer = self.ask("GET", f"/streams/{stream}/reader-groups/{group}")
+        found = answer.json() if answer.is_success else {"position": {}, "readers": {}}
+        return found["position"], list(found["readers"])
+
+
+@dataclass(frozen=True)
+class CalledStream:
+    """One stream of a controller, to which a test notes."""
+
+    calls: Calls
+    name: str
+
+    def note(
+        self,
+        writer: str,
+        time: int | None,
+        position: dict[int, int],
+        domain: str | None = None,
+        state: State = "live",
+    ) -> None:
+        """Note, or try to: what the controller refuses changes nothing."""
+        note = {"writer": writer, "time": time, "position": wire(position), "state": state}
+        body = {"notes": [note if domain is None else note | {"domain": domain}]}
+        self.calls.ask("POST", f"/streams/{self.name}/notes", body)
+
+    def seal(self, **asked: Any) -> None:  # noqa: ANN401 - any of a request
+        """End the stream, as the fields of a `SealRequest` say."""
+        if "cut" in asked:
+            asked["cut"] = wire(asked["cut"])
+        self.calls.call("POST", f"/{self.name}/seal", asked)
+
+    def scale(self, event: ScaleEvent) -> None:
+        """Seal segments and create their successors."""
+        created = {str(segment): list(before) for segment, before in event.created.items()}
+        body = {"sealed": wire(dict(event.sealed)), "created": created}
+        self.calls.call("POST", f"/{self.name}/scale", body)
+
+    def truncate(self, cut: dict[int, int]) -> None:
+        """Drop the marks below the cut."""
+        self.calls.call("POST", f"/{self.name}/truncate", {"cut": wire(cut)})
