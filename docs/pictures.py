@@ -11,7 +11,7 @@ import structlog
 from playwright.sync_api import expect
 
 from tests.support.browser import LAPTOP, NO_BROWSER, Visit, chromium, find_chromium
-from tests.support.dashboards import PLAYED_MS, PassingTime, Seeder, Story
+from tests.support.dashboards import PLAYED_MS, PassingTime, Story
 from tests.support.served import Served
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ ZONE = "Europe/Berlin"
 def draw(target: Path) -> None:
     """Write a stalled stream in light and in dark, and the list of streams."""
     time = PassingTime(PLAYED_MS)
-    with Served(clocks=time.clocks()) as served, Seeder(served.url) as seeder:
-        Story(seeder, time).play()
+    with Served(clocks=time.clocks()) as served:
+        Story(served, time).play()
         with chromium() as browser:
             take(browser, served.url, "/streams/orders", "light", target / "dashboard-light.png")
             take(browser, served.url, "/streams/orders", "dark", target / "dashboard-dark.png")

@@ -9,11 +9,9 @@ import pytest
 from tests.support.aligned import put_alignment, report_group, report_member
 from tests.support.browser import LAPTOP, NO_BROWSER, Visit, chromium, find_chromium
 from tests.support.dashboards import (
-    HOUR_MS,
     MINUTE_MS,
     PLAYED_MS,
     PassingTime,
-    Seeder,
     Stalled,
     Story,
     stall,
@@ -26,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from playwright.sync_api import Browser
+
+from tests.support.calls import HOUR_MS, Calls
 
 HERE = Path(__file__).parent
 NUMBERS = count(1)
@@ -58,20 +58,19 @@ def browser() -> Iterator[Browser]:
 def served() -> Iterator[Served]:
     """A controller that the tests share, with the stream `orders` and some beside it."""
     time = PassingTime(PLAYED_MS)
-    with Served(clocks=time.clocks()) as running, Seeder(running.url) as seeder:
-        Story(seeder, time).play()
+    with Served(clocks=time.clocks()) as running:
+        Story(running, time).play()
         yield running
 
 
 @pytest.fixture(scope="package")
-def seed(served: Served) -> Iterator[Seeder]:
+def seed(served: Served) -> Calls:
     """What makes streams on it."""
-    with Seeder(served.url) as seeder:
-        yield seeder
+    return served
 
 
 @pytest.fixture
-def stalled(seed: Seeder) -> Stalled:
+def stalled(seed: Calls) -> Stalled:
     """A stream of the test's own, which `lima` holds."""
     return stall(seed, f"stalled-{next(NUMBERS)}")
 
@@ -132,6 +131,6 @@ def guarded() -> Guarded:
 @pytest.fixture
 def closed(guarded: Guarded) -> Iterator[Served]:
     """A controller that asks for tokens, with the stalled stream `cargo`."""
-    with Served(gate=guarded.gate) as running, Seeder(running.url) as seeder:
-        stall(seeder, "cargo")
+    with Served(gate=guarded.gate) as running:
+        stall(running, "cargo")
         yield running

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     from tests.browser.conftest import Visiting
     from tests.support.browser import Dialog, Visit
-    from tests.support.dashboards import Seeder, Stalled
+    from tests.support.calls import Calls
+    from tests.support.dashboards import Stalled
 
 WHY = "the depot burnt down"
 
@@ -30,7 +31,7 @@ def opened(visit: Visit, stream: str, button: str) -> Dialog:
 
 
 def test_the_dry_run_of_a_removal_is_what_then_happens(
-    visit: Visit, seed: Seeder, stalled: Stalled
+    visit: Visit, seed: Calls, stalled: Stalled
 ) -> None:
     """From where to where the watermark goes, and with which reason it is kept."""
     dialog = opened(visit, stalled.name, "Remove lima…").shown()
@@ -47,7 +48,7 @@ def test_the_dry_run_of_a_removal_is_what_then_happens(
 
 
 def test_a_writer_that_noted_meanwhile_is_not_removed_but_shown_again(
-    visit: Visit, seed: Seeder, stalled: Stalled
+    visit: Visit, seed: Calls, stalled: Stalled
 ) -> None:
     """The dry run is done again, for what is then removed by pressing once more."""
     dialog = opened(visit, stalled.name, "Remove lima…").shown()
@@ -56,7 +57,7 @@ def test_a_writer_that_noted_meanwhile_is_not_removed_but_shown_again(
     def note_first(route: Route) -> None:
         if route.request.method == "DELETE" and seed.lower(stalled.name) < between:
             note = {"writer": "lima", "time": between, "position": {"0": 200}}
-            seed.note(stalled.name, note)
+            seed.post(stalled.name, note)
         route.continue_()
 
     visit.page.route(re.compile("/writers/lima"), note_first)
@@ -72,7 +73,7 @@ def test_a_writer_that_noted_meanwhile_is_not_removed_but_shown_again(
     assert (before, after) == ("live", "excluded")
 
 
-def test_a_hold_is_placed_and_taken_back(visit: Visit, seed: Seeder, stalled: Stalled) -> None:
+def test_a_hold_is_placed_and_taken_back(visit: Visit, seed: Calls, stalled: Stalled) -> None:
     """Until the moment that was shown; Undo releases the writer."""
     dialog = opened(visit, stalled.name, "Hold lima…").shown()
     shown = moments(dialog.dry_run)
@@ -87,7 +88,7 @@ def test_a_hold_is_placed_and_taken_back(visit: Visit, seed: Seeder, stalled: St
     assert any(abs(until - each) < MINUTE_MS for each in shown)
 
 
-def test_a_setting_is_changed_and_put_back(visit: Visit, seed: Seeder, stalled: Stalled) -> None:
+def test_a_setting_is_changed_and_put_back(visit: Visit, seed: Calls, stalled: Stalled) -> None:
     """The timeout of writers; the reason is kept beside it."""
     dialog = opened(visit, stalled.name, "Edit settings…")
     dialog.element.get_by_label(re.compile("writer timeout", re.IGNORECASE)).fill("3h")
@@ -105,12 +106,12 @@ def test_a_setting_is_changed_and_put_back(visit: Visit, seed: Seeder, stalled: 
 
 
 def test_the_dry_run_of_a_truncation_says_how_many_marks_go(
-    visit: Visit, seed: Seeder, stalled: Stalled
+    visit: Visit, seed: Calls, stalled: Stalled
 ) -> None:
     """As many as are then gone."""
     for step in range(1, 6):
         lima = {"writer": "lima", "time": stalled.held_at + step, "position": {"0": 100 + step}}
-        seed.note(stalled.name, lima)
+        seed.post(stalled.name, lima)
     before = len(seed.get(f"{stalled.name}/marks")["marks"])
     dialog = opened(visit, stalled.name, "Truncate…")
     dialog.element.get_by_label("Where may readers begin?").fill("0:104 1:900 2:900")
@@ -126,7 +127,7 @@ def test_the_dry_run_of_a_truncation_says_how_many_marks_go(
 
 
 def test_a_stream_that_is_sealed_says_so_and_is_not_sealed_twice(
-    visit: Visit, seed: Seeder, stalled: Stalled
+    visit: Visit, seed: Calls, stalled: Stalled
 ) -> None:
     """Its writers are finished, the reason is kept, and the button is gone."""
     dialog = opened(visit, stalled.name, "Seal…")
@@ -141,7 +142,7 @@ def test_a_stream_that_is_sealed_says_so_and_is_not_sealed_twice(
 
 
 def test_a_change_that_is_refused_is_said_and_loses_no_text(
-    visit: Visit, seed: Seeder, stalled: Stalled
+    visit: Visit, seed: Calls, stalled: Stalled
 ) -> None:
     """A stream that somebody removed meanwhile."""
     dialog = opened(visit, stalled.name, "Remove lima…").shown()
@@ -166,7 +167,7 @@ def test_who_did_what_and_why_is_shown(visit: Visit) -> None:
 
 @pytest.mark.parametrize("key", ["Escape", "Cancel"])
 def test_a_dialog_that_is_left_changes_nothing(
-    visiting: Visiting, seed: Seeder, stalled: Stalled, key: str
+    visiting: Visiting, seed: Calls, stalled: Stalled, key: str
 ) -> None:
     """By the key or by the button."""
     visit = visiting()
@@ -180,7 +181,7 @@ def test_a_dialog_that_is_left_changes_nothing(
     assert seed.get(f"{stalled.name}/writers/lima")["state"] == "live"
 
 
-def test_nothing_is_done_without_a_reason(visit: Visit, seed: Seeder, stalled: Stalled) -> None:
+def test_nothing_is_done_without_a_reason(visit: Visit, seed: Calls, stalled: Stalled) -> None:
     """The dialog stays, and says what is missing."""
     dialog = opened(visit, stalled.name, "Remove lima…").shown()
     dialog.press("Remove")

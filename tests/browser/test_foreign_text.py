@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from playwright.sync_api import Route
 
     from tests.support.browser import Visit
-    from tests.support.dashboards import Seeder, Stalled
+    from tests.support.calls import Calls
+    from tests.support.dashboards import Stalled
 
 WORDS = {"state", "decision", "action", "reason", "code", "stream"}
 """Fields whose values the page looks up; the others it only shows."""
@@ -43,7 +44,7 @@ def spoil(route: Route) -> None:
 
 
 def test_a_reason_with_markup_is_shown_as_it_was_written(
-    visit: Visit, seed: Seeder, stalled: Stalled
+    visit: Visit, seed: Calls, stalled: Stalled
 ) -> None:
     """For each kind of change."""
     comment(seed, stalled.name, MARKUP)
@@ -102,14 +103,14 @@ def test_the_page_obeys_its_content_policy(visit: Visit) -> None:
 
 
 def test_the_labels_of_two_processes_are_shown_as_they_were_given(
-    visit: Visit, seed: Seeder, stalled: Stalled
+    visit: Visit, seed: Calls, stalled: Stalled
 ) -> None:
     """Beside the reason why the watermark holds, and in the ledger."""
     older, younger = (
         {"writer": "lima", "session": each, "takes_over": True, "label": f"{each}{MARKUP}"}
         for each in ("older", "younger")
     )
-    seed.call("POST", f"{stalled.name}/notes", {"notes": [older, younger, older]})
+    seed.call("POST", f"/{stalled.name}/notes", {"notes": [older, younger, older]})
     visit.open_stream(stalled.name)
 
     detail = f"lima is noted by two processes: younger{MARKUP} has the name since"

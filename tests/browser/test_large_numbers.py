@@ -9,18 +9,18 @@ from playwright.sync_api import expect
 
 if TYPE_CHECKING:
     from tests.support.browser import Visit
-    from tests.support.dashboards import Seeder
+    from tests.support.calls import Calls
 
 END = 2**63 - 2
 """The last time that can be noted."""
 
 
-def test_a_stream_of_nanoseconds_is_shown_to_the_nanosecond(visit: Visit, seed: Seeder) -> None:
+def test_a_stream_of_nanoseconds_is_shown_to_the_nanosecond(visit: Visit, seed: Calls) -> None:
     """A writer with such a clock neither stops the page nor is it rounded: lists, bars, charts."""
     now = time.time_ns() | 1
     seed.make("nanoseconds", max_time_ahead_ms=None)
     for noted in (now - 100, now):
-        seed.note(
+        seed.post(
             "nanoseconds", {"writer": "probe", "time": noted, "max_time": noted + 2, "position": {}}
         )
 
@@ -32,11 +32,11 @@ def test_a_stream_of_nanoseconds_is_shown_to_the_nanosecond(visit: Visit, seed: 
     expect(visit.rows("Streams").filter(has_text="nanoseconds")).to_contain_text(str(now))
 
 
-def test_times_at_both_ends_are_shown_as_they_are(visit: Visit, seed: Seeder) -> None:
+def test_times_at_both_ends_are_shown_as_they_are(visit: Visit, seed: Calls) -> None:
     """Also on one chart, whose range is more than an int64 holds."""
     seed.make("ends", max_time_ahead_ms=None)
     for noted in (-END, END):
-        seed.note("ends", {"writer": "probe", "time": noted, "position": {}})
+        seed.post("ends", {"writer": "probe", "time": noted, "position": {}})
         expect(visit.open_stream("ends")).to_contain_text(str(noted))
 
     visit.page.locator(".chart").press("ArrowLeft")
@@ -44,13 +44,13 @@ def test_times_at_both_ends_are_shown_as_they_are(visit: Visit, seed: Seeder) ->
     expect(visit.page.locator(".tip")).to_contain_text(str(-END))
 
 
-def test_a_stream_is_truncated_at_the_offset_that_was_typed(visit: Visit, seed: Seeder) -> None:
+def test_a_stream_is_truncated_at_the_offset_that_was_typed(visit: Visit, seed: Calls) -> None:
     """To the last digit: neither the dry run nor the ledger rounds it."""
     offset = 2**53 + 1
     seed.make("offsets")
     for noted in (0, 1):
         position = {"0": offset - 1 + noted}
-        seed.note("offsets", {"writer": "probe", "time": noted, "position": position})
+        seed.post("offsets", {"writer": "probe", "time": noted, "position": position})
     visit.open_stream("offsets")
     expect(visit.region("Segments")).to_contain_text(str(offset))
     visit.button("Truncate…").click()

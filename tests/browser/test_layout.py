@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from playwright.sync_api import expect
 
-from tests.support.dashboards import HOUR_MS, MINUTE_MS, Seeder, wall_ms
+from tests.support.calls import HOUR_MS
+from tests.support.dashboards import MINUTE_MS, wall_ms
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Route
@@ -42,11 +43,10 @@ def upright(line: Locator) -> set[float]:
 
 def test_long_names_push_no_column_away(visiting: Visiting, empty: Served) -> None:
     """Of streams in the list, of writers and groups beside the others; nothing scrolls sideways."""
-    with Seeder(empty.url) as seed:
-        seed.make(NAME)
-        seed.note(NAME, {"writer": NAME}, {"writer": "short"})
-        seed.note(NAME, {"writer": NAME, "time": 1, "position": {"0": 1}})
-        seed.call("PUT", f"{NAME}/reader-groups/{NAME}/readers/r", {"position": {"0": 1}})
+    empty.make(NAME)
+    empty.post(NAME, {"writer": NAME}, {"writer": "short"})
+    empty.post(NAME, {"writer": NAME, "time": 1, "position": {"0": 1}})
+    empty.call("PUT", f"/{NAME}/reader-groups/{NAME}/readers/r", {"position": {"0": 1}})
     visit = visiting(empty.url)
     for view, table in (("/", "Streams"), (f"/streams/{NAME}", "Writers"), ("", "Readers")):
         if view:
@@ -94,10 +94,9 @@ def test_a_stream_whose_writers_are_all_excluded_is_an_alarm(
     visiting: Visiting, empty: Served
 ) -> None:
     """Not quiet: it comes first in the list, and both views say what is the matter."""
-    with Seeder(empty.url) as seed:
-        for name in ("a", "b", "c"):
-            seed.make(name, writer_timeout_ms=10 if name == "b" else HOUR_MS)
-            seed.note(name, {"writer": "w", "time": wall_ms() - MINUTE_MS, "position": {"0": 1}})
+    for name in ("a", "b", "c"):
+        empty.make(name, writer_timeout_ms=10 if name == "b" else HOUR_MS)
+        empty.post(name, {"writer": "w", "time": wall_ms() - MINUTE_MS, "position": {"0": 1}})
     visit = visiting(empty.url)
     visit.open()
     expect(visit.rows("Streams").first).to_contain_text("all writers excluded")

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.support.browser import seconds_until_seen
-from tests.support.dashboards import Seeder, crowd, many
+from tests.support.dashboards import crowd, many
 from tests.support.served import Served
 
 if TYPE_CHECKING:
@@ -25,9 +25,9 @@ MOST_ROWS = 200
 @pytest.fixture(scope="module")
 def large() -> Iterator[Served]:
     """A controller with a stream of 10,000 writers, and 1,000 others."""
-    with Served() as running, Seeder(running.url) as seeder:
-        crowd(seeder, "crowd")
-        many(seeder)
+    with Served() as running:
+        crowd(running, "crowd")
+        many(running)
         yield running
 
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from playwright.sync_api import expect
 
-from tests.replicas.conftest import a, b, of_many_tests, server, url
+from tests.replicas.conftest import a, b, of_many_tests, url
 from tests.replicas.served import Two, stream_of
 from tests.support.balancer import Balancer
 from tests.support.browser import moments
-from tests.support.dashboards import Seeder, stall, wall_ms
+from tests.support.dashboards import stall, wall_ms
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -19,13 +19,12 @@ if TYPE_CHECKING:
     from tests.support.processes import ServeProcess
     from tests.support.served import Served
 
-__all__ = ["a", "b", "of_many_tests", "server", "url"]
+__all__ = ["a", "b", "of_many_tests", "url"]
 
 
 def test_no_answer_is_said_with_the_age_of_what_is_shown(visiting: Visiting, empty: Served) -> None:
     """What was known stays, and the page goes on once there are answers."""
-    with Seeder(empty.url) as seeder:
-        stall(seeder, "cargo")
+    stall(empty, "cargo")
     visit = visiting(empty.url)
     expect(visit.open_stream("cargo")).to_contain_text("lima")
     empty.stop()
@@ -39,8 +38,7 @@ def test_no_answer_is_said_with_the_age_of_what_is_shown(visiting: Visiting, emp
 
 def test_a_controller_that_hangs_is_no_answer_either(visiting: Visiting, empty: Served) -> None:
     """A request without an answer is given up."""
-    with Seeder(empty.url) as seeder:
-        stall(seeder, "cargo")
+    stall(empty, "cargo")
     visit = visiting(empty.url)
     expect(visit.open_stream("cargo")).to_contain_text("lima")
     visit.page.route(re.compile("/v1/"), lambda _: None)
@@ -52,8 +50,7 @@ def test_a_controller_that_hangs_is_no_answer_either(visiting: Visiting, empty: 
 
 def test_an_answer_of_somebody_else_is_none(visiting: Visiting, empty: Served) -> None:
     """A page that a proxy shows in place of the answer."""
-    with Seeder(empty.url) as seeder:
-        stall(seeder, "cargo")
+    stall(empty, "cargo")
     visit = visiting(empty.url)
     expect(visit.open_stream("cargo")).to_contain_text("lima")
     visit.page.route(
@@ -68,14 +65,14 @@ def test_the_page_goes_on_when_a_replica_is_killed(
     visiting: Visiting, a: ServeProcess, b: ServeProcess
 ) -> None:
     """Behind a balancer that asks them in turn: the owner of the stream dies, and another notes."""
-    with Balancer(a.url, b.url) as balancer, Seeder(balancer.url) as seeder:
-        at = stall(seeder, "cargo")
+    with Balancer(a.url, b.url) as balancer:
+        at = stall(balancer, "cargo")
         visit = visiting(balancer.url)
         why = visit.open_stream("cargo")
         expect(why).to_contain_text("lima")
         Two(a, b).by_owner("cargo")[0].kill()
         noted = {"writer": "lima", "time": wall_ms(), "position": {"0": 200}}
-        seeder.note("cargo", noted)
+        balancer.post("cargo", noted)
 
         expect(why).to_contain_text("mike", timeout=30_000)
         expect(visit.alert.filter(has_text="No answer")).to_have_count(0)
@@ -87,9 +84,8 @@ def test_each_replica_lists_all_streams(
 ) -> None:
     """It asks the other for those that it does not own."""
     names = [stream_of(a), stream_of(b)]
-    with Seeder(a.url) as seeder:
-        for name in names:
-            stall(seeder, name)
+    for name in names:
+        stall(a, name)
     for replica in (a, b):
         visit = visiting(replica.url)
         visit.open()

@@ -15,7 +15,8 @@ from tests.support.dashboards import wall_ms
 if TYPE_CHECKING:
     from tests.browser.conftest import Visiting
     from tests.support.browser import Visit
-    from tests.support.dashboards import Seeder, Stalled
+    from tests.support.calls import Calls
+    from tests.support.dashboards import Stalled
 
 WITHIN_S = 2.0
 WITHOUT = re.compile("Without lima it would be at")
@@ -38,7 +39,7 @@ def test_who_since_when_and_what_if_are_seen_without_scrolling(visit: Visit) -> 
 
 
 def test_the_answer_says_since_when_and_what_the_watermark_would_be(
-    visit: Visit, seed: Seeder
+    visit: Visit, seed: Calls
 ) -> None:
     """As `explain` has it: without the holder it would be the least of the others."""
     row = seed.get("orders/writers", limit=1)["writers"][0]
@@ -52,21 +53,21 @@ def test_the_answer_says_since_when_and_what_the_watermark_would_be(
 
 
 def test_the_answer_changes_when_the_holder_notes(
-    visit: Visit, seed: Seeder, stalled: Stalled
+    visit: Visit, seed: Calls, stalled: Stalled
 ) -> None:
     """Without anything being pressed: then somebody else holds."""
     why = visit.open_stream(stalled.name)
     expect(why).to_contain_text("lima")
-    seed.note(stalled.name, {"writer": "lima", "time": wall_ms() - 1000, "position": {"0": 800}})
+    seed.post(stalled.name, {"writer": "lima", "time": wall_ms() - 1000, "position": {"0": 800}})
 
     expect(why).to_contain_text("mike")
 
 
-def test_each_domain_has_its_own_answer(visit: Visit, seed: Seeder) -> None:
+def test_each_domain_has_its_own_answer(visit: Visit, seed: Calls) -> None:
     """The one that the address names."""
     now = wall_ms()
     seed.make("parcels", domains=["order_time", "ship_time"])
-    seed.note("parcels", *({"writer": each, "domain": "order_time"} for each in ("shop", "depot")))
+    seed.post("parcels", *({"writer": each, "domain": "order_time"} for each in ("shop", "depot")))
     for writer, domain, ago in (
         ("shop", "order_time", 60),
         ("depot", "order_time", 1),
@@ -74,7 +75,7 @@ def test_each_domain_has_its_own_answer(visit: Visit, seed: Seeder) -> None:
         ("depot", "ship_time", 60),
     ):
         noted = {"writer": writer, "domain": domain, "time": now - ago * 60_000}
-        seed.note("parcels", noted)
+        seed.post("parcels", noted)
 
     expect(visit.open_stream("parcels", "order_time")).to_contain_text("shop")
     expect(visit.open_stream("parcels", "ship_time")).to_contain_text("depot")
@@ -137,12 +138,12 @@ def test_an_unknown_stream_is_said_and_leads_back(visit: Visit) -> None:
     expect(visit.page.get_by_role("heading", level=1)).to_have_text("Streams")
 
 
-def test_writers_whose_notes_look_wrong_are_named(visit: Visit, seed: Seeder) -> None:
+def test_writers_whose_notes_look_wrong_are_named(visit: Visit, seed: Calls) -> None:
     """One that notes seconds, and one that never named a position."""
     now = wall_ms()
     seed.make("units")
-    seed.note("units", {"writer": "berlin", "time": now // 1000, "position": {"0": 1}})
-    seed.note("units", {"writer": "lima", "time": now})
+    seed.post("units", {"writer": "berlin", "time": now // 1000, "position": {"0": 1}})
+    seed.post("units", {"writer": "lima", "time": now})
     why = visit.open_stream("units")
 
     expect(why).to_contain_text(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import expect
 
-from tests.support.dashboards import Seeder
+from tests.support.calls import Calls
 
 if TYPE_CHECKING:
     from tests.browser.conftest import Visiting
@@ -80,16 +80,15 @@ def test_a_token_that_is_revoked_while_a_form_is_open_loses_no_text(
     dialog.press("Remove")
     expect(dialog.element).to_be_hidden()
 
-    with Seeder(closed.url, second) as seeder:
-        assert seeder.get("cargo/changes")["changes"][0]["comment"] == "the depot burnt down"
+    seeder = Calls(closed.url, second)
+    assert seeder.get("cargo/changes")["changes"][0]["comment"] == "the depot burnt down"
 
 
 def test_only_the_streams_that_one_may_read_are_listed(
     visiting: Visiting, closed: Served, guarded: Guarded
 ) -> None:
     """And of another one that it cannot be read."""
-    with Seeder(closed.url) as seeder:
-        seeder.make("secret")
+    closed.make("secret")
     visit = visiting(closed.url)
     visit.open()
     visit.show_token(guarded.token("read", streams=("car*",)))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import httpx
 
 from controller.aggregation.owned_streams import bucket_of
+from tests.support.calls import HTTP
 from tests.support.scrapes import samples
 
 if TYPE_CHECKING:
@@ -20,9 +21,6 @@ BUCKETS = 64
 PATIENCE_S = 30.0
 ONLY_HERE = {"noted-time-forwarded": "1"}
 """A request with this header is answered by who has the stream, and refused by anybody else."""
-
-HTTP = httpx.Client(timeout=20, limits=httpx.Limits(max_keepalive_connections=0))
-"""A client of all replicas, which are ended now and then: it keeps no connection."""
 
 Json = dict[str, Any]
 
@@ -75,10 +73,7 @@ def stream_of(replica: ServeProcess, prefix: str = "s") -> str:
 
 def make(replica: ServeProcess, stream: str, **settings: Any) -> str:  # noqa: ANN401 - any setting
     """Make a stream that marks every advance, unless the settings say otherwise."""
-    body = {"mark_interval_ms": 0, **settings}
-    answer = HTTP.put(f"{replica.url}/v1/streams/{stream}", json=body)
-    assert answer.status_code in {200, 201}, answer.text
-    return str(answer.json()["id"])
+    return str(replica.create(stream, **settings)["id"])
 
 
 def note(replica: ServeProcess, stream: str, noted: int | None, writer: str = "w") -> int:
@@ -92,8 +87,7 @@ def note(replica: ServeProcess, stream: str, noted: int | None, writer: str = "w
 
 def lowers(replica: ServeProcess, stream: str) -> list[tuple[int, int]]:
     """Return seq and lower of the marks that the replica shows."""
-    answer = HTTP.get(f"{replica.url}/v1/streams/{stream}/marks").raise_for_status()
-    return [(mark["seq"], mark["lower"]) for mark in answer.json()["marks"]]
+    return [(mark["seq"], mark["lower"]) for mark in replica.get(f"{stream}/marks")["marks"]]
 
 
 def status(replica: ServeProcess, path: str) -> int:

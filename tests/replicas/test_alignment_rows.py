@@ -11,7 +11,8 @@ import pytest
 from controller.store.port import AlignmentRecord, Batch
 from noted_time.wing import AlignmentSettings
 from tests.replicas.played import HERE, THERE, TROUBLES, Played
-from tests.replicas.served import HTTP, seconds_until, stream_of
+from tests.replicas.served import seconds_until, stream_of
+from tests.support.calls import HTTP
 
 if TYPE_CHECKING:
     from tests.support.processes import ServeProcess

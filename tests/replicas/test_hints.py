@@ -13,7 +13,7 @@ from noted_time.client import OWNER
 from noted_time.client.transport import Transport
 from reader_client.questions import about_stream
 from tests.replicas.played import HERE, OTHER, THERE, Played
-from tests.replicas.served import HTTP
+from tests.support.calls import HTTP
 from writer_client.exchange import Exchange
 from writer_client.waiting import Pending
 

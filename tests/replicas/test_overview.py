@@ -25,8 +25,9 @@ from tests.replicas.played import (
     settings,
     stream_of,
 )
-from tests.replicas.served import HTTP, make, note, seconds_until
+from tests.replicas.served import make, note, seconds_until
 from tests.replicas.served import stream_of as stream_at
+from tests.support.calls import HTTP
 from tests.support.gates import Guarded
 from tests.support.stored import mark
 

@@ -13,7 +13,8 @@ import pytest
 from controller.store.port import Leases, StoreUnavailable
 from tests.replicas.pair import BUCKETS, name_of, replica, two
 from tests.replicas.played import HERE, OTHER, RESULTS, THERE, Played
-from tests.replicas.served import HTTP, lowers, note, seconds_until
+from tests.replicas.served import lowers, note, seconds_until
+from tests.support.calls import HTTP
 from tests.support.controllers import until
 from tests.support.http import problem
 from tests.support.processes import ServeProcess

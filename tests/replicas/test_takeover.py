@@ -9,7 +9,6 @@ import pytest
 
 from controller.store.leases import LEASE_MS
 from tests.replicas.served import (
-    HTTP,
     buckets,
     lowers,
     make,

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Self
 
 import httpx
 
+from tests.support.calls import HTTP, Calls
+
 if TYPE_CHECKING:
     from types import TracebackType
 
@@ -29,7 +31,7 @@ class _Handler(BaseHTTPRequestHandler):
         headers = {name: value for name, value in self.headers.items() if name.lower() not in HOP}
         for _ in self.server.controllers:
             with suppress(httpx.TransportError):
-                answer = self.server.http.request(
+                answer = HTTP.request(
                     self.command, next(self.server.turns) + self.path, content=body, headers=headers
                 )
                 self._answer(answer)
@@ -59,23 +61,16 @@ class _Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.controllers = controllers
         self.turns = cycle(controllers)
-        self.http = httpx.Client(
-            timeout=10, trust_env=False, limits=httpx.Limits(max_keepalive_connections=0)
-        )
 
 
-class Balancer:
+class Balancer(Calls):
     """Serves in a thread meanwhile."""
 
     def __init__(self, *controllers: str) -> None:
         """Stand in front of the controllers at these URLs."""
         self._server = _Server(*controllers)
+        super().__init__(f"http://127.0.0.1:{self._server.server_address[1]}")
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-
-    @property
-    def url(self) -> str:
-        """Where it listens."""
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -89,5 +84,4 @@ class Balancer:
     ) -> None:
         self._server.shutdown()
         self._server.server_close()
-        self._server.http.close()
         self._thread.join()

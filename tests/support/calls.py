@@ -24,10 +24,16 @@ def wire(position: dict[int, int]) -> dict[str, int]:
 
 
 class Calls:
-    """What is asked of a controller at `url`; `token`, where there is one, goes with each call."""
+    """What is asked of a controller at `url`, with a token where there is one."""
 
-    url: str
-    token: str | None = None
+    def __init__(self, url: str, token: str | None = None) -> None:
+        self._url = url
+        self.token = token
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return self._url
 
     def ask(self, method: str, path: str, body: object = None, **query: Any) -> httpx.Response:  # noqa: ANN401 - any value
         """Call ``/v1<path>``, and return the answer whatever it is."""
@@ -41,15 +47,22 @@ class Calls:
         assert answer.is_success, answer.text
         return dict(answer.json()) if answer.content else {}
 
+    def get(self, path: str, **query: Any) -> Json:  # noqa: ANN401 - any value
+        """GET ``/v1/streams/<path>``."""
+        return self.call("GET", f"/{path}", **query)
+
     def create(self, stream: str, **settings: Any) -> Json:  # noqa: ANN401 - any JSON
         """Create or change a stream; marks are made at every advance unless told otherwise."""
         return self.call("PUT", f"/{stream}", {"mark_interval_ms": 0, **settings})
 
+    def make(self, stream: str, **settings: Any) -> None:  # noqa: ANN401 - any setting
+        """Make a stream that waits for hours for each writer."""
+        self.create(stream, **{"writer_timeout_ms": HOUR_MS, **settings})
+
     def stream(self, name: str, *domains: str, **settings: Any) -> CalledStream:  # noqa: ANN401 - any setting
         """Make a stream, again where there is one, whose times may be any."""
         self.ask("DELETE", f"/streams/{name}")
-        free = {"max_time_ahead_ms": None, "writer_timeout_ms": HOUR_MS}
-        self.create(name, domains=domains or ["default"], **free | settings)
+        self.make(name, domains=domains or ["default"], max_time_ahead_ms=None, **settings)
         return CalledStream(self, name)
 
     def note(
@@ -57,8 +70,18 @@ class Calls:
     ) -> None:
         """Have the writer `w` note; alone on its stream, it makes a mark."""
         note = {"writer": "w", "time": time, "position": position, "domain": domain}
-        results = self.call("POST", f"/{stream}/notes", {"notes": [note]})["results"]
-        assert [result["status"] for result in results] == ["accepted"]
+        self.post(stream, note)
+
+    def post(self, stream: str, *notes: Json) -> None:
+        """Post the notes, as many at a time as go into a request; all have to be accepted."""
+        for first in range(0, len(notes), 1000):
+            body = {"notes": notes[first : first + 1000]}
+            results = self.call("POST", f"/{stream}/notes", body)["results"]
+            assert {each["status"] for each in results} == {"accepted"}, results[:3]
+
+    def lower(self, stream: str, domain: str = "default") -> int:
+        """Return the watermark."""
+        return int(self.get(stream)["marks"][domain]["lower"])
 
     def writers(self, stream: str) -> dict[str, Json]:
         """Return what the controller says of each writer: state, times and position."""

@@ -6,18 +6,16 @@ import time
 from collections import defaultdict
 from dataclasses import dataclass, field
 from random import Random
-from typing import TYPE_CHECKING, Any, Self
-
-import httpx
+from typing import TYPE_CHECKING, Any
 
 from controller.service.clocks import Clocks
 from noted_time import ServiceClock
+from tests.support.calls import HOUR_MS
 
 if TYPE_CHECKING:
-    from types import TracebackType
+    from tests.support.calls import Calls
 
 MINUTE_MS = 60_000
-HOUR_MS = 60 * MINUTE_MS
 PLAYED_MS = 3 * HOUR_MS
 STALLED_MS = 65 * MINUTE_MS
 MARKUP = "<img src=x onerror=alert(1)><b class=hostile>bold</b>"
@@ -57,57 +55,6 @@ class PassingTime:
         self.behind_ms = max(self.behind_ms - ms, 0)
 
 
-class Seeder:
-    """Makes streams on a controller, over one connection."""
-
-    def __init__(self, url: str, token: str | None = None) -> None:
-        """Call the controller at `url`, with the token where there is one."""
-        headers = {} if token is None else {"authorization": f"Bearer {token}"}
-        self._http = httpx.Client(
-            base_url=f"{url}/v1/streams", headers=headers, timeout=30, trust_env=False
-        )
-
-    def call(self, method: str, path: str, body: object = None, **query: Any) -> dict[str, Any]:  # noqa: ANN401 - any value
-        """Call ``/v1/streams/<path>`` and return the answer's body."""
-        answer = self._http.request(method, f"/{path}", json=body, params=query or None)
-        assert answer.is_success, answer.text
-        return dict(answer.json()) if answer.content else {}
-
-    def get(self, path: str, **query: Any) -> dict[str, Any]:  # noqa: ANN401 - any value
-        """GET ``/v1/streams/<path>``."""
-        return self.call("GET", path, **query)
-
-    def make(self, stream: str, **settings: Any) -> None:  # noqa: ANN401 - any setting
-        """Make a stream that marks every advance and waits for hours."""
-        self.call("PUT", stream, {"mark_interval_ms": 0, "writer_timeout_ms": HOUR_MS} | settings)
-
-    def note(self, stream: str, *notes: dict[str, Any]) -> None:
-        """Post the notes, as many at a time as go into a request; all have to be accepted."""
-        for first in range(0, len(notes), 1000):
-            some = {"notes": notes[first : first + 1000]}
-            results = self.call("POST", f"{stream}/notes", some)["results"]
-            assert {each["status"] for each in results} == {"accepted"}, results[:3]
-
-    def lower(self, stream: str, domain: str = "default") -> int:
-        """Return the watermark."""
-        return int(self.get(stream)["marks"][domain]["lower"])
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._http.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-
 @dataclass(frozen=True, slots=True)
 class Stalled:
     """A stream whose watermark stands at `held_at`, and without `lima` would be `without`."""
@@ -117,20 +64,20 @@ class Stalled:
     without: int
 
 
-def stall(seed: Seeder, name: str, **settings: Any) -> Stalled:  # noqa: ANN401 - any setting
+def stall(seed: Calls, name: str, **settings: Any) -> Stalled:  # noqa: ANN401 - any setting
     """Make a stream that `lima` holds 65 minutes back, while `mike` and `oscar` go on."""
     now = wall_ms() // MINUTE_MS * MINUTE_MS
     at = Stalled(name, held_at=now - 67 * MINUTE_MS, without=now - 2 * MINUTE_MS)
     seed.make(name, **settings)
     writers = ("lima", "mike", "oscar")
     domains = settings.get("domains", ["default"])
-    seed.note(name, *({"writer": each} for each in writers))
+    seed.post(name, *({"writer": each} for each in writers))
     first = [
         {"writer": each, "time": at.held_at, "position": {str(segment): 100}, "domain": domain}
         for domain in domains
         for segment, each in enumerate(writers)
     ]
-    seed.note(name, *first)
+    seed.post(name, *first)
     further = [
         {"writer": each, "time": noted, "position": {str(segment): 900}, "domain": domain}
         for domain in domains
@@ -138,16 +85,16 @@ def stall(seed: Seeder, name: str, **settings: Any) -> Stalled:  # noqa: ANN401 
             [("mike", at.without), ("oscar", at.without + MINUTE_MS)], start=1
         )
     ]
-    seed.note(name, *further)
+    seed.post(name, *further)
     return at
 
 
-def crowd(seed: Seeder, name: str, writers: int = 10_000) -> None:
+def crowd(seed: Calls, name: str, writers: int = 10_000) -> None:
     """Make a stream of so many writers, named w-00000 and so on; the first holds it."""
     now = wall_ms()
     seed.make(name)
-    seed.note(name, *({"writer": f"w-{each:05}"} for each in range(writers)))
-    seed.note(
+    seed.post(name, *({"writer": f"w-{each:05}"} for each in range(writers)))
+    seed.post(
         name,
         *(
             {"writer": f"w-{each:05}", "time": now - HOUR_MS + each, "position": {"0": each + 1}}
@@ -156,24 +103,24 @@ def crowd(seed: Seeder, name: str, writers: int = 10_000) -> None:
     )
 
 
-def many(seed: Seeder, streams: int = 1000) -> None:
+def many(seed: Calls, streams: int = 1000) -> None:
     """Make so many streams, named s-0000 and so on; a writer holds each tenth."""
     for each in range(streams):
         seed.make(name := f"s-{each:04}")
         if each % 10 == 0:
-            seed.note(name, {"writer": "w"}, {"writer": "v"})
-            seed.note(name, {"writer": "w", "time": wall_ms() - each * 1000})
+            seed.post(name, {"writer": "w"}, {"writer": "v"})
+            seed.post(name, {"writer": "w", "time": wall_ms() - each * 1000})
 
 
-def comment(seed: Seeder, stream: str, text: str) -> None:
+def comment(seed: Calls, stream: str, text: str) -> None:
     """Have `stream` show the text wherever a comment is shown: for each kind of change."""
     query = {"comment": text}
-    seed.call("PUT", stream, {"mark_interval_ms": 1}, **query)
-    seed.call("POST", f"{stream}/writers/lima/hold", {"for_ms": 1000}, **query)
-    seed.call("DELETE", f"{stream}/writers/lima/hold", **query)
-    seed.call("POST", f"{stream}/scale", {"sealed": {"2": 900}, "created": {"8": [2]}}, **query)
-    seed.call("POST", f"{stream}/truncate", {"cut": {"0": 1}}, **query)
-    seed.call("DELETE", f"{stream}/writers/oscar", **query)
+    seed.call("PUT", f"/{stream}", {"mark_interval_ms": 1}, **query)
+    seed.call("POST", f"/{stream}/writers/lima/hold", {"for_ms": 1000}, **query)
+    seed.call("DELETE", f"/{stream}/writers/lima/hold", **query)
+    seed.call("POST", f"/{stream}/scale", {"sealed": {"2": 900}, "created": {"8": [2]}}, **query)
+    seed.call("POST", f"/{stream}/truncate", {"cut": {"0": 1}}, **query)
+    seed.call("DELETE", f"/{stream}/writers/oscar", **query)
 
 
 @dataclass
@@ -184,7 +131,7 @@ class Story:
     streams beside it are played, too: one is held for a few minutes, one is quiet at the end.
     """
 
-    seed: Seeder
+    seed: Calls
     time: PassingTime = field(default_factory=lambda: PassingTime(PLAYED_MS))
     random: Random = field(default_factory=lambda: Random(11))
     offsets: dict[int, int] = field(default_factory=lambda: defaultdict(int))
@@ -195,9 +142,9 @@ class Story:
         """Play it, up to the present."""
         for name in OTHERS:
             self.seed.make(name)
-        self.seed.note("sensors", {"writer": "sensors-9"}, {"writer": "sensors-9", "state": "idle"})
+        self.seed.post("sensors", {"writer": "sensors-9"}, {"writer": "sensors-9", "state": "idle"})
         self.seed.make(self.name, writer_timeout_ms=2 * HOUR_MS)
-        self.seed.note(self.name, *({"writer": each} for each in CITIES))
+        self.seed.post(self.name, *({"writer": each} for each in CITIES))
         events = {40: self._remove, 55: self._scale, 75: self._change, 90: self._hold}
         while self.time.behind_ms > 0:
             minute = (PLAYED_MS - self.time.behind_ms) // MINUTE_MS
@@ -209,7 +156,7 @@ class Story:
             self.time.passes(MINUTE_MS)
         self._note(PLAYED_MS // MINUTE_MS)
         self._beside()
-        self.seed.note("returns", *({"writer": f"returns-{n}", "state": "idle"} for n in range(3)))
+        self.seed.post("returns", *({"writer": f"returns-{n}", "state": "idle"} for n in range(3)))
 
     def _note(self, minute: int) -> None:
         silent = set()
@@ -218,7 +165,7 @@ class Story:
         if 30 <= minute < 50:
             silent.add("quito")
         said = [self._said(each) for each in CITIES if each not in silent]
-        self.seed.note(self.name, *said)
+        self.seed.post(self.name, *said)
 
     def _said(self, writer: str) -> dict[str, Any]:
         segment = CITIES.index(writer) % 3 or (3 if 3 in self.offsets else 0)
@@ -240,25 +187,27 @@ class Story:
                     for segment, offset in self.offsets.items()
                     if segment % len(behind) == number
                 }
-                path = f"{self.name}/reader-groups/{group}/readers/{group}-{number}"
+                path = f"/{self.name}/reader-groups/{group}/readers/{group}-{number}"
                 self.seed.call("PUT", path, {"position": mine})
 
     def _remove(self) -> None:
         why = "the disk of the depot is full, spoke to Ana"
-        self.seed.call("DELETE", f"{self.name}/writers/quito", comment=why)
+        self.seed.call("DELETE", f"/{self.name}/writers/quito", comment=why)
 
     def _scale(self) -> None:
         sealed = self.offsets[0]
         self.offsets[3] = 0
         body = {"sealed": {"0": sealed}, "created": {"3": [0]}}
-        self.seed.call("POST", f"{self.name}/scale", body, comment="orders-0 was full")
+        self.seed.call("POST", f"/{self.name}/scale", body, comment="orders-0 was full")
 
     def _change(self) -> None:
         body = {"writer_timeout_ms": 3 * HOUR_MS}
-        self.seed.call("PUT", self.name, body, comment="maintenance in two cities this afternoon")
+        self.seed.call(
+            "PUT", f"/{self.name}", body, comment="maintenance in two cities this afternoon"
+        )
 
     def _hold(self) -> None:
-        path = f"{self.name}/writers/nairobi/hold"
+        path = f"/{self.name}/writers/nairobi/hold"
         self.seed.call("POST", path, {"for_ms": 20 * MINUTE_MS}, comment="restarts its host")
 
     def _beside(self) -> None:
@@ -270,4 +219,4 @@ class Story:
                 before = self.times.get(writer, 0)
                 noted = self.time.now() - int(behind * self.random.uniform(500, 1500))
                 self.times[writer] = max(before, noted)
-            self.seed.note(name, *({"writer": each, "time": self.times[each]} for each in writers))
+            self.seed.post(name, *({"writer": each, "time": self.times[each]} for each in writers))

@@ -10,6 +10,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from tests.support.calls import Calls
+
 if TYPE_CHECKING:
     from types import TracebackType
 
@@ -36,7 +38,7 @@ def command(*arguments: str, cwd: Path, **variables: str) -> subprocess.Complete
     )
 
 
-class ServeProcess:
+class ServeProcess(Calls):
     """A running `serve` on a port of its own choice; its log goes to a file.
 
     Leaving the block kills it, as nothing else would.
@@ -54,6 +56,7 @@ class ServeProcess:
 
         Another `module` than the controller's own may prepare the process before it calls that.
         """
+        super().__init__("")
         self.log_file = directory / f"{time.monotonic_ns()}.log"
         with self.log_file.open("wb") as log:
             self.process = subprocess.Popen(

@@ -60,6 +60,7 @@ class Served(Calls):
         clocks: Clocks | None = None,
         gate: Gate | None = None,
     ) -> None:
+        super().__init__("")
         self._store = store or KeptStore()
         self._limits = limits
         self._clocks = clocks
@@ -86,7 +87,7 @@ class Served(Calls):
             assert time.monotonic() < deadline, "the controller did not start"
             time.sleep(0.005)
         self._port = self._server.servers[0].sockets[0].getsockname()[1]
-        self.url = f"http://127.0.0.1:{self._port}"
+        self._url = f"http://127.0.0.1:{self._port}"
 
     def stop(self) -> None:
         """Answer what waits, and end; does nothing where it was stopped before."""

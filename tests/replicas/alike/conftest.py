@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.replicas.served import HTTP, Two, make, shared, stream_of
+from tests.replicas.served import Two, make, shared, stream_of
+from tests.support.calls import HTTP
 from tests.support.processes import ServeProcess
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ import httpx
 import pytest
 
 from reader_client import ReaderClient
-from tests.replicas.served import HTTP, Two, lowers, make, note, seconds_until, stream_of
+from tests.replicas.served import Two, lowers, make, note, seconds_until, stream_of
+from tests.support.calls import HTTP
 from tests.support.page import Runner, steady
 from writer_client import WriterClient
 
