@@ -31,7 +31,7 @@ os.environ.setdefault("JAVA_TOOL_OPTIONS", SHORT_LIVED)
 # How hard properties are tried: `./run test --hypothesis-profile=deep` tries many more examples.
 # Here and not beside them, as pytest looks for the profile before it collects any test.
 QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large]
-settings.register_profile("ci", max_examples=150, deadline=None, suppress_health_check=QUIET)
+settings.register_profile("ci", max_examples=60, deadline=None, suppress_health_check=QUIET)
 settings.register_profile("deep", settings.get_profile("ci"), max_examples=10_000)
 settings.load_profile("ci")
 HOURS = 4 * 3600

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.service import maintenance
@@ -181,7 +181,6 @@ def lived(history: list[Step], returning: ReturningWriter, *, forgets: bool) -> 
     return marks
 
 
-@settings(max_examples=300, deadline=None)
 @given(history=steps, returning=st.sampled_from(("hold", "exclude")))
 def test_to_forget_changes_no_mark(history: list[Step], returning: ReturningWriter) -> None:
     """With the retention at its shortest, lowers, uppers, cuts and names are as without it."""

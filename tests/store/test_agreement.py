@@ -6,7 +6,7 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hypothesis import HealthCheck, event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 from controller.store.memory import MemoryStore
@@ -39,6 +39,7 @@ from noted_time.values import (
     Terms,
 )
 from noted_time.values.fencing import Former
+from tests.support.properties import costly
 from tests.support.stored import Kept, kept, records
 
 if TYPE_CHECKING:
@@ -229,12 +230,7 @@ def all_of(store: Store) -> tuple[int, list[StreamRecord], dict[str, Kept]]:
     return store.clocks()[0], store.streams(), streams
 
 
-many_examples = settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-
-
-@many_examples
+@costly(4)
 @given(
     record=st.builds(StreamRecord, st.just(IDS[0]), names, stream_settings),
     written=whole_streams(),
@@ -259,7 +255,7 @@ def test_load_gives_back_exactly_what_was_committed(
         assert (store.streams(), kept(store, record.id, DOMAINS)) == ([record], written)
 
 
-@many_examples
+@costly(4)
 @given(written=st.lists(batches, max_size=8))
 def test_every_store_does_the_same(make_durable: Callable[[], Store], written: list[Batch]) -> None:
     """After any batches, refused ones among them, the stores give back the same."""

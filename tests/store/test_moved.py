@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import func, select
 
@@ -17,6 +17,7 @@ from controller.store.schema import mark as mark_table
 from noted_time import Conflict, StreamCut
 from noted_time.rules import Correction
 from noted_time.values import Absence
+from tests.support.properties import costly
 from tests.support.stored import mark, of_one_stream, stream
 
 if TYPE_CHECKING:
@@ -147,9 +148,7 @@ forgotten = st.tuples(st.just("id-1"), domains, st.integers(0, 20))
 steps = st.tuples(st.booleans(), st.lists(moved, max_size=4), st.lists(forgotten, max_size=2))
 
 
-@settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@costly(4)
 @given(taken=st.lists(steps, max_size=12))
 def test_whatever_is_appended_and_forgotten_by_whom_is_read_as_it_was_written(
     make_pair: Callable[[], tuple[Store, Store]], taken: list[Any]

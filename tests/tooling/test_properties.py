@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     import pytest
 
 PROFILE = "--hypothesis-profile"
-EXAMPLES = {None: 150, "deep": 10_000}
+EXAMPLES = {None: 60, "deep": 10_000}
 
 
 def test_properties_are_tried_as_often_as_the_profile_says(request: pytest.FixtureRequest) -> None:
-    """150 examples of each where none is asked for."""
+    """60 examples of each where none is asked for."""
     asked = request.config.getoption(PROFILE)
 
     assert settings.default is not None

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from noted_time import InvalidName, Rejected, Unreachable
 from noted_time.wing import file_name, segment_directory
+from tests.support.properties import costly
 from writer_client import LogEnds, LogTimes, SegmentLogWriter
 
 if TYPE_CHECKING:
@@ -58,9 +59,7 @@ def test_the_ends_are_those_of_the_last_files(tmp_path: Path) -> None:
     assert seen == [{}, {0: 2}, {0: 3, 7: 95}]
 
 
-@settings(
-    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@costly(5)
 @given(
     course=st.lists(
         st.tuples(st.integers(0, 2), st.sampled_from([0.0, 0.3, 0.7, 5.0]), st.booleans()),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import uvicorn
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from uvicorn.server import ServerState
 
@@ -18,6 +18,7 @@ from controller.api.connections import Connection
 from controller.service.controller import Controller
 from controller.store.memory import MemoryStore
 from tests.support.controllers import until
+from tests.support.properties import costly
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -134,7 +135,7 @@ async def answered(transport: PlayedTransport, count: int) -> list[int]:
     return transport.statuses
 
 
-@settings(max_examples=60, deadline=None)
+@costly(2)
 @given(
     sent=st.lists(st.sampled_from(list(REQUESTS)), min_size=1, max_size=8),
     places=st.lists(st.integers(0, 4000), max_size=6),
