@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
+import threading
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,18 +14,50 @@ from controller.service.limits import Limits
 from noted_time import Accepted, Note, Refused, Unreachable
 from noted_time.values import SEGMENTS_PER_POSITION
 from tests.support.controllers import WatchedMemory, tell, until
-from tests.support.crowded import Crowded
 from tests.support.http import Caller, answering, problem
+from tests.support.served import Served
+from tests.support.waiting import eventually
 from writer_client import WriterClient
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
 pytestmark = pytest.mark.anyio
 JOINED = Accepted(None, timeout_ms=60_000)
 NOTES = "/v1/streams/s/notes"
 MARKS = "/v1/streams/s/marks"
 MOST = SEGMENTS_PER_POSITION
+
+
+class Crowded(Served):
+    """A controller that takes on one request besides those it commits."""
+
+    def __init__(self) -> None:
+        self._watched = WatchedMemory()
+        super().__init__(self._watched, Limits(waiting_requests=1))
+
+    @contextmanager
+    def full(self, stream: str) -> Iterator[None]:
+        """Keep a commit up meanwhile, and one request waiting for the next."""
+        watch = self._watched.watch
+        watch.open.clear()
+        attempts = watch.attempts
+        writers = [self._noting(stream, "committing")]
+        try:
+            eventually(lambda: watch.attempts, attempts + 1)
+            writers.append(self._noting(stream, "waiting"))
+            eventually(lambda: self._controller._committer.depth, 1)
+            yield
+        finally:
+            watch.open.set()
+            for writer in writers:
+                writer.join(20)
+
+    def _noting(self, stream: str, writer: str) -> threading.Thread:
+        notes = {"notes": [{"writer": writer}, {"writer": writer, "state": "idle"}]}
+        thread = threading.Thread(target=self.call, args=("POST", f"/{stream}/notes", notes))
+        thread.start()
+        return thread
 
 
 @asynccontextmanager

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from playwright.sync_api import expect
 
+from tests.browser.balancer import Balancer
 from tests.replicas.conftest import a, b, of_many_tests, url
 from tests.replicas.served import Two, stream_of
-from tests.support.balancer import Balancer
 from tests.support.browser import moments
 from tests.support.dashboards import stall, wall_ms
 from tests.support.waiting import eventually

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from noted_time import Aggregator, Hold, Note, Quiet, StreamSettings
 from noted_time.rules import lower_without
 from noted_time.values import Missing
-from tests.support.model import NEVER
+from tests.core.model import NEVER
+from tests.core.twins import WRITERS, Step, Twins, starts, steps
 from tests.support.streams import restarted
-from tests.support.twins import WRITERS, Step, Twins, starts, steps
 
 
 @given(settings=starts, history=steps)

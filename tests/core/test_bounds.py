@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from noted_time import MarkHistory, Note, Refused, ScaleEvent, SealRequest
 from noted_time.reading import Tiling, complete_windows
 from noted_time.values import MAX_INT64, Beyond
-from tests.support.acts import WRITERS, Act, declared_histories, histories, lived, streams
+from tests.core.acts import WRITERS, Act, declared_histories, histories, lived, streams
 from tests.support.streams import expiries, marks_of, restarted, stream_of, tell, told
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from noted_time import Accepted, Aggregator, Note, StreamCut
-from tests.support.acts import DOMAINS, WRITERS, Act, histories, lived, streams
+from tests.core.acts import DOMAINS, WRITERS, Act, histories, lived, streams
 from tests.support.streams import marks_of, restarted, stream_of, tell
 
 if TYPE_CHECKING:

@@ -23,13 +23,13 @@ from noted_time import (
     StreamSealed,
 )
 from noted_time.values import LARGEST_TIME, MAX_INT64, MIN_INT64, Absence, reaches
-from tests.support.acts import DOMAINS, Act, histories, lived, streams
+from tests.core.acts import DOMAINS, Act, histories, lived, streams
+from tests.core.twins import Step, Twins, starts, steps
 from tests.support.streams import marks_of, restarted, stream_of, tell, told
-from tests.support.twins import Step, Twins, starts, steps
 
 if TYPE_CHECKING:
     from noted_time import Aggregator, Seal, StreamSettings
-    from tests.support.world import Event, World
+    from tests.core.world import Event, World
 
 ALL_TROUBLE = histories("waits", "scales", "restarts", "late")
 

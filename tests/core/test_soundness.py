@@ -9,7 +9,7 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from noted_time import MarkHistory, StreamCut
-from tests.support.acts import (
+from tests.core.acts import (
     DOMAINS,
     Act,
     histories,

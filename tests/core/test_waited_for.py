@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 
 from noted_time import Aggregator, Hold, Note, StreamSettings
+from tests.core.twins import Step, Twins, starts, steps
 from tests.support.streams import marks_of, restarted, stream_of, tell, waiting
-from tests.support.twins import Step, Twins, starts, steps
 
 
 @given(settings=starts, history=steps)

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from noted_time import CompleteWindow, Mark, MarkHistory, Rejected, StreamCut
 from noted_time.client import complete_window_from_wire, complete_window_to_wire
 from noted_time.reading import Tiling, complete_windows
+from tests.core.acts import WRITERS, Act, Kind, histories, lived, perform, streams
 from tests.core.test_history import chains
-from tests.support.acts import WRITERS, Act, Kind, histories, lived, perform, streams
-from tests.support.world import Event, World
+from tests.core.world import Event, World
 
 if TYPE_CHECKING:
     from noted_time import StreamSettings

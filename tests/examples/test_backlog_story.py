@@ -8,7 +8,7 @@ from hypothesis import given
 from examples.flights import backlog
 from examples.flights.backlog import WITH, WITHOUT, clocks
 from examples.flights.catch_up import Batch, batches_of
-from tests.support.flown import days_of_flights
+from tests.examples.flown import days_of_flights
 
 if TYPE_CHECKING:
     from examples.flights.data import Flights

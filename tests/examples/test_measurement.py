@@ -3,7 +3,7 @@ from examples.flights.measurement import noted_outcome, own_outcome, untimely
 from examples.flights.outcome import Outcome
 from examples.flights.replay import Replayed
 from examples.flights.run import Count, Run
-from tests.support.flown import flight, minutes
+from tests.examples.flown import flight, minutes
 
 FIRST, SECOND = HOUR_MS, 2 * HOUR_MS
 TRUTH = {(FIRST, "EWR"): 3, (FIRST, "JFK"): 1, (SECOND, "EWR"): 2}

@@ -9,7 +9,7 @@ import pytest
 from examples.flights.data import Flight
 from examples.flights.demo import cuts_of
 from examples.flights.replay import STREAM, Pace, replay
-from tests.support.flown import flight, flown
+from tests.examples.flown import flight, flown
 from tests.support.served import Served
 
 if TYPE_CHECKING:

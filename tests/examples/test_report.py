@@ -9,7 +9,7 @@ from examples.flights.demo import Findings
 from examples.flights.outcome import Outcome
 from examples.flights.picture import title
 from examples.flights.report import closing, results
-from tests.support.flown import minutes
+from tests.examples.flown import minutes
 
 NOTED = Outcome(None, rows=200, lost=0, latencies_ms=minutes(60, 360))
 LOSSY = Outcome(2 * HOUR_MS, rows=200, lost=5, latencies_ms=minutes(120, 180))

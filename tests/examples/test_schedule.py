@@ -5,7 +5,7 @@ from hypothesis import given
 from examples.flights.data import HOUR_MS, Flights
 from examples.flights.schedule import Step, hourly_batches, steps
 from examples.flights.simulation import noted_time
-from tests.support.flown import days_of_flights, flight, flown
+from tests.examples.flown import days_of_flights, flight, flown
 
 
 def test_a_carrier_notes_the_earliest_departure_it_has_in_the_air() -> None:

@@ -4,7 +4,7 @@ from hypothesis import given
 from examples.flights.data import HOUR_MS, Flights, read_flights
 from examples.flights.outcome import Outcome
 from examples.flights.simulation import least_delay_without_loss, noted_time, own_watermark
-from tests.support.flown import days_of_flights, flight, flown, minutes
+from tests.examples.flown import days_of_flights, flight, flown, minutes
 
 # The long flight departs in the first hour and lands in the sixth, when others have gone by.
 A_LONG_ONE = flown(flight(10, 330), flight(20, 50), flight(70, 100), flight(250, 280))

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import httpx
 import pytest
 
+from tests.operations.prometheus import Prometheus
 from tests.support.failing_database import full, moved
 from tests.support.processes import ServeProcess
-from tests.support.prometheus import Prometheus
 from tests.support.scrapes import samples
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from controller.cli.app import app
-from tests.support.handbook import (
+from tests.operations.handbook import (
     PAGE,
     dashboard,
     explained_labels,

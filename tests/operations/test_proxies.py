@@ -14,8 +14,8 @@ import httpx
 import pytest
 
 from noted_time.client import OWNER
+from tests.operations.proxies import CERTIFICATE, Proxy, free_port
 from tests.support.processes import ServeProcess
-from tests.support.proxies import CERTIFICATE, Proxy, free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,7 +15,7 @@ from noted_time import (
     TimeWindow,
 )
 from reader_client.follower import Follower
-from tests.support.answers import chains, marks_answer, positions, stream_answer
+from tests.reader_client.answers import chains, marks_answer, positions, stream_answer
 
 laws = settings(deadline=None)
 NO_WINDOW = TimeWindow(None, None)

@@ -8,7 +8,7 @@ from noted_time import Mark, StreamCut, TimeWindow
 from noted_time.client import Backoff
 from reader_client import ReaderClient
 from reader_client.follower import Follower
-from tests.support.answers import marks_answer, stream_answer
+from tests.reader_client.answers import marks_answer, stream_answer
 
 if TYPE_CHECKING:
     from tests.support.served import Served

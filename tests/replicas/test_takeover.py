@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from controller.store.leases import LEASE_MS
+from tests.replicas.cuttable import Cuttable
 from tests.replicas.served import (
     buckets,
     lowers,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from noted_time import Mark, MarkHistory, Rejected, ScaleEvent, StreamCut, Succession
 from spark_integration.admission import shares
 from spark_integration.time_order import Unread, checked_order, rows_by_time
-from tests.support.acts import DOMAINS, Act, histories, lived, streams
+from tests.core.acts import DOMAINS, Act, histories, lived, streams
 from tests.support.bursts import bursty_log, files_of, read_through
 
 if TYPE_CHECKING:

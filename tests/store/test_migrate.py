@@ -28,7 +28,7 @@ from controller.store.port import StoreUnavailable
 from controller.store.schema import REVISION, metadata
 from controller.store.sqlite import check_references, file_of, migration_engine
 from noted_time import Rejected
-from tests.support.models import check_models
+from tests.store.models import check_models
 from tests.support.stored import of_one_stream, seqs
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ def test_a_table_without_a_migration_is_found(url: str, monkeypatch: pytest.Monk
     for table in metadata.tables.values():
         table.to_metadata(changed)
     changed.tables["mark"].append_column(Column("colour", Text))
-    monkeypatch.setattr("tests.support.models.metadata", changed)
+    monkeypatch.setattr("tests.store.models.metadata", changed)
 
     with pytest.raises(AssertionError, match="colour"):
         check_models(url)

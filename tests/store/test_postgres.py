@@ -18,7 +18,7 @@ from controller.store.postgres import PostgresStore, connect
 from controller.store.schema import REVISION
 from controller.store.tokens import TokenRecord
 from noted_time import Conflict, Rejected
-from tests.support.models import check_models
+from tests.store.models import check_models
 from tests.support.postgres import PASSWORD
 from tests.support.processes import ROOT
 from tests.support.stored import mark, member, of_one_stream, records, seqs, stream

@@ -18,7 +18,7 @@ from controller.store.migrate import engine_to_migrate, migrate
 from controller.store.open import open_store
 from controller.store.postgres import is_postgres
 from tests.store.conftest import DURABLE
-from tests.support.models import check_models
+from tests.store.models import check_models
 
 if TYPE_CHECKING:
     from controller.store.port import Reading

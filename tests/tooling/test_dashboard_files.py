@@ -7,7 +7,7 @@ from graphlib import TopologicalSorter
 
 import pytest
 
-from tests.support.wheels import ROOT
+from tests.tooling.wheels import ROOT
 
 FOLDER = ROOT / "controller" / "api" / "dashboard"
 TEXTS = {each.name: each.read_text("utf-8") for each in FOLDER.iterdir()}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from tests.support.wheels import build, install
+from tests.tooling.wheels import build, install
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,7 +10,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from tests.support.wheels import ROOT, build, install, link_needs
+from tests.tooling.wheels import ROOT, build, install, link_needs
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,7 @@ import pytest
 from noted_time import InvalidNote, Rejected
 from noted_time.client import Backoff
 from noted_time.values import ClientFailed
-from tests.support.scripted import URL, Scripted, accepted, results
+from tests.writer_client.scripted import URL, Scripted, accepted, results
 from writer_client import WriterClient
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import pytest
 from noted_time import Rejected, Unreachable
 from noted_time.client import Backoff
 from noted_time.values import ClientFailed
-from tests.support.scripted import URL, Scripted
+from tests.writer_client.scripted import URL, Scripted
 from writer_client import AsyncWriterClient, SegmentLogWriter
 
 if TYPE_CHECKING:

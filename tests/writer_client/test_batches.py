@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tests.support.appending import files, rows
+from tests.writer_client.appending import files, rows
 from writer_client import Batch, SegmentLogWriter
 from writer_client.segment_files import SegmentFiles
 

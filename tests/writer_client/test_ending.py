@@ -12,7 +12,7 @@ import pytest
 
 from noted_time import Unreachable
 from noted_time.client import Backoff
-from tests.support.scripted import URL, Scripted
+from tests.writer_client.scripted import URL, Scripted
 from writer_client import WriterClient
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from noted_time import Accepted, InvalidNote, Refused
-from tests.support.scripted import URL, Scripted
+from tests.writer_client.scripted import URL, Scripted
 from tests.support.waiting import eventually
 from writer_client import SegmentLogWriter, WriterClient
 from writer_client.answers import Answered

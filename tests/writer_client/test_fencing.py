@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from noted_time import Fenced, InvalidNote
-from tests.support.scripted import URL, Scripted, accepted, results
+from tests.writer_client.scripted import URL, Scripted, accepted, results
 from writer_client import SegmentLogWriter, WriterClient
 
 if TYPE_CHECKING:

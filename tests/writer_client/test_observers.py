@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from noted_time import ClientFailed, Rejected, Unreachable
-from tests.support.scripted import URL, Scripted, accepted, results
 from tests.support.waiting import eventually
+from tests.writer_client.scripted import URL, Scripted, accepted, results
 from writer_client import (
     EventTimeNoter,
     IngestionNoter,

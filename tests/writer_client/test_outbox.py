@@ -19,7 +19,7 @@ from noted_time import (
 )
 from noted_time.client import Reply, position_to_wire
 from noted_time.values import LateRows
-from tests.support.posting import DOMAINS, Act, PostOnce, Run, Say, acts
+from tests.writer_client.posting import DOMAINS, Act, PostOnce, Run, Say, acts
 from writer_client.answers import Answered, answer_of
 from writer_client.outbox import Outbox
 

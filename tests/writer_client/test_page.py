@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import writer_client
 from tests.support.page import Session
-from tests.support.scripted import Scripted, accepted, results
+from tests.writer_client.scripted import Scripted, accepted, results
 
 if TYPE_CHECKING:
     from pathlib import Path

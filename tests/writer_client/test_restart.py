@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from noted_time.wing import file_name, segment_directory
-from tests.support.scripted import URL, Scripted
+from tests.writer_client.scripted import URL, Scripted
 from writer_client import SegmentLogWriter, WriterClient
 from writer_client.answers import Found
 from writer_client.segment_files import SegmentFiles

@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from noted_time import Rejected
-from tests.support.appending import append_many, files, rows
-from tests.support.scripted import URL, Scripted, accepted, results
+from tests.writer_client.appending import append_many, files, rows
+from tests.writer_client.scripted import URL, Scripted, accepted, results
 from writer_client import SegmentLogWriter, WriterClient
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from noted_time.client import Backoff
 from reader_client import ReaderClient
-from tests.support.appending import rows
 from tests.support.faults import Fault, Faults
+from tests.writer_client.appending import rows
 from writer_client import SegmentLogWriter, WriterClient
 
 if TYPE_CHECKING:

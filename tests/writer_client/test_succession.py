@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 
-from tests.support.successors import Successors, steps
+from tests.writer_client.successors import Successors, steps
 
 
 @given(steps)

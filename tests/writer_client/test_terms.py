@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from noted_time import InvalidNote, Rejected
-from tests.support.scripted import URL, Scripted
+from tests.writer_client.scripted import URL, Scripted
 from writer_client import WriterClient
 
 if TYPE_CHECKING:

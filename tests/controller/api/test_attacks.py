@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from controller.api.middleware import MAX_BODY
+from tests.controller.api.wire import PATH, Wire, post
 from tests.support.memory import Usage
 from tests.support.processes import ServeProcess
 from tests.support.waiting import eventually
-from tests.support.wire import PATH, Wire, post
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,7 +41,7 @@ FILLER = b"x" * 65536
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServeProcess]:
     """A controller in a process of its own, with a stream `s`; it waits 1 s for a request."""
     directory = tmp_path_factory.mktemp("attacks")
-    with ServeProcess(directory, module="tests.support.hasty").ready() as process:
+    with ServeProcess(directory, module="tests.controller.api.hasty").ready() as process:
         with Wire(process.port) as wire:
             wire.send(PUT)
             assert wire.answer()[0] == 201

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.controller.api.wire import PATH, Wire, post
 from tests.support.processes import ServeProcess
-from tests.support.wire import PATH, Wire, post
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,7 +13,7 @@ from controller.api.middleware import MAX_BODY
 from controller.api.server import guard
 from controller.service.controller import Controller
 from controller.store.memory import MemoryStore
-from tests.support.wire import PATH, Wire, post
+from tests.controller.api.wire import PATH, Wire, post
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from hypothesis import strategies as st
 
 from noted_time import StreamSettings
-from tests.support.world import Declares, World
+from tests.core.world import Declares, World
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from tests.support.handbook import PAGE
+from tests.operations.handbook import PAGE
 
 if TYPE_CHECKING:
     from types import TracebackType

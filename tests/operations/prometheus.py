@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Self
 import httpx
 import yaml  # type: ignore[import-untyped]
 
-from tests.support.handbook import ALERTS, PAGE
-from tests.support.proxies import free_port
+from tests.operations.handbook import ALERTS, PAGE
+from tests.operations.proxies import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable

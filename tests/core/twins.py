@@ -21,7 +21,7 @@ from noted_time import (
 )
 from noted_time.reading import MissingWriters
 from noted_time.values import UnknownWriter
-from tests.support.model import NEVER, Model
+from tests.core.model import NEVER, Model
 
 if TYPE_CHECKING:
     from noted_time.values import State
