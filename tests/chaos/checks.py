@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from tests.chaos.history import History, Json, WindowSeen
     from tests.chaos.scaling import ScaledStream, Scaling
-    from tests.support.load import Event, LoadWriter
+    from tests.support.honest import Event
+    from tests.support.load import LoadWriter
 
 
 def changed(seen: Mapping[int, Json], marks: Sequence[Json]) -> list[str]:

@@ -130,7 +130,7 @@ class ScaledStream(LoadedStream):
             each.segments = segments
 
 
-@dataclass
+@dataclass(kw_only=True)
 class ExcludedWriter(LoadWriter):
     """A writer that is not waited for by joining: it has to note a time above the lower.
 
@@ -162,7 +162,9 @@ class ExcludingStream(ScaledStream):
 
     def writer(self, chance: random.Random) -> LoadWriter:
         """Make a new writer."""
-        made = ExcludedWriter(self, f"w{len(self.writers)}", range(SEGMENTS), chance)
+        made = ExcludedWriter(
+            name=f"w{len(self.writers)}", stream=self, segments=range(SEGMENTS), chance=chance
+        )
         self.writers.append(made)
         return made
 

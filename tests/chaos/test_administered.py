@@ -51,7 +51,9 @@ def truth() -> tuple[History, Said]:
     stream = ScaledStream("s", shared=False, scalings=[SPLIT], heard_at=[0.0])
     for segment, time in ((0, 5), (0, 35), (1, 25)):
         stream.append(segment, {KEY: time})
-    writer = LoadWriter(stream, "w0", range(1, 3), random.Random(1), state="live")
+    writer = LoadWriter(
+        name="w0", stream=stream, segments=range(1, 3), chance=random.Random(1), state="live"
+    )
     writer.position = writer.acknowledged_position = {1: 1}
     writer.promised = writer.acknowledged = {KEY: 30}
     stream.writers = [writer]
@@ -224,7 +226,7 @@ async def test_a_note_beyond_what_was_sealed_has_to_be_refused(
     """By the end that was given."""
     stream = ScaledStream("s", shared=False)
     writer = stream.writer(random.Random(1))
-    writer.acknowledged_position[0] = stream.append(0, {KEY: 5})
+    writer.acknowledged_position[0] = stream.append(0, {KEY: 5}).offset + 1
     history = History({"s": stream})
     answers = [{"marks": {KEY: {"seq": 7}}}, {"results": [told]}]
 

@@ -34,7 +34,7 @@ def mark(seq: int, lower: int, cut: int, **other: Any) -> dict[str, Any]:  # noq
 
 def writer(stream: ScaledStream) -> LoadWriter:
     """Return the writer that wrote the stream's two events, and noted 10 and 20."""
-    made = LoadWriter(stream, "w0", range(1), random.Random(1))
+    made = LoadWriter(name="w0", stream=stream, segments=range(1), chance=random.Random(1))
     made.position = made.acknowledged_position = {0: 2}
     made.promised, made.acknowledged, made.state = {KEY: 20}, {KEY: 20}, "live"
     return made

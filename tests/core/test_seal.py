@@ -29,7 +29,8 @@ from tests.support.streams import marks_of, restarted, stream_of, tell, told
 
 if TYPE_CHECKING:
     from noted_time import Aggregator, Seal, StreamSettings
-    from tests.core.world import Event, World
+    from tests.core.world import World
+    from tests.support.honest import Event
 
 ALL_TROUBLE = histories("waits", "scales", "restarts", "late")
 

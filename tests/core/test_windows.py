@@ -14,10 +14,11 @@ from noted_time.client import complete_window_from_wire, complete_window_to_wire
 from noted_time.reading import Tiling, complete_windows
 from tests.core.acts import WRITERS, Act, Kind, histories, lived, perform, streams
 from tests.core.test_history import chains
-from tests.core.world import Event, World
+from tests.core.world import World
 
 if TYPE_CHECKING:
     from noted_time import StreamSettings
+    from tests.support.honest import Event
 
 tilings = st.builds(Tiling, st.integers(1, 7), st.integers(-20, 20))
 _writer, _later = st.sampled_from(WRITERS), st.fixed_dictionaries({"order": st.integers(0, 2)})

@@ -6,10 +6,12 @@ soundness law, so that a mark can be judged against everything that was ever wri
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from noted_time import Accepted, Aggregator, InvalidScale, Mark, Note, ScaleEvent
+from tests.support.honest import Event, HonestWriter, Log, is_below, left_out
 from tests.support.streams import restarted
 
 if TYPE_CHECKING:
@@ -21,29 +23,14 @@ Declares = Literal["nothing", "own", "all"]
 """Of which domains a note carries the largest event time: none, its own, or all of the stream."""
 
 
-@dataclass
-class Event:
-    """One row of the log; `vouched` names the domains for which it must not come late."""
+@dataclass(kw_only=True)
+class Author(HonestWriter):
+    """A writer that vouches for its `domains`, and `noted` how far it wrote.
 
-    writer: str
-    segment: int
-    offset: int
-    times: dict[str, int]
-    vouched: set[str]
-
-
-@dataclass
-class Author:
-    """A writer that keeps its word: per domain it writes nothing below `floor`.
-
-    It vouches for its `domains`. `requests` is how many it made so far; `answered` the last of them
-    that was accepted.
+    `requests` is how many it made so far; `answered` the last of them that was accepted.
     """
 
-    name: str
-    floor: dict[str, int]
     domains: tuple[str, ...]
-    position: dict[int, int] = field(default_factory=dict)
     noted: dict[int, int] = field(default_factory=dict)
     state: State = "finished"
     excluded: bool = False
@@ -76,18 +63,19 @@ class Made:
     unbound: list[Event]
 
 
-class World:
+class World(Log):
     """A log, its authors and the stream's aggregator; see the module."""
 
     def __init__(self, settings: StreamSettings, writers: tuple[str, ...], segments: int) -> None:
+        super().__init__(ends=Counter(dict.fromkeys(range(segments), 0)))
         self.now = 0
         self.domains = settings.domains
         self.stream = Aggregator(settings)
-        floor = dict.fromkeys(self.domains, 0)
-        self.authors = {name: Author(name, dict(floor), self.domains) for name in writers}
+        self.authors = {
+            name: Author(name=name, promised=dict.fromkeys(self.domains, 0), domains=self.domains)
+            for name in writers
+        }
         self.names_first = False
-        self.events: list[Event] = []
-        self.ends = dict.fromkeys(range(segments), 0)
         self.open = list(range(segments))
         self.untold: list[ScaleEvent] = []
         self.made: list[Made] = []
@@ -103,11 +91,9 @@ class World:
         segment = self.open[segment % len(self.open)]
         if self.names_first and (segment not in author.noted or author.state == "finished"):
             self.send(author, Note(writer, None, {segment: self.ends[segment]}, author.domains[0]))
-        times = {domain: author.floor[domain] + later.get(domain, 0) for domain in self.domains}
+        times = {domain: author.promised[domain] + later.get(domain, 0) for domain in self.domains}
         vouched = {k for k in self.domains if author.vouches(k) and times[k] >= self.lower(k)}
-        self.events.append(Event(writer, segment, self.ends[segment], times, vouched))
-        self.ends[segment] += 1
-        author.position[segment] = self.ends[segment]
+        author.write(self, segment, times).vouched = vouched
 
     def note(  # noqa: PLR0913 - all that a note says
         self,
@@ -126,10 +112,8 @@ class World:
         whole = whole or state != "live"
         position = dict(author.position if whole else author.noted)
         time = None if step is None else self.honest(author, domain, step, position)
-        written = [event.times for event in self.events if event.writer == writer]
-        largest = {k: max(times[k] for times in written) for k in self.domains if written}
-        max_time = None if declares == "nothing" else largest.get(domain)
-        max_times = largest if declares == "all" else None
+        max_time = None if declares == "nothing" else author.largest.get(domain)
+        max_times = dict(author.largest) if declares == "all" else None
         note = Note(writer, time, position, domain, max_time, state, max_times=max_times)
         self.send(author, note)
 
@@ -166,9 +150,9 @@ class World:
         beyond = [
             event.times[domain]
             for event in self.events
-            if event.writer == author.name and event.offset >= position.get(event.segment, 0)
+            if event.writer == author.name and not is_below(event, position)
         ]
-        return min([author.floor[domain] + step, *beyond])
+        return min([author.promised[domain] + step, *beyond])
 
     def hear(self, author: Author, note: Note) -> None:
         """Hand the note over; what an honest writer says is always accepted."""
@@ -181,7 +165,7 @@ class World:
         returns = note.state == "live" and (author.state != "live" or author.excluded)
         author.state, author.excluded = note.state, False
         author.noted |= note.position
-        author.floor[note.domain] = max(author.floor[note.domain], note.time or 0)
+        author.promised[note.domain] = max(author.promised[note.domain], note.time or 0)
         if returns and self.stream.settings.returning_writer == "exclude":
             times = self.stream.record(author.name).times
             author.returned_late |= {k for k in self.domains if times.get(k, NEVER) < self.lower(k)}
@@ -205,7 +189,7 @@ class World:
         author = self.authors[writer]
         author.excluded = True
         for event in self.events:
-            if event.writer == writer and event.offset >= author.noted.get(event.segment, 0):
+            if event.writer == writer and not is_below(event, author.noted):
                 event.vouched.clear()
 
     def forget(self) -> None:
@@ -229,7 +213,7 @@ class World:
             )
         )
         self.open = [s for s in self.open if s not in closing] + list(new)
-        self.ends |= dict.fromkeys(new, 0)
+        self.ends.update(dict.fromkeys(new, 0))
 
     def tell(self) -> None:
         """Tell the stream of scale events in their order, until one is of segments it never saw."""
@@ -281,13 +265,8 @@ class World:
 
     def missed(self, domain: str, lower: int, position: dict[int, int]) -> list[Event]:
         """Return the vouched events with time < lower that do not lie below the position."""
-        return [
-            event
-            for event in self.events
-            if domain in event.vouched
-            and event.times[domain] < lower
-            and event.offset >= position.get(event.segment, 0)
-        ]
+        vouched = (event for event in self.events if domain in event.vouched)
+        return left_out(vouched, domain, lower, position)
 
     def unbound(self, domain: str, mark: Mark) -> list[Event]:
         """Return the events below the cut with a time above the upper."""
@@ -295,7 +274,7 @@ class World:
         return [
             event
             for event in self.events
-            if event.offset < cut.get(event.segment, 0) and event.times[domain] > mark.upper
+            if is_below(event, cut) and event.times[domain] > mark.upper
         ]
 
     def needless(self, domain: str, mark: Mark, before: Mark | None) -> set[int]:

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
     import httpx
 
-    from tests.support.load import Event, LoadedStream
+    from tests.support.honest import Event
+    from tests.support.load import LoadedStream
 
 Json = dict[str, Any]
 

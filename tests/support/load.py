@@ -5,30 +5,22 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import httpx
 
+from tests.support.honest import HonestWriter, Log
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
 SEGMENTS = 4
 Json = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
-    """One event in a stream: where it lies, and its time in each domain."""
-
-    segment: int
-    offset: int
-    times: Mapping[str, int]
-
-
 @dataclass
-class LoadedStream:
+class LoadedStream(Log):
     """A stream under load and the truth about it: every event, every writer.
 
     Writers share four segments, or have one each. `rests` is how often a writer goes idle rather
@@ -40,41 +32,29 @@ class LoadedStream:
     shared: bool = True
     rests: float = 0.04
     leaves: float = 0.3
-    events: list[Event] = field(default_factory=list)
     writers: list[LoadWriter] = field(default_factory=list)
-    ends: Counter[int] = field(default_factory=Counter)
-
-    def append(self, segment: int, times: Mapping[str, int]) -> int:
-        """Write an event; returns the end of the segment."""
-        self.events.append(Event(segment, self.ends[segment], times))
-        self.ends[segment] += 1
-        return self.ends[segment]
 
     def writer(self, chance: random.Random) -> LoadWriter:
         """Make a new writer."""
         number = len(self.writers)
         segments = range(SEGMENTS) if self.shared else range(number, number + 1)
-        writer = LoadWriter(self, f"w{number}", segments, chance)
+        writer = LoadWriter(name=f"w{number}", stream=self, segments=segments, chance=chance)
         self.writers.append(writer)
         return writer
 
 
-@dataclass
-class LoadWriter:
-    """One writer that keeps its word: it writes only what its notes leave open.
+@dataclass(kw_only=True)
+class LoadWriter(HonestWriter):
+    """One writer that writes only what its notes leave open.
 
-    `promised` is what it said last of each domain, acknowledged or not; `acknowledged` what a 200
-    confirmed. It writes while a live note of it is acknowledged and none that ends that is sent.
-    While it is not `is_settled`, it stays what it is, live or idle.
+    What it promised may be acknowledged or not; `acknowledged` is what a 200 confirmed. It writes
+    while a live note of it is acknowledged and none that ends that is sent. While it is not
+    `is_settled`, it stays what it is, live or idle.
     """
 
     stream: LoadedStream
-    name: str
     segments: range
     chance: random.Random
-    position: dict[int, int] = field(default_factory=dict)
-    largest: dict[str, int] = field(default_factory=dict)
-    promised: dict[str, int] = field(default_factory=dict)
     acknowledged: dict[str, int] = field(default_factory=dict)
     acknowledged_position: dict[int, int] = field(default_factory=dict)
     lowers: dict[str, int] = field(default_factory=dict)
@@ -90,7 +70,7 @@ class LoadWriter:
         if self.chance.random() < self.stream.rests and self.is_settled:
             return [self._rest()]
         for _ in range(self.chance.randrange(4)):
-            self._write()
+            self._write_some()
         domain = self.chance.choice(self.stream.domains)
         return [self._note(domain, self._next_time(domain))]
 
@@ -109,15 +89,12 @@ class LoadWriter:
         self.acknowledged_position.update({int(s): end for s, end in note["position"].items()})
         self.state = note["state"]
 
-    def _write(self) -> None:
+    def _write_some(self) -> None:
         times = {
             domain: self._floor(domain) + self.chance.randrange(300)
             for domain in self.stream.domains
         }
-        segment = self.chance.choice(self.segments)
-        self.position[segment] = self.stream.append(segment, times)
-        for domain, event_time in times.items():
-            self.largest[domain] = max(event_time, self.largest.get(domain, event_time))
+        self.write(self.stream, self.chance.choice(self.segments), times)
 
     def _floor(self, domain: str) -> int:
         return max(self.promised.get(domain, 0), self.lowers.get(domain, 0))
@@ -173,7 +150,7 @@ class Load:
     async def _write(self, stream: LoadedStream, count: int, chance: random.Random) -> None:
         """Be some writers with a client of their own: the time of a shared one goes by its size."""
         writers = [stream.writer(chance) for _ in range(count)]
-        async with httpx.AsyncClient(timeout=20) as client:
+        async with httpx.AsyncClient(timeout=60) as client:
             while not self.stopping:
                 for index, writer in enumerate(writers):
                     if writer.state == "finished":

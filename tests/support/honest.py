@@ -1,0 +1,70 @@
+"""The truth about writers that keep their word: what they wrote, and what they promised."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+
+@dataclass(slots=True)
+class Event:
+    """One row of a log; `vouched` names the domains for which it must not come late."""
+
+    segment: int
+    offset: int
+    times: Mapping[str, int]
+    writer: str = ""
+    vouched: set[str] = field(default_factory=set)
+
+
+@dataclass(kw_only=True)
+class Log:
+    """All that was ever written, in the order of writing, and where each segment ends."""
+
+    events: list[Event] = field(default_factory=list)
+    ends: Counter[int] = field(default_factory=Counter)
+
+    def append(self, segment: int, times: Mapping[str, int], writer: str = "") -> Event:
+        """Write an event."""
+        event = Event(segment, self.ends[segment], times, writer)
+        self.events.append(event)
+        self.ends[segment] += 1
+        return event
+
+
+@dataclass(kw_only=True)
+class HonestWriter:
+    """A writer that writes nothing below the time that it `promised` last of a domain.
+
+    `position` is how far it wrote, `largest` the largest time of its events in each domain.
+    """
+
+    name: str
+    promised: dict[str, int] = field(default_factory=dict)
+    position: dict[int, int] = field(default_factory=dict)
+    largest: dict[str, int] = field(default_factory=dict)
+
+    def write(self, log: Log, segment: int, times: Mapping[str, int]) -> Event:
+        """Append an event to a segment of the log."""
+        assert all(times[domain] >= least for domain, least in self.promised.items())
+        event = log.append(segment, times, self.name)
+        self.position[segment] = log.ends[segment]
+        for domain, time in times.items():
+            self.largest[domain] = max(time, self.largest.get(domain, time))
+        return event
+
+
+def is_below(event: Event, position: Mapping[int, int]) -> bool:
+    """Whether the event lies below the position."""
+    return event.offset < position.get(event.segment, 0)
+
+
+def left_out(
+    events: Iterable[Event], domain: str, lower: int, position: Mapping[int, int]
+) -> list[Event]:
+    """Return the events with time < lower that do not lie below the position."""
+    return [each for each in events if each.times[domain] < lower and not is_below(each, position)]
