@@ -58,7 +58,7 @@ async def test_kill_9_under_load_loses_nothing(tmp_path: Path) -> None:
     port = controller.port
     load = Load(controller.url, streams)
     limits = httpx.Limits(max_connections=100)
-    async with httpx.AsyncClient(limits=limits, timeout=20) as client:
+    async with httpx.AsyncClient(limits=limits, timeout=60) as client:
         for name, settings in SETTINGS.items():
             (await client.put(f"{load.url}/v1/streams/{name}", json=settings)).raise_for_status()
         load.start(client, singles=50, batches=10)

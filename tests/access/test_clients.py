@@ -154,7 +154,7 @@ def test_writer_and_reader_meet_through_a_controller_that_asks(tmp_path: Path) -
                 another.flush()
             writer.note_time(5, {0: 1})
             writer.flush()
-            lower = reader.wait_for(5, timeout=10).lower
+            lower = reader.wait_for(5, timeout=60).lower
             with pytest.raises(NotAllowed):
                 another.close()
 

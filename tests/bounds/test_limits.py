@@ -51,7 +51,7 @@ class Crowded(Served):
         finally:
             watch.open.set()
             for writer in writers:
-                writer.join(20)
+                writer.join(60)
 
     def _noting(self, stream: str, writer: str) -> threading.Thread:
         notes = {"notes": [{"writer": writer}, {"writer": writer, "state": "idle"}]}

@@ -28,6 +28,6 @@ def test_a_reader_follows_another_controller() -> None:
     second.create("s")
     second.note("s", 10, {"0": 100})
     with second, ReaderClient(f"{away.url},{second.url}", "s") as reader:
-        reader.catch_up(timeout=20)
+        reader.catch_up(timeout=60)
 
         assert reader.window_at({0: 100}).lower == 10

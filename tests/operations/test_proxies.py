@@ -135,10 +135,16 @@ def test_headers_pass_in_both_directions(
     assert seen == ("http://controller-2.example:7464", "Bearer nt_1", called)
 
 
+WAITED_S = 30
+
+
 def test_a_long_poll_waits_its_whole_time(long_polls: Iterator[httpx.Response]) -> None:
     """Thirty seconds, the most that a controller waits; then the answer is empty."""
-    seen = [(each.status_code, each.elapsed.seconds, each.json()["marks"]) for each in long_polls]
+    seen = [
+        (each.status_code, each.elapsed.seconds >= WAITED_S, each.json()["marks"])
+        for each in long_polls
+    ]
     if not seen:
         pytest.skip(f"no proxy: apt install {' '.join(PACKAGES.values())}")
 
-    assert seen == [(200, 30, [])] * len(seen)
+    assert seen == [(200, True, [])] * len(seen)

@@ -24,7 +24,7 @@ def test_a_window_at_the_final_cut_is_sealed(served: Served, stream: str) -> Non
         client.advance({0: 100})
         before = client.get_time_window().sealed
         served.call("POST", f"/{stream}/seal", {"cut": {"0": 150}, "final_times": {"default": 99}})
-        mark = client.wait_for(10**15, timeout=10)
+        mark = client.wait_for(10**15, timeout=60)
         client.advance({0: 150})
 
         assert (before, mark.final, mark.lower) == (False, True, 99)

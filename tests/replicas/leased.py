@@ -66,7 +66,7 @@ def at_work(server: Server, url: str, wait_event: str) -> None:
     database = url.rpartition("/")[2]
     query = f"""SELECT 1 FROM pg_stat_activity WHERE datname = '{database}' AND state = 'active'
     AND wait_event = '{wait_event}'"""  # noqa: S608 - our own names
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 90
     while not server.execute(query):
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -74,7 +74,7 @@ def at_work(server: Server, url: str, wait_event: str) -> None:
 
 def became_free(store: PostgresStore) -> None:
     """Look until all buckets are free."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 90
     while store.heartbeat().free != ALL:
         assert time.monotonic() < deadline
         time.sleep(0.05)

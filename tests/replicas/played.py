@@ -50,7 +50,7 @@ class Shared(MemoryStore):
     def commit(self, batch: Batch) -> None:
         """Wait while the test holds the database up."""
         self.commits += 1
-        assert self.open.wait(20)
+        assert self.open.wait(90)
         super().commit(batch)
 
     def heartbeat(self) -> Leases:

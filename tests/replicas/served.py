@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tests.support.processes import ServeProcess
 
 BUCKETS = 64
-PATIENCE_S = 30.0
+PATIENCE_S = 90.0
 ONLY_HERE = {"noted-time-forwarded": "1"}
 """A request with this header is answered by who has the stream, and refused by anybody else."""
 

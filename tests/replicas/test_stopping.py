@@ -98,7 +98,7 @@ async def test_a_failed_commit_does_not_keep_the_streams(
     opened = threading.Event()
 
     def fail(_: Batch) -> None:
-        assert opened.wait(20)
+        assert opened.wait(90)
         monkeypatch.undo()
         raise StoreUnavailable("away")
 
@@ -147,7 +147,7 @@ async def test_the_last_of_a_database_knows_that_it_is(url: str) -> None:
 
 def half_sent(server: ServeProcess, method: str, path: str, body: bytes) -> socket.socket:
     """Return a connection on which the request lacks its last byte."""
-    connection = socket.create_connection(("127.0.0.1", server.port), timeout=20)
+    connection = socket.create_connection(("127.0.0.1", server.port), timeout=90)
     head = f"{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
     connection.sendall(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body[:-1])
     return connection
@@ -187,7 +187,7 @@ def test_streams_do_not_wait_for_the_requests_of_a_replica_that_stops(
         still_open = a.process.poll() is None
         answers.append(poll.result().status_code)
     statuses = [completed(each) for each in slow]
-    ended = a.process.wait(timeout=20)
+    ended = a.process.wait(timeout=90)
 
     assert (set(answers), still_open, statuses, ended) == ({200}, True, [b"HTTP/1.1 200 OK"] * 2, 0)
     writers = HTTP.get(f"{b.url}{path}/writers").json()["writers"]
@@ -204,7 +204,7 @@ def test_the_last_replica_says_so_to_slow_requests(tmp_path: Path, url: str) -> 
         only.process.terminate()
         seconds_until(lambda: '"buckets_released"' in only.text())
         answered = completed(slow)
-        ended = only.process.wait(timeout=20)
+        ended = only.process.wait(timeout=90)
 
     assert (answered, ended) == (b"HTTP/1.1 503 Service Unavailable", 0)
 
@@ -220,7 +220,7 @@ def test_one_that_has_its_database_for_itself_takes_slow_requests_to_the_end(
         only.process.terminate()
         seconds_until(lambda: not _listens(only))
         answered = completed(slow)
-        ended = only.process.wait(timeout=20)
+        ended = only.process.wait(timeout=90)
 
     assert (answered, ended) == (b"HTTP/1.1 200 OK", 0)
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from controller.store.port import Batch, Store
     from noted_time import Accepted, Mark, Note, Refused
 
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 
 
 @dataclass
@@ -71,22 +71,28 @@ class Watch:
             raise self.lies.pop(0)
 
 
-class WatchedMemory(MemoryStore):
-    """A memory store under watch, which can be opened again."""
+class Watching(MemoryStore if TYPE_CHECKING else object):  # type: ignore[misc]
+    """The part of a watched store that its watch decides on."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.watch = Watch()
+    watch: Watch
 
     def streams(self) -> Any:  # noqa: ANN401 - as the store's
-        """Fail to load where told to."""
+        """Fail to load if the watch says so."""
         if self.watch.loads:
             raise self.watch.loads.pop(0)
         return super().streams()
 
     def commit(self, batch: Batch) -> None:
-        """Do as the watch was told."""
+        """Do as the watch says."""
         self.watch.commit(batch, super().commit)
+
+
+class WatchedMemory(Watching, MemoryStore):
+    """A memory store under watch, which can be opened again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.watch = Watch()
 
     def reopened(self) -> WatchedMemory:
         """Return the store as a new process finds it."""
@@ -95,23 +101,13 @@ class WatchedMemory(MemoryStore):
         return self
 
 
-class WatchedSqlite(SqliteStore):
+class WatchedSqlite(Watching, SqliteStore):
     """An SQLite store under watch."""
 
     def __init__(self, path: str) -> None:
-        super().__init__(path)
+        SqliteStore.__init__(self, path)
         self.watch = Watch()
         self._path = path
-
-    def streams(self) -> Any:  # noqa: ANN401 - as the store's
-        """Fail to load where told to."""
-        if self.watch.loads:
-            raise self.watch.loads.pop(0)
-        return super().streams()
-
-    def commit(self, batch: Batch) -> None:
-        """Do as the watch was told."""
-        self.watch.commit(batch, super().commit)
 
     def reopened(self) -> WatchedSqlite:
         """Return the store as a new process finds it."""
@@ -167,7 +163,7 @@ def marks_of(controller: Controller, domain: str = "default") -> list[Mark]:
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    """Wait until it holds; raises `TimeoutError` where it does not within ten seconds."""
+    """Wait until it holds; raises `TimeoutError` where it does not within a minute."""
     async with asyncio.timeout(PATIENCE_S):
         while not holds():  # noqa: ASYNC110 - what is waited for has no event
             await asyncio.sleep(0.005)

@@ -30,7 +30,7 @@ class Faults(httpx.BaseTransport):
         """Pass the request on, or not; waits while the gate is closed."""
         content = request.read()
         self.bodies.append(json.loads(content) if content else None)
-        assert self.gate.wait(20)
+        assert self.gate.wait(60)
         fault = self.planned.pop(0) if self.planned else None
         if fault == "no connection":
             raise httpx.ConnectError("no connection", request=request)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE_S = 30.0
+PATIENCE_S = 90.0
 
 
 def environment(**variables: str) -> dict[str, str]:

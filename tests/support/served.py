@@ -82,7 +82,7 @@ class Served(Calls):
         self._server = LettingGo(config, self._controller)
         self._thread = threading.Thread(target=self._server.run, name="served", daemon=True)
         self._thread.start()
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 90
         while not self._server.started:
             assert time.monotonic() < deadline, "the controller did not start"
             time.sleep(0.005)
@@ -92,7 +92,7 @@ class Served(Calls):
     def stop(self) -> None:
         """Answer what waits, and end; does nothing where it was stopped before."""
         self._server.should_exit = True
-        self._thread.join(20)
+        self._thread.join(90)
         assert not self._thread.is_alive(), "the controller did not stop"
 
     def __enter__(self) -> Self:

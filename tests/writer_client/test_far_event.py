@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from noted_time import Accepted, InvalidNote, Refused
-from tests.writer_client.scripted import URL, Scripted
 from tests.support.waiting import eventually
+from tests.writer_client.scripted import URL, Scripted
 from writer_client import SegmentLogWriter, WriterClient
 from writer_client.answers import Answered
 from writer_client.outbox import Outbox

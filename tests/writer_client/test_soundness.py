@@ -56,7 +56,7 @@ def followed(root: Path, served: Served, stream: str) -> list[Mark]:
             writer.join()
             writer.client.finish(timeout=60)
             writer.client.close()
-        reader.wait_for(END, timeout=20)
+        reader.wait_for(END, timeout=60)
         return list(reader.marks())
 
 

@@ -39,7 +39,7 @@ def listening(
     url = f"{served.url}/v1/streams/{stream}/marks{query}"
     shown = {**EVENTS, **{name.replace("_", "-"): value for name, value in headers.items()}}
     with (
-        httpx.Client(trust_env=False, timeout=20) as client,
+        httpx.Client(trust_env=False, timeout=60) as client,
         client.stream("GET", url, headers=shown) as answer,
     ):
         yield answer

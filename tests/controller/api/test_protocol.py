@@ -39,7 +39,7 @@ def port() -> Iterator[int]:
         yield listening.getsockname()[1]
     finally:
         server.should_exit = True
-        thread.join(10)
+        thread.join(60)
         listening.close()
 
 
