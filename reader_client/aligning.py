@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from reader_client.repeating import Repeated
 
 SIGNS_OF_LIFE = 4
-"""So many reports fit into the time after which a silent member is not counted."""
+"""How many reports fit into the time after which a silent member is not counted."""
 
 
 class Aligning:

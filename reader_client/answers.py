@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 Answer = TypeVar("Answer")
 SHOWN = 200
-"""So many characters of an answer that was not understood are repeated."""
+"""Maximum number of characters shown of an answer that was not understood."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamAnswer:
     """A stream: its creation id, domains, scale events, and the seq of each domain's last mark.
 
-    `reader_timeout_ms` is how long a reader of a group may be silent, `None` where not said;
+    `reader_timeout_ms` is how long a reader of a group may be silent, `None` if not said;
     `are_unix_ms` says that times are Unix ms, which the controller judges by its clock.
     """
 
@@ -53,7 +53,7 @@ class StreamAnswer:
 
 @dataclass(frozen=True, slots=True)
 class MarksAnswer:
-    """Marks in the order of their seq, of that stream and with so many scale events.
+    """Marks in the order of their seq, of that stream and the number of its scale events.
 
     `final_cut` is where a sealed stream ends, `None` while it is open. `is_quiet` says that no
     writer was waited for.
@@ -146,7 +146,7 @@ def group_answer(wire: Json) -> GroupAnswer:
 
 
 def _backlog(wire: Json) -> BacklogState:
-    """Read it where it is said; a reason that is not known here counts all the same."""
+    """Read it if it is there; a reason that is not known here counts all the same."""
     backlog, since = wire.get("backlog", False), wire.get("since")
     if not isinstance(backlog, bool):
         raise TypeError(f"{str(backlog)[:SHOWN]!r} is neither true nor false")
@@ -175,6 +175,6 @@ def _succession(events: list[Json]) -> Succession:
     for event in events:
         sealed = position_from_wire(event["sealed"])
         created = {int(s): tuple(before) for s, before in event["created"].items()}
-        # The controller has checked it; what it knew of the segments then is not told.
+        # The controller has checked it; what it knew of the segments then is not in the answer.
         succession.scale(ScaleEvent(sealed, created), known=set(sealed))
     return succession

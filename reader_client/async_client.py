@@ -39,8 +39,8 @@ class AsyncReaderClient(Reader["httpx.AsyncBaseTransport"]):
             mark = await reader.wait_for(datetime(2013, 1, 1, 10, tzinfo=UTC), timeout=60)
 
     `advance`, `get_time_window`, `window_at`, `cut_at`, `last_mark`, `position`, `segment_times`,
-    `lag`, `next_segment` and `may_read` ask nobody, so they are not awaited. All calls belong in
-    the loop that the block began in.
+    `lag`, `next_segment` and `may_read` ask no controller, so they are not awaited. All calls
+    belong in the loop that the block began in.
     """
 
     def _open(self, url: str, token: str | None, network: httpx.AsyncBaseTransport | None) -> None:
@@ -108,7 +108,7 @@ class AsyncReaderClient(Reader["httpx.AsyncBaseTransport"]):
             return
         self._closing = True
         try:
-            with contextlib.suppress(NotedTimeError):  # logged; nobody is there to act upon it
+            with contextlib.suppress(NotedTimeError):  # logged, and no caller could act upon it
                 await self._wait(self._waits.reporting(), timeout)
         finally:
             self._closed = True

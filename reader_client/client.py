@@ -34,10 +34,10 @@ Found = TypeVar("Found")
 class ReaderClient(Reader["httpx.BaseTransport"]):
     """Follows the marks of a stream and turns positions into time windows.
 
-    One daemon thread a domain follows by long poll, so `get_time_window` asks nobody: it is a
-    search that takes microseconds. A controller that is away is tried again with backoff, and the
-    last known history goes on answering meanwhile: a window may be behind, never wrong. A stream
-    that was made again under its name is noticed by its id; its windows begin anew.
+    One daemon thread a domain follows by long poll, so `get_time_window` asks no controller: it is
+    a search that takes microseconds. A controller that is away is tried again with backoff, and the
+    last known history answers meanwhile: a window may be behind, never wrong. A stream that was
+    created again under its name is noticed by its id; its windows start over.
 
     With a `group`, the reader's positions are reported in the background, and the window is that of
     the whole group: its last known position against the marks followed here. A reader that the
@@ -48,7 +48,7 @@ class ReaderClient(Reader["httpx.BaseTransport"]):
     controller refuses: `UnknownStream`, `UnknownDomain`, `NotAllowed`. A controller that is away
     may come back, so they raise `Unreachable` when time is up, with the URL and the last error.
     What goes wrong in the background is logged, under `noted_time.reader`: when answers stop and
-    when they are back, refusals, and streams made again. A fault of the client itself raises
+    when they are back, refusals, and streams created again. A fault of the client itself raises
     `ClientFailed` from every later call.
 
     The history takes 8 bytes a mark for each segment and three more numbers: 155 bytes a mark
@@ -79,8 +79,8 @@ class ReaderClient(Reader["httpx.BaseTransport"]):
         """Yield the marks with a seq above `after` that are kept here, in order.
 
         Waits up to `wait` seconds for each further one; `None` waits until the client is closed.
-        When the stream is made again, its marks follow from seq 1. Where it waits, raises what the
-        controller refuses, and `Unreachable` where it was away when time is up.
+        When the stream is created again, its marks follow from seq 1. If it waits, raises what the
+        controller refuses, and `Unreachable` if it was away when time is up.
         """
         cursor = MarkCursor(self._following, after, domain)
         while found := self._page(cursor, domain, wait):
@@ -99,7 +99,7 @@ class ReaderClient(Reader["httpx.BaseTransport"]):
 
         They begin with the one that `after` lies in; without it, with the last that was complete at
         the first mark kept here. Waits up to `wait` seconds for each further one, and raises as
-        `marks`. When the stream is made again, its windows follow from `after` on.
+        `marks`. When the stream is created again, its windows follow from `after` on.
 
         The controller is asked once for each hundred who is `missing` from them; while it is away
         that is not known.
@@ -114,7 +114,7 @@ class ReaderClient(Reader["httpx.BaseTransport"]):
     def wait_for(self, time: Time, timeout: float, domain: str | None = None) -> Mark:
         """Return `cut_at(time)` as soon as it is known; `timeout` is in seconds.
 
-        Raises at once what the controller refuses. When time is up: `Unreachable` where the
+        Raises at once what the controller refuses. When time is up: `Unreachable` if the
         controller is away, else `NotCompleteYet`, and as `cut_at` for a time in seconds.
         """
         return self._wait(self._waits.completeness(unix_ms_of(time, up=True), domain), timeout)
@@ -136,7 +136,7 @@ class ReaderClient(Reader["httpx.BaseTransport"]):
             return
         self._closing = True
         deadline = clocks.monotonic() + timeout
-        with contextlib.suppress(NotedTimeError):  # logged, and there is nobody to act upon it
+        with contextlib.suppress(NotedTimeError):  # logged, and no caller could act upon it
             self._wait(self._waits.reporting(), timeout)
         self._closed = True
         for thread in self._threads:

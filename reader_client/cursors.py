@@ -24,7 +24,7 @@ Item = TypeVar("Item")
 
 
 class Cursor(ABC, Generic[Item]):
-    """A place in something that goes on, called `what` for people.
+    """A place in a growing sequence; `what` is the word for its items.
 
     When the stream is created again, the cursor goes back to `again`.
     """

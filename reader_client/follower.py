@@ -1,7 +1,7 @@
 """What a reader knows of one domain's marks, and what it must ask next.
 
 Values in, values out: the answers of the controller go in, a `MarkHistory` and the stream's
-`Succession` come of it. A stream made again under its name has another id: all that was known of
+`Succession` come of it. A stream created again under its name has another id: all that was known of
 the old one is dropped, as its times and offsets mean nothing in the new one.
 """
 
@@ -36,7 +36,7 @@ class Follower:
     >>> follower.window({0: 150})
     TimeWindow(lower=10, upper=None, lower_seq=1, upper_seq=None, sealed=False)
 
-    Until the controller is asked about the stream, and again whenever it was made anew or scaled:
+    Until the controller is asked about the stream, and again whenever it was recreated or scaled:
 
     >>> follower.take_marks(MarksAnswer("b", 0, ()))
     >>> follower.needs_stream
@@ -53,7 +53,7 @@ class Follower:
         self.stream_id: str | None = None
         self.caught_up = False
         self._keep_last = keep_last
-        # Replaced whole, never cut in place: a search in another thread goes on in the old one.
+        # Replaced whole, never cut in place: a search in another thread continues in the old one.
         self._history = MarkHistory()
         self._succession = Succession()
         self._scale_events = 0
@@ -72,7 +72,7 @@ class Follower:
     # Answers
 
     def take_stream(self, stream: StreamAnswer) -> None:
-        """Take in what the stream is; raises `UnknownDomain` where it does not declare this one."""
+        """Take in what the stream is; raises `UnknownDomain` if it does not declare this one."""
         if self.domain not in stream.domains:
             raise UnknownDomain(self.domain, stream.domains)
         self._last_known = stream.last_seqs.get(self.domain, 0)
@@ -155,7 +155,7 @@ class Follower:
     ) -> list[CompleteWindow]:
         """Return at most `limit` windows that the known marks complete.
 
-        Raises `ImplausibleTime` where `after` is in seconds.
+        Raises `ImplausibleTime` if `after` is in seconds.
         """
         if self._are_unix_ms:
             check_windows(after, tiling, self._history)

@@ -49,7 +49,7 @@ class Following:
         news: News,
         on_stream: Callable[[StreamAnswer], None],
     ) -> None:
-        """Follow nothing before `start`; `domains` are every declared one where none are given."""
+        """Follow nothing before `start`; `domains` are every declared one if none are given."""
         self.followers: dict[str, Follower] = {}
         self.stream = stream
         self._domains = domains
@@ -64,7 +64,7 @@ class Following:
         Follower("default", keep_last=keep_last)
 
     def start(self, begin: Begin) -> None:
-        """Begin to follow the domains; where none are given, once the controller names them."""
+        """Begin to follow the domains; if none are given, once the controller names them."""
         if self._domains is None:
             self._steps[None] = begin("domains", lambda: self._learn_domains(begin))
         else:
@@ -131,14 +131,14 @@ class Following:
         if follower.needs_stream:
             stream = stream_answer((yield about_stream(self.stream)))
             self._take_stream(follower, stream)
-        # After a failure the answer is wanted at once: it tells that the controller is back.
+        # After a failure the answer is wanted at once: it says that the controller is back.
         wait_ms = 0 if follower.domain in self._failing else self._wait_ms
         asked_at = time.monotonic()
         question = marks_after(self.stream, follower.after, follower.domain, wait_ms)
         answer = marks_answer((yield question))
         self._take_marks(follower, answer)
         if follower.is_sealed:
-            # No mark follows; only that the stream is removed and made again is still of interest.
+            # No mark follows; the stream can only be removed and created again.
             yield Pause(SEALED_S)
         elif wait_ms and not answer.marks and time.monotonic() - asked_at < AT_ONCE_S:
             # It did not wait: a controller about to stop, or something that knows no long poll.

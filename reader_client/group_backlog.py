@@ -29,7 +29,7 @@ class _Listener:
 class ReportedBacklog:
     """The backlog of a group as far as one reader knows; no thread, no clock, no network.
 
-    Whoever reads says something, and one thread or task reports it; neither takes a lock, since
+    The caller says something, and one thread or task reports it; neither takes a lock, since
     each replaces what it owns as a whole.
 
     >>> backlog = ReportedBacklog()
@@ -42,14 +42,13 @@ class ReportedBacklog:
     """
 
     def __init__(self) -> None:
-        """Begin with nothing said, and nothing known."""
         self._said: Said | None = None
         self._acknowledged: Said | None = None
         self._under_way: Said | None = None
         self._answered = UNKNOWN
         self._listeners: list[_Listener] = []
 
-    # Whoever reads
+    # The caller
 
     def say(self, *, backlog: bool | None) -> None:
         """Say that the reader has a backlog, that it has none, or take back what was said."""
@@ -65,7 +64,7 @@ class ReportedBacklog:
         """Have this called at each change of the flag."""
         self._listeners.append(_Listener(callback))
 
-    # Whoever reports
+    # The thread or task that reports
 
     @property
     def due(self) -> bool:

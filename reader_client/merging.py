@@ -14,7 +14,7 @@ class Ordered(Protocol):
     """What knows which segment is next: a `ReaderClient`, or one for asyncio."""
 
     def next_segment(self, among: Collection[int], domain: str | None) -> int | None:
-        """Return which of these segments to read next, `None` where none may be."""
+        """Return which of these segments to read next, `None` if none may be."""
 
 
 def merged(
@@ -22,12 +22,13 @@ def merged(
 ) -> Iterator[tuple[int, T]]:
     """Yield (segment, item) of the iterators, the segment that is least far in time first (PDP-28).
 
-    Before each item `reader.next_segment` is asked which one that is, so `reader.advance` tells
-    what was read of a segment before the next item is taken: without that, one segment is read to
-    its end, then the next. Marks that come meanwhile count at once. Ends when all iterators have.
+    Before each item `reader.next_segment` is asked which one that is, so `reader.advance` has to
+    say what was read of a segment before the next item is taken: without that, one segment is read
+    to its end, then the next. Marks that come meanwhile count at once. Ends when all iterators
+    have.
 
     Best effort: how far items are out of order depends on how far apart the marks are, and no bound
-    is promised. Before the first marks are known, and where no segment may be read by the marks,
+    is promised. Before the first marks are known, and when no segment may be read by the marks,
     items come from the iterator with the least id. Raises as `reader.get_time_window`.
 
     >>> class InTurn:

@@ -145,7 +145,7 @@ class Reader(ABC, Generic[Network]):
         reporting.wake()
 
     def backlog(self) -> BacklogState:
-        """Return whether my group has a backlog, why, and since when in Unix ms; asks nobody.
+        """Return whether my group has a backlog, why, and since when in Unix ms; asks nothing.
 
         It is what the controller answered last, with what I said since: no backlog until it has
         answered. Raises `Rejected` without a group.
@@ -155,7 +155,7 @@ class Reader(ABC, Generic[Network]):
         return self._grouped().backlog.state
 
     def on_backlog(self, callback: Callable[[BacklogState], object]) -> None:
-        """Have `callback` called with the state at each change of the flag, first where it is true.
+        """Have `callback` called with the state at each change of the flag, first if it is true.
 
         It is called by the thread (or in the loop) that reports, so it has to return soon; what it
         raises is logged. Raises as `set_backlog`.
@@ -168,12 +168,12 @@ class Reader(ABC, Generic[Network]):
     # What time it is there
 
     def get_time_window(self, domain: str | None = None) -> TimeWindow:
-        """Return the time window of my position, or of my group's; asks nobody.
+        """Return the time window of my position, or of my group's; asks no controller.
 
         Both bounds are `None` until the first marks (and, in a group, its position) are known.
-        Raises `UnknownDomain` where the domain is not followed. Where nothing is known because the
+        Raises `UnknownDomain` if the domain is not followed. If nothing is known because the
         controller refuses to say, raises its refusal: `UnknownStream`, `UnknownDomain`,
-        `NotAllowed`, or `Rejected` where the group takes no further reader.
+        `NotAllowed`, or `Rejected` if the group takes no further reader.
         """
         follower, position = self._follower(domain), self._position_read()
         return NO_WINDOW if follower is None or position is None else follower.window(position)
@@ -184,9 +184,9 @@ class Reader(ABC, Generic[Network]):
         return NO_WINDOW if follower is None else follower.window(position)
 
     def cut_at(self, time: Time, domain: str | None = None) -> Mark:
-        """Return the first mark with lower >= `time`: whoever reaches its cut has it all.
+        """Return the first mark with lower >= `time`: a reader that reaches its cut has it all.
 
-        `time` is an integer, or an aware `datetime`. Raises `NotCompleteYet` where no such mark is
+        `time` is an integer, or an aware `datetime`. Raises `NotCompleteYet` if no such mark is
         known here, `ImplausibleTime` for a time in seconds of a stream in ms, and as
         `get_time_window`.
         """
@@ -215,7 +215,7 @@ class Reader(ABC, Generic[Network]):
     def lag(self, domain: str | None = None) -> Lag:
         """Return by how much I am, or my group is, behind the last mark known here, in its time.
 
-        Also by segment. `None` where it is not known, as before all marks; raises as
+        Also by segment. `None` if it is not known, as before all marks; raises as
         `get_time_window`. A reader that stopped falls behind with each mark, as the last one moves
         on whether it reads or not.
         """
@@ -230,17 +230,17 @@ class Reader(ABC, Generic[Network]):
         Of those in `among`, or of all that are known: the one that is least far, before it one that
         is before all marks. Of several, the one with most unread, then the least id. Sealed ones
         that were read are left out, and so are successors until their predecessors were read.
-        `None` where none is left, and where nothing is known yet. Raises as `get_time_window`.
+        `None` if none is left, and while nothing is known yet. Raises as `get_time_window`.
         """
         times = self._times(domain)
         return None if times is None else times.next_segment(among)
 
     def may_read(self, segment: int) -> bool:
-        """Whether to read on in a segment, by the alignment of `align`; asks nobody.
+        """Whether to read on in a segment, by the alignment of `align`; asks no controller.
 
         False iff my position in the segment is above the bound: the lower of the last mark whose
         cut it reaches. While the controller is away the last bound holds, for the alignment's
-        timeout. Always true without `align`, and where the bound or the marks are not known yet.
+        timeout. Always true without `align`, and while the bound or the marks are not known yet.
         Raises what the controller refuses, such as `UnknownAlignment`, where it never said a bound,
         and as `get_time_window`.
         """
@@ -294,7 +294,7 @@ class Reader(ABC, Generic[Network]):
     def _waiting(
         self, wait: Wait[Found], timeout_s: float | None, wake: Callable[[], None]
     ) -> Generator[float | None, object, Found]:
-        """Return what is waited for, asking to wait for so many seconds or until `wake`."""
+        """Return what is waited for, asking to wait for some seconds or until `wake`."""
         deadline = None if timeout_s is None else clocks.monotonic() + timeout_s
         self._news.listen(wake)
         try:
@@ -342,7 +342,7 @@ class Reader(ABC, Generic[Network]):
         return follower
 
     def _check_usable(self) -> None:
-        """Raise where nobody follows or reports any more."""
+        """Raise if nothing is followed or reported any more."""
         self._health.check()
         if self._closed:
             raise Rejected(f"the reader of stream {self._stream!r} is closed; make a new one")
@@ -356,7 +356,7 @@ class Reader(ABC, Generic[Network]):
 
 
 def _raise_refusal(steps: Sequence[Repeated[Any]]) -> None:
-    """Raise why nothing is known, where the controller refuses to say it."""
+    """Raise why nothing is known, if the controller refuses to say it."""
     for step in steps:
         if isinstance(step.attempts.failure, Rejected):
             raise step.attempts.failure

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 LONGEST_SILENCE_S = 60.0
 SIGNS_OF_LIFE = 4
-"""So many reports fit into the time after which the controller takes a silent reader offline."""
+"""How many reports fit into the time after which the controller takes a silent reader offline."""
 
 
 class ReaderName(NamedTuple):
@@ -147,7 +147,7 @@ class Reporting:
         try:
             answer = group_answer((yield questions.about_group(*self.reader[:2])))
         except UnknownReader:
-            # The group was deleted, or the stream made again.
+            # The group was deleted, or the stream created again.
             self._announce()
             return True
         self._reports.refreshed(answer.position)

@@ -3,8 +3,8 @@
 Reports coalesce: the latest offset of each segment wins. The group's position is that of the last
 answer, with the reader's own segments as it last said them.
 
-Two sides use it without locks: whoever reads says how far, and one thread or task reports it. Each
-side replaces what it owns as a whole, and the other takes it as it finds it.
+Two sides use it without locks: the caller says how far it read, and one thread or task reports it.
+Each side replaces what it owns as a whole, and the other takes it as it finds it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Said(NamedTuple):
 class _Known(NamedTuple):
     """The group's position as of the last answer, and which of the reader's offsets it holds.
 
-    `acknowledged` is `None` where the controller does not know the reader.
+    `acknowledged` is `None` if the controller does not know the reader.
     """
 
     answered: Mapping[int, int] | None
@@ -54,13 +54,13 @@ class Reports:
     >>> reports.take()
     {0: 12}
 
-    A report whose outcome is unknown is made again, with what was read meanwhile:
+    A report whose outcome is unknown is created again, with what was read meanwhile:
 
     >>> reports.report({2: 5}); reports.put_back()
     >>> reports.take()
     {0: 12, 2: 5}
 
-    A controller that does not know the reader any more is told all of it again:
+    All of it is reported again to a controller that does not know the reader any more:
 
     >>> reports.answered({0: 12, 1: 7, 2: 5}); reports.take()
     {}
@@ -69,13 +69,12 @@ class Reports:
     """
 
     def __init__(self) -> None:
-        """Begin without an answer, and with the reader to be announced."""
         self._said = _Said({}, None)
         self._known = _Known(None, None)
         self._under_way: Mapping[int, int] = {}
         self._combined: tuple[_Said, _Known, Mapping[int, int] | None] | None = None
 
-    # Whoever reads
+    # The caller
 
     def report(self, position: Mapping[int, int]) -> None:
         """Report how far the reader has read in these segments; it is online again."""
@@ -98,11 +97,11 @@ class Reports:
             combined = self._combined = (said, known, _combine(said, known))
         return combined[2]
 
-    # Whoever reports
+    # The thread or task that reports
 
     @property
     def leaving(self) -> Leaving | None:
-        """The wish to go offline, where it is the reader's last word and not fulfilled."""
+        """The wish to go offline, if it is the reader's last word and not fulfilled."""
         leaving = self._said.leaving
         return None if leaving is None or leaving.is_done else leaving
 
@@ -147,7 +146,7 @@ class Reports:
         self._under_way = {}
 
     def left(self, leaving: Leaving, position: Mapping[int, int] | None = None) -> None:
-        """Learn that the wish is fulfilled, and the position of the group where it was told."""
+        """Learn that the wish is fulfilled, and the position of the group if it is known."""
         self._known = _Known(self._known.answered if position is None else dict(position), None)
         leaving.is_done = True
 

@@ -23,7 +23,7 @@ Found = TypeVar("Found")
 class Wait(Generic[Found]):
     """What to do until something is found.
 
-    `look` is called at first and at all news: it returns what was waited for, `None` to go on, or
+    `look` is called at first and at all news: it returns what was waited for, `None` to wait on, or
     raises that it is vain. `give_up` is called when time is up.
     """
 
@@ -83,7 +83,7 @@ class Waits:
         )
 
     def further(self, cursor: Cursor[Any], domain: str | None) -> Wait[bool]:
-        """Wait for what comes after the cursor; false where nothing came, or nothing can come."""
+        """Wait for what comes after the cursor; false if nothing came, or nothing can come."""
         patience = self._patience(lambda: self._following.steps(domain))
         return Wait(
             lambda: patience.look(cursor.has_more() or (False if cursor.is_over() else None)),
@@ -133,7 +133,7 @@ class _Patience:
                 step.retry()
 
     def look(self, found: Found | None) -> Found | None:
-        """Return what was found; where nothing was, raises that waiting for it is in vain."""
+        """Return what was found; if nothing was, raise that waiting for it is in vain."""
         if found is not None:
             return found
         self._check()
@@ -145,7 +145,7 @@ class _Patience:
         return None
 
     def end(self, what: str, timeout_s: float, *, must_answer: bool = False) -> bool:
-        """Raise what keeps the answers away when time is up; false where nothing does.
+        """Raise what keeps the answers away when time is up; false if nothing does.
 
         `must_answer`: a controller that is just silent does. Otherwise one may be, after its first
         answer, as a long poll is.

@@ -24,7 +24,6 @@ class Wakeup:
     """
 
     def __init__(self) -> None:
-        """Begin without a call."""
         self._calls: SimpleQueue[None] = SimpleQueue()
         self._is_called = False
 
@@ -52,7 +51,6 @@ class AsyncWakeup:
     """Lets one task wait until another wakes it, once for several calls before the wait."""
 
     def __init__(self) -> None:
-        """Begin without a call."""
         self._called = asyncio.Event()
 
     def wake(self) -> None:
@@ -72,10 +70,9 @@ class AsyncWakeup:
 
 
 class News:
-    """Calls whoever listens whenever something changed."""
+    """Calls its listeners whenever something changed."""
 
     def __init__(self) -> None:
-        """Begin with nobody listening."""
         self._listeners: set[Callable[[], None]] = set()
 
     def listen(self, listener: Callable[[], None]) -> None:

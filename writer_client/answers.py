@@ -1,7 +1,7 @@
 """What the answer to a post of notes says; nothing is changed before all of it is understood.
 
 Only what the controller itself says counts. Everything else, such as a proxy's page, a redirect or
-a result of a shape that is not known here, is no answer: the notes are kept and posted again.
+a result of a shape that is not known here, is not an answer: the notes are kept and posted again.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def is_too_far_ahead(result: Accepted | Refused) -> bool:
 
 
 def holder(answer: Answered) -> Session | None:
-    """Return the process that took the writer's name over, `None` where none did."""
+    """Return the process that took the writer's name over, `None` if none did."""
     last = (each.last for each in answer.results if isinstance(each, Refused))
     return next((each for each in last if isinstance(each, Session)), None)
 

@@ -39,9 +39,9 @@ class Span:
 
 
 def as_table(rows: Rows, schema: pa.Schema | None) -> pa.Table:
-    """Return the rows as a table, in the segment's `schema` where it has one.
+    """Return the rows as a table, in the segment's `schema` if it has one.
 
-    Raises `Rejected` where the rows have other columns, other types, or no common form at all.
+    Raises `Rejected` if the rows have other columns, other types, or no common form at all.
     """
     table = storable(_table(rows, schema))
     check_schema(table.schema, schema)
@@ -49,7 +49,7 @@ def as_table(rows: Rows, schema: pa.Schema | None) -> pa.Table:
 
 
 def check_zones(rows: Rows, columns: Iterable[str], schema: pa.Schema | None) -> None:
-    """Raise `Rejected` where event times have no zone, and nothing says that this is meant.
+    """Raise `Rejected` if event times have no zone, and nothing says that this is meant.
 
     A schema with such a column says so, and an Arrow table does by its type: it is UTC then.
     """
@@ -70,7 +70,7 @@ def check_zones(rows: Rows, columns: Iterable[str], schema: pa.Schema | None) ->
 
 
 def check_schema(found: pa.Schema, wanted: pa.Schema | None) -> None:
-    """Raise `Rejected` where rows of the schema `found` do not belong to the segment's."""
+    """Raise `Rejected` if rows of the schema `found` do not belong to the segment's."""
     _check_differences([] if wanted is None else _differences(found, wanted))
 
 
@@ -83,7 +83,7 @@ def _check_differences(differences: Sequence[str]) -> None:
 def span_of(table: pa.Table, column: str) -> Span:
     """Return the span of an event-time column.
 
-    Raises `Rejected` where the column is missing, holds nulls, or is neither int64 (taken as ms)
+    Raises `Rejected` if the column is missing, holds nulls, or is neither int64 (taken as ms)
     nor a timestamp (any unit; without a zone it is UTC).
     """
     if column not in table.column_names:
@@ -116,7 +116,7 @@ def opened(path: Path, *, may_be_gone: bool = False) -> Iterator[pq.ParquetFile]
 
 
 def largest_time(file: pq.ParquetFile, column: str) -> int | None:
-    """Return the largest event time of a file in ms, `None` where it has none in that column.
+    """Return the largest event time of a file in ms, `None` if it has none in that column.
 
     Finer timestamps are rounded up.
     """
@@ -213,9 +213,9 @@ def storable(table: pa.Table) -> pa.Table:
 
 
 def _from_pandas(frame: Rows, schema: pa.Schema | None) -> pa.Table:
-    """Return the columns of a DataFrame, and its index where that has a name.
+    """Return the columns of a DataFrame, and its index if that has a name.
 
-    pandas knows fewer types than Arrow, so the values take the segment's, where none is lost by it.
+    pandas knows fewer types than Arrow, so the values take the segment's if none is lost by it.
     """
     if any(name is not None for name in frame.index.names):
         frame = frame.reset_index()

@@ -7,7 +7,7 @@ import time
 from typing import Protocol
 
 EXIT_WAIT_S = 2.0
-"""So long may all of them together hold up the end."""
+"""How long all of them together may delay the end."""
 
 
 class Open(Protocol):

@@ -31,6 +31,6 @@ class Batch:
 
     @classmethod
     def from_metadata(cls, metadata: Mapping[bytes, bytes] | None) -> Batch | None:
-        """Return the batch of a file, `None` where it names none."""
+        """Return the batch of a file, `None` if it names none."""
         source, _, number = (metadata or {}).get(KEY, b"").decode().rpartition(":")
         return cls(source, int(number)) if number.isdecimal() else None

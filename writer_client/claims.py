@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 NOWHERE: Mapping[int, int] = {}
 
 UNNAMED = "default"
-"""What the domain without a name is called where a stream declares several."""
+"""The name of the domain without a name, in a stream that declares several."""
 
 MOST_DOMAINS = 100
-"""So many domains may a stream declare, and a note name."""
+"""Maximum number of domains that a stream declares and a note names."""
 
 
 class HeldBack(NamedTuple):
     """The event whose time was refused as beyond `bound`: notes leave it out from then on.
 
-    `written` are the offsets, by segment, below which it was written, as far as they were told.
+    `written` are the offsets, by segment, below which it was written, as far as they are known.
     """
 
     domain: str | None
@@ -54,7 +54,7 @@ class Claims:
     """
 
     def __init__(self, writer: str, domains: Sequence[str] | None) -> None:
-        """Begin with nothing said; `domains` are those vouched for, where that is limited."""
+        """Begin with nothing said; `domains` are those vouched for, if that is limited."""
         self.writer = writer
         self.position: dict[int, int] = {}
         self.last_domain = domains[0] if domains else None
@@ -77,8 +77,8 @@ class Claims:
     def largest(self, domain: str | None) -> int | None:
         """Return the largest event time to declare.
 
-        `None` where there is none, or it was refused and the writer's time has not passed it yet: a
-        smaller one is no bound of what was written.
+        `None` if there is none, or it was refused and the writer's time has not passed it yet: a
+        smaller one does not bound what was written.
         """
         held = self._held_back.get(domain)
         if held is not None and self._times.get(domain, held - 1) < held:
@@ -110,7 +110,7 @@ class Claims:
     # What the writer says
 
     def check_time(self, time: int, domain: str | None) -> None:
-        """Raise where a note of that time would go back, or speak of what is not vouched for."""
+        """Raise if a note of that time would go back, or speak of what is not vouched for."""
         check_int64("time", time)
         self._check_domain(domain)
         last = self._times.get(domain)
@@ -133,7 +133,7 @@ class Claims:
             self._written[domain] = written
 
     def move(self, position: Mapping[int, int]) -> None:
-        """Take a position of the caller's; raises `InvalidNote` where it goes back."""
+        """Take a position of the caller's; raises `InvalidNote` if it goes back."""
         known, offsets = self.position, plain_position(position)
         behind = {s: known[s] for s, offset in offsets.items() if offset < known.get(s, 0)}
         if behind:
@@ -141,13 +141,13 @@ class Claims:
         self.learn(offsets)
 
     def reach(self, position: Mapping[int, int]) -> None:
-        """Take a position of the caller's where it is ahead of what is known."""
+        """Take a position of the caller's as far as it is ahead of what is known."""
         self.learn(plain_position(position))
 
     # What the controller answers
 
     def learn(self, offsets: Mapping[int, int]) -> None:
-        """Take offsets where they are ahead; those behind change nothing."""
+        """Take the offsets that are ahead; those behind change nothing."""
         known = self.position
         if any(offset > known.get(s, -1) for s, offset in offsets.items()):
             joined = dict(known)
@@ -216,24 +216,24 @@ class Process(NamedTuple):
 class Additions:
     """What goes along with a writer's notes: its process, its terms, late rows not yet reported.
 
-    The terms travel with each live note, so that a stream that was made again learns them too. The
-    process takes the writer's name over until a note was accepted.
+    The terms travel with each live note, so that a stream that was created again learns them too.
+    The process takes the writer's name over until a note was accepted.
     """
 
     def __init__(
         self, domains: Sequence[str] | None, timeout_ms: int | None, process: Process | None
     ) -> None:
-        """Begin without late rows; `total` counts all there were."""
         self.takes_over = process is not None
         self._process = process or Process(None, "")
         self.total = 0
+        """How many late rows there were."""
         self._domains = None if domains is None else tuple(domains)
         self._timeout_ms = UNCHANGED if timeout_ms is None else timeout_ms
         self._untold: dict[str | None, LateRows] = {}
 
     @property
     def late_domains(self) -> list[str | None]:
-        """The domains with late rows to tell of."""
+        """The domains with late rows to report."""
         return list(self._untold)
 
     def add(self, domain: str | None, late: LateRows) -> None:
@@ -242,7 +242,7 @@ class Additions:
         self._put_back(domain, late)
 
     def put_on(self, note: Note) -> Note:
-        """Return the note with all that goes along; it is told unless it is taken off."""
+        """Return the note with all that goes along, which counts as reported until taken off."""
         note = replace(
             note,
             late=self._untold.pop(note.domain, None),
@@ -255,7 +255,7 @@ class Additions:
         return note
 
     def take_off(self, note: Note) -> Note:
-        """Return a note that was not accepted without its late rows: the next one tells of them."""
+        """Return a note that was not accepted without its late rows: the next one reports them."""
         if note.late is not None:
             self._put_back(note.domain, note.late)
         return replace(note, late=None)
@@ -275,7 +275,7 @@ def checked_domains(domains: Sequence[str] | None) -> tuple[str, ...] | None:
 
 
 def check_int64(what: str, value: int) -> None:
-    """Raise `Rejected` where a number is not an int64, or either end, which stands for no time."""
+    """Raise `Rejected` if a number is not an int64, or either end, which stands for no time."""
     if not MIN_INT64 < value < MAX_INT64:
         ends = " within its ends" if value in (MIN_INT64, MAX_INT64) else ""
         message = f"{what} {value} is not an int64{ends}"

@@ -102,7 +102,7 @@ class WriterClient(Writer[httpx.BaseTransport]):
         """End the stream for good, unless others are members of it; returns whether it is sealed.
 
         That is for the only writer of a stream, once it has finished, with a token of the scope
-        `admin`. The same again changes nothing. Raises `NotAllowed`, or `Unreachable` where the
+        `admin`. The same again changes nothing. Raises `NotAllowed`, or `Unreachable` if the
         outcome is unknown.
         """
         self.check()

@@ -35,8 +35,8 @@ class Numbers:
     """Gives each request of a writer its `sequence`.
 
     They begin at the clock, in microseconds, so that a writer that is started again is above its
-    former self, of which nothing is stored. No request is made within a microsecond of the one
-    before, so they stay at the clock unless it goes back.
+    former self, although nothing is stored of it. No request is made within a microsecond of the
+    one before, so they stay at the clock unless it goes back.
 
     >>> numbers = Numbers(clock=lambda: 100)
     >>> numbers.take(), numbers.take()

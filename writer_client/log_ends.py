@@ -1,4 +1,4 @@
-"""Where the segments of a file log end, for who looks once a second and reads as little as can be.
+"""Where the segments of a file log end, and its newest event times, at little cost a look.
 
 A look asks the file system for the modification time of each directory. Only a directory that
 changed is listed, and only its last file's footer is read. File systems tick coarsely, so a
@@ -45,7 +45,7 @@ class NewFile(NamedTuple):
 class LogEnds:
     """The ends of a file log: a call returns segment → exclusive end offset, as of now.
 
-    A stream without a directory is empty. A call raises `Unreachable` where the root is not there
+    A stream without a directory is empty. A call raises `Unreachable` if the root is not there
     or cannot be listed, and `Rejected` naming a file that is foreign or truncated, or the layout of
     an archive that cannot be read; the next call looks again. Raises `InvalidName` for the stream.
     """
@@ -110,12 +110,11 @@ class LogTimes:
     """What a look finds in a file log: its ends, and the newest event time of each segment.
 
     `field` is the column with the event times: int64 ms, or a timestamp of any unit. Their largest
-    comes from the statistics in a file's footer, or from its rows where it has none. Each file is
+    comes from the statistics in a file's footer, or from its rows if it has none. Each file is
     read once; the first look reads the footers of all that are there.
     """
 
     def __init__(self, root: str | PathLike[str], stream: str, field: str) -> None:
-        """Look at nothing yet; raises `InvalidName` for the stream."""
         self._ends = LogEnds(root, stream)
         self._field = field
         self._unread: deque[NewFile] = deque()
@@ -151,7 +150,7 @@ class LogTimes:
 
 
 def names_in(directory: Path) -> list[str]:
-    """Return the names of the entries of a directory, none where there is no directory."""
+    """Return the names of the entries of a directory, none if there is no directory."""
     return os.listdir(directory) if directory.is_dir() else []  # noqa: PTH208 - as below
 
 
@@ -170,7 +169,7 @@ class _Directory:
         self._changed_ns, self._seen_s, self._settled = -1, 0.0, False
 
     def names(self) -> list[str] | None:
-        """Return its entries, `None` where they are those of the call before."""
+        """Return its entries, `None` if they are those of the call before."""
         now_s = self._monotonic()
         changed_ns = os.stat(self._path).st_mtime_ns  # noqa: PTH116 - a third of Path.stat's cost
         if changed_ns != self._changed_ns:

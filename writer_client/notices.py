@@ -1,4 +1,4 @@
-"""What a writer client tells through `logging` and to callbacks, each thing once and not each time.
+"""What a writer client reports by `logging` and to callbacks: each thing once, not each time.
 
 What happens under a lock is only remembered there; `Notices.tell` says it afterwards.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from writer_client.outcome import Exclusion
 
 LATE_PERIOD_S = 60.0
-"""Late rows are reported at once, and then their number once in so long."""
+"""How long late rows are counted, after the first, before they are reported again."""
 
 _log = logging.getLogger("noted_time.writer")
 
@@ -34,7 +34,6 @@ class Notices:
     def __init__(
         self, stream: str, writer: str, url: str, on_excluded: Callable[[Exclusion], object] | None
     ) -> None:
-        """Begin with nothing to tell."""
         self._who = f"writer {writer!r} of stream {stream!r}"
         self._url = url
         self._on_excluded = on_excluded
@@ -81,7 +80,7 @@ class Notices:
             self._warn("%s: %s", error)
 
     def accepted(self) -> None:
-        """Let the next refusal be told again."""
+        """Report the next refusal again."""
         self._refusals.clear()
 
     def noted(self, time: int) -> None:
@@ -95,7 +94,7 @@ class Notices:
             )
 
     def held_back(self, event: HeldBack) -> None:
-        """Name an event that is dated too far ahead; notes go on without its time."""
+        """Name an event that is dated too far ahead; notes continue without its time."""
         beyond = Beyond("max_time", event.time).sentence(event.bound)
         written = ", ".join(f"{s}:{offset}" for s, offset in sorted(event.written.items()))
         self._warn(

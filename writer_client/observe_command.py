@@ -67,7 +67,7 @@ def log(  # noqa: PLR0913 - one parameter for each flag
     delay: Annotated[str | None, _flag("How far rows of one segment come out of order.")] = None,
     idle: Annotated[
         str | None,
-        _flag("A segment without rows for so long is not waited for; 0s: for ever. By default 1m."),
+        _flag("A segment without rows for this long is not waited for; 0s: it is. By default 1m."),
     ] = None,
     skew: Annotated[str | None, _flag("How far this clock may be ahead. By default 0s.")] = None,
     domain: Annotated[
@@ -83,7 +83,7 @@ def log(  # noqa: PLR0913 - one parameter for each flag
     ] = "10s",
     writer: Annotated[str, typer.Option(help="The name to note under.")] = "observer",
     timeout: Annotated[
-        str, typer.Option(metavar="DURATION", help="So long time waits for a silent observer.")
+        str, typer.Option(metavar="DURATION", help="How long time waits for a silent observer.")
     ] = "1m",
     lasting: Annotated[
         str | None,
@@ -108,7 +108,7 @@ def log(  # noqa: PLR0913 - one parameter for each flag
     By ingestion: whatever was visible at a moment lies below the ends of the segments read after
     it. By event time: the newest time of each segment less the delay; the slowest segment counts.
 
-    Ends with status 0 on Ctrl-C or after `--for`, and with 1 where it is refused (unknown stream,
+    Ends with status 0 on Ctrl-C or after `--for`, and with 1 if it is refused (unknown stream,
     missing right, a log that was recreated). The observer stays a member of the stream: time waits
     for it until its timeout.
 
@@ -137,7 +137,7 @@ def log(  # noqa: PLR0913 - one parameter for each flag
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What the flags say; raises `Rejected` where they do not go together."""
+    """What the flags say; raises `Rejected` if they do not go together."""
 
     by: By
     field: str | None

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("noted_time.observer")
 
 SIGN_OF_LIFE_MS = 10_000
-"""So often an observer whose time stands says that it is there."""
+"""How often an observer whose time does not advance gives a sign of life."""
 
 STOP_S = 5.0
 
@@ -50,7 +50,7 @@ class Observer(ABC):
 
     `run` looks in the calling thread, a ``with`` block or `start` in one of its own. What cannot be
     read now is logged once (``noted_time.observer``) and tried again, while nothing is noted: time
-    holds there, then goes on without the observer. Where the log was recreated the observer stops:
+    holds there, then advances without the observer. If the log was recreated the observer stops:
     `run`, `check` and `close` raise the `Rejected` that says so.
     """
 
@@ -73,8 +73,8 @@ class Observer(ABC):
         """Look once, and hand what is due to the client, which joins before the first look.
 
         What another process under the writer's name noted until that was accepted lies below what
-        is seen then. Raises `Unreachable` where the log cannot be read now, or the client cannot
-        join, `Rejected` where the log was recreated, `Fenced` where another process took over.
+        is seen then. Raises `Unreachable` if the log cannot be read now, or the client cannot
+        join, `Rejected` if the log was recreated, `Fenced` if another process took over.
         """
         self.client.check()
         if self.client.takes_over:
@@ -145,7 +145,7 @@ class Observer(ABC):
             self.run()
         except NotedTimeError as error:
             self._ended_by(error)
-        except Exception as fault:  # noqa: BLE001 - told to whoever asks the observer next
+        except Exception as fault:  # noqa: BLE001 - raised by `check`
             failure = ClientFailed(f"the observer of {self.client.stream} failed: {fault!r}")
             failure.__cause__ = fault
             self._ended_by(failure)
@@ -182,9 +182,9 @@ class Observer(ABC):
         self._timeout_ms = known
 
     def _check_refusals(self) -> None:
-        """Raise where the controller knows of ends that the log no longer has.
+        """Raise if the controller knows of ends that the log no longer has.
 
-        Another refusal is told by the client and may be over with a later note.
+        Any other refusal is reported by the client, and may be over with a later note.
         """
         _check_ends(self.client.pop_refused())
 
@@ -193,14 +193,14 @@ class IngestionNoter(Observer):
     """Notes ingestion time: whatever was visible in the log at T lies below the ends read after T.
 
     `ends` returns segment → exclusive end offset, such as a `LogEnds`. `clock` gives Unix ms. Every
-    `poll_ms` it reads the clock, then the ends, and notes where these changed or `max_lag_ms` have
+    `poll_ms` it reads the clock, then the ends, and notes if these changed or `max_lag_ms` have
     passed, so that time advances on a quiet stream as well (PDP-26). `skew_ms` is how far the clock
     may be ahead. Where the clock steps back, nothing is noted until it has caught up.
 
     The client's writer must vouch for this domain only (`domains=["ingestion"]`), and the stream's
     other writers for theirs, or they wait for one another.
 
-    Raises `Rejected` where `poll_ms` is below 10, `max_lag_ms` below `poll_ms`, or `skew_ms` below
+    Raises `Rejected` if `poll_ms` is below 10, `max_lag_ms` below `poll_ms`, or `skew_ms` below
     0. A timeout of the writer, its own or the stream's, that is not above `max_lag_ms` + `poll_ms`
     is warned of: it would be excluded on a quiet stream.
     """
@@ -239,7 +239,7 @@ class EventTimeNoter(Observer):
     segment that is waited for, the observer is idle.
 
     The writer behind the client says every ten seconds that it is there, so give it a timeout above
-    that. Raises `Rejected` where a duration is negative or `poll_ms` below 10.
+    that. Raises `Rejected` if a duration is negative or `poll_ms` below 10.
     """
 
     def __init__(  # noqa: PLR0913 - one keyword for each thing there is to choose
@@ -290,12 +290,12 @@ class EventTimeNoter(Observer):
         before = client.known_time(domain)
         if time is not None and (before is None or time >= before):
             client.note_time(time, ends, domain=domain, max_time=self._largest)
-        else:  # below what a former process noted, it would be refused, which is no sign of life
+        else:  # below what a former process noted: refused, it would not be a sign of life
             client.join(ends, max_times={} if self._largest is None else {domain: self._largest})
 
 
 def _check_ends(error: Rejected | None) -> None:
-    """Raise where a note was refused as the log no longer reaches as far as it did."""
+    """Raise if a note was refused as the log no longer reaches as far as it did."""
     if isinstance(error, InvalidNote) and error.status == "invalid_position":
         raise Rejected(f"the log was recreated: {error}") from error
 

@@ -5,18 +5,18 @@ tightly: the outbox keeps one note a domain and at most one change of state, wha
 Three rules make that sound:
 
 * Every note carries the writer's *whole* position at the moment it was made, not what the caller
-  named then. A domain's note never stands on segments that an earlier, coalesced note told of, and
-  a stream that was made again learns the whole position from the next note.
+  named then. A domain's note never stands on segments that an earlier, coalesced note named, and
+  a stream that was created again learns the whole position from the next note.
 * Notes leave in the order of their last making, so positions rise along the way.
 * A note without time (joined, idle, finished) comes last and is withdrawn by any later one, which
   says more: it carries the newer state and a position that reaches it. What is sent is therefore
-  always a tail of what was noted, never a reordering. Only the join of a writer that nobody knows
-  yet is said all the same, as it could be neither idle nor finished otherwise.
+  always a tail of what was noted, never a reordering. Only the join of a writer that is not known
+  yet is sent all the same, as it could be neither idle nor finished otherwise.
 
 A batch whose outcome is unknown is put back in front and coalesced with what came meanwhile. It may
-be applied twice, which is no harm: notes that go nowhere are accepted. Nor is it any when the first
-one arrives last, since each post has a higher number (see `exchange`). Late rows may be counted
-twice then.
+be applied twice, which does no harm: notes that repeat a claim are accepted. Nor does it when the
+first one arrives last, since each post has a higher number (see `exchange`). Late rows may be
+counted twice then.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Outbox:
         self.excluded: Exclusion | None = None
         self.claims = Claims(writer, domains)
         self.written = 0
-        """How many rows the caller told of."""
+        """How many rows the caller reported."""
         self.beginning: tuple[LookUp, ...] = ()
         """What is to look into the log once the batch under way was accepted, before all else."""
         self._additions = Additions(domains, timeout_ms, process)
@@ -101,7 +101,7 @@ class Outbox:
         self._calls = 0
         self._lives = self._known = self._must_join = self._is_awaited = False
         self.held_back: list[HeldBack] = []
-        """Events whose times are left out from now on, and that nobody was told of yet."""
+        """Events whose times are left out from now on, and that were not reported yet."""
         self._refused: dict[object, Rejected] = {}
         self._look_ups: list[LookUp] = []
         self._covered = 0
@@ -119,7 +119,7 @@ class Outbox:
     ) -> int:
         """Note that all events with a time of `domain` below `time` lie below the position.
 
-        Raises `InvalidNote` where time or position goes back behind what was noted here before,
+        Raises `InvalidNote` if time or position goes back behind what was noted here before,
         `Rejected` for numbers outside int64; nothing is noted then.
         """
         claims = self.claims
@@ -151,7 +151,7 @@ class Outbox:
         return self._changed("live", position)
 
     def idle(self, position: Mapping[int, int]) -> int:
-        """Say that nobody need wait for the writer until it notes again."""
+        """Say that time need not wait for the writer until it notes again."""
         return self._changed("idle", position)
 
     def finished(self, position: Mapping[int, int]) -> int:
@@ -161,9 +161,9 @@ class Outbox:
     def wrote(
         self, event_time: int | None, domain: str | None, position: Mapping[int, int]
     ) -> None:
-        """Remember what was written; the next note tells of it.
+        """Remember what was written; the next note covers it.
 
-        A writer that is not live joins by it: time has to wait for what it goes on to write.
+        A writer that is not live joins by it: time has to wait for what it writes next.
         """
         claims, known = self.claims, self.claims.position
         claims.reach(position)
@@ -173,7 +173,7 @@ class Outbox:
             self.join({})
 
     def late(self, domain: str | None, rows: LateRows) -> int:
-        """Count rows that were written too late; a note tells of them, one of its own if need be.
+        """Count rows that were written too late; a note reports them, one of its own if need be.
 
         Returns how many there were so far.
         """
@@ -202,7 +202,7 @@ class Outbox:
         return self._in_flight
 
     def put_back(self, batch: Batch) -> None:
-        """Take a batch back whose outcome is unknown; what was noted meanwhile goes on from it.
+        """Take a batch back whose outcome is unknown; what was noted meanwhile continues from it.
 
         If it was applied, the controller knows the position of its last note and would refuse the
         earlier ones as behind. So all come back with that position: a weaker claim, still true.
@@ -279,7 +279,7 @@ class Outbox:
 
     @property
     def fenced(self) -> Fenced | None:
-        """Who took the writer's name over, `None` where no other process did."""
+        """Who took the writer's name over, `None` if no other process did."""
         if self._held is None:
             return None
         return Fenced(self.writer, self._held, self.written - self._covered)
@@ -312,7 +312,7 @@ class Outbox:
         return self._lowers.get(domain)
 
     def pop_refused(self) -> Rejected | None:
-        """Return the oldest refusal that nobody was told of yet, `None` where there is none."""
+        """Return the oldest refusal that nobody was told of yet, `None` if there is none."""
         return self._refused.pop(next(iter(self._refused))) if self._refused else None
 
     # How a change of state is told
@@ -394,7 +394,7 @@ class Outbox:
     def _rejoin(self, batch: Batch, answer: Answered) -> None:
         """Say that the writer is there if the note that was to say so was too far ahead.
 
-        Only where the controller does not wait for it yet: a note that is refused for good is no
+        Only where the controller does not wait for it yet: a note that is refused for good is not a
         sign of life, or a writer with a wrong clock would hold the watermark for ever.
         """
         results = zip(batch, answer.results, strict=True)

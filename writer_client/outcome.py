@@ -29,7 +29,7 @@ _REASONS = {
 
 @dataclass(frozen=True, slots=True)
 class Exclusion:
-    """Time went on without the writer: what it wrote below `lower` and did not note is late.
+    """The watermark advanced without the writer: what it wrote below `lower` is late, unless noted.
 
     `reason` is ``timed_out``, ``removed`` or ``returned_late``; `since` is in Unix ms. It ends when
     the writer has noted a time above the lower.
@@ -67,7 +67,7 @@ class Flushed:
 
     `lower` is that of the last mark as of the last answer, in the domain noted last: what is
     written below it is late. `excluded` says that the watermark advances without the writer, `None`
-    where it does not. `late_rows` counts the rows that the client was told were written too late,
+    if it does not. `late_rows` counts the rows that the caller reported as written too late,
     since it was made.
     """
 

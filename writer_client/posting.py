@@ -1,7 +1,7 @@
 """When a writer's outbox is posted, and what follows from what became of a post.
 
 No thread and no task: `now` is an argument, in seconds of a clock that never goes back.
-The sender of threads and that of asyncio ask `wait_s` and tell `answered` or `failed`.
+The thread or task that posts asks `wait_s`, and calls `settle` with each outcome.
 """
 
 from __future__ import annotations
@@ -37,11 +37,9 @@ own_chance = SystemRandom().random
 """To spread retries, without touching the state of the program's `random`, which may be seeded."""
 
 MENDABLE = (UnknownStream, NotAllowed, SharedName)
-"""What somebody may mend while the writer goes on.
+"""What can be mended while the writer continues, whose notes wait for it.
 
-A stream is made, a token becomes known, the other process of the same name is ended.
-
-Its notes wait for that.
+A stream is created, a token becomes known, the other process of the same name is ended.
 """
 
 
@@ -75,7 +73,6 @@ class HeldClock:
     """
 
     def __init__(self, clock: Callable[[], int]) -> None:
-        """Begin without a block."""
         self._clock = clock
         self._blocks: dict[object, int] = {}
 
@@ -100,10 +97,10 @@ class HeldClock:
 
 
 class Posting:
-    """The state of posting one outbox; whoever shares it between threads holds a lock.
+    """The state of posting one outbox; if threads share it, each call holds a lock.
 
-    `beat` is called each period, before what is noted then is posted. Where `idle_after_s` is
-    given, a live writer that is not called for so long is idle, unless it `is_busy`.
+    `beat` is called each period, before what is noted then is posted. If `idle_after_s` is
+    given, a live writer that is not called for that long is idle, unless it `is_busy`.
     """
 
     def __init__(  # noqa: PLR0913 - each is one thing that posting depends on
@@ -116,7 +113,6 @@ class Posting:
         beat: Callable[[], None] | None = None,
         is_busy: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Begin at rest."""
         self.outbox = outbox
         self.notices = notices
         self.failure: NotedTimeError | None = None
@@ -136,9 +132,9 @@ class Posting:
         self._called = now
 
     def wait_s(self, now: float) -> float | None:
-        """Return how long there is nothing to post, 0 where there is, `None` for until a call.
+        """Return how long there is nothing to post: 0 if there is, `None` until the next call.
 
-        The clock is noted by it where that is due, and a writer that is not called goes idle.
+        It notes the clock if that is due, and makes a writer idle that is not called.
         """
         if self.outbox.fenced is not None:
             return None
@@ -184,7 +180,7 @@ class Posting:
     # What became of a post
 
     def looked_up(self, answer: Answered) -> Answered:
-        """Return the answer with what is found in the log, where it lets the writer begin.
+        """Return the answer with what is found in the log, if it lets the writer begin.
 
         Reads files, so it is called without the lock.
         """
@@ -237,7 +233,7 @@ class Posting:
         self.outbox.complain(error)
         self.notices.refused(error)
 
-    # What a caller that waits is told
+    # What a caller that waits learns
 
     def died(self, fault: BaseException) -> None:
         """Learn that the sender ended by a fault of our own."""
@@ -245,7 +241,7 @@ class Posting:
         self.notices.died(fault)
 
     def check(self) -> None:
-        """Raise `ClientFailed` where the sender died, `Fenced` where the name was taken over."""
+        """Raise `ClientFailed` if the sender died, `Fenced` if the name was taken over."""
         if self.outbox.fenced is not None:
             raise self.outbox.fenced
         if self.fault is not None:

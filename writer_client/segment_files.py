@@ -1,12 +1,12 @@
 """How one append becomes a Parquet file of a segment: whole, durable, and at the next offset.
 
 The rows go to a hidden file in the segment's directory, which is synced and then *linked* under the
-name of the next offset. A link is atomic and fails where the name is taken, so of several
+name of the next offset. A link is atomic and fails if the name is taken, so of several
 writers, in any process, exactly one gets an offset, and a reader sees a file whole or not at all.
-Who lost looks where the segment ends now and tries again; the rows need not be written again.
+The others look for the new end and try again; the rows need not be written again.
 
-The end that a writer remembers is always the end of some file, so whoever appended since did so
-under exactly that name, and a stale end cannot overlap anything. The one exception, that the files
+The end that a writer remembers is always the end of some file, so any append since has
+exactly that name, and a stale end cannot overlap anything. The one exception, that the files
 were removed meanwhile, is caught by looking for the remembered file first.
 """
 
@@ -72,8 +72,8 @@ class SegmentFiles:
     def largest(self, column: str, *, beyond: int) -> int | None:
         """Return the largest value of an event-time column, in ms, in the files past an offset.
 
-        It comes from the statistics in their footers, or from the rows where those have none.
-        `None` where no file has such times. Raises `Rejected` naming a file that cannot be read.
+        It comes from the statistics in their footers, or from the rows if those have none.
+        `None` if no file has such times. Raises `Rejected` naming a file that cannot be read.
         """
         starts = [start for start in self._starts() if start < self.end]
         past = [s for s, end in zip(starts, [*starts, self.end][1:], strict=True) if end > beyond]

@@ -42,14 +42,15 @@ class SegmentLogWriter:
     any more, and reads these times from the footers of the files past the position that the
     controller knows.
 
-    With a `client`, it joins when it is made, and again where it is not live when it appends. That
-    does not wait for the controller: where no row may be late, `flush` the client before the first
-    append, and stamp and append inside `client.writing()` where time is noted automatically.
+    With a `client`, it joins when it is made, and again if it is not live when it appends. That
+    does not wait for the controller: if no row may be late, `flush` the client before the first
+    append, and stamp and append inside `client.writing()` if time is noted automatically.
 
     Rows below a time that the writer noted, or below the lower of the last answer, are late. They
-    are appended all the same, counted (`late_rows`), and the controller is told with the next note.
+    are appended all the same, counted (`late_rows`), and reported to the controller with the next
+    note.
 
-    Where another process took the writer's name over, `append` raises `Fenced` before it writes.
+    If another process took the writer's name over, `append` raises `Fenced` before it writes.
     """
 
     def __init__(  # noqa: PLR0913 - one keyword for each thing there is to choose
@@ -65,7 +66,7 @@ class SegmentLogWriter:
         """Open the segments, making their directories.
 
         `schema` is that of new segments; without it, their first rows decide. Raises `InvalidName`,
-        or `Rejected` where a segment has another schema or a file that is foreign or truncated.
+        or `Rejected` if a segment has another schema or a file that is foreign or truncated.
         """
         checked_name("stream", stream)
         self.stream = stream
@@ -111,8 +112,8 @@ class SegmentLogWriter:
 
         `rows` is a pandas DataFrame (without its index, unless that has a name), a `pyarrow.Table`
         or `RecordBatch`, whatever else has Arrow's C stream (such as a polars DataFrame), or a list
-        of dicts; none at all writes nothing. `segment` may be left out where there is only one.
-        Raises `Rejected` where a row cannot be taken, before anything is written: a missing
+        of dicts; none at all writes nothing. `segment` may be left out if there is only one.
+        Raises `Rejected` if a row cannot be taken, before anything is written: a missing
         event-time column, nulls in it, a `datetime` without a zone, a schema other than the
         segment's.
         """
@@ -122,8 +123,8 @@ class SegmentLogWriter:
         """Append the rows of one batch of a program, unless it was appended before.
 
         A program that runs a batch again after a crash appends it only once: the file names the
-        batch in its metadata, and a batch is taken for appended where the segment's newest file of
-        the same source holds it or a later one. That holds also where two runs of the program
+        batch in its metadata, and a batch counts as appended if the segment's newest file of
+        the same source holds it or a later one. That also holds if two runs of the program
         append at the same time. Returns whether the rows were appended, `False` for none at all;
         otherwise as `append`.
         """
@@ -150,7 +151,7 @@ class SegmentLogWriter:
             return files.end, is_appended
 
     def _table(self, rows: Rows, files: SegmentFiles) -> pa.Table | None:
-        """Return the rows in the segment's schema, `None` where there are none."""
+        """Return the rows in the segment's schema, `None` if there are none."""
         if isinstance(rows, list) and not rows:
             return None
         check_zones(rows, self._columns.values(), files.schema)
@@ -164,7 +165,7 @@ class SegmentLogWriter:
         """Note that no event with a time below `time` will be appended from here on.
 
         The position and the largest event time of what was appended go along. Raises `InvalidNote`
-        where time goes back, `Rejected` where there is no client.
+        if time goes back, `Rejected` if there is no client.
         """
         if self.client is None:
             message = f"this writer of {self.stream!r} was created without a client to note with"
@@ -204,7 +205,7 @@ class SegmentLogWriter:
         return self._files[segment]
 
     def _track(self, segment: int, end: int, spans: Mapping[str | None, Span], rows: int) -> None:
-        """Have the client tell of the rows; the next append raises where it may no longer."""
+        """Have the client tell of the rows; the next append raises if it may no longer."""
         self._appended[segment] = end
         for domain, span in spans.items():
             self._largest[domain] = max(span.largest, self._largest.get(domain, span.largest))

@@ -43,7 +43,6 @@ class WaitingNotes:
     """
 
     def __init__(self) -> None:
-        """Begin empty."""
         self._timed: dict[str | None, Pending] = {}
         self._change: Pending | None = None
 
@@ -71,7 +70,7 @@ class WaitingNotes:
         self._change = Pending(note, since, made, written)
 
     def take(self, room: int) -> tuple[list[Pending], Pending | None]:
-        """Take out at most `room` notes, and the change where it is next and leaves two places."""
+        """Take out at most `room` notes, and the change if it is next and leaves two places."""
         waiting = sorted(self._timed.values(), key=lambda pending: pending.made)
         change = self._change
         if change is not None and waiting and waiting[-1].made > change.made:

@@ -63,7 +63,7 @@ class Writer(ABC, Generic[Network]):
         say, for a job that runs each hour. By default that stays what the writer said before, and
         is the stream's `writer_timeout_ms` at first. `domains` are those it vouches for, by default
         as before, and all of the stream at first. After `idle_after_ms` without a call that notes,
-        joins or tells of what was written, it goes idle by itself.
+        joins or reports what was written, it goes idle by itself.
 
         `on_excluded` is called once with each `Exclusion`, when an answer says that the
         watermark advances without the writer. It runs where notes are sent, outside of all locks,
@@ -128,9 +128,9 @@ class Writer(ABC, Generic[Network]):
         """Note that all my events with a time of `domain` below `time` lie below `position`.
 
         Times are integers of the application's clock, Unix ms by convention, or aware `datetime`s.
-        `max_time` is the largest event time written; what `wrote` was told counts as well. Raises
+        `max_time` is the largest event time written; what `wrote` was given counts as well. Raises
         `InvalidNote` at once where time or position goes back behind an earlier call, `Rejected`
-        for numbers outside int64, a `datetime` without a zone, and where the client notes the clock
+        for numbers outside int64, a `datetime` without a zone, and if the client notes the clock
         by itself; refusals by the controller are raised by `flush`.
         """
         if self._notes_clock:
@@ -169,7 +169,7 @@ class Writer(ABC, Generic[Network]):
             self._outbox.join(position)
 
     def begin(self, look_up: LookUp) -> None:
-        """Join, and go on from the ends of the writer's segments, which `look_up` returns.
+        """Join, and continue from the ends of the writer's segments, which `look_up` returns.
 
         It is called where notes are sent, with the position that the controller knows, once another
         process of the same name may no longer note: what that one wrote until then is covered by
@@ -179,10 +179,10 @@ class Writer(ABC, Generic[Network]):
             self._outbox.begin(look_up)
 
     def check(self) -> None:
-        """Raise where nothing can be noted any more, before more is written.
+        """Raise if nothing can be noted any more, before more is written.
 
-        `Fenced` where another process took the writer's name over, `ClientFailed` where the sender
-        died, `Rejected` where the client is closed or belongs to another process.
+        `Fenced` if another process took the writer's name over, `ClientFailed` if the sender
+        died, `Rejected` if the client is closed or belongs to another process.
         """
         if self._closed:
             raise Rejected(f"the client of writer {self._outbox.writer!r} is closed")
@@ -204,7 +204,7 @@ class Writer(ABC, Generic[Network]):
         position: Mapping[int, int] = NOWHERE,
         rows: int = 1,
     ) -> None:
-        """Remember an event that was written, or so many `rows`, for the next note to cover.
+        """Remember an event that was written, or that many `rows`, for the next note to cover.
 
         The largest event time of each domain travels as `max_time`, which makes the upper of marks
         a true bound. A position behind what is known changes nothing. A writer that is not live
@@ -219,8 +219,8 @@ class Writer(ABC, Generic[Network]):
     def wrote_late(self, rows: int, least: Time, *, domain: str | None = None) -> None:
         """Count rows that were written below `late_below`; `least` is their least event time.
 
-        The next note tells the controller, which counts broken promises; a warning is logged at
-        first and then once in a while. `SegmentLogWriter` calls it by itself.
+        The next note reports them to the controller, which counts broken promises; a warning is
+        logged at first and then once in a while. `SegmentLogWriter` calls it by itself.
         """
         with self._noting():
             total = self._outbox.late(self._named(domain), LateRows(rows, unix_ms_of(least)))
@@ -233,9 +233,10 @@ class Writer(ABC, Generic[Network]):
 
         An automatic note of T promises that no event with a time below T is still to be written.
         That is true of events that are stamped with the same clock *inside* such a block, and whose
-        position is told (`wrote`) before it ends: until then, the clock noted is that of its begin.
+        position is given to `wrote` before it ends: until then, the clock noted is that of its
+        begin.
 
-        **An asynchronous produce breaks the promise** where the block ends before delivery: the
+        **An asynchronous produce breaks the promise** if the block ends before delivery: the
         note then claims a position that the events have not reached. In one measurement with a
         Kafka producer, 1,786 of 1,848 events lay beyond the cut. Flush the producer inside::
 
@@ -273,7 +274,7 @@ class Writer(ABC, Generic[Network]):
     def late_below(self, domain: str | None = None) -> int | None:
         """Return the time below which what I write now is late, by my own word or the lower.
 
-        `None` where nothing is late yet.
+        `None` if nothing is late yet.
         """
         named = self._named(domain)
         bounds = (self._outbox.claims.time(named), self._outbox.lower(named))
@@ -281,7 +282,7 @@ class Writer(ABC, Generic[Network]):
 
     @property
     def position(self) -> dict[int, int]:
-        """The whole position told or learnt so far: segment → exclusive offset."""
+        """The whole position given or learnt so far: segment → exclusive offset."""
         return dict(self._outbox.claims.position)
 
     @property
@@ -299,7 +300,7 @@ class Writer(ABC, Generic[Network]):
     def known_timeout_ms(self) -> int | None:
         """The timeout in force at its last join, by `timeout_ms` or the stream's.
 
-        Before the first join it is what was declared, `None` where nothing was.
+        Before the first join it is what was declared, `None` if nothing was.
         """
         return self._outbox.claims.known_timeout_ms or self.timeout_ms
 

@@ -5,9 +5,10 @@ takes all requests for it, and the others forward theirs. So whatever any contro
 went through the one task that makes the stream's marks, and every answer is the owner's.
 
 While a bucket has no owner, or its owner does not answer, a request is held until there is one that
-does, for at most `HOLD_S`; not where this controller stops and was the last. To forward notes twice
-is harmless: a note that was taken is taken again as the replay it is. So are a `GET` and a `PUT`,
-which done twice are done once. Any other request is only forwarded again where it reached nobody.
+does, for at most `HOLD_S`; unless this controller stops and was the last. Forwarding notes twice is
+harmless: a note that was taken is taken again as the replay it is. So are a `GET` and a `PUT`,
+which done twice are done once. Any other request is only forwarded again if it reached no
+controller.
 
 Notes for one owner are gathered to *frames*, a few of which are under way at a time. A frame is
 admitted by the token of its first request, and each request in it is judged by its own.
@@ -63,12 +64,12 @@ REPEATABLE = frozenset(("GET", "PUT"))
 UNREACHED = (httpx.ConnectError, httpx.ConnectTimeout, httpx.InvalidURL)
 
 MOST_BYTES = 64 * 1024 * 1024
-"""So much of bodies may wait for other controllers: a million notes, in large requests."""
+"""Maximum size of the bodies that wait for other controllers: a million notes in large requests."""
 
 FRAMES_AT_ONCE = 4
 MOST_ITEMS = 4096
 FRAME_BYTES = 1024 * 1024
-"""No request is added to a frame that has so many, so none has much more than twice as many."""
+"""No request is added to a frame of this size, so none has more than about twice as many bytes."""
 
 MAX_FRAME = 3 * FRAME_BYTES
 
@@ -85,7 +86,7 @@ class StreamRequest(NamedTuple):
     is_of_notes: bool
 
     def header(self, name: bytes) -> bytes:
-        """Return the value of a header, nothing where it is not there."""
+        """Return the value of a header, empty if it is not there."""
         return next((value for each, value in self.scope["headers"] if each == name), b"")
 
     @property
@@ -136,8 +137,8 @@ class Forwarding:
     async def answer(self, request: StreamRequest, here: AnswerHere) -> Answer:
         """Return what the stream's owner answers, which may be this controller, by `here`.
 
-        Raises `StoreUnavailable` where this controller does not know who owns what, or whether the
-        owner took the request, and `Overloaded` where too many requests wait.
+        Raises `StoreUnavailable` if this controller does not know who owns what, or whether the
+        owner took the request, and `Overloaded` if too many requests wait.
         """
         if self._controller.owns(request.stream):
             answer = await here(request)
@@ -169,7 +170,7 @@ class Forwarding:
             self._waiting, self._bytes = self._waiting - 1, self._bytes - size
 
     async def _held(self, request: StreamRequest, here: AnswerHere) -> Answer:
-        """Hold the request until the owner of its stream answers it, also where that changes."""
+        """Hold the request until the owner of its stream answers it, also when that changes."""
         loop, stream = asyncio.get_running_loop(), request.stream
         deadline = loop.time() + HOLD_S
         while True:
@@ -186,7 +187,7 @@ class Forwarding:
             await self._ownership.change(LOOK_AGAIN_S)
 
     async def _ask_owner(self, request: StreamRequest) -> Answer:
-        """Return the owner's answer; `NOT_MINE` where none came and to ask again is harmless."""
+        """Return the owner's answer; `NOT_MINE` if none came and to ask again is harmless."""
         url = self._ownership.owner_url(request.stream)
         if url is None:
             return NOT_MINE
@@ -216,7 +217,7 @@ class Forwarding:
         return Answer(reply.status_code, reply.content, returned)
 
     async def _unless_moved(self, url: str, request: StreamRequest) -> httpx.Response | None:
-        """Return the reply; `None` to a long poll whose stream moves or where this one stops."""
+        """Return the reply; `None` to a long poll if its stream moves or this controller stops."""
         sent = self.http_client.request(
             request.scope["method"],
             f"{url}{request.target}",
@@ -241,7 +242,7 @@ class Forwarding:
             await self._ownership.change(1.0)
 
     def _failed(self, url: str, error: Exception) -> None:
-        """Look for another owner; say that this one failed once until it answers again."""
+        """Look for another owner; log once that this one failed, until it answers again."""
         if url not in self._failing:
             log.warning("forwarding_failed", url=url, error=repr(error))
             self._failing.add(url)
@@ -261,7 +262,7 @@ class _Peer:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def put(self, request: StreamRequest) -> asyncio.Future[Answer]:
-        """Send the request with the next frame; its answer is `NOT_MINE` where none came."""
+        """Send the request with the next frame; its answer is `NOT_MINE` if none came."""
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         item = Item(request.stream, request.header(b"authorization"), request.body)
         self._waiting.append((item, answer))
@@ -312,7 +313,7 @@ class _Peer:
             answers = _answers.decode(reply.content)
             if len(answers) != len(items):
                 raise msgspec.DecodeError(f"{len(answers)} answers to {len(items)} requests")  # noqa: TRY301 - as bad as none
-        except Exception as error:  # noqa: BLE001 - whatever it is, nobody may wait for ever
+        except Exception as error:  # noqa: BLE001 - whatever it is, no request may wait for ever
             self._failed(self._url, error)
             return none
         return answers

@@ -113,7 +113,7 @@ def _how_far(refused: Refused) -> str:
 
 
 def _encoded(runs: Runs) -> Iterator[bytes]:
-    """Yield the results as JSON; what joins are told while a request's own could be no larger.
+    """Yield the results as JSON, with what joins learn only up to the size of the largest request.
 
     Else a small request of many joins would have an answer of many megabytes.
     """

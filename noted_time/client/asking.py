@@ -37,7 +37,7 @@ MISREAD = (Rejected, KeyError, TypeError, ValueError, AttributeError)
 """What reading an answer of another shape raises."""
 
 UNPACKED = {"accept-encoding": "identity"}
-"""The header by which clients ask for answers that are no larger than what travels."""
+"""The header by which clients ask for answers that travel unpacked."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,10 +17,10 @@ _VISIBLE = re.compile(r"[!-~]+")
 
 
 def authorization(token: str | None, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the headers that show `token`, or that of the environment; none where there is none.
+    """Return the headers that show `token`, or that of the environment; none if there is no token.
 
     White space around it is that of the file it was read from. Raises `Rejected`, without the token
-    in its sentence, where it holds what no header may.
+    in its sentence, if it holds what no header may.
 
     >>> authorization(None, {}), authorization("", {VARIABLE: "nt_1_x"})
     ({}, {})

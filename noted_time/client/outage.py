@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 class Outage:
-    """What keeps answers from whoever asks, under the names of those who do.
+    """What keeps answers from the threads or tasks of a client, by their names.
 
-    Each call returns the sentence to log, `None` where that was said already; `now` is in seconds
+    Each call returns the sentence to log, `None` if that was said already; `now` is in seconds
     of a clock that never goes back.
 
     >>> outage = Outage("the reader of stream 's'")
@@ -53,7 +53,7 @@ class Outage:
 
 
 def kind_of(error: NotedTimeError) -> str:
-    """Return what makes two errors the same one to whoever reads the log.
+    """Return what makes two errors the same one to a reader of the log.
 
     >>> kind_of(Unreachable("no route")), kind_of(Rejected("no such domain"))
     ('Unreachable', 'Rejected no such domain')

@@ -47,7 +47,7 @@ def error_of(
 ) -> NotedTimeError:
     """Return the error that an answer stands for.
 
-    `problem` is the decoded body, empty where it was none; `retry_after` the header of that name.
+    `problem` is the decoded body, empty if there was none; `retry_after` the header of that name.
 
     >>> error_of(404, {"type": "unknown_stream"}, stream="flights").stream
     'flights'
@@ -91,7 +91,7 @@ _UNKNOWN: Mapping[str, tuple[Callable[[str], Rejected], str]] = {
     "unknown_alignment": (UnknownAlignment, "alignment"),
     "unknown_writer": (UnknownWriter, "writer"),
 }
-"""Errors that say one name, and its field in the problem."""
+"""Errors that have one name, and its field in the problem."""
 
 
 def _named(problem: Mapping[str, Any], stream: str) -> NotedTimeError | None:

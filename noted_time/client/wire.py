@@ -81,7 +81,7 @@ def mark_to_wire(mark: Mark) -> Json:
 
 
 def mark_from_wire(wire: Json) -> Mark:
-    """Return a mark from its JSON shape; raises `Rejected` where a field is missing."""
+    """Return a mark from its JSON shape; raises `Rejected` if a field is missing."""
     try:
         return Mark(
             seq=wire["seq"],
@@ -134,7 +134,7 @@ def missing_to_wire(missing: Missing) -> Json:
 
 
 def complete_window_from_wire(wire: Json) -> CompleteWindow:
-    """Return a complete window from its JSON shape; raises `Rejected` where a field is missing."""
+    """Return a complete window from its JSON shape; raises `Rejected` if a field is missing."""
     try:
         return CompleteWindow(
             start=wire["start"],
