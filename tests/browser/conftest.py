@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.aligned import put_alignment, report_group, report_member
 from tests.support.browser import LAPTOP, NO_BROWSER, Visit, chromium, find_chromium
+from tests.support.calls import HOUR_MS, Calls
 from tests.support.dashboards import (
     MINUTE_MS,
     PLAYED_MS,
@@ -23,9 +24,7 @@ from tests.support.served import Served
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from playwright.sync_api import Browser
-
-from tests.support.calls import HOUR_MS, Calls
+    from playwright.sync_api import Browser, BrowserContext, ViewportSize
 
 HERE = Path(__file__).parent
 NUMBERS = count(1)
@@ -36,6 +35,11 @@ class Visiting(Protocol):
 
     def __call__(self, url: str | None = None, **context: Any) -> Visit:  # noqa: ANN401 - any option
         """Return the page; `context` are options of the browser's context."""
+
+
+def viewport(size: tuple[int, int]) -> ViewportSize:
+    """Return a size as the browser takes it."""
+    return {"width": size[0], "height": size[1]}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -89,22 +93,32 @@ def aligned(served: Served) -> str:
     return name
 
 
+@pytest.fixture(scope="package")
+def laptop(browser: Browser) -> BrowserContext:
+    """What pages share that need nothing of their own: the files that they keep."""
+    return browser.new_context(viewport=viewport(LAPTOP), locale="en-GB")
+
+
 @pytest.fixture
-def visiting(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Visiting]:
+def visiting(
+    browser: Browser, laptop: BrowserContext, request: pytest.FixtureRequest
+) -> Iterator[Visiting]:
     """Pages, all of which have to have behaved."""
     opened: list[Visit] = []
+    own: list[BrowserContext] = []
 
     def visit(url: str | None = None, **options: Any) -> Visit:  # noqa: ANN401 - any option
-        size = options.pop("size", LAPTOP)
-        context = browser.new_context(
-            viewport={"width": size[0], "height": size[1]}, locale="en-GB", **options
-        )
+        if options:
+            own.append(browser.new_context(viewport=viewport(LAPTOP), locale="en-GB", **options))
+        context = own[-1] if options else laptop
         opened.append(Visit(context, url or request.getfixturevalue("served").url))
         return opened[-1]
 
     yield visit
     for each in opened:
-        each.context.close()
+        each.page.close()
+    for context in own:
+        context.close()
     for each in opened:
         each.check()
 
@@ -122,15 +136,16 @@ def empty() -> Iterator[Served]:
         yield running
 
 
-@pytest.fixture
+@pytest.fixture(scope="package")
 def guarded() -> Guarded:
-    """Tokens of a controller, which asks for one once there is any."""
+    """Tokens of the controller that asks for them."""
     return Guarded()
 
 
-@pytest.fixture
+@pytest.fixture(scope="package")
 def closed(guarded: Guarded) -> Iterator[Served]:
-    """A controller that asks for tokens, with the stalled stream `cargo`."""
+    """A controller that asks for tokens, with the stalled stream `cargo`; it is called with one."""
     with Served(gate=guarded.gate) as running:
+        running.token = guarded.token("admin")
         stall(running, "cargo")
         yield running

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-import pytest
 from playwright.sync_api import expect
 
 from tests.support.browser import moments
@@ -15,7 +14,6 @@ from tests.support.waiting import eventually
 if TYPE_CHECKING:
     from playwright.sync_api import Route
 
-    from tests.browser.conftest import Visiting
     from tests.support.browser import Dialog, Visit
     from tests.support.calls import Calls
     from tests.support.dashboards import Stalled
@@ -158,33 +156,14 @@ def test_a_change_that_is_refused_is_said_and_loses_no_text(
     assert seed.get(f"{stalled.name}/writers/lima")["state"] == "live"
 
 
-def test_who_did_what_and_why_is_shown(visit: Visit) -> None:
-    """In the ledger, with the words that were given."""
-    visit.open_stream("orders")
-
-    expect(visit.page.locator("main")).to_contain_text("the disk of the depot is full")
-
-
-@pytest.mark.parametrize("key", ["Escape", "Cancel"])
-def test_a_dialog_that_is_left_changes_nothing(
-    visiting: Visiting, seed: Calls, stalled: Stalled, key: str
+def test_nothing_is_done_without_a_reason_nor_when_a_dialog_is_left(
+    visit: Visit, seed: Calls, stalled: Stalled
 ) -> None:
-    """By the key or by the button."""
-    visit = visiting()
-    dialog = opened(visit, stalled.name, "Remove lima…").shown()
-    if key == "Escape":
-        visit.page.keyboard.press(key)
-    else:
-        dialog.press(key)
-
-    expect(dialog.element).to_be_hidden()
-    assert seed.get(f"{stalled.name}/writers/lima")["state"] == "live"
-
-
-def test_nothing_is_done_without_a_reason(visit: Visit, seed: Calls, stalled: Stalled) -> None:
-    """The dialog stays, and says what is missing."""
+    """The dialog stays until it is left, and says what is missing."""
     dialog = opened(visit, stalled.name, "Remove lima…").shown()
     dialog.press("Remove")
-
     expect(dialog.why).to_be_focused()
+    dialog.press("Cancel")
+
+    expect(dialog.element).to_be_hidden()
     assert seed.get(f"{stalled.name}/writers/lima")["state"] == "live"

@@ -73,10 +73,13 @@ def test_an_alignment_that_is_removed_goes_from_the_page(
     visit: Visit, served: Served, aligned: str
 ) -> None:
     """Without anything being pressed."""
+    visit.page.clock.install()
     visit.open()
     row = visit.rows("Alignments").filter(has_text=aligned)
     expect(row).to_be_visible()
     url = f"{served.url}/v1/alignments/{aligned}"
     httpx.delete(url, trust_env=False).raise_for_status()
+    visit.next_answers()
+    visit.next_answers()
 
     expect(row).to_have_count(0)

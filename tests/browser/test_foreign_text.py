@@ -8,7 +8,7 @@ from urllib.parse import quote, unquote_plus
 
 from playwright.sync_api import expect
 
-from tests.support.dashboards import MARKUP, comment
+from tests.support.dashboards import MARKUP
 
 if TYPE_CHECKING:
     from playwright.sync_api import Route
@@ -43,17 +43,6 @@ def spoil(route: Route) -> None:
     route.fulfill(status=answer.status, json=hostile(answer.json()))
 
 
-def test_a_reason_with_markup_is_shown_as_it_was_written(
-    visit: Visit, seed: Calls, stalled: Stalled
-) -> None:
-    """For each kind of change."""
-    comment(seed, stalled.name, MARKUP)
-    visit.open_stream(stalled.name)
-
-    expect(visit.page.locator("main")).to_contain_text(MARKUP)
-    expect(visit.page.locator(ELEMENTS)).to_have_count(0)
-
-
 def test_markup_in_every_field_of_every_answer_becomes_no_element(
     visit: Visit, aligned: str
 ) -> None:
@@ -81,25 +70,12 @@ def test_markup_in_the_address_and_the_search_becomes_no_element(visit: Visit) -
     expect(visit.page.locator(ELEMENTS)).to_have_count(0)
 
 
-def test_nobody_but_the_controller_is_asked(visit: Visit) -> None:
-    """For any file or answer, on any view."""
-    for view in ("/", "/streams/orders", "/streams/nowhere"):
-        visit.open(view)
-        expect(visit.page.locator("main a, [role=alert] a").first).to_be_visible()
-        visit.page.wait_for_load_state("networkidle")
+def test_the_description_of_the_api_behaves_as_well(visit: Visit) -> None:
+    """It runs nothing and asks for files of the controller alone, as each page of these tests."""
     visit.page.goto(f"{visit.url}/docs")
 
+    expect(visit.page.get_by_role("heading", level=1)).to_have_text("The HTTP API")
     assert visit.hosts == {visit.own}
-
-
-def test_the_page_obeys_its_content_policy(visit: Visit) -> None:
-    """Which lets it load, run and style by files of its own alone."""
-    answer = visit.page.goto(f"{visit.url}/")
-    assert answer
-
-    policy = answer.header_value("content-security-policy") or ""
-    assert policy.startswith("default-src 'self'")
-    assert "unsafe" not in policy
 
 
 def test_the_labels_of_two_processes_are_shown_as_they_were_given(

@@ -6,7 +6,6 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from playwright.sync_api import expect
 
 from tests.support.calls import HOUR_MS
@@ -60,24 +59,26 @@ def test_long_names_push_no_column_away(visiting: Visiting, empty: Served) -> No
         assert wide <= 0, table
 
 
-@pytest.mark.parametrize("lag_ms", [3, 4_001, 4_999, 70_000, 3 * HOUR_MS + 1, 40 * 24 * HOUR_MS])
-def test_an_axis_of_lag_has_at_least_two_labels(visit: Visit, lag_ms: int) -> None:
+def test_an_axis_of_lag_has_at_least_two_labels(visit: Visit) -> None:
     """However long the lag is."""
+    lags = [3, 4_001, 4_999, 70_000, 3 * HOUR_MS + 1, 40 * 24 * HOUR_MS]
 
     def lagging(route: Route) -> None:
         answer: dict[str, Any] = route.fetch().json()
-        at = answer["to"]
+        at, lag_ms = answer["to"], lags[0]
         point = {"at": at, "seq": 1, "lower": at - lag_ms, "upper": at - lag_ms, "marks": 1}
         point |= {"upper_is_bound": True, "lag_ms": lag_ms, "excluded": [], "excluded_marks": 0}
         route.fulfill(json=answer | {"points": [point], "before": None})
 
     visit.page.route(re.compile("/v1/.*/history"), lagging)
-    visit.open_stream("orders")
-    plot = visit.page.get_by_role("img", name=LAG)
-    expect(plot).to_be_visible()
+    while lags:
+        visit.open_stream("orders")
+        plot = visit.page.get_by_role("img", name=LAG)
+        expect(plot).to_be_visible()
 
-    labels = plot.locator("text[text-anchor=end]").all_text_contents()
-    assert len(set(labels)) >= 2, labels
+        labels = plot.locator("text[text-anchor=end]").all_text_contents()
+        assert len(set(labels)) >= 2, lags.pop(0)
+        lags.pop(0)
 
 
 def test_the_lag_falls_where_the_lower_rises(visit: Visit) -> None:

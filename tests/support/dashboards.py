@@ -112,17 +112,6 @@ def many(seed: Calls, streams: int = 1000) -> None:
             seed.post(name, {"writer": "w", "time": wall_ms() - each * 1000})
 
 
-def comment(seed: Calls, stream: str, text: str) -> None:
-    """Have `stream` show the text wherever a comment is shown: for each kind of change."""
-    query = {"comment": text}
-    seed.call("PUT", f"/{stream}", {"mark_interval_ms": 1}, **query)
-    seed.call("POST", f"/{stream}/writers/lima/hold", {"for_ms": 1000}, **query)
-    seed.call("DELETE", f"/{stream}/writers/lima/hold", **query)
-    seed.call("POST", f"/{stream}/scale", {"sealed": {"2": 900}, "created": {"8": [2]}}, **query)
-    seed.call("POST", f"/{stream}/truncate", {"cut": {"0": 1}}, **query)
-    seed.call("DELETE", f"/{stream}/writers/oscar", **query)
-
-
 @dataclass
 class Story:
     """Three hours of the stream `orders`, of which the last 65 minutes wait for `lima`.
@@ -152,7 +141,8 @@ class Story:
             events.get(minute, lambda: None)()
             if minute % 5 == 0:
                 self._read()
-            self._beside()
+            if minute % 3 == 0:
+                self._beside()
             self.time.passes(MINUTE_MS)
         self._note(PLAYED_MS // MINUTE_MS)
         self._beside()
