@@ -48,7 +48,7 @@ class Draft:
 
     @classmethod
     def at(cls, moment: Moment) -> Draft:
-        """Begin an empty draft."""
+        """Start an empty draft."""
         return cls(moment, Batch())
 
     def touched(self, stream: StreamState) -> set[str]:
@@ -63,29 +63,29 @@ class Draft:
         return self._touched.keys()
 
     def forget(self, stream: StreamState, writers: Iterable[str]) -> None:
-        """Have the records of `writers` removed, also those that this commit would write."""
+        """Remove the records of `writers`, also those that this commit would write."""
         gone = set(writers)
         self.touched(stream).difference_update(gone)
         self.batch.forgotten_members += [(stream.id, writer) for writer in sorted(gone)]
 
     def report(self, readers: Iterable[ReaderRecord]) -> None:
-        """Have the records of readers written in place of those that were to be."""
+        """Write the records of readers, in place of those drafted before."""
         self._readers.update((_key(reader), reader) for reader in readers)
 
     def forget_readers(self, readers: Iterable[ReaderKey]) -> None:
-        """Have these readers removed, also those that this commit would write."""
+        """Remove these readers, also those that this commit would write."""
         self._readers.update(dict.fromkeys(readers))
 
     def keep_backlog(self, record: BacklogRecord) -> None:
-        """Have what is kept of a group's backlog written in place of what was to be."""
+        """Write what is kept of a group's backlog, in place of what was drafted before."""
         self._backlogs[record.stream_id, record.group] = record
 
     def forget_backlog(self, stream_id: str, group: str) -> None:
-        """Have it removed, also where this commit would write it."""
+        """Remove it, also if this commit would write it."""
         self._backlogs[stream_id, group] = None
 
     def drop(self, stream: StreamState) -> None:
-        """Have the stream removed with all it has, whatever was drafted for it before."""
+        """Remove the stream with all it has, and whatever was drafted for it."""
         self._touched.pop(stream.id, None)
         self._readers = {key: each for key, each in self._readers.items() if key[0] != stream.id}
         self._backlogs = {key: each for key, each in self._backlogs.items() if key[0] != stream.id}

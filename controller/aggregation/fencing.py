@@ -1,7 +1,7 @@
 """What a stream knows of the processes that note under one writer's name: two of them are a fault.
 
-A note that was fenced is the proof of it. That is remembered for an hour and in memory alone, as
-such a note changes nothing.
+A fenced note proves that there are two. It is remembered for an hour and in memory alone, as it
+changes nothing.
 """
 
 from __future__ import annotations
@@ -88,14 +88,14 @@ class Takeovers:
         self._before: dict[str, Session] = {}
 
     def watch(self, note: Note) -> None:
-        """Remember who has the writer's name, before a note that takes it over."""
+        """Remember which process has the writer's name, before a note that takes it over."""
         if note.writer in self._aggregator:
             member = self._aggregator.member(note.writer)
             if member.vouches and member.session.id not in {None, note.session}:
                 self._before.setdefault(note.writer, member.session)
 
     def changes(self, stream_id: str, at: int, fences: Fences) -> list[Change]:
-        """Return what is to be recorded of the names that another process has now."""
+        """Return the changes to record, of the names that another process has now."""
         pairs = (
             (writer, before, self._aggregator.member(writer).session)
             for writer, before in self._before.items()

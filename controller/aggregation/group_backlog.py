@@ -53,7 +53,7 @@ class GroupBacklog:
 def look(stream: StreamState, group: str, moment: Moment) -> GroupBacklog:
     """Return what a look finds now, in any domain; changes nothing. Raises `UnknownReader`."""
     kept = stream.groups.backlog(group)
-    told = [Cause("told", reader=each) for each in stream.groups.told(group)]
+    told = [Cause("told", reader=each) for each in stream.groups.behind(group)]
     if kept is None and not told:
         return GroupBacklog()
     before = kept or BacklogRecord(stream.id, group)
@@ -96,7 +96,7 @@ def set_policy(
     A group that is new begins without readers. Raises `LimitReached`.
     """
     stream.groups.check_room(group, None, {}, limits)
-    kept = stream.groups.made(group)
+    kept = stream.groups.ensure(group)
     before = kept.policy if kept else None
     if policy != before:
         record = kept or BacklogRecord(stream.id, group)

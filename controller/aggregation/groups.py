@@ -1,4 +1,4 @@
-"""The reader groups of one stream in memory: how far each has read, and who reads in it."""
+"""The reader groups of one stream in memory: how far each has read, and its readers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 AT_ONCE, NEVER = -(2**63), 2**63
 
 UNDATED = -1
-"""When a reader was last heard of that is stored without a date."""
+"""When a reader that is stored without a date was last heard of."""
 
 REMEDY = "remove a group with DELETE /v1/streams/{stream}/reader-groups/{group}"
 
@@ -53,7 +53,7 @@ class GroupRow(NamedTuple):
 
 
 class OwnBacklog(NamedTuple):
-    """What a reader says of its own backlog, `None` that it says nothing of it any more."""
+    """What a reader reports of its own backlog; `None` withdraws what it reported before."""
 
     backlog: bool | None
 
@@ -69,13 +69,13 @@ class Silent(NamedTuple):
 class _Group:
     """A group, and when each of its readers that is remembered was last heard of.
 
-    `told` is what readers online say of their own backlog, `backlog` what is kept of the group's.
+    `own` is what readers online report of their own backlog, `backlog` what is kept of the group's.
     `by` is the token that reported first since the stream was loaded, in whose share the group is.
     """
 
     position: ReaderGroup = field(default_factory=ReaderGroup)
     heard: dict[str, int] = field(default_factory=dict)
-    told: dict[str, bool] = field(default_factory=dict)
+    own: dict[str, bool] = field(default_factory=dict)
     backlog: BacklogRecord | None = None
     by: str | None = None
 
@@ -85,20 +85,19 @@ class _Group:
 
     @property
     def is_configured(self) -> bool:
-        """Whether somebody gave it a policy, which is to outlast its readers."""
+        """Whether it was given a policy, which is to outlast its readers."""
         return self.backlog is not None and self.backlog.policy is not None
 
 
 class ReaderGroups:
     """The reader groups of the stream with this creation id, by name.
 
-    `now` is the service clock of the stream in ms. Remembered are the readers that are online, and
-    the others for as long as nobody took over their segments. `_check_at` is no later than the last
-    report of any reader online.
+    `now` is the service clock of the stream in ms. Readers that are online are remembered, and
+    others as long as no other reader took over their segments. `_check_at` is no later than the
+    last report of any reader online.
     """
 
     def __init__(self, stream_id: str) -> None:
-        """Begin without any."""
         self._stream_id = stream_id
         self._groups: dict[str, _Group] = {}
         self._check_at = NEVER
@@ -110,13 +109,13 @@ class ReaderGroups:
         return iter(self._groups)
 
     def __getitem__(self, name: str) -> ReaderGroup:
-        """Return the group of that name; raises `UnknownReader` where nobody has reported."""
+        """Return the group of that name; raises `UnknownReader` if there is none."""
         return self._group(name).position
 
     def restore(
         self, records: Iterable[ReaderRecord], backlogs: Iterable[BacklogRecord] = ()
     ) -> int:
-        """Take the readers back after a restart; returns when the last of them was heard of.
+        """Restore the readers after a restart; returns when the last of them was heard of.
 
         A reader whose last report has no date is given one at the first `time_out`.
         """
@@ -128,7 +127,7 @@ class ReaderGroups:
             group.position.report(record.reader, record.position)
             group.heard[record.reader] = record.reported_at or UNDATED
             if record.backlog is not None:
-                group.told[record.reader] = record.backlog
+                group.own[record.reader] = record.backlog
             if not record.online:
                 group.position.offline(record.reader, {})
             if not record.reported_at:
@@ -154,12 +153,12 @@ class ReaderGroups:
         """Return what is kept of the group's backlog; raises `UnknownReader`."""
         return self._group(name).backlog
 
-    def told(self, name: str) -> list[str]:
-        """Return the readers online that say they have a backlog; raises `UnknownReader`."""
-        return sorted(reader for reader, backlog in self._group(name).told.items() if backlog)
+    def behind(self, name: str) -> list[str]:
+        """Return the readers online that report a backlog; raises `UnknownReader`."""
+        return sorted(reader for reader, backlog in self._group(name).own.items() if backlog)
 
-    def made(self, name: str) -> BacklogRecord | None:
-        """Return what is kept of the group's backlog, of a new one where there is none yet."""
+    def ensure(self, name: str) -> BacklogRecord | None:
+        """Create the group if there is none; returns what is kept of its backlog."""
         return self._groups.setdefault(name, _Group()).backlog
 
     def keep_backlog(self, record: BacklogRecord, draft: Draft) -> None:
@@ -175,9 +174,9 @@ class ReaderGroups:
         limits: GroupLimits,
         asker: Asker = NOBODY,
     ) -> None:
-        """Raise `LimitReached` where there is no room for what a report brings.
+        """Raise `LimitReached` if there is no room for what a report brings.
 
-        `None` in place of a reader stands for a group that is made without any.
+        Without a `reader`, the group is created without any.
         """
         group = self._groups.get(name)
         if group is None:
@@ -209,9 +208,9 @@ class ReaderGroups:
         own: OwnBacklog | None = None,
         by: str = "",
     ) -> ReaderGroup:
-        """Take in how far a reader has read in its segments; `check_room` was called before.
+        """Take how far a reader has read in its segments; `check_room` was called before.
 
-        Without `own`, what the reader said of its backlog stays. `by` is the token it shows.
+        Without `own`, what the reader reported of its backlog stays. `by` is its token.
         """
         group = self._groups.get(name) or _Group()
         self._groups[name] = group
@@ -234,7 +233,7 @@ class ReaderGroups:
         if reader not in group.position.readers:
             raise UnknownReader(name, reader)
         group.position.offline(reader, position)
-        group.told.pop(reader, None)
+        group.own.pop(reader, None)
         group.heard[reader] = now
         self._draft(name, {reader}, draft)
         return group.position
@@ -255,7 +254,7 @@ class ReaderGroups:
             }
             for reader in silent:
                 group.position.offline(reader, {})
-                group.told.pop(reader, None)
+                group.own.pop(reader, None)
             online = group.position.readers
             self._check_at = min([self._check_at, *(group.heard[each] for each in online)])
             self._draft(name, undated | silent, draft)
@@ -263,9 +262,9 @@ class ReaderGroups:
         return gone
 
     def forget_unused(self, retention_ms: int, draft: Draft, *, now: int) -> list[str]:
-        """Remove the groups without a reader online that were not heard of for so long.
+        """Remove the groups without a reader online that were not heard of for `retention_ms`.
 
-        One that was given a policy stays until somebody removes it.
+        One that was given a policy stays until it is removed.
         """
         unused = [
             name
@@ -292,7 +291,7 @@ class ReaderGroups:
             raise UnknownReader(name) from None
 
     def _draft(self, name: str, readers: Collection[str], draft: Draft) -> None:
-        """Have the readers written, or forgotten where nothing is left to remember of them."""
+        """Write the readers, or forget those of which nothing is left to remember."""
         if not readers:
             return
         stream, group = self._stream_id, self._groups[name]
@@ -306,7 +305,7 @@ class ReaderGroups:
                 each in online,
                 segments.get(each, {}),
                 group.heard[each],
-                group.told.get(each),
+                group.own.get(each),
             )
             for each in kept
         )
@@ -318,9 +317,9 @@ class ReaderGroups:
 
 def _remember(group: _Group, reader: str, own: OwnBacklog) -> None:
     if own.backlog is None:
-        group.told.pop(reader, None)
+        group.own.pop(reader, None)
     else:
-        group.told[reader] = own.backlog
+        group.own[reader] = own.backlog
 
 
 def _row(name: str, group: _Group, unix_shift: int) -> GroupRow:

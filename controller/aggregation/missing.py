@@ -1,4 +1,4 @@
-"""Which writers are missing from a stream's windows: made of the ledger, as far as it reaches."""
+"""Which writers are missing from a stream's windows: read from the ledger, as far as it reaches."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ENTRIES_AT_A_TIME = 1000
 
 
 def read(record: StreamRecord, store: Store) -> dict[str, MissingWriters]:
-    """Return by domain who was missing when, as the ledger has it."""
+    """Return by domain which writers were missing when, according to the ledger."""
     found = {}
     for domain in record.settings.domains:
         missing = MissingWriters(record.ledger_from.get(domain, MIN_INT64))
@@ -29,13 +29,13 @@ def read(record: StreamRecord, store: Store) -> dict[str, MissingWriters]:
 
 
 def take(missing: MissingWriters, entry: LedgerEntry) -> None:
-    """Take in an entry of the ledger that is durable."""
+    """Take an entry of the ledger that is durable."""
     lowers = entry.from_lower, entry.to_lower
     missing.take(entry.seq, entry.at, lowers, entry.writers, entry.returned)
 
 
 def complete(found: Mapping[str, MissingWriters], aggregator: Aggregator) -> None:
-    """Add those that are missing by the members, where their entries are forgotten."""
+    """Add members that are missing and whose entries of the ledger are forgotten."""
     for number, (domain, missing) in enumerate(found.items()):
         for writer in aggregator.domains[domain].absences.missing - missing.open.keys():
             track = aggregator.member(writer).track(number)

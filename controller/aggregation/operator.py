@@ -324,6 +324,6 @@ def _record(
     action: Action,
     **fields: Any,  # noqa: ANN401 - those of a change
 ) -> None:
-    """Have a change written with what it changed."""
+    """Record a change, with what it changed."""
     change = Change(stream.id, draft.moment.wall, action, **fields, **order._asdict())
     draft.batch.changes.append(change)

@@ -1,4 +1,4 @@
-"""The streams of this controller, by name and by id: those of the buckets that it has."""
+"""The streams of this controller, by name and by id: those in its buckets."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class OwnedStreams:
         return len(self._by_name)
 
     def __contains__(self, name: str) -> bool:
-        """Whether this controller owns the bucket of that name, be there a stream or not."""
+        """Whether this controller owns the bucket of that name, with a stream or without."""
         return name in self._by_name or self.bucket_of(name) in self.clocks
 
     def bucket_of(self, name: str) -> int:
@@ -67,7 +67,7 @@ class OwnedStreams:
         return bucket_of(name, self.buckets)
 
     def find(self, name: str) -> StreamState | None:
-        """Return the stream of that name, `None` where there is none; raises `NotOwner`."""
+        """Return the stream of that name, `None` if there is none; raises `NotOwner`."""
         found = self._by_name.get(name)
         if found is None and name not in self:
             raise NotOwner(name)
@@ -81,7 +81,7 @@ class OwnedStreams:
         return found
 
     def shows(self, stream: StreamState) -> bool:
-        """Whether this very stream is still owned: not removed, made again or handed over."""
+        """Whether this very stream is still owned: not removed, recreated or handed over."""
         return self._by_id.get(stream.id) is stream
 
     def with_ids(self, stream_ids: Iterable[str]) -> Iterator[StreamState]:
@@ -121,7 +121,7 @@ class OwnedStreams:
         return {bucket: moment.service + ahead for bucket, ahead in self.clocks.items()}
 
     def publish(self, batch: Batch) -> None:
-        """Show what a commit made durable: new marks appear, forgotten ones go."""
+        """Show what a commit made durable: new marks appear, forgotten ones disappear."""
         records = [(self._by_id[each.id], each) for each in batch.streams if each.id in self._by_id]
         for changed, record in records:
             changed.publish_corrections(record.corrections)
@@ -142,7 +142,7 @@ class OwnedStreams:
 
 
 def load(store: Store, buckets: AbstractSet[int], of: int) -> list[StreamState]:
-    """Return the streams of some of so many buckets as the store knows them."""
+    """Return the streams in these of all buckets, as the store knows them."""
     return [
         StreamState.load(record, store)
         for record in store.streams()

@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
 
 class Asker(NamedTuple):
-    """Who asks: the id of its token, empty without one, and whether that may administer."""
+    """A caller: the id of its token, empty without one, and whether that may administer."""
 
     token: str = ""
     is_admin: bool = False
 
     def has_room(self, most: int, *, taken: int, own: int) -> bool:
-        """Whether there is a place for it, where `taken` of `most` are and `own` of them its own.
+        """Whether there is a place for it, if `taken` of `most` are taken, `own` of them by itself.
 
         Once three quarters are taken, a token that has a quarter gets no more. An administrator
         always gets one. Without tokens there are no shares.
@@ -42,7 +42,6 @@ class Shares:
     """The places under one limit, and how many of them each token has."""
 
     def __init__(self, most: int) -> None:
-        """Begin with all of them free."""
         self._most = most
         self._taken = Counter[str]()
 
@@ -56,7 +55,7 @@ class Shares:
 
     @contextmanager
     def place(self, asker: Asker) -> Iterator[None]:
-        """Have one of the places meanwhile; `has_room` was asked before."""
+        """Occupy one of the places meanwhile; `has_room` was called before."""
         self._taken[asker.token] += 1
         try:
             yield

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from noted_time.values import Note
 
 CLOCKS_APART_MS = 100
-"""How far the wall clock and the service clock may drift before moments are shown anew."""
+"""How far the wall and the service clock may drift apart before moments are shifted."""
 
 
 class StreamState:
@@ -46,7 +46,6 @@ class StreamState:
     """
 
     def __init__(self, record: StreamRecord) -> None:
-        """Begin a stream without a past."""
         self.record = record
         self.aggregator = Aggregator(record.settings)
         self.histories = {domain: MarkHistory() for domain in record.settings.domains}
@@ -112,7 +111,7 @@ class StreamState:
 
     @property
     def id(self) -> str:
-        """The creation id: a stream made again under the same name has a new one."""
+        """The creation id: a stream recreated under the same name has a new one."""
         return self.record.id
 
     @property
@@ -125,10 +124,10 @@ class StreamState:
         return moment.service + self.clock_ahead
 
     def unix_shift(self, moment: Moment) -> int:
-        """Return what leads from the service clock to Unix ms, reckoned back from now.
+        """Return what leads from the service clock to Unix ms, as of now.
 
-        It stays what it was while the two clocks agree but for `CLOCKS_APART_MS`, so that one and
-        the same moment is shown alike as long as the process is not paused.
+        It stays the same while the two clocks agree within `CLOCKS_APART_MS`, so that the same
+        moment is shown alike as long as the process is not paused.
         """
         shift = moment.wall - self.service_ms(moment)
         if abs(shift - self._unix_shift) > CLOCKS_APART_MS:
@@ -136,7 +135,7 @@ class StreamState:
         return self._unix_shift
 
     def begin(self, draft: Draft) -> int:
-        """Return the service clock, having the aggregator date what now changes in Unix ms."""
+        """Return the service clock, and let the aggregator date what changes now in Unix ms."""
         now = self.service_ms(draft.moment)
         self.aggregator.domains.unix_ahead = draft.moment.wall - now
         return now
@@ -155,7 +154,7 @@ class StreamState:
             raise UnknownDomain(name, self.settings.domains) from None
 
     def missing_from(self, domain: str | None) -> MissingWriters:
-        """Return who is missing from windows and cuts of `domain`, which `history` knows."""
+        """Return the writers missing from windows and cuts of `domain`, which `history` knows."""
         return self.missing[self.settings.domain_or_default(domain)]
 
     def window(self, position: Mapping[int, int], domain: str | None) -> TimeWindow:
@@ -170,7 +169,7 @@ class StreamState:
     def take_notes(
         self, notes: Sequence[Note], draft: Draft, most_writers: int
     ) -> list[Accepted | Refused]:
-        """Feed the notes in order; where the stream marks every advance, so does each note.
+        """Feed the notes in order; with a mark interval of 0 each may make a mark.
 
         A new writer beyond `most_writers` is refused.
         """
@@ -209,7 +208,7 @@ class StreamState:
         return names
 
     def keep_unbounded(self, draft: Draft) -> None:
-        """Have the domains written in which no later upper is a bound, if they changed."""
+        """Write in which domains no later upper is a bound, if that changed."""
         unbounded = self.aggregator.unbounded
         if unbounded != self.record.unbounded:
             self.rewrite(draft, unbounded=unbounded)
@@ -232,7 +231,7 @@ class StreamState:
     def advance_due(self, draft: Draft) -> int | None:
         """Mark every domain that may advance and whose mark interval is over.
 
-        Returns in how many ms the next domain is due, `None` where none waits for its interval.
+        Returns in how many ms the next domain is due, `None` if none waits for its interval.
         """
         moment = draft.moment
         waits: list[int] = []
@@ -251,31 +250,31 @@ class StreamState:
         self.histories[appended.domain].append(mark)
 
     def publish_corrections(self, corrections: Sequence[Correction]) -> None:
-        """Show the marks as those that are new say; before marks of the same commit are shown."""
+        """Apply new corrections to the marks shown, before marks of the same commit are shown."""
         for correction in corrections[self.corrections :]:
             for history in self.histories.values():
                 history.correct(correction.above, correction.offsets)
         self.corrections = len(corrections)
 
     def forget_marks(self, domain: str, through: int) -> None:
-        """Show no more the marks up to that seq, which are forgotten now."""
+        """Stop showing the marks up to that seq, which are forgotten now."""
         self.histories[domain].forget_through(through)
         self.settle()
 
     def settle(self) -> None:
-        """Have the sealed segments that lie below the first marks kept count no more."""
+        """Stop counting the sealed segments that lie below the first marks kept."""
         firsts = (history.first for history in self.histories.values())
         self.aggregator.settle([mark.cut.offsets if mark else {} for mark in firsts])
 
     def publish_seal(self, seal: Seal | None) -> None:
-        """Show where the stream ends, if it is sealed, once that is durable."""
+        """Show where the stream ends, once its seal is durable."""
         if seal is not None:
             for history in self.histories.values():
                 history.seal(seal.final_cut)
 
     @property
     def final_cut(self) -> Mapping[int, int] | None:
-        """Where the stream ends as far as it is durable, `None` while it is not sealed."""
+        """Where the stream ends, once that is durable; `None` while it is not sealed."""
         return next(iter(self.histories.values())).final_cut
 
     def _has_no_room_for(self, writer: str, most_writers: int) -> bool:
@@ -289,8 +288,8 @@ class StreamState:
     def _due(self, domain: str, moment: Moment) -> int:
         """Return when (steady clock) the interval since the last mark is over.
 
-        The steady clock begins anew with each process, so for a mark of the one before the wall
-        clock is asked; it may have stepped back, and then the wait is one interval.
+        The steady clock restarts with each process, so for a mark of the one before the wall clock
+        is read; it may have stepped back, and then the wait is one interval.
         """
         due = self._next_mark_at.get(domain)
         if due is None:
@@ -321,7 +320,7 @@ class StreamState:
         draft: Draft,
         by_whom: str | None = None,
     ) -> None:
-        """Have the ledger say whom a mark went on without; `by_whom` is who made it by hand.
+        """Record in the ledger which writers a mark excluded, and `by_whom` if an operator made it.
 
         And whose position was corrected since the mark before it.
         """

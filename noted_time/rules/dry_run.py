@@ -109,7 +109,7 @@ def _waits(members: Collection[str], out: AbstractSet[str]) -> bool:
 
 
 def _timed_out(domains: Domains, writer_timeout_ms: int | None, now: int) -> set[str]:
-    """Return who would be excluded at once under another writer timeout."""
+    """Return the writers that would be excluded at once under another writer timeout."""
     if writer_timeout_ms is None:
         return set()
     return {

@@ -1,7 +1,7 @@
 """What changes positions besides notes: scale events, and corrections of wrong offsets.
 
 A correction is for a writer that named offsets at which nothing was written (S16). No reader can
-reach such an offset, and cuts never go back, so without it all readers would wait for ever. Marks
+reach such an offset, and cuts never go back, so without it all readers would wait forever. Marks
 stay as they were written; what is corrected is how they are read.
 """
 
@@ -47,7 +47,7 @@ class Correction:
 
     It holds in each domain for the marks up to `last_seqs`: later ones may get there rightly. The
     first of these has `named` in its entry of the ledger: the writer at the position asked for.
-    `by` is who corrected it.
+    `by` is the operator who corrected it.
     """
 
     above: Mapping[int, int]
@@ -93,7 +93,7 @@ def take_scale(domains: Domains, succession: Succession, event: ScaleEvent) -> N
 
 
 def _complete(domains: Domains, member: Member, floor: Mapping[int, int]) -> None:
-    """Have a member's position reach what a segment implies that it named."""
+    """Raise a member's position to what a segment that it named implies."""
     gained = gained_by(floor, member.position)
     if member.wrote_by((), gained):
         for domain, track in domains.pairs(member):

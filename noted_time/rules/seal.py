@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from noted_time.values import Absence, Succession
 
 NEVER_NOTED_NAMED = 1000
-"""So many members that never noted a time are named."""
+"""Maximum number of members that never noted a time that are named."""
 
 
 @dataclass(frozen=True, slots=True)
 class SealRequest:
     """What is asked for: a final cut (segment → exclusive offset) and final times by domain.
 
-    Both may leave out what the notes tell already.
+    Both may leave out what the notes already say.
     """
 
     cut: Mapping[int, int] = field(default_factory=dict)
@@ -64,8 +64,8 @@ def seal(
 ) -> Seal:
     """Make the last mark of each domain and finish every member; returns the seal.
 
-    Law: an event of a member that declared its `max_time`, and was never removed by hand, lies
-    below the final cut, and below the lower of a last mark whose final time was not asked for.
+    Law: an event of a member that declared its `max_time`, and was never removed, lies below the
+    final cut, and below the lower of a last mark whose final time was not asked for.
     Raises `InvalidCut`, `InvalidFinalTime` and `UnknownDomain`, and changes nothing then.
     """
     known = _known(domains, succession)
@@ -115,7 +115,7 @@ def _final_cut(
 def _final_times(
     domains: Domains, asked: Mapping[str, int], final_cut: Mapping[int, int]
 ) -> dict[str, int | None]:
-    """Return the lower of each domain's last mark, `None` where there is to be none."""
+    """Return the lower of each domain's last mark, `None` if there is to be none."""
     names = [domain.name for domain in domains]
     for name in asked:
         if name not in names:
@@ -128,7 +128,7 @@ def _final_times(
 def _final_time(domain: Domain, asked: int | None, final_cut: Mapping[int, int]) -> int | None:
     """Return the lower of the last mark: above all event times, and above the last lower.
 
-    `None` where the mark before has all that there is, or is at the largest time.
+    `None` if the mark before has all that there is, or is at the largest time.
     """
     if asked is not None:
         if not LEAST_TIME <= asked <= LARGEST_TIME or asked <= domain.lower:
@@ -158,7 +158,7 @@ def _last_mark(domain: Domain, lower: int, final_cut: Mapping[int, int], written
 
 
 def _named(domain: Domain, tracks: list[Track], lower: int, written_at: int) -> tuple[Absence, ...]:
-    """Return whom the last mark goes on without: who is excluded, and all that are live still."""
+    """Return the members that the last mark excludes: those excluded before, and all live ones."""
     last_lower = domain.last.lower if domain.last else None
     absences = {each.writer: each for each in domain.absences.take(lower, last_lower)}
     for track in tracks:

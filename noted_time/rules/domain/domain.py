@@ -1,4 +1,4 @@
-"""One time domain of a stream: who holds it back, and how it advances.
+"""One time domain of a stream: which members hold it back, and how it advances.
 
 Every member that is waited for is in one of two places. Those whose time is above the last lower
 are *ahead*, in a queue by time; the others *hold*. While a member holds, the watermark stands; when
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 class Domain:
     """The running state of one domain; times on the service clock are called `now`.
 
-    `named` is what the last mark reports of the members that it excluded, and `returned` who is
-    missing no longer since it; `late_rows` is how many rows below the lower writers reported since
-    the stream was read, and `undeclared` how many members wrote without declaring their event
-    times. `tracks` yields how each member stands. `is_unbounded`: a member that wrote undeclared is
-    gone, so that no later upper is a bound. `is_sealed`: no mark follows any more.
+    `named` is what the last mark reports of the members that it excluded, and `returned` which
+    writers are no longer missing since it. `late_rows` is how many rows below the lower writers
+    reported since the stream was loaded, and `undeclared` how many members wrote without declaring
+    their event times. `tracks` yields how each member stands. `is_unbounded`: a member that wrote
+    undeclared is gone, so that no later upper is a bound. `is_sealed`: no mark follows any more.
     """
 
     __slots__ = (
@@ -93,7 +93,7 @@ class Domain:
     # What notes do: plain code without small calls, since every note goes through it
 
     def note(self, track: Track, time: int | None, max_time: int | None) -> None:  # noqa: C901
-        """Take in the time that the member noted and the largest event time that it wrote."""
+        """Take the time that the member noted and the largest event time that it wrote."""
         if max_time is not None:
             if max_time == time:
                 max_time = time  # one object for both: 100,000 members more are in the cache
@@ -124,7 +124,7 @@ class Domain:
             self.undeclared += 1
 
     def place(self, track: Track, timeout_ms: int, now: int) -> None:
-        """Put the track where its member's state and time belong."""
+        """Give the track the role that its member's state and time lead to."""
         member = track.member
         role: Role
         if member.excluded or member.state != "live" or not track.vouched:
@@ -166,8 +166,8 @@ class Domain:
     def is_done_with(self, track: Track) -> bool:
         """Whether no later mark needs anything of a member that is gone.
 
-        The last mark must say all that it said: reach its position and its times, and name it if it
-        was excluded. Then time advances the same way without it, after a restart too.
+        The last mark must cover all that it said: reach its position and its times, and name it if
+        it was excluded. Then time advances the same way without it, after a restart too.
         """
         member, last = track.member, self.last
         if self.absences.awaits(track):
@@ -175,7 +175,7 @@ class Domain:
         if last is None:
             return (track.time, track.max_time) == (BEFORE_ALL_TIME, None) and not member.position
         cut, is_withdrawn = last.cut.offsets, member.excluded == "removed"
-        # a segment must be named, as a later scale event may tell what naming it implies
+        # a segment must be named, as a later scale event may say what naming it implies
         return (is_withdrawn or (track.time <= last.lower and track.largest <= last.upper)) and all(
             cut.get(segment, -1) >= offset for segment, offset in member.position.items()
         )
@@ -206,7 +206,7 @@ class Domain:
     def withdraw(self) -> None:
         """Ignore a removed member's times: only those of the others count.
 
-        A wrong clock would otherwise be the upper for ever, and the lower once no member is live.
+        A wrong clock would otherwise be the upper forever, and the lower once no member is live.
         What the removed member wrote stays below the cut, so the upper bounds it no more.
         """
         self.take_times_back()

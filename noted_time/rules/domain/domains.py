@@ -83,16 +83,16 @@ class Domains:
         return member
 
     def expect(self, member: Member, now: int) -> None:
-        """Have a member that never noted hold time from now on."""
+        """Place a member that never noted: it holds time from now on."""
         self._exclude_late(member, now)
         self._place(member, now)
 
     def accept(  # noqa: C901 - plain code, since every note goes through it
         self, member: Member, number: int, note: Note, gained: Mapping[int, int], now: int
     ) -> Track:
-        """Take in a note of the domain of that number; returns the member's track of it.
+        """Take a note of the domain of that number; returns the member's track of it.
 
-        `gained` is by how much its position goes beyond the member's.
+        `gained` has the segments and offsets in which its position is beyond the member's.
         """
         state = note.state
         changes = member.excluded is not None or member.state != state
@@ -154,7 +154,7 @@ class Domains:
     def _undeclare(
         self, member: Member, number: int, note: Note, gained: Mapping[int, int]
     ) -> None:
-        """Remember where nothing bounds the times of what the member wrote up to its position."""
+        """Remember in which domains no time bounds what the member wrote up to its position."""
         own = None if note.max_time is None else self.by_number[number].name
         carried = note.max_times or ()
         if len(carried) + (own is not None and own not in carried) == len(self.by_number):

@@ -42,9 +42,9 @@ class Member:
     """A writer that has noted, or that the stream expects; membership is for all domains at once.
 
     `noted_at`, its last accepted note, and `since`, the last change of its membership, are on the
-    service clock. `heard_at` is that note in Unix ms, `None` where it is expected and never came.
+    service clock. `heard_at` is that note in Unix ms, `None` if it is expected and never came.
     `counted_as` is how the census counts it. `sequence` is the largest that it gave a request of
-    which a note was accepted, 0 where it gave none. Its tracks are those of the first domain and
+    which a note was accepted, 0 if it gave none. Its tracks are those of the first domain and
     the others: most streams have but one, and among 100,000 members each object more is a wait
     for memory.
     """
@@ -150,8 +150,8 @@ class Track:
     """How one member stands in one domain.
 
     `began` is the service time at which it last began to hold time back, or to be late. `exclusion`
-    is why time went on without it, and `is_unrecorded` that no mark has named it yet. The last
-    three say which of the domain's queues hold an entry for it, so that each holds at most one.
+    is why it is excluded, and `is_unrecorded` that no mark has named it yet. The last three say
+    which of the domain's queues hold an entry for it, so that each holds at most one.
     """
 
     member: Member
@@ -188,7 +188,7 @@ class Track:
 
     @property
     def is_out(self) -> bool:
-        """Whether time goes on without the member."""
+        """Whether time advances without the member."""
         return self.returned_late or self.member.excluded is not None
 
     @property
@@ -199,16 +199,16 @@ class Track:
         return self.vouched and is_out and member.state == "live"
 
     def is_missed_at(self, lower: int) -> bool:
-        """Whether a mark at `lower` would go on without what it is to vouch for."""
+        """Whether a mark at `lower` would pass what it vouches for without it."""
         return self.vouched and self.is_out and self.time < lower
 
     def has_caught_up(self, above: int) -> bool:
-        """Whether it is excluded no longer, where it noted a time `above` that."""
+        """Whether it is no longer excluded, if it noted a time above `above`."""
         return not self.returned_late and self.time > above
 
     @property
     def largest(self) -> int:
-        """The largest event time that it declared, or its noted time where it declared none."""
+        """The largest event time that it declared, or its noted time if it declared none."""
         return self.time if self.max_time is None else self.max_time
 
     @property
@@ -220,14 +220,14 @@ class Track:
 class MemberRecord(NamedTuple):
     """The latest note of a writer per domain, and its membership.
 
-    A tuple, because one is made for every note: a frozen dataclass took four times as long.
+    A tuple, because one is created for every note: a frozen dataclass took four times as long.
 
     `times` and `max_times` map domains to int64; `noted_at` (its last accepted
     note) and `since` (when its membership last changed) are on the service clock. `sequence` is the
-    largest of its accepted notes, 0 where none had one. `late` has the late rows that it reported,
+    largest of its accepted notes, 0 if none had one. `late` has the late rows that it reported,
     by domain, and `returned_late` the domains in which it came back below the last lower. `session`
     is the process that notes under its name, with those that did before. `heard_at` is its last
-    accepted note in Unix ms, `None` where it never came, and `exclusions` by domain why and since
+    accepted note in Unix ms, `None` if it never came, and `exclusions` by domain why and since
     when (Unix ms) it is excluded. `undeclared` are the domains in which it declared event times,
     but not of what it wrote last.
     """
@@ -307,7 +307,6 @@ class Census:
     __slots__ = ("members",)
 
     def __init__(self) -> None:
-        """Begin without members."""
         self.members: dict[str, int] = dict.fromkeys(get_args(Standing), 0)
 
     def count(self, member: Member) -> None:

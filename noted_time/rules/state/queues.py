@@ -1,4 +1,4 @@
-"""Queues of members by time: who is ahead, times out, is to be named by a mark, or is forgotten.
+"""Queues of members by time: those ahead, to time out, to be named by a mark, to be forgotten.
 
 An entry may be stale, as the time of a member moves on without it: it is looked at when its turn
 comes, and queued again if it came too early. So nothing scans all members.
@@ -236,7 +236,7 @@ class Absences:
             self._queue.push(track.time, track)
 
     def add_late_rows(self, track: Track, late: LateRows) -> None:
-        """Have the next mark report rows that the member wrote below the lower."""
+        """Report with the next mark rows that the member wrote below the lower."""
         known = self._late.get(track)
         self._late[track] = known.join(late) if known else late
 

@@ -1,4 +1,4 @@
-"""Which segments a stream has, how far each is known to be written, and who writes to it.
+"""Which segments a stream has, how far each is known to be written, and which member writes to it.
 
 A position covers a segment up to an offset, whoever wrote the rows below it. If one member alone
 writes to the segment, it noted all of them; if two do, the position of one may cover rows of the
@@ -47,7 +47,6 @@ class KnownSegments:
     __slots__ = ("_settled", "jump", "most", "offsets")
 
     def __init__(self, settings: StreamSettings) -> None:
-        """Begin without segments."""
         self.offsets: dict[int, int] = {}
         self._settled = 0
         self.reconfigure(settings)
@@ -99,11 +98,11 @@ class KnownSegments:
         succession.scale(event, known)
 
     def join(self, position: Mapping[int, int]) -> None:
-        """Take in what is known of offsets already."""
+        """Add offsets that are known already."""
         join_into(self.offsets, position)
 
     def settle(self, final: Mapping[int, int], cuts: Iterable[Mapping[int, int]]) -> None:
-        """Count no more the sealed segments that all of these cuts have whole.
+        """Stop counting the sealed segments that all of these cuts have whole.
 
         They are those of the first marks kept: no later mark costs anything for such a segment.
         """
@@ -133,7 +132,7 @@ class Sharing:
     __slots__ = ("_final", "_passed", "_shared", "_writers")
 
     def __init__(self, final: Mapping[int, int], cuts: Iterable[Mapping[int, int]] = ()) -> None:
-        """Begin with the ends of sealed segments, which grow elsewhere, and with the last cuts.
+        """Start with the ends of sealed segments, which grow elsewhere, and with the last cuts.
 
         What no member names of these was written by members that are forgotten.
         """
@@ -145,7 +144,7 @@ class Sharing:
             self.name(Member("", "finished", position=dict(cut)), cut)
 
     def name(self, member: Member, segments: Iterable[int], *, again: bool = False) -> None:
-        """Take in that a member names these segments, or that it is back and may write `again`."""
+        """Record that a member names these segments, or that it is back and may write `again`."""
         for segment in segments:
             writer = self._writers.setdefault(segment, member)
             if writer is not member:
@@ -163,7 +162,7 @@ class Sharing:
             self._shared.add(segment)
 
     def is_noted(self, cut: Mapping[int, int]) -> bool:
-        """Whether all that the cut covers was noted by who wrote it."""
+        """Whether all that the cut covers was noted by the member that wrote it."""
         return not any(cut.get(segment) for segment in self._shared) and not any(
             cut.get(segment, 0) > self._writers[segment].position.get(segment, 0)
             for segment in self._passed
@@ -177,7 +176,7 @@ class Sharing:
         )
 
     def is_needed(self, member: Member) -> bool:
-        """Whether the member alone tells that more was written to a segment than it noted."""
+        """Whether the member alone shows that more was written to a segment than it noted."""
         return member.state != "finished" and any(
             self._writers[segment] is member and segment not in self._shared
             for segment in member.position
