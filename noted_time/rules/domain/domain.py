@@ -40,30 +40,6 @@ class Domain:
     undeclared is gone, so that no later upper is a bound. `is_sealed`: no mark follows any more.
     """
 
-    __slots__ = (
-        "_ahead",
-        "_highest",
-        "_is_highest_old",
-        "absences",
-        "cut",
-        "holders",
-        "is_sealed",
-        "is_unbounded",
-        "last",
-        "late",
-        "late_rows",
-        "lower",
-        "moved_at",
-        "name",
-        "named",
-        "returned",
-        "sharing",
-        "timeouts",
-        "tracks",
-        "undeclared",
-        "upper",
-    )
-
     def __init__(
         self, name: str, sharing: Sharing, last: Mark | None = None, moved_at: int = 0
     ) -> None:
