@@ -1,6 +1,5 @@
 """Values: cuts, notes, marks, decisions, settings, and the errors that say what is wrong."""
 
-from noted_time.values.answer import Accepted, Refused
 from noted_time.values.cut import (
     StreamCut,
     behind_of,
@@ -65,7 +64,9 @@ from noted_time.values.note import (
     MAX_NOTES_PER_REQUEST,
     SEGMENTS_PER_POSITION,
     UNCHANGED,
+    Accepted,
     Note,
+    Refused,
     State,
 )
 from noted_time.values.service_clock import ServiceClock

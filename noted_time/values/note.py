@@ -1,13 +1,18 @@
-"""What a writer claims when it notes time."""
+"""What a writer claims when it notes time, and what it is answered."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping  # noqa: TC003 - bodies are decoded by the types
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from noted_time.values.membership import LateRows  # noqa: TC001 - bodies are decoded by the types
 from noted_time.values.times import MAX_INT64, MIN_INT64
+
+if TYPE_CHECKING:
+    from noted_time.values.fencing import Session
+    from noted_time.values.membership import ExcludedSince
+    from noted_time.values.times import Beyond
 
 State = Literal["live", "idle", "finished"]
 """`live`; `idle`: don't wait for me, I may return; `finished`: I am done, my position is final."""
@@ -21,7 +26,7 @@ LEAST_TIME, LARGEST_TIME = MIN_INT64 + 1, MAX_INT64 - 1
 """What may be noted; the ends of int64 are kept for what is before and after all time."""
 
 SEGMENTS_PER_POSITION = 4096
-"""So many segments may one position name, and all notes of a writer together."""
+"""Maximum number of segments that one position names, and all notes of a writer together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,3 +77,52 @@ class Note:
 
     Of the note's own domain the larger of the two counts.
     """
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The note counts; `lower` is that of its domain's last mark, `None` before the first.
+
+    `exclusion` says that time advanced without the writer, which has not caught up since. If it
+    joined, `timeout_ms` is in force for it, and `position` and `times` (the last of each domain)
+    are all that is known of its own, if it named a position before: one that restarts continues
+    from there.
+    """
+
+    lower: int | None
+    exclusion: ExcludedSince | None = None
+    position: Mapping[int, int] | None = None
+    times: Mapping[str, int] | None = None
+    timeout_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The note fell behind what its writer said before, or goes beyond a bound.
+
+    `last` is what it fell behind: an int for `invalid_time`, the offsets of the offending segments
+    for `invalid_position`, the largest sequence accepted of the writer for `superseded`, the
+    session that has the writer's name now for `fenced`. Or the bound: the largest time allowed now
+    for `too_far_ahead`, the largest offsets allowed now for `implausible_position`, the number of
+    them for `too_many_segments` (of one writer or the stream) and `too_many_writers`, the first ten
+    domains that the writer vouches for if the note's is `not_vouched`. It is `None` for
+    `unknown_domain`, `unknown_writer`, and `sealed`: the stream takes no more notes. `beyond` says
+    which time is `too_far_ahead`.
+    """
+
+    status: Literal[
+        "invalid_time",
+        "invalid_position",
+        "implausible_position",
+        "unknown_domain",
+        "superseded",
+        "fenced",
+        "too_far_ahead",
+        "too_many_segments",
+        "too_many_writers",
+        "unknown_writer",
+        "not_vouched",
+        "sealed",
+    ]
+    last: int | Mapping[int, int] | tuple[str, ...] | Session | None = None
+    beyond: Beyond | None = None
