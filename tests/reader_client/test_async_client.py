@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from controller.api.app import create_app
 from controller.service.controller import Controller
 from controller.store.memory import MemoryStore
 from noted_time import (
@@ -24,6 +23,7 @@ from noted_time import (
 from noted_time.client import Backoff
 from reader_client import AsyncReaderClient
 from reader_client.follower import Follower
+from tests.support.http import Caller, answering
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -35,21 +35,18 @@ LONG = 60.0
 class App:
     """The real app with the stream `s`; requests fail while it is `away`."""
 
-    def __init__(self, controller: Controller) -> None:
-        self.controller = controller
+    def __init__(self, caller: Caller) -> None:
+        self.controller = caller.controller
         self.away = False
-        self._app = httpx.ASGITransport(create_app(controller))
-        self._http = httpx.AsyncClient(transport=self._app, base_url="http://localhost/v1/streams")
+        self._caller = caller
 
     async def note(self, time: int, offset: int) -> None:
         """Have the only writer note, which makes a mark."""
-        note = {"writer": "w", "time": time, "position": {"0": offset}}
-        answer = await self._http.post("/s/notes", json={"notes": [note]})
-        assert answer.status_code == 200, answer.text
+        await self._caller.note({"writer": "w", "time": time, "position": {"0": offset}})
 
     async def call(self, method: str, path: str, body: object = None) -> dict[str, Any]:
         """Call a route below that of the streams."""
-        answer = await self._http.request(method, path, json=body)
+        answer = await self._caller.client.request(method, f"/v1/streams{path}", json=body)
         answer.raise_for_status()
         return dict(answer.json()) if answer.content else {}
 
@@ -61,7 +58,7 @@ class App:
             async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
                 if app.away:
                     raise httpx.ConnectError("no connection", request=request)
-                return await app._app.handle_async_request(request)
+                return await app._caller.client._transport.handle_async_request(request)
 
         options = {"backoff": SOON, **options}
         return AsyncReaderClient("http://localhost", stream, transport=Transport(), **options)
@@ -70,15 +67,11 @@ class App:
 @asynccontextmanager
 async def app() -> AsyncIterator[App]:
     """Yield the app with a stream that has one mark: lower 10 at offset 100."""
-    controller = Controller(MemoryStore())
-    await controller.start()
-    try:
-        made = App(controller)
+    async with answering(Controller(MemoryStore())) as caller:
+        made = App(caller)
         await made.call("PUT", "/s", {"mark_interval_ms": 0})
         await made.note(10, 100)
         yield made
-    finally:
-        await controller.close()
 
 
 def play(act: Callable[[App], Awaitable[None]]) -> None:

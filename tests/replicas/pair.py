@@ -6,30 +6,25 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from controller.aggregation.owned_streams import bucket_of
-from controller.service.controller import Controller
 from controller.store.postgres import PostgresStore
-from tests.support.controllers import GivenTime, serve_for, until
+from tests.support.controllers import running, serve_for, until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from contextlib import AbstractAsyncContextManager
 
+    from controller.service.controller import Controller
+    from tests.support.controllers import GivenTime
     from tests.support.postgres import Server
 
 BUCKETS = 64
 
 
-@asynccontextmanager
-async def replica(
+def replica(
     url: str, called: str = "http://a", time: GivenTime | None = None
-) -> AsyncIterator[Controller]:
-    """Serve the database meanwhile, by the real clocks where no time is given."""
-    controller = Controller(PostgresStore(url), time.clocks() if time else None)
-    controller.called_at(called)
-    await controller.start()
-    try:
-        yield controller
-    finally:
-        await controller.close()
+) -> AbstractAsyncContextManager[Controller]:
+    """Serve the database meanwhile, by the real clocks if no time is given."""
+    return running(PostgresStore(url), time, called)
 
 
 @asynccontextmanager

@@ -44,7 +44,8 @@ class Calls:
     def call(self, method: str, path: str, body: object = None, **query: Any) -> Json:  # noqa: ANN401 - any value
         """Call ``/v1/streams<path>`` and return the answer's body; it has to succeed."""
         answer = self.ask(method, f"/streams{path}", body, **query)
-        assert answer.is_success, answer.text
+        if not answer.is_success:
+            raise httpx.HTTPStatusError(answer.text, request=answer.request, response=answer)
         return dict(answer.json()) if answer.content else {}
 
     def get(self, path: str, **query: Any) -> Json:  # noqa: ANN401 - any value

@@ -118,9 +118,13 @@ Watched = WatchedMemory | WatchedSqlite
 
 
 @asynccontextmanager
-async def running(store: Store, time: GivenTime | None = None) -> AsyncIterator[Controller]:
-    """Serve `store` meanwhile, by the real clocks where no time is given."""
+async def running(
+    store: Store, time: GivenTime | None = None, called: str | None = None
+) -> AsyncIterator[Controller]:
+    """Serve `store` meanwhile, by the real clocks if no time is given; others call it so."""
     controller = Controller(store, time.clocks() if time else None)
+    if called is not None:
+        controller.called_at(called)
     await controller.start()
     try:
         yield controller

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 import uvicorn
 
 from controller.api.app import create_app
-from controller.api.server import Server
+from controller.api.server import Server, guard
 from controller.service.controller import Controller
 from controller.store.memory import MemoryStore
 from tests.support.calls import Calls
@@ -79,6 +79,7 @@ class Served(Calls):
             access_log=False,
             timeout_graceful_shutdown=5,
         )
+        guard(config)
         self._server = LettingGo(config, self._controller)
         self._thread = threading.Thread(target=self._server.run, name="served", daemon=True)
         self._thread.start()

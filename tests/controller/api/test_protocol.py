@@ -1,19 +1,12 @@
 from __future__ import annotations
 
-import asyncio
-import socket
-import threading
 from typing import TYPE_CHECKING
 
 import pytest
-import uvicorn
 
-from controller.api.app import create_app
 from controller.api.middleware import MAX_BODY
-from controller.api.server import guard
-from controller.service.controller import Controller
-from controller.store.memory import MemoryStore
 from tests.controller.api.wire import PATH, Wire, post
+from tests.support.served import Served
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,20 +20,8 @@ ACCEPTED = (200, {"refused": 0, "results": [{"status": "accepted", "lower": None
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
     """The port of a served controller over a store in memory."""
-    controller = Controller(MemoryStore())
-    app = create_app(controller)
-    config = uvicorn.Config(app, http="httptools", loop="uvloop", lifespan="on", log_config=None)
-    guard(config)
-    server = uvicorn.Server(config)
-    listening = socket.create_server(("127.0.0.1", 0))
-    thread = threading.Thread(target=lambda: asyncio.run(server.serve([listening])))
-    thread.start()
-    try:
-        yield listening.getsockname()[1]
-    finally:
-        server.should_exit = True
-        thread.join(60)
-        listening.close()
+    with Served() as served:
+        yield int(served.url.rpartition(":")[2])
 
 
 @pytest.fixture
