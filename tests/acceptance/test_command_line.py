@@ -17,7 +17,6 @@ from controller.store.migrate import migrate
 from controller.store.schema import REVISION
 from tests.support.processes import ServeProcess, command, environment
 from tests.support.terminals import LiveTerminal, on_terminal
-from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,29 +67,6 @@ def test_an_older_schema_is_left_alone(tmp_path: Path) -> None:
         "run `noted-time migrate --database sqlite:///noted-time.db`"
     )
     assert (refused.returncode, refused.stderr.splitlines()[-1]) == (1, says)
-
-
-def test_a_newer_schema_is_left_alone(tmp_path: Path) -> None:
-    """Neither `serve` nor `migrate` touches what a later version made."""
-    migrate(f"sqlite:///{tmp_path / DATABASE}")
-    altered(tmp_path, "UPDATE alembic_version SET version_num = '9999'")
-    refused = [command(name, cwd=tmp_path) for name in ("serve", "migrate")]
-
-    told = [
-        (each.returncode, f"is at 9999, newer than {REVISION}" in each.stderr) for each in refused
-    ]
-    assert told == [(1, True), (1, True)]
-
-
-def test_the_database_of_another_program_is_left_alone(tmp_path: Path) -> None:
-    """A file with tables that are not ours is not filled with ours."""
-    altered(tmp_path, "CREATE TABLE recipes (name TEXT)")
-    refused = command("serve", cwd=tmp_path)
-
-    with closing(sqlite3.connect(tmp_path / DATABASE)) as connection:
-        tables = connection.execute("SELECT name FROM sqlite_master").fetchall()
-    has_none = "has no tables of noted-time: run `noted-time migrate" in refused.stderr
-    assert (refused.returncode, has_none, tables) == (1, True, [("recipes",)])
 
 
 @pytest.mark.parametrize(
@@ -274,18 +250,6 @@ def test_the_log_names_the_database_and_whether_it_was_created_now(tmp_path: Pat
     path = f"sqlite:///{tmp_path / DATABASE}"
     found = [(line["database"], line["created"]) for line in begun]
     assert found == [(path, True), (path, False)]
-
-
-def test_the_log_can_be_for_people(tmp_path: Path) -> None:
-    """`--log-format console` where a person reads it through a pipe."""
-    with ServeProcess(tmp_path, "--log-format", "json", "--log-level", "error") as quiet:
-        # the second one ends, as the database is in use: that of the first one is locked by then
-        eventually((tmp_path / "noted-time.db").exists, expected=True)
-        options = ["--log-format", "console", "--port", "0"]
-        people = command("serve", *options, cwd=tmp_path)
-
-        silent = quiet.text()
-    assert ("[info     ] starting" in people.stderr, silent) == (True, "")
 
 
 def test_a_demo_whose_data_are_not_installed_says_where_it_is(

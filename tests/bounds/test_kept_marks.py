@@ -138,18 +138,6 @@ async def test_a_reader_at_the_cut_has_the_window_it_had(memory: WatchedMemory) 
         assert after == before
 
 
-async def test_each_domain_is_truncated_by_its_own_marks(memory: WatchedMemory) -> None:
-    """The cut is the stream's, the marks are the domain's."""
-    async with serving(memory, domains=("x", "y")) as controller:
-        notes = [(1, 10, "x"), (1, 10, "y"), (2, 20, "x"), (3, 30, "x"), (2, 40, "y")]
-        await tell(
-            controller, *(Note("a", time, {0: to}, domain=domain) for time, to, domain in notes)
-        )
-        await controller.change("s", operator.truncate, ANONYMOUS, {0: 30})
-
-        assert (seqs(controller, "x"), seqs(controller, "y")) == ([3], [1, 2])
-
-
 async def test_a_cut_that_crosses_a_mark_does_not_reach_it(memory: WatchedMemory) -> None:
     """A segment that is missing stands at 0."""
     async with serving(memory) as controller:
@@ -170,17 +158,6 @@ async def test_a_cut_that_names_a_successor_has_passed_its_predecessors(
         await controller.change("s", operator.truncate, ANONYMOUS, {1: 0})
 
         assert seqs(controller) == [3]
-
-
-async def test_the_chain_goes_on_after_it_was_truncated(store: Watched) -> None:
-    """Also after a restart, with the seq that follows."""
-    async with serving(store) as controller:
-        await made(controller)
-        await controller.change("s", operator.truncate, ANONYMOUS, {0: 99})
-    async with running(store.reopened()) as controller:
-        await tell(controller, Note("a", 6, {0: 60}))
-
-        assert seqs(controller) == [5, 6]
 
 
 async def test_truncation_answers_the_stream(call: Caller) -> None:

@@ -64,20 +64,6 @@ async def test_marks_end_with_the_answer_and_the_next_goes_on(call: Caller) -> N
 
 
 @pytest.mark.anyio
-async def test_windows_end_with_the_answer_and_the_next_goes_on(call: Caller) -> None:
-    """Each has two cuts, so that they are the largest answers that there are."""
-    await call.note(*WIDE)
-    answers = [await call.get(f"{S}/windows", limit=1000, size_ms=1, after=1)]
-    while answers[-1].json()["has_more"]:
-        after = answers[-1].json()["next"]
-        answers.append(await call.get(f"{S}/windows", limit=1000, size_ms=1, after=after))
-
-    starts = [window["start"] for answer in answers for window in answer.json()["windows"]]
-    assert starts == list(range(1, MARKS))
-    assert max(len(answer.content) for answer in answers) < LARGEST + ABOUT
-
-
-@pytest.mark.anyio
 async def test_an_item_that_is_larger_than_an_answer_comes_alone(
     call: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -125,35 +125,6 @@ async def test_a_position_of_too_many_segments_is_refused(call: Caller) -> None:
     assert str(MOST) in fault["what"]
 
 
-async def test_a_reader_names_no_more_segments_either(call: Caller) -> None:
-    """The bound is that of every position that is told."""
-    wide = {"position": {str(segment): 1 for segment in range(MOST + 1)}}
-    answers = [
-        await call.post("/v1/streams/s/time-window", wide),
-        await call.post("/v1/streams/s/segment-times", wide),
-        await call.put("/v1/streams/s/reader-groups/g/readers/r", wide),
-        await call.post("/v1/streams/s/scale", {"sealed": wide["position"]}),
-    ]
-
-    assert [problem(answer)[:2] for answer in answers] == [(422, "invalid_request")] * 4
-
-
-async def test_the_notes_of_a_writer_name_no_more_segments_together(call: Caller) -> None:
-    """Positions accumulate, up to the bound; segments named before may go on."""
-    positions = [{str(s): 1 for s in range(start, start + MOST // 2)} for start in (0, MOST // 2)]
-    results = [
-        (await call.note({"writer": "a", "time": 5, "position": position}))[0]
-        for position in (*positions, {"7": 2, str(MOST): 1}, {"7": 2})
-    ]
-
-    assert results == [
-        {"status": "accepted", "lower": 5},
-        {"status": "accepted", "lower": 5},
-        {"status": "too_many_segments", "last": MOST},
-        {"status": "accepted", "lower": 5},
-    ]
-
-
 @pytest.mark.parametrize("limits", [Limits(waiting_requests=3), Limits(waiting_notes=4)])
 async def test_over_the_intake_writers_are_told_to_come_back(limits: Limits) -> None:
     """While a commit takes long, what does not fit is refused at once; what was taken is kept."""

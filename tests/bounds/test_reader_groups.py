@@ -13,7 +13,7 @@ from controller.aggregation.groups import GroupLimits, ReaderGroups
 from controller.service import maintenance
 from controller.store.port import Batch, ReaderRecord
 from noted_time import Note
-from noted_time.values import SEGMENTS_PER_POSITION, LimitReached, UnknownReader
+from noted_time.values import SEGMENTS_PER_POSITION, LimitReached
 from tests.support.controllers import marks_of, running, serve_for, serving, tell, until
 from tests.support.http import problem
 
@@ -135,16 +135,6 @@ async def test_a_group_is_forgotten_when_nobody_was_heard_of_for_the_retention_o
         assert before == ["gone", "stays"]
 
 
-async def test_an_offline_reader_without_segments_is_forgotten(store: Watched) -> None:
-    """Names of readers that change with each restart leave nothing behind."""
-    async with serving(store) as controller:
-        for attempt in range(5):
-            await controller.report("s", "g", f"r{attempt}", {0: attempt})
-            await controller.offline("s", "g", f"r{attempt}", {0: attempt})
-
-        assert stored(controller, store) == [("g", "r4", False)]
-
-
 def fill(limits: GroupLimits, *reports: tuple[str, str, dict[int, int]]) -> ReaderGroups:
     """Return groups that took the reports."""
     groups = ReaderGroups("id")
@@ -173,16 +163,6 @@ def test_what_is_beyond_a_limit_is_refused(
     fill(LIMITS, *there, *there)
 
     assert (refused.value.what, refused.value.limit) == (what, limit)
-
-
-def test_a_group_has_no_more_segments_than_a_position_may_name() -> None:
-    """So that its combined position can be asked about."""
-    whole = dict.fromkeys(range(SEGMENTS_PER_POSITION), 1)
-
-    with pytest.raises(LimitReached) as refused:
-        fill(GroupLimits(), ("a", "r", whole), ("a", "s", {SEGMENTS_PER_POSITION: 1}))
-
-    assert refused.value.limit == SEGMENTS_PER_POSITION
 
 
 async def test_large_reports_do_not_stop_the_loop(memory: WatchedMemory) -> None:
@@ -230,18 +210,6 @@ async def test_a_group_can_be_removed(call: Caller) -> None:
     assert removed.status_code == 204
     assert problem(again)[:2] == (404, "unknown_reader")
     assert await page(call) == ([], None)
-
-
-async def test_a_removed_group_stays_removed_after_a_restart(store: Watched) -> None:
-    """Also what the same commit would have written of it."""
-    async with serving(store) as controller:
-        await controller.report("s", "g", "r", {0: 1})
-        await controller.remove_group("s", "g")
-        stream_id = controller.stream("s").id
-        with pytest.raises(UnknownReader):
-            controller.stream("s").groups["g"]
-
-        assert store.readers(stream_id) == []
 
 
 def test_a_reader_removed_in_a_draft_is_not_written_by_it() -> None:

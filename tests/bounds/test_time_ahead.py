@@ -97,18 +97,6 @@ async def test_a_refusal_asks_for_the_unit_that_fits(call: Caller, factor: int, 
     )
 
 
-@pytest.mark.anyio
-async def test_null_switches_the_bound_off(call: Caller) -> None:
-    """To name no value keeps it, null ends it."""
-    shown = [
-        (await call.put("/v1/streams/s", changes)).json()["max_time_ahead_ms"]
-        for changes in ({"max_time_ahead_ms": 7}, {"writer_timeout_ms": 9}, {})
-    ]
-    off = await call.put("/v1/streams/s", {"max_time_ahead_ms": None, "mark_interval_ms": None})
-
-    assert (shown, off.json()["max_time_ahead_ms"]) == ([7, 7, 7], None)
-
-
 def test_a_writer_whose_first_note_is_too_far_ahead_has_joined(served: Served) -> None:
     """It said that it was there, so time waits for it although its clock is wrong."""
     served.create("joined", max_time_ahead_ms=60_000)

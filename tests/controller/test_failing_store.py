@@ -65,19 +65,6 @@ async def test_a_later_note_is_judged_by_what_is_durable(
         assert (after, durable) == ([Accepted(3)], {"a": {"default": 3}})
 
 
-@pytest.mark.parametrize("failure", FAILURES, ids=lambda failure: type(failure).__name__)
-async def test_marks_go_on_where_they_stood(store: Watched, failure: Exception) -> None:
-    """A mark that was not written is not counted; the next one takes its seq."""
-    async with serving(store) as controller:
-        await tell(controller, Note("a", 2))
-        store.watch.failures = [failure]
-        await refused(tell(controller, Note("a", 5)))
-        await ready(controller)
-        await tell(controller, Note("a", 7))
-
-        assert [(mark.seq, mark.lower) for mark in marks_of(controller)] == [(1, 2), (2, 7)]
-
-
 async def test_those_who_wait_behind_a_failed_batch_are_told_at_once(store: Watched) -> None:
     """Work that was queued while the commit failed is refused with it, not left to hang."""
     async with serving(store) as controller:
@@ -131,21 +118,6 @@ async def test_a_change_that_was_not_written_is_undone(
         assert (told, shown(controller)) == (StoreUnavailable, before)
 
 
-@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-async def test_a_change_that_failed_can_be_made_again(
-    store: Watched, change: Callable[[Controller], Awaitable[Any]]
-) -> None:
-    """The same call succeeds once the database takes it."""
-    async with serving(store) as controller:
-        await tell(controller, Note("a", 1, {0: 5}))
-        await controller.report("s", "g", "first", {0: 3})
-        store.watch.failures = [DISK_FULL]
-        first = await refused(change(controller))
-        await ready(controller)
-
-        assert (first, await refused(change(controller))) == (StoreUnavailable, None)
-
-
 async def test_a_database_that_stays_away_is_asked_less_and_less(memory: WatchedMemory) -> None:
     """A mark that is due but cannot be written does not keep the controller spinning."""
     async with serving(memory, mark_interval_ms=50) as controller:
@@ -174,17 +146,6 @@ async def test_while_the_streams_are_read_anew_requests_are_refused_at_once(
 
         accepted = await tell(controller, Note("a", 4))
         assert (told, still_away, accepted) == (StoreUnavailable, True, [Accepted(4)])
-
-
-async def test_even_a_database_that_gives_nonsense_is_asked_again(memory: WatchedMemory) -> None:
-    """An error nobody expected while reading the streams does not end the service."""
-    async with serving(memory) as controller:
-        memory.watch.failures = [DISK_FULL]
-        memory.watch.loads = [ValueError("not a mark")]
-        await refused(tell(controller, Note("a", 5)))
-        await ready(controller)
-
-        assert await tell(controller, Note("a", 4)) == [Accepted(4)]
 
 
 async def test_a_controller_closes_while_its_database_is_away(memory: WatchedMemory) -> None:

@@ -59,15 +59,6 @@ async def test_notes_of_one_batch_are_judged_in_the_order_they_came(store: Watch
         ]
 
 
-async def test_a_writer_that_notes_often_is_written_once(store: Watched) -> None:
-    """Of ten notes in one transaction the store is given what the writer said last."""
-    async with serving(store) as controller:
-        await asyncio.gather(*(tell(controller, Note("a", time, {0: time})) for time in range(10)))
-
-        written = [(each.writer, each.times) for _, each in store.watch.batches[-1].members]
-        assert written == [("a", {"default": 9})]
-
-
 async def test_a_large_request_is_written_with_what_came_after_it(store: Watched) -> None:
     """In one transaction: each writer is as it said last, however many notes a request has."""
     async with serving(store, mark_interval_ms=60_000) as controller:

@@ -150,16 +150,3 @@ async def test_old_marks_are_forgotten(store: Watched, time: GivenTime) -> None:
         stored = [kept.mark for kept in store.marks(stream_id, "default")]
 
         assert (stored, [m.seq for m in stored]) == (marks_of(controller), [2, 3])
-
-
-async def test_a_note_without_a_domain_may_let_several_domains_advance(store: Watched) -> None:
-    """Leaving speaks of no domain: it is accepted, whichever domain's mark follows from it."""
-    async with serving(store, domains=("a", "b")) as controller:
-        await tell(
-            controller, Note("goes"), Note("stays", 5, domain="a"), Note("stays", 6, domain="b")
-        )
-
-        answers = await tell(controller, Note("goes", state="finished"))
-
-        lowers = {domain: [m.lower for m in marks_of(controller, domain)] for domain in ("a", "b")}
-        assert (answers, lowers) == ([Accepted(5)], {"a": [5], "b": [6]})

@@ -91,40 +91,6 @@ async def test_who_is_missing_is_known_after_a_restart(store: Watched, time: Giv
     assert then == ["", "away back done", "away back", "away", "away"]
 
 
-async def test_a_removed_writer_is_missing_up_to_the_next_mark(
-    store: Watched, time: GivenTime
-) -> None:
-    """Whether it was missing before, or held the watermark when it was removed."""
-    async with serving(store, time, writer_timeout_ms=TIMEOUT_MS) as controller:
-        await tell(controller, Note("a", 10), Note("gone", 10))
-        await lose(controller, time, "a", "gone")
-        await tell(controller, Note("a", 20), Note("b", 20))
-        await controller.change("s", operator.remove, ANONYMOUS, "gone")
-        await controller.change("s", operator.remove, ANONYMOUS, "b")
-        await tell(controller, Note("a", 30), Note("a", 40))
-
-        found = names(await windows(controller))
-
-    assert found == ["", "gone", "b gone", ""]
-
-
-async def test_a_writer_that_was_expected_and_never_came_is_missing_from_the_first(
-    store: Watched, time: GivenTime
-) -> None:
-    """Its rows may have any time; those of one that joined do not lie below the lower then."""
-    settings = {"writer_timeout_ms": TIMEOUT_MS, "expected_writers": ("never",)}
-    async with serving(store, time, **settings) as controller:
-        await tell(controller, Note("a", 10))
-        await lose(controller, time, "never")
-        await tell(controller, Note("a", 20), Note("joined"))
-        await lose(controller, time, "a", "joined")
-        await tell(controller, Note("a", 40))
-
-        found = names(await windows(controller))
-
-    assert found == ["never", "never", "joined never", "joined never"]
-
-
 async def test_a_writer_that_is_forgotten_is_missing_all_the_same(
     memory: WatchedMemory, time: GivenTime
 ) -> None:

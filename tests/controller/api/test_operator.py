@@ -115,18 +115,6 @@ async def test_a_dry_run_says_what_would_happen_and_changes_nothing(call: Caller
     assert await last_lower(call) == 5
 
 
-async def test_a_dry_run_tries_another_timeout(call: Caller, time: GivenTime) -> None:
-    """Who would be excluded at once."""
-    await call.note({"writer": "slow", "time": 5}, {"writer": "a", "time": 9})
-    serve_for(call.controller, time, 3000)
-    would = [
-        (await call.get(f"{S}/explain", writer_timeout_ms=ms)).json()["would"]["excluded"]
-        for ms in (3000, 3001)
-    ]
-
-    assert would == [["slow"], []]
-
-
 async def test_a_writer_is_told_that_it_was_excluded(call: Caller, time: GivenTime) -> None:
     """Why, since when in Unix ms, and what is late; once it has caught up no more."""
     await call.put(S, {"writer_timeout_ms": 1000})

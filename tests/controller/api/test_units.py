@@ -103,13 +103,3 @@ async def test_a_cut_says_whether_a_position_stands_behind_it(call: Caller) -> N
         ({}, False),
         ({"0": 1}, True),
     ]
-
-
-async def test_ten_writers_are_named_of_many(call: Caller) -> None:
-    """Those that joined first: an answer is no longer for a stream on which all is wrong."""
-    await call.note(*({"writer": f"w{n:03}", "time": SECONDS} for n in range(500)))
-    found = (await call.get(f"{S}/explain")).json()["hints"]
-
-    assert [(each["writer"], each["hint"]) for each in found] == [
-        (f"w00{n}", hint) for n in range(5) for hint in ("seconds", "no_position")
-    ]
