@@ -1,4 +1,9 @@
-"""`noted-time demo-stream` plays a small live stream; `noted-time demo` runs the examples."""
+"""`noted-time demo-stream` plays a small live stream; `noted-time demo` runs the examples.
+
+Three writers note every second, a second or two behind the clock. The fourth, `SLOW`, notes every
+ten seconds and advances at a tenth of the clock's pace, so it holds the watermark, minutes behind.
+Then it is silent until it has timed out, comes back late, and catches up: that is one round.
+"""
 
 from __future__ import annotations
 
@@ -7,27 +12,114 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from controller.cli import demo_script
 from controller.cli.calling import Call, Json, calls
-from controller.cli.demo_script import (
-    GROUP,
-    QUICK,
-    READER,
-    SETTINGS,
-    SLOW,
-    TIMEOUT_S,
-    WRITERS,
-    Beginning,
-)
 from controller.cli.options import option
 from controller.cli.output import ended_in_a_sentence, say
 from noted_time import Rejected, UnknownStream, UnknownWriter, Unreachable
 from noted_time.client import stream_path
 from noted_time.values import NotesRefused, duration_ms
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Role(NamedTuple):
+    """What a writer plays: where it writes how much, and how far it lags at the start."""
+
+    segment: int
+    rows_per_second: int
+    lag_ms: int
+
+
+SLOW = "lima"
+WRITERS = {
+    "berlin": Role(0, 40, 1000),
+    "nairobi": Role(1, 25, 2000),
+    "osaka": Role(2, 10, 1500),
+    SLOW: Role(3, 5, 5000),
+}
+GROUP, READER, READER_LAG_S = "hourly-counts", "counts-0", 15
+
+TIMEOUT_S = 20
+SETTINGS: Json = {"writer_timeout_ms": TIMEOUT_S * 1000, "expected_writers": list(WRITERS)}
+"""Of the stream: by the writers that it expects `demo-stream` knows that it created it."""
+
+ROUND_S, FIRST_S = 300, 210
+"""How long a round is, and at which second of it the play begins."""
+
+EVERY_S, LAST_S, BACK_S = 10, 240, 290
+"""How often the slow writer notes, up to `LAST_S` of a round; it notes again at `BACK_S`."""
+
+PACE_MS = 100
+"""How far the slow writer's time advances in a second."""
+
+SAYINGS = {
+    0: f"{SLOW} has caught up. From here on it falls behind again.",
+    LAST_S + EVERY_S: f"{SLOW} has fallen silent: it times out in {TIMEOUT_S - EVERY_S}s.",
+    LAST_S + TIMEOUT_S + 1: f"{SLOW} has timed out: the watermark advances without it.",
+    BACK_S: f"{SLOW} is back, below the watermark, which waits until it has caught up.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """When the play begins (Unix ms), and the times and offsets that an earlier one left."""
+
+    at: int
+    times: Mapping[str, int] = field(default_factory=dict)
+    position: Mapping[int, int] = field(default_factory=dict)
+
+
+class Scene(NamedTuple):
+    """What happens in one second: notes, the reader's position, and what to say of it."""
+
+    notes: list[Json]
+    read: dict[str, int]
+    says: str | None
+
+
+def scene(second: int, beginning: Beginning) -> Scene:
+    """Return what happens `second` seconds after the beginning; no time goes back, nor an offset.
+
+    >>> first = scene(0, Beginning(at=1357034400000))
+    >>> [(note["writer"], (1357034400000 - note["time"]) // 1000) for note in first.notes]
+    [('berlin', 1), ('nairobi', 2), ('osaka', 1), ('lima', 194)]
+    """
+    within = (second + FIRST_S) % ROUND_S
+    slow_notes = within == BACK_S or (within <= LAST_S and within % EVERY_S == 0)
+    notes = []
+    for name in WRITERS:
+        if name != SLOW or slow_notes:
+            time = beginning.at + _ms(name, second)
+            time = max(time, beginning.times.get(name, time))
+            position = _written(name, second, beginning)
+            notes.append({"writer": name, "time": time, "position": position, "max_time": time})
+    read: dict[str, int] = {}
+    for name in WRITERS:
+        read |= _written(name, second - READER_LAG_S, beginning)
+    says = f"{SLOW} lags minutes behind the others: it holds the watermark."
+    return Scene(notes, read, SAYINGS.get(within) if second else says)
+
+
+def _ms(name: str, second: int) -> int:
+    """Return the writer's time at a second, in ms from the beginning."""
+    if name != SLOW:
+        return second * 1000 - WRITERS[name].lag_ms
+    rounds, within = divmod(second + FIRST_S, ROUND_S)
+    noted = BACK_S if within >= BACK_S else min(within // EVERY_S * EVERY_S, LAST_S)
+    return (rounds * ROUND_S - FIRST_S) * 1000 - WRITERS[name].lag_ms + noted * PACE_MS
+
+
+def _written(name: str, second: int, beginning: Beginning) -> dict[str, int]:
+    """Return how far the writer's segment is written."""
+    segment, rows, _ = WRITERS[name]
+    since_ms = _ms(name, max(0, second)) - _ms(name, 0)
+    return {str(segment): beginning.position.get(segment, 0) + rows * since_ms // 1000}
+
 
 app = typer.Typer(
     name="demo", help="Examples on real data that run here and now.", no_args_is_help=True
@@ -94,11 +186,11 @@ def _beginning(call: Call, name: str) -> Beginning:
 
 
 def _open(name: str, url: str, duration: str | None) -> None:
-    page = f"{url}/#/streams/{name}"
     until = "until Ctrl-C" if duration is None else f"for {duration}"
-    say(f"{name} plays {until}: {', '.join(QUICK)} note every second, {SLOW} now and then.")
+    quick = ", ".join(each for each in WRITERS if each != SLOW)
+    say(f"{name} plays {until}: {quick} note every second, {SLOW} now and then.")
     say(f"A writer that holds the watermark may be silent for {TIMEOUT_S}s.")
-    say(f"Look at it:  {page}")
+    say(f"Look at it:  {url}/#/streams/{name}")
     say(f"or           noted-time watch {name}")
 
 
@@ -128,11 +220,11 @@ class Player:
         second = 0
         while for_s is None or second < for_s:
             clock.sleep(max(0.0, began + second - clock.monotonic()))
-            scene = demo_script.scene(second, self.beginning)
-            if scene.says is not None:
-                say(f"{second // 60}:{second % 60:02}  {scene.says}")
-            self.unsent |= {note["writer"]: note for note in scene.notes}
-            self._send(scene.read)
+            now = scene(second, self.beginning)
+            if now.says is not None:
+                say(f"{second // 60}:{second % 60:02}  {now.says}")
+            self.unsent |= {note["writer"]: note for note in now.notes}
+            self._send(now.read)
             second += 1
 
     def leave(self) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import time
 from contextlib import closing, contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated
@@ -19,7 +18,7 @@ from controller.cli.options import NONE, AsJson
 from controller.cli.output import ended_in_a_sentence, print_table, say
 from controller.service.access import Grant
 from noted_time import Rejected
-from noted_time.values import duration_ms
+from noted_time.values import duration_ms, shown_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -135,7 +134,7 @@ def _row(record: TokenRecord, now_ms: int) -> dict[str, str]:
     return {
         "id": record.id,
         "state": _state(record, now_ms),
-        "made": _day(record.created_at),
+        "made": shown_time(record.created_at // 1000 * 1000),
         "rights": str(Grant.from_scopes(record.scopes)),
         "label": record.label,
     }
@@ -143,15 +142,11 @@ def _row(record: TokenRecord, now_ms: int) -> dict[str, str]:
 
 def _state(record: TokenRecord, now_ms: int) -> str:
     if record.revoked_at is not None:
-        return f"revoked {_day(record.revoked_at)}"
+        return f"revoked {shown_time(record.revoked_at // 1000 * 1000)}"
     if record.expires_at is None:
         return "valid"
     word = "expired" if record.expires_at <= now_ms else "valid until"
-    return f"{word} {_day(record.expires_at)}"
-
-
-def _day(unix_ms: int) -> str:
-    return f"{datetime.fromtimestamp(unix_ms / 1000, UTC):%Y-%m-%d %H:%M:%S}Z"
+    return f"{word} {shown_time(record.expires_at // 1000 * 1000)}"
 
 
 def _now() -> int:

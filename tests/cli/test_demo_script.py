@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.cli.demo_script import (
+from controller.cli.demos import (
     ROUND_S,
     SETTINGS,
     SLOW,
@@ -14,7 +14,6 @@ from controller.cli.demo_script import (
     Beginning,
     Scene,
     scene,
-    times_at,
 )
 from noted_time import Accepted, Aggregator, Note, StreamSettings
 from noted_time.client import position_from_wire
@@ -33,7 +32,7 @@ def played(seconds: int) -> list[tuple[str, ...]]:
     stream = Aggregator(
         StreamSettings(
             writer_timeout_ms=SETTINGS["writer_timeout_ms"],
-            expected_writers=WRITERS,
+            expected_writers=tuple(WRITERS),
         )
     )
     excluded = []
@@ -52,9 +51,9 @@ def played(seconds: int) -> list[tuple[str, ...]]:
 
 def test_at_first_one_writer_holds_minutes_behind_the_others() -> None:
     """There is something to look at as soon as the play begins."""
-    times = times_at(0, START)
+    notes = scene(0, START).notes
 
-    assert {name: (TEN - time) // 1000 for name, time in times.items()} == {
+    assert {note["writer"]: (TEN - note["time"]) // 1000 for note in notes} == {
         "berlin": 1,
         "nairobi": 2,
         "osaka": 1,
@@ -87,7 +86,7 @@ def test_a_play_is_the_same_every_time() -> None:
 
 
 @given(
-    left=st.dictionaries(st.sampled_from(WRITERS), st.integers(TEN - 10**6, TEN + 10**6)),
+    left=st.dictionaries(st.sampled_from([*WRITERS]), st.integers(TEN - 10**6, TEN + 10**6)),
     offsets=st.dictionaries(st.integers(0, 3), st.integers(0, 10**6)),
 )
 def test_nothing_goes_back(left: dict[str, int], offsets: dict[int, int]) -> None:
