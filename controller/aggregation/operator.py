@@ -14,7 +14,7 @@ from controller.aggregation import group_backlog
 from controller.aggregation.groups import LIMITS, GroupLimits
 from controller.aggregation.retention import forget_before
 from controller.aggregation.stream import StreamState
-from controller.store.port import AppendedMark, Change, StreamRecord
+from controller.store.port import Change, StreamRecord
 from noted_time import StreamCut, StreamSettings
 from noted_time.client import position_to_wire
 from noted_time.values import (
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from controller.aggregation.draft import Draft
     from controller.aggregation.owned_streams import OwnedStreams
-    from controller.store.port import Action
+    from controller.store.port import Action, AppendedMark
     from noted_time import BacklogPolicy, ScaleEvent, Seal, SealRequest
     from noted_time.rules import Correction, CorrectionRequest
 
@@ -164,8 +164,7 @@ def seal(stream: StreamState, draft: Draft, order: Order, request: SealRequest) 
     for domain, last in before.items():
         mark = aggregator.domains[domain].last
         if mark is not None and mark != last:
-            draft.batch.marks.append(AppendedMark(stream.id, domain, mark, now))
-            stream.record_absences(domain, last, mark, draft, order.by)
+            stream.append(domain, last, mark, draft, order.by)
         if mark is not None and mark.final:
             final_times[domain] = mark.lower
     stream.rewrite(draft, seal=sealed)

@@ -303,34 +303,31 @@ class StreamState:
         return any(mark is not None for mark in marks)
 
     def _advance(self, domain: str, draft: Draft) -> Mark | None:
-        moment = draft.moment
-        now, before = self.service_ms(moment), self.aggregator.domains[domain].last
+        moment, before = draft.moment, self.aggregator.domains[domain].last
+        now = self.service_ms(moment)
         mark = self.aggregator.advance(domain, now=now, written_at=moment.wall)
         if mark is not None:
-            draft.batch.marks.append(AppendedMark(self.id, domain, mark, now))
             self._next_mark_at[domain] = moment.steady + self.settings.mark_interval_ms
-            self.record_absences(domain, before, mark, draft)
+            self.append(domain, before, mark, draft)
         return mark
 
-    def record_absences(
-        self,
-        domain: str,
-        before: Mark | None,
-        mark: Mark,
-        draft: Draft,
-        by_whom: str | None = None,
+    def append(
+        self, domain: str, before: Mark | None, mark: Mark, draft: Draft, by: str | None = None
     ) -> None:
-        """Record in the ledger which writers a mark excluded, and `by_whom` if an operator made it.
+        """Write a mark, and in the ledger which writers it excludes; `by` is who had it made.
 
-        And whose position was corrected since the mark before it.
+        The ledger also has whose position was corrected since the mark before it.
         """
+        appended = AppendedMark(self.id, domain, mark, self.service_ms(draft.moment))
+        draft.batch.marks.append(appended)
         running, known = self.aggregator.domains[domain], self.record.corrections
         absences, returned = running.named, running.returned
         corrections = [each for each in known if each.last_seqs.get(domain) == mark.seq - 1]
         if not absences and not returned and not corrections:
             return
         removed = (each.writer for each in absences if each.reason == "removed")
-        by = [by_whom, *(self.aggregator.member(writer).terms.removed_by for writer in removed)]
+        deciders = [by, *(self.aggregator.member(writer).terms.removed_by for writer in removed)]
+        deciders += [each.by for each in corrections]
         entry = LedgerEntry(
             self.id,
             domain,
@@ -339,7 +336,7 @@ class StreamState:
             before.lower if before else None,
             mark.lower,
             (*absences, *(each.named for each in corrections)),
-            next((name for name in (*by, *(each.by for each in corrections)) if name), None),
+            next(filter(None, deciders), None),
             returned,
         )
         draft.batch.ledger.append(entry)

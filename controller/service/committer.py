@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from controller.service.clocks import Clocks
     from controller.service.limits import Limits
     from controller.service.metrics import Metrics
-    from controller.service.notifier import LongPollNotifier
+    from controller.service.polls import LongPollNotifier
     from controller.store.port import Batch, Store
 
     Work = Callable[[OwnedStreams, Draft], Any]

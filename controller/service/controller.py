@@ -17,8 +17,7 @@ from controller.service.committer import Committer
 from controller.service.limits import Limits
 from controller.service.maintenance import maintain
 from controller.service.metrics import Exposition, Metrics
-from controller.service.notifier import LongPollNotifier
-from controller.service.polls import LongPolls
+from controller.service.polls import LongPollNotifier, LongPolls
 from controller.service.views import Views
 from controller.store.port import StoreUnavailable
 from noted_time import Refused

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from controller.aggregation.owned_streams import OwnedStreams
     from controller.aggregation.stream import StreamState
     from controller.service.clocks import Clocks
-    from controller.service.notifier import LongPollNotifier
+    from controller.service.polls import LongPollNotifier
     from controller.store.port import Store
 
     InThread = Callable[..., Coroutine[Any, Any, Any]]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from controller.service.notifier import LongPollNotifier
+from controller.service.polls import LongPollNotifier
 from noted_time import Note
 from noted_time.values import UnknownStream
 from tests.support.controllers import serving, tell, until
