@@ -1,8 +1,9 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -29,12 +30,11 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 NUMBERS = count(1)
 
+Visiting = Callable[..., Visit]
+"""Opens a page: by default of the controller that the tests share, on a laptop.
 
-class Visiting(Protocol):
-    """Opens a page of a controller: by default of the one that the tests share, on a laptop."""
-
-    def __call__(self, url: str | None = None, **context: Any) -> Visit:  # noqa: ANN401 - any option
-        """Return the page; `context` are options of the browser's context."""
+It takes another URL, and options of the browser's context.
+"""
 
 
 def viewport(size: tuple[int, int]) -> ViewportSize:

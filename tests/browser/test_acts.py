@@ -1,4 +1,4 @@
-"""What an operator does by hand: shown before as a dry run, and then done so."""
+"""What an operator does: shown as a dry run first, and then done so."""
 
 from __future__ import annotations
 
@@ -34,8 +34,7 @@ def test_the_dry_run_of_a_removal_is_what_then_happens(
     """From where to where the watermark goes, and with which reason it is kept."""
     dialog = opened(visit, stalled.name, "Remove lima…").shown()
     shown = set(moments(dialog.dry_run))
-    dialog.why.fill(WHY)
-    dialog.press("Remove")
+    dialog.act("Remove", WHY)
     expect(visit.status).to_contain_text("lima")
     expect(dialog.element).to_be_hidden()
 
@@ -59,8 +58,7 @@ def test_a_writer_that_noted_meanwhile_is_not_removed_but_shown_again(
         route.continue_()
 
     visit.page.route(re.compile("/writers/lima"), note_first)
-    dialog.why.fill(WHY)
-    dialog.press("Remove")
+    dialog.act("Remove", WHY)
     eventually(lambda: between in moments(dialog.dry_run), expected=True)
     expect(dialog.why).to_have_value(WHY)
     before = seed.get(f"{stalled.name}/writers/lima")["state"]
@@ -75,8 +73,7 @@ def test_a_hold_is_placed_and_taken_back(visit: Visit, seed: Calls, stalled: Sta
     """Until the moment that was shown; Undo releases the writer."""
     dialog = opened(visit, stalled.name, "Hold lima…").shown()
     shown = moments(dialog.dry_run)
-    dialog.why.fill(WHY)
-    dialog.press("Hold")
+    dialog.act("Hold", WHY)
     expect(visit.status).to_contain_text("lima")
     until = seed.get(f"{stalled.name}/writers/lima")["held_until"]
     visit.button("Undo").click()
@@ -91,8 +88,7 @@ def test_a_setting_is_changed_and_put_back(visit: Visit, seed: Calls, stalled: S
     dialog = opened(visit, stalled.name, "Edit settings…")
     dialog.element.get_by_label(re.compile("writer timeout", re.IGNORECASE)).fill("3h")
     expect(dialog.dry_run).to_contain_text("3")
-    dialog.why.fill(WHY)
-    dialog.press("Save")
+    dialog.act("Save", WHY)
     expect(visit.button("Undo")).to_be_visible()
     change = seed.get(f"{stalled.name}/changes")["changes"][0]
     visit.button("Undo").click()
@@ -115,8 +111,7 @@ def test_the_dry_run_of_a_truncation_says_how_many_marks_go(
     dialog.element.get_by_label("Where may readers begin?").fill("0:104 1:900 2:900")
     expect(dialog.dry_run).to_contain_text(re.compile(r"\d"))
     shown = dialog.dry_run.inner_text()
-    dialog.why.fill(WHY)
-    dialog.press("Truncate")
+    dialog.act("Truncate", WHY)
     expect(visit.status).to_contain_text(re.compile("truncated", re.IGNORECASE))
 
     gone = before - len(seed.get(f"{stalled.name}/marks")["marks"])
@@ -130,8 +125,7 @@ def test_a_stream_that_is_sealed_says_so_and_is_not_sealed_twice(
     """Its writers are finished, the reason is kept, and the button is gone."""
     dialog = opened(visit, stalled.name, "Seal…")
     expect(dialog.dry_run).to_contain_text("This cannot be undone")
-    dialog.why.fill(WHY)
-    dialog.press("Seal")
+    dialog.act("Seal", WHY)
     expect(visit.region("Why")).to_contain_text("is sealed at")
     expect(visit.button("Seal…")).to_have_count(0)
 

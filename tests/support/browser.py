@@ -197,6 +197,11 @@ class Dialog:
         """Press its button of that name."""
         self.element.get_by_role("button", name=name, exact=True).click()
 
+    def act(self, name: str, why: str) -> None:
+        """Say why, and press the button of that name."""
+        self.why.fill(why)
+        self.press(name)
+
     def shown(self) -> Dialog:
         """Wait until the dry run is there."""
         expect(self.dry_run.locator("time").first).to_be_visible()
