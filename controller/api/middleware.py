@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from starlette.requests import ClientDisconnect
 
+from controller.aggregation.shares import Shares
 from controller.api import audit, event_stream, forwarding
 from controller.api.access import AccessDenied, Call, RequestInfo, attempt, needed
 from controller.api.answers import Answer, answer_of
-from controller.api.event_stream import EventStreams
 from controller.api.forwarding import StreamRequest
 from controller.api.notes import answer_notes
 from controller.api.problems import problem, problem_of, unknown_parameters
@@ -50,7 +50,7 @@ class Middleware:
         self._controller = controller
         self._gate = gate
         self._forwarding = forwarding
-        self._event_streams = EventStreams(controller, self._answer_again)
+        self._event_streams = Shares(controller.limits.long_polls)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -100,9 +100,8 @@ class Middleware:
         elif not NAME.fullmatch(call.stream):
             await self._app(scope, _given(body), send)
             return
-        elif event_stream.is_asked_for(scope, call.stream):
-            request = StreamRequest(call.stream, scope, body, is_of_notes=False)
-            await _while_connected(receive, self._event_streams.serve(request, send))
+        elif _asks_for_events(scope, call.stream):
+            await self._serve_events(scope, receive, send)
             return
         else:
             notes = f"/v1/streams/{call.stream}/notes"
@@ -114,6 +113,21 @@ class Middleware:
             # an old note does no harm, see decision 9; any other request ends with its caller
             answer = await (answering if is_of_notes else _while_connected(receive, answering))
         await answer.send(send)
+
+    async def _serve_events(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the marks of a stream as events, of at most as many as long polls may wait."""
+        call: Call = scope["state"]["call"]
+        shares = self._event_streams
+        if not shares.has_room(call.asker):
+            message = f"{len(shares)} event streams are open already; try again"
+            await problem_of(self._controller.metrics.overload(message)).send(send)
+            return
+        with shares.place(call.asker):
+            request = StreamRequest(call.stream, scope, b"", is_of_notes=False)
+            stopping = self._controller.stopping
+            events = event_stream.answer_events(request, self._answer_again, stopping)
+            response = await _while_connected(receive, events)
+            await response(scope, receive, send)
 
     async def _answer(self, request: StreamRequest) -> Answer:
         """Answer a request for a stream, here or by its owner."""
@@ -138,6 +152,15 @@ class Middleware:
         if request.is_of_notes:
             return await answer_notes(self._controller, scope["state"]["call"], body)
         return await answer_of(self._app, dict(scope), _given(body))
+
+
+def _asks_for_events(scope: Scope, stream: str) -> bool:
+    """Whether a request is for the marks of the stream as events."""
+    if scope["method"] != "GET" or scope["path"] != f"/v1/streams/{stream}/marks":
+        return False
+    accepted = b",".join(value for name, value in scope["headers"] if name == b"accept")
+    types = accepted.decode("latin-1").lower().split(",")
+    return any(each.partition(";")[0].strip() == event_stream.EVENTS for each in types)
 
 
 def _audited(send: Send, need: Need, info: RequestInfo, holder: Holder) -> Send:

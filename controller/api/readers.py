@@ -59,7 +59,7 @@ async def list_marks(  # noqa: PLR0913 - one parameter for each of the query's
 
     The answer ends after `limit` marks or 4 MiB, and `has_more` says that there are further ones.
 
-    With `Accept: text/event-stream` the answer goes on with each further mark; see `event_stream`.
+    With `Accept: text/event-stream` the marks come as server-sent events, each as it is made.
     """
     found = await controller.polls.marks(
         stream, domain, after=after, wait_ms=wait_ms, asker=call.asker

@@ -179,7 +179,7 @@ def test_a_silent_stream_is_kept_open(served: Served, monkeypatch: pytest.Monkey
         coming = events(answer)
         found = [next(coming) for _ in range(4)][2:]
 
-    assert found == [{"": "nothing new"}] * 2
+    assert found == [{"": "ping"}] * 2
 
 
 def test_there_are_no_more_event_streams_than_long_polls() -> None:
