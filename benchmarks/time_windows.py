@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 import httpx
 
 from benchmarks.figures import Figure, Run, Samples, Target, WrongResult
+from controller.api.replies import encode
 from noted_time import Mark, MarkHistory, NotCompleteYet, StreamCut
-from noted_time.client import mark_to_wire
 from reader_client import ReaderClient
 
 if TYPE_CHECKING:
@@ -70,17 +70,16 @@ def following(history: MarkHistory) -> Iterator[ReaderClient]:
     """Yield a reader that has followed all marks of a controller played from `history`."""
 
     def answer(request: httpx.Request) -> httpx.Response:
-        last = mark_to_wire(history.mark(history.last_seq))
         if not request.url.path.endswith("/marks"):
             stream = {"id": "a", "domains": ["default"], "scale_events": []}
-            return httpx.Response(200, json={**stream, "marks": {"default": last}})
+            last = {"default": history.mark(history.last_seq)}
+            return httpx.Response(200, content=encode({**stream, "marks": last}))
         asked = request.url.params
         found = history.after(int(asked["after"]), int(asked.get("limit", "1000")))
         if not found:
             time.sleep(int(asked["wait_ms"]) / 1000)
-        marks = [mark_to_wire(mark) for mark in found]
         about = {"stream_id": "a", "scale_events": 0, "sealed": False, "final_cut": None}
-        return httpx.Response(200, json={**about, "marks": marks})
+        return httpx.Response(200, content=encode({**about, "marks": found}))
 
     transport = httpx.MockTransport(answer)
     reader = ReaderClient("http://controller", "s", transport=transport, wait_ms=1000)

@@ -47,7 +47,7 @@ class Exclusion:
     def of(cls, result: Accepted) -> Exclusion | None:
         """Return what an answer says of it."""
         exclusion = result.exclusion
-        return None if exclusion is None else cls(*exclusion, result.lower)
+        return None if exclusion is None else cls(exclusion.reason, exclusion.since, result.lower)
 
     @property
     def sentence(self) -> str:

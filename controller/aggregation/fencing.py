@@ -7,10 +7,10 @@ changes nothing.
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import asdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from controller.store.port import Change
-from noted_time.client import session_to_wire
 from noted_time.values import shown_time
 
 if TYPE_CHECKING:
@@ -101,9 +101,7 @@ class Takeovers:
             for writer, before in self._before.items()
         )
         return [
-            Change(
-                stream_id, at, "taken_over", writer, session_to_wire(before), session_to_wire(after)
-            )
+            Change(stream_id, at, "taken_over", writer, asdict(before.held), asdict(after.held))
             for writer, before, after in pairs
             if after.id != before.id and fences.may_record(at)
         ]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from controller.store.port import BacklogRecord
-from noted_time.wing import Backlog, BacklogPolicy, BacklogState
+from noted_time.wing import Backlog, BacklogPolicy, BacklogState, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from controller.aggregation.draft import Draft, Moment
     from controller.aggregation.groups import GroupLimits
     from controller.aggregation.stream import StreamState
-    from noted_time.wing import Reason
 
 NO_POLICY = BacklogPolicy()
 
 
-class Cause(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Cause:
     """What says that there is a backlog: the lag of a domain, or a reader that was told so."""
 
     reason: Reason

@@ -40,7 +40,8 @@ class GroupLimits:
 LIMITS = GroupLimits()
 
 
-class GroupRow(NamedTuple):
+@dataclass(frozen=True)
+class GroupRow:
     """A reader group in a list: readers online, segments of its position, last report if any.
 
     `reported_at` is in Unix ms.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 from noted_time.reading import look_like_seconds, seconds_doubt
 
@@ -23,8 +24,13 @@ NAMED = 10
 NO_POSITION = "never named a position: no cut covers what it writes."
 
 
-class Hint(NamedTuple):
-    """A writer whose notes look wrong; `detail` says it, to follow the writer's name."""
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """A writer whose notes look wrong; `detail` says it, to follow the writer's name.
+
+    Two processes noted under its name within the hour (`fenced`), its time is probably in
+    `seconds`, or it noted times and never named a position (`no_position`).
+    """
 
     writer: str
     hint: Literal["fenced", "seconds", "no_position"]

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from heapq import nsmallest
 from itertools import chain, filterfalse, islice
 from operator import methodcaller
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
-from controller.aggregation.hints import hints
+from controller.aggregation.hints import Hint, hints
 from controller.aggregation.sentences import sentences
-from noted_time import Hold
-from noted_time.rules import HOLDERS_NAMED, lower_without
+from noted_time import Advance, Hold
+from noted_time.rules import HOLDERS_NAMED, Standing, Would, lower_without
+from noted_time.values import DecisionName, ExcludedSince, HeldName, LateRows, Waiting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator
 
     from controller.aggregation.draft import Moment
-    from controller.aggregation.hints import Hint
     from controller.aggregation.stream import StreamState
-    from noted_time import Decision, Mark
-    from noted_time.rules import Track, Would
-    from noted_time.values import ExcludedSince, LateRows, Session
+    from noted_time import Mark
+    from noted_time.rules import Track
 
 
 EXAMINED = 100
@@ -37,36 +37,40 @@ NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The decision of one domain at `now`; `lower_without` is the lower without each holder named.
+    """The decision now; `waiting_for` names some of the `holders`, the longest first.
 
-    `last` is the last mark, and `would` what a dry run that was asked for leads to. `hints` name
-    the writers whose notes look wrong. `sentences` put it in words. `now` is wall time in Unix ms.
+    `lower_without` is the lower that the stream would have without each of them; `hints` name ten
+    writers whose notes look wrong. `sentences` put it in words: first what was decided, last what
+    the dry run leads to.
     """
 
     now: int
-    decision: Decision
-    last: Mark | None
+    decision: DecisionName
+    lower: int | None
+    written_at: int | None
+    next_lower: int | None
+    waiting_for: Sequence[Waiting]
+    holders: int
     lower_without: Mapping[str, int | None]
-    would: Would | None = None
-    hints: Sequence[Hint] = ()
-    sentences: Sequence[str] = ()
+    would: Would | None
+    hints: Sequence[Hint]
+    sentences: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
 class WriterRow:
-    """One writer as the admin sees it; every moment in Unix ms.
+    """A member: every moment in Unix ms; `timeout_ms` and `domains` are what it declared itself.
 
-    `noted_at`, of a writer that never came since when it is expected, and the `since` of `excluded`
-    stay what they are. `holding_since` and `held_until` are reckoned from now by the service clock,
-    so time without a controller does not count. `timeout_ms` and `domains` are what the writer
-    declared itself, `None` where it did not; until `held_until` an operator keeps it from timing
-    out. `late` has, by domain, the rows below the lower that it reported. `session` is the process
-    that has its name. `times_out_in_ms` and `lower_without`, the lower that there would be without
-    it, are those of a holder of the domain that was asked for.
+    `noted_at` is since when it is expected, if it never came. Until `held_until` an operator keeps
+    it from timing out. `session` is the process that has its name. `times_out_in_ms` and
+    `lower_without`, the lower that there would be without it, are those of a holder of the domain
+    asked for.
     """
 
+    # `holding_since` and `held_until` are reckoned from now by the service clock, so time without a
+    # controller does not count; `noted_at` and the `since` of `excluded` stay what they are
     writer: str
-    state: str
+    state: Standing
     times: Mapping[str, int]
     position: Mapping[int, int]
     noted_at: int
@@ -76,16 +80,23 @@ class WriterRow:
     domains: Sequence[str] | None
     held_until: int | None
     late: Mapping[str, LateRows]
-    session: Session | None
+    session: HeldName | None
     times_out_in_ms: int | None
     lower_without: int | None
 
 
-class WritersPage(NamedTuple):
-    """Some of the members that were asked for, and how many those are."""
+@dataclass(frozen=True, slots=True)
+class WritersPage:
+    """A page of members, the longest holder first; `next` is the `start` of the next page.
 
-    rows: list[WriterRow]
+    `total` counts the members that are asked for, `states` all members of the stream.
+    """
+
+    now: int
     total: int
+    writers: Sequence[WriterRow]
+    states: Mapping[Standing, int]
+    next: int | None
 
 
 class WriterQuery(NamedTuple):
@@ -134,12 +145,23 @@ def explain(
     if dry_run:
         would = aggregator.would(name, dry_run.exclude, dry_run.writer_timeout_ms, service_ms)
     said = tuple(sentences(stream, name, decision, now, last=last, hints=found, would=would))
-    holders: tuple[str, ...] = ()
-    if isinstance(decision, Hold):
-        decision = replace(decision, waiting_for=decision.waiting_for[:limit])
-        holders = tuple(waiting.writer for waiting in decision.waiting_for)
-    without = {writer: lower_without(aggregator.domains[name], writer) for writer in holders}
-    return Explanation(now.wall, decision, last, without, would, found, said)
+    waiting_for = decision.waiting_for[:limit] if isinstance(decision, Hold) else ()
+    return Explanation(
+        now=now.wall,
+        decision=cast("DecisionName", type(decision).__name__.lower()),
+        lower=last.lower if last else None,
+        written_at=last.written_at if last else None,
+        next_lower=decision.lower if isinstance(decision, Advance) else None,
+        waiting_for=waiting_for,
+        holders=decision.holders if isinstance(decision, Hold) else 0,
+        lower_without={
+            each.writer: lower_without(aggregator.domains[name], each.writer)
+            for each in waiting_for
+        },
+        would=would,
+        hints=found,
+        sentences=said,
+    )
 
 
 def writers(stream: StreamState, query: WriterQuery, now: Moment) -> WritersPage:
@@ -151,8 +173,16 @@ def writers(stream: StreamState, query: WriterQuery, now: Moment) -> WritersPage
     if query.search:
         is_meant = methodcaller("__contains__", query.search)
         names, total = filter(is_meant, names), sum(map(is_meant, stream.aggregator.writers()))
-    page = islice(names, query.start, query.start + query.limit)
-    return WritersPage([writer_row(stream, each, query.domain, now) for each in page], total)
+    end = query.start + query.limit
+    return WritersPage(
+        now=now.wall,
+        total=total,
+        writers=[
+            writer_row(stream, each, query.domain, now) for each in islice(names, query.start, end)
+        ],
+        states=dict(stream.aggregator.domains.census.members),
+        next=end if total > end else None,
+    )
 
 
 def _holders_first(stream: StreamState, domain: str | None) -> Iterator[str]:
@@ -203,7 +233,7 @@ def writer_row(stream: StreamState, writer: str, domain: str | None, now: Moment
         domains=terms.domains,
         held_until=None if terms.hold_until is None else terms.hold_until + shift,
         late=record.late,
-        session=session if session.id else None,
+        session=session.held if session.id else None,
         times_out_in_ms=left_ms,
         lower_without=without,
     )
@@ -245,7 +275,7 @@ class StreamReading(NamedTuple):
     """
 
     name: str
-    members: Mapping[str, int]
+    members: Mapping[Standing, int]
     excluded: int
     fenced: int
     domains: tuple[DomainReading, ...]

@@ -6,7 +6,7 @@ Each function takes the stream and the draft of that batch, as `Controller.chang
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -48,8 +48,9 @@ REPLACED_NAMED = 1000
 """Maximum number of offsets of marks that a correction names as replaced."""
 
 
-class Replaced(NamedTuple):
-    """An offset that the marks from one seq to another have, and that is wrong."""
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """A wrong offset, and the marks of a domain that have it."""
 
     domain: str
     segment: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from noted_time import SegmentTimes
@@ -20,7 +21,8 @@ SEGMENTS_READ = 50_000
 """So many segments are looked at for that, which takes some 20 ms."""
 
 
-class ReaderLag(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ReaderLag:
     """How far a reader of a group is behind the last mark, and how much it should hand over.
 
     `behind` is the largest of its segments, `None` where one is before all marks. `rank` is how

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Literal
 
 from controller.aggregation.inspection import EXAMINED, times_out_in_ms
 from noted_time import MarkHistory
+from noted_time.values import DecisionName
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from controller.aggregation.draft import Moment
     from controller.aggregation.stream import StreamState
     from controller.store.port import StreamSummary
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from noted_time.rules import Track
 
 Sort = Literal["trouble", "name"]
-Kind = Literal["advance", "hold", "quiet", "sealed"]
 
 Rank = tuple[bool, bool, int, bool, str]
 """The place of a stream among the others: a lower one comes first."""
@@ -33,18 +32,18 @@ LAG_EVERY_MS = 2 * 60_000
 
 @dataclass(frozen=True, slots=True)
 class DomainRow:
-    """One domain: its last durable mark, the decision, and who holds it longest.
+    """A domain: its last mark, the decision, and its longest holder.
 
-    `lag` has by how much the watermark was behind the wall clock at `LAGS` moments of the last
-    hour, the oldest first and the last of them now; `None` before the first mark that is kept, and
-    where the lower is no Unix ms. The decision and the holders are `None` where nobody tells.
+    `lag` has by how much the watermark was behind the wall clock at 30 moments of the last hour,
+    the oldest first and the last of them now; null before the first mark, and if the lower is not
+    in Unix ms. What only the owner of the stream knows is null if it did not answer.
     """
 
     domain: str
     lower: int | None
     upper: int | None
     written_at: int | None
-    decision: Kind | None
+    decision: DecisionName | None
     holders: int | None
     held_by: str | None
     held_for_ms: int | None
@@ -53,16 +52,23 @@ class DomainRow:
 
 
 @dataclass(frozen=True, slots=True)
-class StreamRow:
-    """One stream: how many members are in each state, and its domains.
+class Members:
+    """How many members are in each state."""
 
-    Where its owner did not answer, it is shown as far as the database knows it.
-    """
+    live: int
+    idle: int
+    finished: int
+    excluded: int
+
+
+@dataclass(frozen=True, slots=True)
+class StreamRow:
+    """A stream; if its owner did not answer, as the database knows it."""
 
     name: str
     id: str
     answered: bool
-    writers: dict[str, int] | None
+    writers: Members | None
     domains: tuple[DomainRow, ...]
 
 
@@ -71,7 +77,7 @@ def rank_of_row(row: StreamRow, sort: Sort) -> Rank:
     if sort == "name":
         return _first(row.name)
     held_ms = max((each.held_for_ms or 0 for each in row.domains), default=0)
-    return _rank(row.name, held_ms, row.writers or {})
+    return _rank(row.name, held_ms, row.writers or Members(0, 0, 0, 0))
 
 
 def rank_of_stream(stream: StreamState, service_ms: int, sort: Sort) -> Rank:
@@ -81,7 +87,7 @@ def rank_of_stream(stream: StreamState, service_ms: int, sort: Sort) -> Rank:
         return _first(name)
     began = (_longest(stream, domain) for domain in stream.histories)
     held_ms = max((service_ms - track.began for track in began if track), default=0)
-    return _rank(name, held_ms, stream.aggregator.domains.census.members)
+    return _rank(name, held_ms, Members(**stream.aggregator.domains.census.members))
 
 
 def rank_of_unanswered(name: str) -> Rank:
@@ -93,17 +99,16 @@ def _first(name: str) -> Rank:
     return False, False, 0, False, name
 
 
-def _rank(name: str, held_ms: int, members: Mapping[str, int]) -> Rank:
+def _rank(name: str, held_ms: int, members: Members) -> Rank:
     """Put a stream first whose writers are all excluded: nothing vouches for its time any more."""
-    excluded = members.get("excluded", 0)
-    is_abandoned = excluded > 0 and not (members["live"] or members["idle"])
-    return True, not is_abandoned, -(held_ms // STEP_MS), not excluded, name
+    is_abandoned = members.excluded > 0 and not (members.live or members.idle)
+    return True, not is_abandoned, -(held_ms // STEP_MS), not members.excluded, name
 
 
 def row_of_stream(stream: StreamState, now: Moment) -> StreamRow:
     """Return the row of a stream in memory."""
     domains = tuple(_domain_of_stream(stream, domain, now) for domain in stream.histories)
-    members = dict(stream.aggregator.domains.census.members)
+    members = Members(**stream.aggregator.domains.census.members)
     return StreamRow(stream.record.name, stream.id, answered=True, writers=members, domains=domains)
 
 
@@ -122,7 +127,7 @@ def row_of_summary(summary: StreamSummary, wall_ms: int) -> StreamRow:
 def _domain_of_stream(stream: StreamState, domain: str, now: Moment) -> DomainRow:
     history, waited_for = stream.histories[domain], stream.aggregator.domains[domain].waited_for()
     last, longest = history.last, _longest(stream, domain)
-    decision: Kind = "hold"
+    decision: DecisionName = "hold"
     if longest is None:
         decision = "advance" if stream.aggregator.may_advance(domain) else "quiet"
     if stream.final_cut is not None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable
 
     from controller.aggregation.stream import StreamState
 
@@ -20,12 +21,11 @@ NAMED = 10
 
 @dataclass(frozen=True, slots=True)
 class SegmentRow:
-    """One segment, with the offset and the lower of the marks that first and last have some of it.
+    """A segment, with offset and lower of the first and of the last mark that has some of it.
 
-    `last_offset` is the final one where it is sealed, by itself or with the stream. `truncated`: it
-    is sealed, and the marks that are kept begin where all of it was written. `writers` has some of
-    the members whose position names it, of `writers_total`; those of the `EXAMINED` members that
-    joined first.
+    `last_offset` is the final one if it is sealed, by itself or with the stream. `truncated`: it is
+    sealed, and the marks that are kept begin where all of it was written. Of at most 10,000
+    members, `writers_total` have a position that names it; `writers` names 10 of them.
     """
 
     segment: int

@@ -14,13 +14,13 @@ from noted_time.rules import lower_without
 from noted_time.values import shown_gap, shown_seconds, shown_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from controller.aggregation.draft import Moment
     from controller.aggregation.hints import Hint
     from controller.aggregation.stream import StreamState
     from noted_time import Decision, Mark
-    from noted_time.rules import Would
+    from noted_time.rules import Standing, Would
     from noted_time.values import Waiting
 
 REASON_WORDS = {
@@ -87,7 +87,7 @@ def _decided(name: str, domain: str | None, decision: Decision, lower: int | Non
             return f"{who} is quiet {at}: it waits for no writer, and everything noted is marked."
 
 
-def _states(stream: StreamState, decision: Decision) -> dict[str, int]:
+def _states(stream: StreamState, decision: Decision) -> dict[Standing, int]:
     """Return the number of writers in each state, counting holders as live.
 
     One that was excluded and came back is called excluded until it has caught up.
@@ -119,7 +119,9 @@ def _noted(first: Waiting, lower: int | None) -> str:
     return f"noted {shown_time(first.time)} and no later time"
 
 
-def _others(states: dict[str, int], decision: Decision, domain: str | None) -> Iterator[str]:
+def _others(
+    states: Mapping[Standing, int], decision: Decision, domain: str | None
+) -> Iterator[str]:
     """Yield why the writers that do not hold the watermark do not matter to it now."""
     holders = decision.holders if isinstance(decision, Hold) else 0
     ahead = max(0, states["live"] - holders)

@@ -7,20 +7,19 @@ alignments; where none tells of an alignment, its row says so.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from controller.aggregation.owned_streams import bucket_of
 from controller.api.access import ALIGNMENTS
-from controller.api.replies import alignment_row_to_wire
+from controller.api.answer_shapes import AlignmentRow, AlignmentsPage
 
 if TYPE_CHECKING:
     from controller.api.peers import Peers
     from controller.service.access import Grant
     from controller.service.controller import Controller
 
-Json = dict[str, Any]
 PATH = ALIGNMENTS.removesuffix("/")
 
 
@@ -35,7 +34,7 @@ class Part(msgspec.Struct, frozen=True):
     """What one controller tells: the buckets that it has, and rows of its alignments."""
 
     buckets: frozenset[int]
-    alignments: list[Json]
+    alignments: list[AlignmentRow]
 
 
 _parts = msgspec.json.Decoder(Part)
@@ -52,13 +51,13 @@ class AlignmentRows:
     async def own(self, question: Question, grant: Grant) -> Part:
         """Return the rows of this controller's alignments."""
         found = await self._controller.alignments.own(*question, grant.may_align)
-        rows = [
-            alignment_row_to_wire(name, *each, grant.may_read) for name, each in found.now.items()
-        ]
+        rows = [AlignmentRow.shown(name, *each, grant.may_read) for name, each in found.now.items()]
         return Part(found.buckets, rows)
 
-    async def page(self, question: Question, grant: Grant, authorization: str | None) -> Json:
-        """Return the rows of the alignments, and the name to go on after."""
+    async def page(
+        self, question: Question, grant: Grant, authorization: str | None
+    ) -> AlignmentsPage:
+        """Return the rows of the alignments, and the name after which to continue."""
         after, limit = question
         stored = await self._controller.alignments.stored()
         shown = (each for each in stored if grant.may_align(each.name))
@@ -68,14 +67,13 @@ class AlignmentRows:
             self.own(question, grant),
             self._peers.ask(PATH, query, authorization, _parts.decode),
         )
-        told = {row["name"]: row for part in (*others, own) for row in part.alignments}
+        told = {row.name: row for part in (*others, own) for row in part.alignments}
         answered = own.buckets.union(*(part.buckets for part in others))
         buckets = self._controller.ownership.leases.buckets
         rows = [
-            told.get(each.name)
-            or alignment_row_to_wire(each.name, each.settings, None, grant.may_read)
+            told.get(each.name) or AlignmentRow.unanswered(each.name, each.settings)
             for each in records[:limit]
             # one that its own controller does not know was removed meanwhile
             if each.name in told or bucket_of(each.name, buckets) not in answered
         ]
-        return {"alignments": rows, "next": records[limit - 1].name if records[limit:] else None}
+        return AlignmentsPage(rows, records[limit - 1].name if records[limit:] else None)

@@ -2,35 +2,78 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from fastapi import APIRouter, Path, Query, Request, Response
+from pydantic import ConfigDict, Field, model_validator
 
 from controller.api import audit
 from controller.api.alignment_rows import Question
-from controller.api.alignment_shapes import (
-    AlignmentRequest,
-    AlignmentShape,
-    AlignmentsPage,
-    MemberReport,
-)
+from controller.api.answer_shapes import AlignmentAnswer, AlignmentsPage
 from controller.api.audit import Attempt
 from controller.api.deps import AlignmentRowsDep, CallDep, ControllerDep, GroupTimesDep, Limit
 from controller.api.forwarding import FORWARDED
 from controller.api.problems import PROBLEMS, problem
-from controller.api.replies import alignment_to_wire, reply
-from controller.api.shapes import Name
+from controller.api.replies import reply, shape
+from controller.api.shapes import Int64, Name
+from controller.api.shapes import Request as Body
+from noted_time.values import MAX_INT64
 from noted_time.wing import AlignmentSettings, GroupOfStream
 
 if TYPE_CHECKING:
     from controller.api.access import Call
     from controller.service.controller import Controller
 
+EITHER = "pass `time`, or `stream` and `group`"
+
+
+class AlignmentRequest(Body):
+    """The settings of an alignment."""
+
+    max_drift: Annotated[int, Field(ge=1, le=MAX_INT64)] = Field(
+        description="how far the others may be ahead of the slowest, in the unit of their times"
+    )
+    member_timeout_ms: Annotated[int, Field(ge=1, le=MAX_INT64)] = Field(
+        30_000, description="a member that is silent for so long is not counted"
+    )
+
+
+class MemberReport(Body):
+    """A member's time, or the reader group whose window has it.
+
+    A field that may be left out is not null then, but for the time of a member without one.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        json_schema_extra={
+            "dependentRequired": {"stream": ["group"], "group": ["stream"], "domain": ["stream"]},
+            "not": {"required": ["time", "stream"]},
+        },
+    )
+
+    time: Int64 | None = Field(None, description="null: before it has one")
+    state: Literal["live", "idle", "finished"] = "live"
+    stream: Name = Field(default_factory=str)
+    group: Name = Field(default_factory=str)
+    domain: Name = Field(default_factory=str, description="by default the only one, or `default`")
+
+    @model_validator(mode="after")
+    def _is_one_of_both(self) -> Self:
+        has_group = bool(self.group)
+        if bool(self.stream) is not has_group or (self.domain and not has_group):
+            raise ValueError(EITHER)
+        if has_group and "time" in self.model_fields_set:
+            raise ValueError(EITHER)
+        return self
+
+
 router = APIRouter(prefix="/alignments", tags=["alignments"], responses=PROBLEMS)
 AlignmentName = Annotated[Name, Path(description="name of an alignment")]
 
 
-@router.get("", response_model=AlignmentsPage, operation_id="listAlignments")
+@router.get("", response_model=shape(AlignmentsPage), operation_id="listAlignments")
 async def list_alignments(
     request: Request,
     call: CallDep,
@@ -41,18 +84,17 @@ async def list_alignments(
     """List the alignments by name with their bounds, those that the token may use."""
     question, grant = Question(after, limit), call.holder.grant
     if not grant.may_read_some():
-        return reply({"alignments": [], "next": None})
+        return reply(AlignmentsPage([], None))
     if FORWARDED.decode() in request.headers:
-        part = await rows.own(question, grant)
-        return reply({"buckets": part.buckets, "alignments": part.alignments})
+        return reply(await rows.own(question, grant))
     authorization = request.headers.get("authorization")
     return reply(await rows.page(question, grant, authorization))
 
 
 @router.put(
     "/{alignment}",
-    response_model=AlignmentShape,
-    responses={201: {"model": AlignmentShape, "description": "Created"}},
+    response_model=shape(AlignmentAnswer),
+    responses={201: {"model": shape(AlignmentAnswer), "description": "Created"}},
     operation_id="createOrUpdateAlignment",
 )
 async def put_alignment(
@@ -64,7 +106,7 @@ async def put_alignment(
     return _shown(controller, call, alignment, 201 if is_new else 200)
 
 
-@router.get("/{alignment}", response_model=AlignmentShape, operation_id="getAlignment")
+@router.get("/{alignment}", response_model=shape(AlignmentAnswer), operation_id="getAlignment")
 async def get_alignment(
     controller: ControllerDep, call: CallDep, alignment: AlignmentName
 ) -> Response:
@@ -80,7 +122,9 @@ async def delete_alignment(controller: ControllerDep, alignment: AlignmentName) 
 
 
 @router.put(
-    "/{alignment}/members/{member}", response_model=AlignmentShape, operation_id="reportMember"
+    "/{alignment}/members/{member}",
+    response_model=shape(AlignmentAnswer),
+    operation_id="reportMember",
 )
 async def report(  # noqa: PLR0913 - who asks whom, and the two names of the path
     *,
@@ -117,4 +161,4 @@ def _refused(call: Call, stream: str) -> Response:
 
 def _shown(controller: Controller, call: Call, alignment: str, status: int = 200) -> Response:
     found = controller.alignments.now(alignment)
-    return reply(alignment_to_wire(alignment, *found, call.holder.grant.may_read), status)
+    return reply(AlignmentAnswer.of(alignment, *found, call.holder.grant.may_read), status)

@@ -1,337 +1,360 @@
-"""The JSON bodies of answers, as OpenAPI shows them; pydantic checks none of them."""
+"""The answers that differ from the values that they are made of; the others are those values.
+
+OpenAPI shows both as they are declared, see `replies.shape`.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from heapq import nsmallest
+from typing import TYPE_CHECKING, Any, Self, TypeVar, get_type_hints
 
-from pydantic import BaseModel, Field
+import msgspec
 
-from controller.api.backlog_shapes import BacklogPolicyShape, CauseShape
-from controller.api.order_shapes import ReaderLagShape
-from controller.api.shapes import Position
+from controller.aggregation.group_backlog import Cause
+from controller.aggregation.groups import GroupRow
+from controller.aggregation.operator import Replaced
+from controller.aggregation.order import ReaderLag
+from controller.aggregation.overview import StreamRow
+from controller.aggregation.segments import SegmentRow
 from controller.store.port import Action
+from noted_time import (
+    BacklogPolicy,
+    CompleteWindow,
+    Mark,
+    ScaleEvent,
+    StreamCut,
+    StreamSettings,
+    TimeWindow,
+)
+from noted_time.values import Absence, MissingWriter
+from noted_time.wing import AlignmentNow, AlignmentSettings, MemberNow
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from controller.aggregation.group_backlog import GroupBacklog
+    from controller.aggregation.operator import Corrected
+    from controller.aggregation.stream import StreamState
+    from controller.store.port import StreamSummary
+    from noted_time import ReaderGroup, SegmentTimes
+    from noted_time.values import Missing
+
+MEMBERS_LISTED = 100
+"""Maximum number of members of an alignment in a list; by itself it is shown with all."""
 
 
-class MarkShape(BaseModel):
-    """A mark: events with time < lower of every vouching writer lie below the cut."""
-
-    seq: int
-    lower: int
-    upper: int
-    cut: Position
-    written_at: int
-    excluded: list[str]
-    upper_is_bound: bool
-    final: bool
+A = TypeVar("A")
 
 
-class ScaleShape(BaseModel):
-    """A scale event that was taken."""
-
-    sealed: Position
-    created: dict[str, list[int]]
+@cache
+def _names(answer: Callable[..., Any]) -> tuple[str, ...]:
+    return tuple(get_type_hints(answer))
 
 
-class SealShape(BaseModel):
+def made_of(answer: Callable[..., A], value: object, **more: object) -> A:
+    """Return an answer with what else it has of a value, field by field.
+
+    >>> made_of(SealAnswer, StreamCut({0: 7}), at=5, cut={0: 7})
+    SealAnswer(at=5, cut={0: 7})
+    """
+    names = _names(answer)
+    return answer(**{name: getattr(value, name) for name in names if name not in more}, **more)
+
+
+class SealAnswer(msgspec.Struct):
     """When (Unix ms) a stream was sealed, and its final cut."""
 
     at: int
-    cut: Position
+    cut: Mapping[int, int]
 
 
-class StreamShape(BaseModel):
+@dataclass(frozen=True, kw_only=True)
+class StreamAnswer(StreamSettings):
     """A stream: its creation id, settings, last mark per domain, scale events, and its seal."""
 
     name: str
     id: str
-    writer_timeout_ms: int
-    mark_interval_ms: int
-    returning_writer: str
-    domains: list[str]
-    mark_retention_ms: int
-    max_time_ahead_ms: int | None
-    writer_retention_ms: int
-    expected_writers: list[str]
-    reader_timeout_ms: int
-    max_segments: int
-    max_offset_jump: int | None
-    marks: dict[str, MarkShape | None]
-    scale_events: list[ScaleShape]
+    marks: Mapping[str, Mark | None]
+    scale_events: Sequence[ScaleEvent]
     corrections: int
-    seal: SealShape | None
+    seal: SealAnswer | None
+
+    def __post_init__(self) -> None:
+        """Check nothing: the settings were checked when they were made."""
+
+    @classmethod
+    def of(cls, summary: StreamSummary, **more: Any) -> Self:  # noqa: ANN401 - further fields
+        """Return the answer of a stream."""
+        record = summary.record
+        return made_of(
+            cls,
+            record.settings,
+            name=record.name,
+            id=record.id,
+            marks={each: summary.last_marks.get(each) for each in record.settings.domains},
+            scale_events=summary.scales,
+            corrections=len(record.corrections),
+            seal=record.seal and SealAnswer(record.seal.at, record.seal.final_cut),
+            **more,
+        )
 
 
-class TruncatedShape(StreamShape):
+@dataclass(frozen=True, kw_only=True)
+class TruncatedAnswer(StreamAnswer):
     """The stream; how many marks of each domain were dropped, or would be.
 
-    `beyond` says that the cut goes beyond the last mark of some domain.
+    `beyond` says that the cut is beyond the last mark of some domain.
     """
 
     beyond: bool
-    dropped: dict[str, int]
+    dropped: Mapping[str, int]
 
 
-class SealedShape(StreamShape):
+@dataclass(frozen=True, kw_only=True)
+class SealedAnswer(StreamAnswer):
     """The stream; `never_noted` has members that joined and noted no time, at most 1000."""
 
-    never_noted: list[str]
+    never_noted: Sequence[str]
 
 
-class StreamsPage(BaseModel):
+class StreamsPage(msgspec.Struct):
     """A page of streams by name; `next` is the `after` of the next page."""
 
-    streams: list[StreamShape]
+    streams: Sequence[StreamAnswer]
     next: str | None
 
 
-class ExclusionShape(BaseModel):
-    """Why the watermark advanced without a writer, and since when in Unix ms.
-
-    It ends when the writer, having returned, has noted a time above the lower.
-    """
-
-    reason: Literal["timed_out", "removed", "returned_late"]
-    since: int
-
-
-class LateShape(BaseModel):
-    """Rows below the lower that a writer reported."""
-
-    rows: int
-    least: int
-
-
-class SessionShape(BaseModel):
-    """The process that has a writer's name, and since when; `null` where none has it."""
-
-    session: str | None
-    label: str
-    since: int
-
-
-class WriterShape(BaseModel):
-    """A member: every moment in Unix ms; `timeout_ms` and `domains` are what it declared itself.
-
-    Until `held_until` an operator keeps it from timing out. `session` is the process that has its
-    name. `times_out_in_ms` and `lower_without`, the lower that there would be without it, are those
-    of a holder of the domain asked for.
-    """
-
-    writer: str
-    state: Literal["live", "idle", "finished", "excluded"]
-    times: dict[str, int]
-    position: Position
-    noted_at: int
-    holding_since: int | None
-    excluded: ExclusionShape | None
-    timeout_ms: int | None
-    domains: list[str] | None
-    held_until: int | None
-    late: dict[str, LateShape]
-    session: SessionShape | None
-    times_out_in_ms: int | None
-    lower_without: int | None
-
-
-class ReplacedShape(BaseModel):
-    """A wrong offset, and the marks of a domain that have it."""
-
-    domain: str
-    segment: int
-    offset: int
-    first_seq: int
-    last_seq: int
-
-
-class CorrectedShape(BaseModel):
+class CorrectedAnswer(msgspec.Struct):
     """What correcting a position does: what cuts have in place of the offsets that are replaced.
 
     At most 1000 of them are named.
     """
 
     dry_run: bool
-    cuts: Position
-    replaced: list[ReplacedShape]
+    cuts: Mapping[int, int]
+    replaced: Sequence[Replaced]
+
+    @classmethod
+    def of(cls, does: Corrected, *, dry_run: bool) -> Self:
+        """Return the answer of a correction."""
+        return cls(dry_run, does.correction.offsets, does.replaced)
 
 
-class WritersPage(BaseModel):
-    """A page of members, the longest holder first; `next` is the `start` of the next page.
-
-    `total` counts the members that are asked for, `states` all members of the stream.
-    """
-
-    now: int
-    total: int
-    writers: list[WriterShape]
-    states: dict[Literal["live", "idle", "finished", "excluded"], int]
-    next: int | None
-
-
-class MarksAnswer(BaseModel):
-    """Marks after a seq; `stream_id` tells a stream made again under the same name.
+class MarksAnswer(msgspec.Struct):
+    """Marks after a seq; `stream_id` is another one if the stream was recreated under its name.
 
     `sealed`: no mark follows the last one. `final_cut` is where the stream ends then, null before.
-    Where `corrections` is more than before, read all marks again. `has_more`: the answer ended
-    before the last mark there is. `quiet`: no writer is waited for, and no mark follows until one
-    is live again.
+    If `corrections` is more than before, read all marks again. `has_more`: the answer ended before
+    the last mark there is. `quiet`: no writer is waited for, and no mark follows until one is live
+    again.
     """
 
     stream_id: str
     scale_events: int
     corrections: int
     sealed: bool
-    final_cut: Position | None
+    final_cut: Mapping[int, int] | None
     quiet: bool
-    marks: list[MarkShape]
+    marks: Sequence[Mark]
     has_more: bool
 
 
-class WindowShape(BaseModel):
-    """A time window; null where no mark bounds it. `sealed`: all of a sealed stream was read."""
+@dataclass(frozen=True, kw_only=True)
+class MissingAnswer:
+    """The writers that are missing, at most 100 of `missing_count`.
 
-    lower: int | None
-    upper: int | None
-    lower_seq: int | None
-    upper_seq: int | None
-    sealed: bool
+    If `missing_is_known` is false, the ledger does not reach back so far, and there may be others.
+    """
+
+    missing: Sequence[MissingWriter]
+    missing_count: int
+    missing_is_known: bool
 
 
-class GroupShape(BaseModel):
+def _named(found: Missing) -> dict[str, Any]:
+    known = {"missing_count": found.count, "missing_is_known": found.is_known}
+    return {"missing": found.writers, **known}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CutAnswer(Mark, MissingAnswer):
+    """The first mark that is complete to a time, and which writers are missing at it.
+
+    `has_position` is false if its cut is empty: its writers noted times alone, and no position
+    stands behind it.
+    """
+
+    has_position: bool
+
+    @classmethod
+    def of(cls, mark: Mark, missing: Missing) -> Self:
+        """Return the answer of a mark."""
+        return made_of(cls, mark, **_named(missing), has_position=bool(mark.cut.offsets))
+
+
+class CompleteWindowAnswer(msgspec.Struct, rename={"from_cut": "from", "to_cut": "to"}):
+    """A complete window from start to end, exclusive: all its rows lie below the cut `to`.
+
+    If it is `exact`, none of them lies below `from`. Rows of the `missing` writers, without which
+    the watermark passed the window, may be missing; `excluded` names those that it first passed
+    without there.
+    """
+
+    start: int
+    end: int
+    from_cut: StreamCut
+    to_cut: StreamCut
+    seq: int
+    written_at: int
+    excluded: Sequence[str]
+    exact: bool
+    missing: Sequence[MissingWriter]
+    missing_count: int
+    missing_is_known: bool
+
+    @classmethod
+    def of(cls, window: CompleteWindow) -> Self:
+        """Return the answer of a window."""
+        return made_of(cls, window, **_named(window.missing))
+
+
+class CompleteWindowsPage(msgspec.Struct):
+    """Complete windows in order; `next` is the `after` of the next question.
+
+    `has_more`: the answer ended before the last one that is complete.
+    """
+
+    stream_id: str
+    windows: Sequence[CompleteWindowAnswer]
+    next: int | None
+    has_more: bool
+
+
+def windows_of(stream: StreamState, group: ReaderGroup) -> dict[str, Any]:
+    """Return the time window of a group in each domain; msgspec would write tuples as lists."""
+    windows = stream.windows(group.position)
+    return {domain: window._asdict() for domain, window in windows.items()}
+
+
+class GroupAnswer(msgspec.Struct):
     """A reader group: its combined position, each reader's segments, and the window per domain.
 
     `backlog` says whether it has one, `because` by what, and `since` since when in Unix ms.
     """
 
-    position: Position
-    readers: dict[str, Position]
-    windows: dict[str, WindowShape]
+    position: Mapping[int, int]
+    readers: Mapping[str, Mapping[int, int]]
+    windows: Mapping[str, TimeWindow]
     backlog: bool
-    because: list[CauseShape]
+    because: Sequence[Cause]
     since: int | None
 
+    @classmethod
+    def of(
+        cls,
+        stream: StreamState,
+        group: ReaderGroup,
+        found: GroupBacklog,
+        **more: object,
+    ) -> Self:
+        """Return the answer of a group, and whether it has a backlog."""
+        segments = group.segments_by_reader()
+        return made_of(
+            cls,
+            found,
+            position=group.position,
+            readers={reader: segments.get(reader, {}) for reader in sorted(group.readers)},
+            windows=windows_of(stream, group),
+            **more,
+        )
 
-class GroupNowShape(GroupShape):
+
+class GroupNowAnswer(GroupAnswer):
     """The same, and per domain how far its lower is behind the watermark, and each reader."""
 
     now: int
-    behind: dict[str, int | None]
-    lags: dict[str, dict[str, ReaderLagShape]]
-    backlog_policy: BacklogPolicyShape | None
+    behind: Mapping[str, int | None]
+    lags: Mapping[str, Mapping[str, ReaderLag]]
+    backlog_policy: BacklogPolicy | None
 
 
-class GroupRowShape(BaseModel):
+@dataclass(frozen=True, kw_only=True)
+class GroupRowAnswer(GroupRow):
     """A reader group: readers online, segments of its position, last report if any in Unix ms.
 
     Per domain its window, and how far its lower is behind the watermark.
     """
 
-    group: str
-    readers: int
-    segments: int
-    reported_at: int | None
-    windows: dict[str, WindowShape]
-    behind: dict[str, int | None]
+    windows: Mapping[str, TimeWindow]
+    behind: Mapping[str, int | None]
 
 
-class GroupsPage(BaseModel):
+class GroupsPage(msgspec.Struct):
     """A page of reader groups by name; `next` is the `after` of the next page."""
 
     now: int
-    groups: list[GroupRowShape]
+    groups: Sequence[GroupRowAnswer]
     next: str | None
 
 
-class WaitingShape(BaseModel):
-    """A member that is waited for."""
+class SegmentTimeAnswer(msgspec.Struct):
+    """How far a position is in one segment: all events there below `lower` were read.
 
-    writer: str
-    time: int | None
-    held_for_ms: int
-    times_out_in_ms: int
+    Null before all marks. `behind` is by how much that is below the last mark's lower.
+    """
 
-
-class WouldShape(BaseModel):
-    """What a dry run leads to: with `advance` the next mark's lower, cut and excluded writers."""
-
-    decision: Literal["advance", "hold", "quiet", "sealed"]
     lower: int | None
-    cut: Position | None
-    excluded: list[str]
+    behind: int | None
 
 
-class HintShape(BaseModel):
-    """A writer whose notes look wrong: `detail` says it, to follow the writer's name.
+class SegmentTimesAnswer(msgspec.Struct):
+    """Where a position stands in each segment; `behind` is the largest of them.
 
-    Two processes noted under its name within the hour (`fenced`), its time is probably in
-    `seconds`, or it noted times and never named a position (`no_position`).
+    `order` has the segments that are still to be read, least time first.
     """
 
-    writer: str
-    hint: Literal["fenced", "seconds", "no_position"]
-    detail: str
+    segments: Mapping[int, SegmentTimeAnswer]
+    order: Sequence[int]
+    behind: int | None
+
+    @classmethod
+    def of(cls, times: SegmentTimes) -> Self:
+        """Return the answer of a position."""
+        lag = times.lag()
+        segments = {
+            segment: SegmentTimeAnswer(lower, lag.segments[segment])
+            for segment, lower in sorted(times.lowers.items())
+        }
+        return cls(segments, times.order(), lag.behind)
 
 
-class ExplainShape(BaseModel):
-    """The decision now; `waiting_for` names some of the `holders`, the longest first.
-
-    `lower_without` is the lower that the stream would have without each of them; `hints` name ten
-    writers whose notes look wrong. `sentences` put it in words: first what was decided, last what
-    the dry run leads to.
-    """
-
-    now: int
-    decision: Literal["advance", "hold", "quiet", "sealed"]
-    lower: int | None
-    written_at: int | None
-    next_lower: int | None
-    waiting_for: list[WaitingShape]
-    holders: int
-    lower_without: dict[str, int | None]
-    would: WouldShape | None
-    hints: list[HintShape]
-    sentences: list[str]
-
-
-class AbsenceShape(BaseModel):
-    """A writer that a mark went on without, or one that reported late rows.
-
-    `since` is when it was excluded, in Unix ms. Its events may be missing from the time
-    `missing_from` on, `null`: at any time.
-    """
-
-    writer: str
-    time: int | None
-    position: Position
-    reason: Literal["timed_out", "removed", "returned_late", "late_rows", "sealed", "corrected"]
-    late: LateShape | None
-    since: int | None
-    missing_from: int | None
-
-
-class EntryShape(BaseModel):
-    """One mark of the ledger, `at` in Unix ms; `by` is who removed or corrected a writer by hand.
+class EntryAnswer(msgspec.Struct, rename={"from_lower": "from", "to_lower": "to"}):
+    """One mark of the ledger, `at` in Unix ms; `by` is who removed or corrected a writer.
 
     `returned` names the writers that are missing no longer as of this mark.
     """
 
     seq: int
     at: int
-    from_: Annotated[int | None, Field(alias="from")]
-    to: int
-    writers: list[AbsenceShape]
+    from_lower: int | None
+    to_lower: int
+    writers: Sequence[Absence]
     by: str | None
-    returned: list[str]
+    returned: Sequence[str]
 
 
-class LedgerPage(BaseModel):
+class LedgerPage(msgspec.Struct):
     """A page of the ledger by seq; `next` is the `after` of the next page, in the same order."""
 
-    entries: list[EntryShape]
+    entries: Sequence[EntryAnswer]
     next: int | None
 
 
-class ChangeShape(BaseModel):
-    """A change made by hand, `at` in Unix ms: `by` whom, and why where they said it.
+class ChangeAnswer(msgspec.Struct, rename={"became": "is"}):
+    """A change of an operator, `at` in Unix ms: `by` whom, and why if they said it.
 
     Of changed settings `was` and `is` have those that changed.
     """
@@ -340,133 +363,127 @@ class ChangeShape(BaseModel):
     at: int
     action: Action
     writer: str | None
-    was: dict[str, Any] | None
-    is_: Annotated[dict[str, Any] | None, Field(alias="is")]
+    was: Mapping[str, Any] | None
+    became: Mapping[str, Any] | None
     by: str | None
     comment: str | None
 
 
-class ChangesPage(BaseModel):
+class ChangesPage(msgspec.Struct):
     """A page of the changes, the newest first; `next` is the `before` of the next page."""
 
-    changes: list[ChangeShape]
+    changes: Sequence[ChangeAnswer]
     next: int | None
 
 
-class AccessShape(BaseModel):
+class OverviewPage(msgspec.Struct):
+    """A page of the streams that match; `next` is the `start` of the next page.
+
+    `total` counts them, `unanswered` those whose owner did not answer.
+    """
+
+    now: int
+    total: int
+    unanswered: int
+    streams: Sequence[StreamRow]
+    next: int | None
+
+
+class SegmentsPage(msgspec.Struct):
+    """A page of segments by number; `next` is the `start` of the next page."""
+
+    now: int
+    segments: Sequence[SegmentRow]
+    next: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlignmentAnswer(AlignmentSettings):
+    """An alignment: no member reads above `bound`, where `held_by` holds it; null is unbounded.
+
+    `drift` is how far the fastest member is ahead of the slowest, of those that are counted.
+    """
+
+    name: str
+    bound: int | None
+    held_by: str | None
+    drift: int | None
+    members: Mapping[str, MemberNow]
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        settings: AlignmentSettings,
+        now: AlignmentNow,
+        may_read: Callable[[str], bool],
+        **more: object,
+    ) -> Self:
+        """Return the answer of an alignment, without groups of streams that may not be read."""
+        members = {
+            member: each
+            if each.group is None or may_read(each.group.stream)
+            else replace(each, group=None)
+            for member, each in now.members.items()
+        }
+        about = now._replace(members=members)._asdict()
+        return made_of(cls, settings, name=name, **about, **more)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlignmentRow(AlignmentAnswer):
+    """An alignment in a list, with at most 100 members: the slowest that count come first.
+
+    If the controller that has it does not `answer`, only the settings are known.
+    """
+
+    answered: bool
+    members_counted: int | None
+    members_total: int | None
+
+    @classmethod
+    def shown(
+        cls,
+        name: str,
+        settings: AlignmentSettings,
+        now: AlignmentNow,
+        may_read: Callable[[str], bool],
+    ) -> Self:
+        """Return the row of an alignment."""
+
+        def place(member: tuple[str, MemberNow]) -> tuple[bool, int, str]:
+            return not member[1].counted, member[1].time or 0, member[0]
+
+        members = now.members
+        first = dict(nsmallest(MEMBERS_LISTED, members.items(), key=place))
+        return cls.of(
+            name,
+            settings,
+            now._replace(members=first),
+            may_read,
+            answered=True,
+            members_counted=sum(each.counted for each in members.values()),
+            members_total=len(members),
+        )
+
+    @classmethod
+    def unanswered(cls, name: str, settings: AlignmentSettings) -> Self:
+        """Return the row of an alignment of which only the settings are known."""
+        unknown = dict.fromkeys(("bound", "held_by", "drift", "members_counted", "members_total"))
+        return made_of(cls, settings, name=name, answered=False, members={}, **unknown)
+
+
+class AlignmentsPage(msgspec.Struct):
+    """A page of alignments by name; `next` is the `after` of the next page."""
+
+    alignments: Sequence[AlignmentRow]
+    next: str | None
+
+
+class AccessAnswer(msgspec.Struct):
     """Whether tokens are asked for, the id of the one that was shown, and what it permits."""
 
     tokens: bool
     token: str | None
     administer: bool
     read_all: bool
-
-
-class ExcludedShape(ExclusionShape):
-    """The same to the writer itself; what it writes below `lower` is late."""
-
-    lower: int | None
-
-
-class AcceptedShape(BaseModel):
-    """The note is durable; `lower` is the last mark's: what lies below is already late.
-
-    `excluded` is there while the watermark goes on without the writer. Where it joined by this note
-    `timeout_ms` is that in force, its own or the stream's, and `position` and `times` are all that
-    is known of the writer's (the last time by domain), if it named a position before.
-    """
-
-    status: Literal["accepted"]
-    lower: int | None
-    excluded: ExcludedShape | None = None
-    position: Position | None = None
-    times: dict[str, int] | None = None
-    timeout_ms: int | None = None
-
-
-class InvalidPositionShape(BaseModel):
-    """The note goes back in these segments, or beyond the end of a sealed one, or too far ahead.
-
-    `last` are the offsets that it fell behind, the ends of segments, or the largest taken now.
-    """
-
-    status: Literal["invalid_position", "implausible_position"]
-    last: Position
-
-
-class NotVouchedShape(BaseModel):
-    """The writer does not vouch for the note's domain; `last` are those it does."""
-
-    status: Literal["not_vouched"]
-    last: list[str]
-
-
-class UnknownShape(BaseModel):
-    """The stream declares no such domain, nobody knows a writer that is done, or it is sealed."""
-
-    status: Literal["unknown_domain", "unknown_writer", "sealed"]
-    last: None
-
-
-class RefusedShape(BaseModel):
-    """The note falls behind, or goes beyond a bound of the stream.
-
-    `last` is the writer's last time or sequence, or how many segments or writers there may be.
-    """
-
-    status: Literal["invalid_time", "superseded", "too_many_segments", "too_many_writers"]
-    last: int
-
-
-class TooFarAheadShape(BaseModel):
-    """A time of the note is beyond the largest that is allowed now, `last`.
-
-    `field` says which: `time`, `max_time`, or `max_times.` and the domain; `detail` how far, and in
-    which unit it may be.
-    """
-
-    status: Literal["too_far_ahead"]
-    last: int
-    field: str
-    time: int
-    detail: str
-
-
-class FencedShape(BaseModel):
-    """Another process took the writer's name over: this one's notes are refused from then on."""
-
-    status: Literal["fenced"]
-    last: SessionShape
-
-
-class NotesAnswer(BaseModel):
-    """What became of each note, in order, and how many were refused.
-
-    `domains` are those that the stream declares, if a note was of another.
-    """
-
-    refused: int
-    results: list[
-        AcceptedShape
-        | InvalidPositionShape
-        | NotVouchedShape
-        | UnknownShape
-        | RefusedShape
-        | TooFarAheadShape
-        | FencedShape
-    ]
-    domains: list[str] | None = None
-
-
-class Problem(BaseModel):
-    """An RFC 9457 problem document; `code` is the kind."""
-
-    type: str
-    title: str
-    status: int
-    code: str
-    detail: str
-
-
-class NotesRefused(NotesAnswer, Problem):
-    """The problem `notes_refused`: the request had no note that was accepted."""

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from pydantic import create_model
 
 from controller.api import (
     alignments,
-    answer_shapes,
     note_body,
     pages,
     problems,
@@ -23,14 +23,16 @@ from controller.api import (
 )
 from controller.api.access import OPEN, Gate
 from controller.api.alignment_rows import AlignmentRows
+from controller.api.answer_shapes import AccessAnswer
 from controller.api.deps import CallDep, ControllerDep, only_known_parameters
 from controller.api.forwarding import Forwarding
 from controller.api.gathering import Gathering
 from controller.api.group_times import GroupTimes
 from controller.api.middleware import Middleware
+from controller.api.note_answers import NotesAnswer, Problem
 from controller.api.peers import Peers
 from controller.api.problems import PROBLEMS, REF
-from controller.api.replies import reply
+from controller.api.replies import reply, shape
 from controller.service import traces
 from noted_time.values import MAX_INT64
 
@@ -81,19 +83,19 @@ own = APIRouter(tags=["access"])
 @own.get(
     "/access",
     operation_id="getAccess",
-    response_model=answer_shapes.AccessShape,
+    response_model=shape(AccessAnswer),
     responses={status: PROBLEMS[status] for status in (401, 422)},
 )
 async def access(request: Request, call: CallDep) -> Response:
     """Say whether tokens are asked for, and what the one that is shown permits."""
     grant = call.holder.grant
-    body = {
-        "tokens": request.app.gate.asks(),
-        "token": call.holder.token_id or None,
-        "administer": grant.may_administer(),
-        "read_all": grant.may_read_all(),
-    }
-    return reply(body)
+    answer = AccessAnswer(
+        tokens=request.app.gate.asks(),
+        token=call.holder.token_id or None,
+        administer=grant.may_administer(),
+        read_all=grant.may_read_all(),
+    )
+    return reply(answer)
 
 
 class Api(FastAPI):
@@ -111,10 +113,12 @@ class Api(FastAPI):
             self.openapi_schema = _exact(super().openapi())
             schemas = self.openapi_schema["components"]["schemas"]
             schemas |= note_body.SCHEMAS
-            for shape in (answer_shapes.Problem, answer_shapes.NotesRefused):
-                described = shape.model_json_schema(ref_template=REF)
+            refused = "The problem `notes_refused`: the request had no note that was accepted."
+            both = (shape(NotesAnswer), shape(Problem))
+            for model in (both[1], create_model("NotesRefused", __base__=both, __doc__=refused)):
+                described = model.model_json_schema(ref_template=REF)
                 described.pop("$defs", None)  # answers that are a success have them too
-                schemas[shape.__name__] = described
+                schemas[model.__name__] = described
             _secure(self.openapi_schema)
         anybody: list[dict[str, Any]] = [] if self.gate.asks() else [{}]
         return self.openapi_schema | {"security": [{"token": []}, *anybody]}

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
+from controller.api.replies import encode
 from controller.service.views import in_slices
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
 MOST_BYTES = 4 * 1024 * 1024
 """An answer ends here, however few items that are: a mark of many segments is large (S17)."""
@@ -22,19 +23,17 @@ Item = TypeVar("Item")
 class Page(Generic[Item]):
     """Encoded items and the last of them; whether the list continues after it."""
 
-    items: list[msgspec.Raw]
+    items: list[Any]
     last: Item | None
     has_more: bool
 
 
-async def page_of(
-    items: Iterable[Item], to_wire: Callable[[Item], dict[str, Any]], limit: int
-) -> Page[Item]:
+async def page_of(items: Iterable[Item], limit: int) -> Page[Item]:
     """Return at most `limit` items, and no more bytes than an answer has, but at least one item."""
-    page: list[msgspec.Raw] = []
+    page: list[Any] = []
     last, room = None, MOST_BYTES
     async for item in in_slices(items):
-        encoded = msgspec.json.encode(to_wire(item))
+        encoded = encode(item)
         room -= len(encoded)
         if len(page) == limit or (page and room < 0):
             return Page(page, last, has_more=True)

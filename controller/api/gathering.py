@@ -25,6 +25,7 @@ from controller.aggregation.overview import (
 from controller.aggregation.owned_streams import bucket_of
 from controller.aggregation.stream import StreamState
 from controller.api.access import OVERVIEW
+from controller.api.answer_shapes import OverviewPage
 from controller.service.views import in_slices
 
 if TYPE_CHECKING:
@@ -60,14 +61,6 @@ class Part(msgspec.Struct, frozen=True):
     streams: list[StreamRow]
 
 
-class Overview(NamedTuple):
-    """A page of streams, the number of matches, and how many owners did not respond."""
-
-    total: int
-    unanswered: int
-    streams: list[StreamRow]
-
-
 _parts = msgspec.json.Decoder(Part)
 
 
@@ -88,7 +81,7 @@ class Gathering:
 
     async def overview(
         self, question: Question, may_read: Callable[[str], bool], authorization: str | None
-    ) -> Overview:
+    ) -> OverviewPage:
         """Return the page of all streams; raises `StoreUnavailable`."""
         query = question._asdict()
         others = self._peers.ask(OVERVIEW, query, authorization, _parts.decode)
@@ -108,7 +101,9 @@ class Gathering:
         places += [(rank_of_unanswered(name), name) for name in unanswered]
         page = nsmallest(question.end, places, key=itemgetter(0))[question.start :]
         rows = await self._rows([source for _, source in page])
-        return Overview(total + len(unanswered), len(unanswered), rows)
+        total += len(unanswered)
+        further = question.end if total > question.end else None
+        return OverviewPage(self._controller.now_ms, total, len(unanswered), rows, further)
 
     async def _ranked(self, question: Question, may_read: Callable[[str], bool]) -> Owned:
         self._controller.check_serving()

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from controller.aggregation.owned_streams import NotOwner
+from controller.api.answer_shapes import windows_of
 from controller.api.answers import NOT_MINE, Answer
 from controller.api.forwarding import StreamRequest
 from controller.api.problems import problem_of
 from controller.store.port import StoreUnavailable
-from noted_time.client import kind_of, window_to_wire
+from noted_time.client import kind_of
 from noted_time.values import NotedTimeError, UnknownDomain, UnknownReader, UnknownStream
 
 if TYPE_CHECKING:
@@ -74,9 +75,7 @@ class GroupTimes:
             return NOT_MINE
         except NotedTimeError as error:
             return problem_of(error)
-        windows = stream.windows(group.position)
-        wire = {domain: window_to_wire(window) for domain, window in windows.items()}
-        return Answer.of(OK, msgspec.json.encode({"windows": wire}))
+        return Answer.of(OK, msgspec.json.encode({"windows": windows_of(stream, group)}))
 
 
 def _failure(asked: GroupOfStream, problem: dict[str, Any]) -> Exception:

@@ -82,7 +82,7 @@ def _first_line(value: type) -> str:
     return (value.__doc__ or "").partition("\n")[0]
 
 
-_late_rows = _struct("LateRows", _first_line(LateRows), ("rows", Number), ("least", Int64))
+_late_rows = _struct("NotedLateRows", _first_line(LateRows), ("rows", Number), ("least", Int64))
 
 
 def _bounded(name: Any, session: Any, label: Any) -> dict[str, Any]:  # noqa: ANN401

@@ -7,6 +7,7 @@ FastAPI's route machinery costs about 50 µs a request, while the rest of a dura
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import asdict
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from controller.api.note_body import decode, faults
 from controller.api.problems import invalid_request, problem, problem_of
 from controller.store.port import StoreUnavailable
 from noted_time import Accepted, NotedTimeError, Refused
-from noted_time.client import position_to_wire, session_to_wire
+from noted_time.client import position_to_wire
 from noted_time.values import SEGMENTS_PER_POSITION, Session
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ def _result(result: Accepted | Refused) -> dict[str, Any]:
         return _accepted(result)
     last: object = result.last
     if isinstance(last, Session):
-        last = session_to_wire(last)
+        last = last.held
     elif isinstance(last, dict):
         last = position_to_wire(last)
     wire: dict[str, Any] = {"status": result.status, "last": last}
@@ -145,7 +146,7 @@ def _result(result: Accepted | Refused) -> dict[str, Any]:
 def _accepted(result: Accepted) -> dict[str, Any]:
     wire: dict[str, Any] = {"status": "accepted", "lower": result.lower}
     if result.exclusion is not None:
-        wire["excluded"] = {**result.exclusion._asdict(), "lower": result.lower}
+        wire["excluded"] = {**asdict(result.exclusion), "lower": result.lower}
     if result.position is not None:
         wire["position"], wire["times"] = position_to_wire(result.position), result.times or {}
     if result.timeout_ms is not None:

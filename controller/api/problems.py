@@ -19,7 +19,6 @@ from controller.api.fields import fields_of_request, no_such, parameters_of_requ
 from controller.service.access import ForeignMember, ForeignWriter
 from controller.service.limits import Overloaded
 from controller.store.port import StoreUnavailable
-from noted_time.client import position_to_wire
 from noted_time.values import (
     AlreadySealed,
     Conflict,
@@ -163,10 +162,9 @@ def _facts(error: Exception) -> dict[str, Any]:
     if isinstance(error, NotCompleteYet):
         return {"complete_to": error.time, "lower": error.lower}
     if isinstance(error, InvalidCut):
-        facts = {"behind": error.behind, "beyond": error.beyond}
-        return {name: position_to_wire(offsets) for name, offsets in facts.items()}
+        return {"behind": error.behind, "beyond": error.beyond}
     if isinstance(error, KnownBeyond):
-        return {"known": position_to_wire(error.known)}
+        return {"known": error.known}
     if isinstance(error, UnknownDomain):
         return {"domain": error.domain, "domains": list(error.declared)}
     names = next((names for kind, names in FACTS if isinstance(error, kind)), ())

@@ -2,34 +2,40 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Path, Query, Response
 
 from controller.aggregation import operator
 from controller.aggregation.groups import OwnBacklog
 from controller.aggregation.order import behind, reader_lags, segment_times
-from controller.api import answer_shapes, backlog_shapes, order_shapes, shapes, window_shapes
+from controller.api import shapes
+from controller.api.answer_shapes import (
+    CompleteWindowAnswer,
+    CompleteWindowsPage,
+    CutAnswer,
+    GroupAnswer,
+    GroupNowAnswer,
+    GroupRowAnswer,
+    GroupsPage,
+    MarksAnswer,
+    SegmentTimesAnswer,
+    made_of,
+    windows_of,
+)
+from controller.api.bounded import page_of
 from controller.api.deps import CallDep, ControllerDep, OrderDep, StreamName
 from controller.api.problems import PROBLEMS
-from controller.api.replies import (
-    backlog_to_wire,
-    complete_windows_to_wire,
-    group_row_to_wire,
-    group_to_wire,
-    marks_to_wire,
-    reply,
-    segment_times_to_wire,
-    window_reply,
-)
+from controller.api.replies import reply, shape
 from controller.service.views import in_slices
-from noted_time import BacklogPolicy
-from noted_time.client import mark_to_wire, missing_to_wire, position_from_wire
+from noted_time import BacklogPolicy, TimeWindow
+from noted_time.client import position_from_wire
 from noted_time.reading import Tiling
 from noted_time.values import MAX_INT64
 
 if TYPE_CHECKING:
+    from controller.aggregation.groups import GroupRow
+    from controller.aggregation.stream import StreamState
     from controller.service.controller import Controller
 
 router = APIRouter(prefix="/streams/{stream}", tags=["readers"], responses=PROBLEMS)
@@ -41,7 +47,7 @@ PathName = Annotated[shapes.Name, Path()]
 
 @router.get(
     "/marks",
-    response_model=answer_shapes.MarksAnswer,
+    response_model=shape(MarksAnswer),
     operation_id="listMarks",
     responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
 )
@@ -64,21 +70,32 @@ async def list_marks(  # noqa: PLR0913 - one parameter for each of the query's
     found = await controller.polls.marks(
         stream, domain, after=after, wait_ms=wait_ms, asker=call.asker
     )
-    return reply(await marks_to_wire(found, limit))
+    page, state = await page_of(found.marks, limit), found.stream
+    answer = MarksAnswer(
+        stream_id=state.id,
+        scale_events=len(state.scale_events),
+        corrections=state.corrections,
+        sealed=state.final_cut is not None,
+        final_cut=state.final_cut,
+        quiet=found.quiet,
+        marks=page.items,
+        has_more=page.has_more,
+    )
+    return reply(answer)
 
 
-@router.post("/time-window", response_model=answer_shapes.WindowShape, operation_id="getTimeWindow")
+@router.post("/time-window", response_model=shape(TimeWindow), operation_id="getTimeWindow")
 async def time_window(
     controller: ControllerDep, stream: StreamName, body: shapes.WindowRequest
 ) -> Response:
     """Turn a reader's position into a time window."""
     found = controller.stream(stream)
-    return window_reply(found.window(position_from_wire(body.position), body.domain))
+    return reply(found.window(position_from_wire(body.position), body.domain)._asdict())
 
 
 @router.post(
     "/segment-times",
-    response_model=order_shapes.SegmentTimesAnswer,
+    response_model=shape(SegmentTimesAnswer),
     operation_id="getSegmentTimes",
 )
 async def get_segment_times(
@@ -87,10 +104,10 @@ async def get_segment_times(
     """Say how far a position is in each segment, in time, and in which order to read them."""
     position = position_from_wire(body.position)
     found = segment_times(controller.stream(stream), position, body.domain)
-    return reply(segment_times_to_wire(found))
+    return reply(SegmentTimesAnswer.of(found))
 
 
-@router.get("/cut", response_model=window_shapes.CutShape, operation_id="getCut")
+@router.get("/cut", response_model=shape(CutAnswer), operation_id="getCut")
 async def cut(  # noqa: PLR0913 - one parameter for each of the query's
     controller: ControllerDep,
     call: CallDep,
@@ -106,13 +123,12 @@ async def cut(  # noqa: PLR0913 - one parameter for each of the query's
     """
     found = await controller.polls.cut(stream, domain, complete_to, wait_ms, call.asker)
     missing = controller.stream(stream).missing_from(domain).at_mark(found)
-    has_position = {"has_position": bool(found.cut.offsets)}
-    return reply(mark_to_wire(found) | missing_to_wire(missing) | has_position)
+    return reply(CutAnswer.of(found, missing))
 
 
 @router.get(
     "/windows",
-    response_model=window_shapes.CompleteWindowsPage,
+    response_model=shape(CompleteWindowsPage),
     operation_id="listCompleteWindows",
 )
 async def complete_windows(  # noqa: PLR0913 - one parameter for each of the query's
@@ -136,10 +152,12 @@ async def complete_windows(  # noqa: PLR0913 - one parameter for each of the que
     found = await controller.polls.windows(
         stream, domain, tiling, after=after, limit=limit + 1, wait_ms=wait_ms, asker=call.asker
     )
-    return reply(await complete_windows_to_wire(found, after, limit))
+    page = await page_of(map(CompleteWindowAnswer.of, found.windows), limit)
+    further = page.last.end if page.last else after
+    return reply(CompleteWindowsPage(found.stream.id, page.items, further, page.has_more))
 
 
-@router.put(READER, response_model=answer_shapes.GroupShape, operation_id="reportPosition")
+@router.put(READER, response_model=shape(GroupAnswer), operation_id="reportPosition")
 async def report(  # noqa: PLR0913 - who reports what
     controller: ControllerDep,
     call: CallDep,
@@ -155,11 +173,11 @@ async def report(  # noqa: PLR0913 - who reports what
     state, found = await controller.report(
         stream, group, reader, position, own=own, asker=call.asker
     )
-    return await _with_backlog(controller, stream, group, group_to_wire(state, found))
+    return reply(GroupAnswer.of(state, found, await controller.backlog(stream, group)))
 
 
 @router.post(
-    READER + "/offline", response_model=answer_shapes.GroupShape, operation_id="takeReaderOffline"
+    READER + "/offline", response_model=shape(GroupAnswer), operation_id="takeReaderOffline"
 )
 async def offline(
     controller: ControllerDep,
@@ -171,12 +189,10 @@ async def offline(
     """Put the reader's segments back to this position; it no longer counts."""
     position = position_from_wire(body.position)
     state, found = await controller.offline(stream, group, reader, position)
-    return await _with_backlog(controller, stream, group, group_to_wire(state, found))
+    return reply(GroupAnswer.of(state, found, await controller.backlog(stream, group)))
 
 
-@router.get(
-    "/reader-groups", response_model=answer_shapes.GroupsPage, operation_id="listReaderGroups"
-)
+@router.get("/reader-groups", response_model=shape(GroupsPage), operation_id="listReaderGroups")
 async def list_groups(
     controller: ControllerDep,
     stream: StreamName,
@@ -186,16 +202,17 @@ async def list_groups(
     """List the reader groups by name, a page at a time."""
     state, now = controller.stream(stream), controller.now
     rows = state.groups.page(after, limit + 1, unix_shift=state.unix_shift(now))
-    page = [(row, state.groups[row.group]) for row in rows[:limit]]
-    body = {
-        "now": now.wall,
-        "groups": [group_row_to_wire(state, *each) async for each in in_slices(page)],
-        "next": page[-1][0].group if len(rows) > limit else None,
-    }
-    return reply(body)
+    groups = [_group_row(state, row) async for row in in_slices(rows[:limit])]
+    return reply(GroupsPage(now.wall, groups, groups[-1].group if len(rows) > limit else None))
 
 
-@router.get(GROUP, response_model=answer_shapes.GroupNowShape, operation_id="getReaderGroup")
+def _group_row(state: StreamState, row: GroupRow) -> GroupRowAnswer:
+    group = state.groups[row.group]
+    lags = behind(state, state.windows(group.position))
+    return made_of(GroupRowAnswer, row, windows=windows_of(state, group), behind=lags)
+
+
+@router.get(GROUP, response_model=shape(GroupNowAnswer), operation_id="getReaderGroup")
 async def get_group(controller: ControllerDep, stream: StreamName, group: PathName) -> Response:
     """Return the group's position, readers, windows, and by domain how far behind it and they are.
 
@@ -205,13 +222,13 @@ async def get_group(controller: ControllerDep, stream: StreamName, group: PathNa
     return await _group_now(controller, stream, group)
 
 
-@router.put(GROUP, response_model=answer_shapes.GroupNowShape, operation_id="changeReaderGroup")
+@router.put(GROUP, response_model=shape(GroupNowAnswer), operation_id="changeReaderGroup")
 async def change_group(
     controller: ControllerDep,
     order: OrderDep,
     stream: StreamName,
     group: PathName,
-    body: backlog_shapes.GroupChanges,
+    body: shapes.GroupChanges,
 ) -> Response:
     """Decide when the group has a backlog; one that nobody has reported to yet is made."""
     policy = None if body.backlog is None else BacklogPolicy(**body.backlog.model_dump())
@@ -227,24 +244,18 @@ async def _group_now(controller: Controller, stream: str, group: str) -> Respons
     state = controller.stream(stream)
     found = state.groups[group]
     lags = {
-        domain: {reader: lag._asdict() for reader, lag in reader_lags(state, found, domain).items()}
-        async for domain in in_slices([*state.histories])
+        domain: reader_lags(state, found, domain) async for domain in in_slices([*state.histories])
     }
-    body = {
-        "now": controller.now_ms,
-        **group_to_wire(state, found),
-        "behind": behind(state, state.windows(found.position)),
-        "lags": lags,
-        **backlog_to_wire(backlog),
-        "backlog_policy": backlog.policy and asdict(backlog.policy),
-    }
-    return reply(body)
-
-
-async def _with_backlog(
-    controller: Controller, stream: str, group: str, answer: dict[str, Any]
-) -> Response:
-    return reply({**answer, **backlog_to_wire(await controller.backlog(stream, group))})
+    answer = GroupNowAnswer.of(
+        state,
+        found,
+        backlog,
+        now=controller.now_ms,
+        behind=behind(state, state.windows(found.position)),
+        lags=lags,
+        backlog_policy=backlog.policy,
+    )
+    return reply(answer)
 
 
 @router.delete(GROUP, status_code=204, operation_id="removeReaderGroup")

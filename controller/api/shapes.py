@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Annotated, Literal
+from dataclasses import fields
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model, model_validator
 
+from noted_time import BacklogPolicy, StreamSettings
 from noted_time.values import (
     MAX_INT64,
     MIN_INT64,
     SEGMENTS_PER_POSITION,
+    ReturningWriter,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
 SEGMENTS = 10**18
 """Segment ids are below this, so that the pattern of their names in JSON says it all."""
@@ -32,6 +38,7 @@ Line = Annotated[str, Field(pattern=LINE)]
 Int64 = Annotated[int, Field(ge=MIN_INT64, le=MAX_INT64)]
 Duration = Annotated[int, Field(ge=0, le=MAX_INT64)]
 Offset = Annotated[int, Field(ge=0, le=MAX_INT64)]
+Threshold = Annotated[int, Field(ge=1, le=MAX_INT64)]
 Segment = Annotated[str, Field(pattern=r"^(0|[1-9][0-9]{0,17})$")]
 
 
@@ -92,72 +99,136 @@ class Request(BaseModel):
         return {name: body[name] for name in (*known, unknown) if name in body}
 
 
+R = TypeVar("R", bound=Request)
+
+
+def fields_of(
+    value: type[Any], about: Mapping[str, tuple[Any, str]], *, optional: bool = False
+) -> Callable[[type[R]], type[R]]:
+    """Give a request the fields of a value: of each its type in JSON, and what it means.
+
+    Their defaults are those of the value, unless they are `optional`: then null says nothing.
+    """
+    defaults = {field.name: None if optional else field.default for field in fields(value)}
+    typed: dict[str, Any] = {
+        name: (kind | None if optional else kind, Field(defaults[name], description=text))
+        for name, (kind, text) in about.items()
+    }
+
+    def with_fields(request: type[R]) -> type[R]:
+        """Return the request with the fields."""
+        return create_model(request.__name__, __base__=request, __doc__=request.__doc__, **typed)
+
+    return with_fields
+
+
+SETTINGS: Mapping[str, tuple[Any, str]] = {
+    "writer_timeout_ms": (
+        Threshold,
+        (
+            "A writer that holds the watermark and is silent for so long is excluded; what it then "
+            "writes below the watermark is late."
+        ),
+    ),
+    "mark_interval_ms": (
+        Duration,
+        (
+            "The least time between two marks. The longer, the later readers learn of progress; "
+            "0: a mark at every advance."
+        ),
+    ),
+    "returning_writer": (
+        ReturningWriter,
+        (
+            "hold: the watermark waits for a writer that came back late until it caught up. "
+            "exclude: it does not, and the writer stays excluded until then."
+        ),
+    ),
+    "domains": (
+        Annotated[list[Name], DIFFERENT],
+        (
+            "Time domains. They can be added, not taken away; a new one has no mark until every "
+            "live writer has noted it."
+        ),
+    ),
+    "mark_retention_ms": (
+        Duration,
+        "Older marks are dropped, but for those that a reader online still needs.",
+    ),
+    "max_time_ahead_ms": (
+        Duration,
+        (
+            "Notes further ahead of the controller's clock are refused. null: any time, for clocks "
+            "that are not Unix ms."
+        ),
+    ),
+    "writer_retention_ms": (
+        Duration,
+        "Writers that are idle, finished or excluded for so long are forgotten.",
+    ),
+    "expected_writers": (
+        Annotated[
+            list[Name],
+            ONE_FAULT,
+            Field(max_length=10_000, json_schema_extra={"uniqueItems": True}),
+            AfterValidator(_different),
+        ],
+        "Members from the start: the watermark waits for them before they first note.",
+    ),
+    "reader_timeout_ms": (
+        Threshold,
+        "A reader that is silent for so long goes offline, and keeps no mark from being dropped.",
+    ),
+    "max_segments": (
+        Annotated[int, Field(ge=1, le=MOST_SEGMENTS)],
+        (
+            "Notes and scale events that would add more segments are refused. Sealed ones that lie "
+            "below the first mark kept do not count."
+        ),
+    ),
+    "max_offset_jump": (
+        Threshold,
+        (
+            "A note is refused whose offset is further beyond the last one known of its segment. "
+            "null: any offset."
+        ),
+    ),
+}
+
+
+@fields_of(StreamSettings, SETTINGS, optional=True)
 class StreamChanges(Request):
     """The settings of a stream to set or change; all optional, durations in ms.
 
     Their descriptions say what a change leads to; the dashboard shows them beside the fields.
     """
 
-    writer_timeout_ms: Annotated[int, Field(ge=1, le=MAX_INT64)] | None = Field(
-        None,
-        description="A writer that holds the watermark and is silent for so long is excluded; what "
-        "it then writes below the watermark is late.",
-    )
-    mark_interval_ms: Duration | None = Field(
-        None,
-        description="The least time between two marks. The longer, the later readers learn of "
-        "progress; 0: a mark at every advance.",
-    )
-    returning_writer: Literal["hold", "exclude"] | None = Field(
-        None,
-        description="hold: the watermark waits for a writer that came back late until it caught "
-        "up. exclude: it does not, and the writer stays excluded until then.",
-    )
-    domains: Annotated[list[Name], DIFFERENT] | None = Field(
-        None,
-        description="Time domains. They can be added, not taken away; a new one has no mark until "
-        "every live writer has noted it.",
-    )
-    mark_retention_ms: Duration | None = Field(
-        None,
-        description="Older marks are dropped, but for those that a reader online still needs.",
-    )
-    max_time_ahead_ms: Duration | None = Field(
-        None,
-        description="Notes further ahead of the controller's clock are refused. null: any time, "
-        "for clocks that are not Unix ms.",
-    )
-    writer_retention_ms: Duration | None = Field(
-        None,
-        description="Writers that are idle, finished or excluded for so long are forgotten.",
-    )
-    expected_writers: (
-        Annotated[
-            list[Name],
-            ONE_FAULT,
-            Field(max_length=10_000, json_schema_extra={"uniqueItems": True}),
-            AfterValidator(_different),
-        ]
-        | None
-    ) = Field(
-        None,
-        description="Members from the start: the watermark waits for them before they first note.",
-    )
-    reader_timeout_ms: Annotated[int, Field(ge=1, le=MAX_INT64)] | None = Field(
-        None,
-        description="A reader that is silent for so long goes offline, and keeps no mark from "
-        "being dropped.",
-    )
-    max_segments: Annotated[int, Field(ge=1, le=MOST_SEGMENTS)] | None = Field(
-        None,
-        description="Notes and scale events that would add more segments are refused. Sealed ones "
-        "that lie below the first mark kept do not count.",
-    )
-    max_offset_jump: Annotated[int, Field(ge=1, le=MAX_INT64)] | None = Field(
-        None,
-        description="A note is refused whose offset is further beyond the last one known of its "
-        "segment. null: any offset.",
-    )
+
+POLICY: Mapping[str, tuple[Any, str]] = {
+    "watermark_lag_ms": (
+        Threshold | None,
+        "so far behind the wall clock the group's lower is",
+    ),
+    "behind_ms": (
+        Threshold | None,
+        "so far behind the last lower of the stream the group's lower is",
+    ),
+    "rule": (
+        Literal["two_way", "sticky"],
+        "sticky: once caught up, no lag makes for a backlog any more",
+    ),
+}
+
+
+@fields_of(BacklogPolicy, POLICY)
+class BacklogPolicyBody(Request):
+    """When a reader group has a backlog; thresholds in ms, both exclusive, null for never."""
+
+
+class GroupChanges(Request):
+    """When the group has a backlog; null: only when its readers say so."""
+
+    backlog: BacklogPolicyBody | None
 
 
 class HoldRequest(Request):

@@ -7,17 +7,21 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Query, Request, Response
 
 from controller.aggregation import operator
-from controller.api import answer_shapes, notes, shapes
+from controller.api import notes, shapes
+from controller.api.answer_shapes import (
+    ChangeAnswer,
+    ChangesPage,
+    SealedAnswer,
+    StreamAnswer,
+    StreamsPage,
+    TruncatedAnswer,
+    made_of,
+)
 from controller.api.deps import CallDep, ControllerDep, OrderDep, StreamName
+from controller.api.note_answers import NotesAnswer
 from controller.api.note_body import REQUEST_BODY
 from controller.api.problems import NOTES_REFUSED, PROBLEMS
-from controller.api.replies import (
-    change_to_wire,
-    reply,
-    sealed_to_wire,
-    stream_to_wire,
-    summary_to_wire,
-)
+from controller.api.replies import reply, shape
 from noted_time import ScaleEvent, SealRequest
 from noted_time.client import position_from_wire
 from noted_time.values import MAX_INT64
@@ -31,7 +35,7 @@ LISTS = frozenset(("domains", "expected_writers"))
 Limit = Annotated[int, Query(ge=1, le=1000)]
 
 
-@router.get("", response_model=answer_shapes.StreamsPage, operation_id="listStreams")
+@router.get("", response_model=shape(StreamsPage), operation_id="listStreams")
 async def list_streams(
     controller: ControllerDep, call: CallDep, after: str | None = None, limit: Limit = 100
 ) -> Response:
@@ -40,17 +44,14 @@ async def list_streams(
     names = [name for name in await controller.names() if after is None or name > after]
     names = [name for name in names if may_read(name)]
     page = names[:limit]
-    body = {
-        "streams": [summary_to_wire(each) for each in await controller.summaries(page)],
-        "next": page[-1] if len(names) > limit else None,
-    }
-    return reply(body)
+    streams = [StreamAnswer.of(each) for each in await controller.summaries(page)]
+    return reply(StreamsPage(streams, page[-1] if len(names) > limit else None))
 
 
 @router.put(
     "/{stream}",
-    response_model=answer_shapes.StreamShape,
-    responses={201: {"model": answer_shapes.StreamShape, "description": "Created"}},
+    response_model=shape(StreamAnswer),
+    responses={201: {"model": shape(StreamAnswer), "description": "Created"}},
     operation_id="createOrUpdateStream",
 )
 async def put_stream(
@@ -65,13 +66,13 @@ async def put_stream(
     for names in LISTS & given.keys():
         given[names] = tuple(given[names])
     state, created = await controller.put_stream(stream, given, order)
-    return reply(stream_to_wire(state), 201 if created else 200)
+    return reply(StreamAnswer.of(state.summary()), 201 if created else 200)
 
 
-@router.get("/{stream}", response_model=answer_shapes.StreamShape, operation_id="getStream")
+@router.get("/{stream}", response_model=shape(StreamAnswer), operation_id="getStream")
 async def get_stream(controller: ControllerDep, stream: StreamName) -> Response:
     """Return settings, creation id, the last mark per domain and the scale events."""
-    return reply(stream_to_wire(controller.stream(stream)))
+    return reply(StreamAnswer.of(controller.stream(stream).summary()))
 
 
 @router.delete("/{stream}", status_code=204, operation_id="deleteStream")
@@ -83,7 +84,7 @@ async def delete_stream(controller: ControllerDep, stream: StreamName) -> Respon
 
 @router.post(
     "/{stream}/notes",
-    response_model=answer_shapes.NotesAnswer,
+    response_model=shape(NotesAnswer),
     operation_id="noteTime",
     responses=NOTES_REFUSED,
     openapi_extra={"requestBody": REQUEST_BODY},
@@ -100,9 +101,7 @@ async def note_time(
     return answer.to_response()
 
 
-@router.post(
-    "/{stream}/scale", response_model=answer_shapes.StreamShape, operation_id="scaleStream"
-)
+@router.post("/{stream}/scale", response_model=shape(StreamAnswer), operation_id="scaleStream")
 async def scale(
     controller: ControllerDep, order: OrderDep, stream: StreamName, event: shapes.ScaleRequest
 ) -> Response:
@@ -110,10 +109,10 @@ async def scale(
     created = {int(segment): tuple(before) for segment, before in event.created.items()}
     taken = ScaleEvent(position_from_wire(event.sealed), created)
     state, _ = await controller.change(stream, operator.scale, order, taken)
-    return reply(stream_to_wire(state))
+    return reply(StreamAnswer.of(state.summary()))
 
 
-@router.post("/{stream}/seal", response_model=answer_shapes.SealedShape, operation_id="sealStream")
+@router.post("/{stream}/seal", response_model=shape(SealedAnswer), operation_id="sealStream")
 async def seal(
     controller: ControllerDep,
     order: OrderDep,
@@ -126,11 +125,12 @@ async def seal(
     """
     asked = body or shapes.SealBody()
     request = SealRequest(position_from_wire(asked.cut), asked.final_times)
-    return reply(sealed_to_wire(*await controller.change(stream, operator.seal, order, request)))
+    state, sealed = await controller.change(stream, operator.seal, order, request)
+    return reply(SealedAnswer.of(state.summary(), never_noted=sealed.never_noted))
 
 
 @router.post(
-    "/{stream}/truncate", response_model=answer_shapes.TruncatedShape, operation_id="truncateStream"
+    "/{stream}/truncate", response_model=shape(TruncatedAnswer), operation_id="truncateStream"
 )
 async def truncate(
     controller: ControllerDep,
@@ -149,12 +149,10 @@ async def truncate(
         does = operator.truncation(found, cut)
     else:
         found, does = await controller.change(stream, operator.truncate, order, cut)
-    return reply(stream_to_wire(found) | does._asdict())
+    return reply(TruncatedAnswer.of(found.summary(), **does._asdict()))
 
 
-@router.get(
-    "/{stream}/changes", response_model=answer_shapes.ChangesPage, operation_id="listChanges"
-)
+@router.get("/{stream}/changes", response_model=shape(ChangesPage), operation_id="listChanges")
 async def list_changes(
     controller: ControllerDep,
     stream: StreamName,
@@ -163,8 +161,5 @@ async def list_changes(
 ) -> Response:
     """List what operators changed, by whom and why, the newest first."""
     found = await controller.views.changes(stream, before=before, limit=limit + 1)
-    body = {
-        "changes": [change_to_wire(*each) for each in found[:limit]],
-        "next": found[limit - 1][0] if len(found) > limit else None,
-    }
-    return reply(body)
+    changes = [made_of(ChangeAnswer, each, number=number) for number, each in found[:limit]]
+    return reply(ChangesPage(changes, found[limit - 1][0] if len(found) > limit else None))

@@ -6,8 +6,9 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 
-from controller.api import shapes, view_shapes
+from controller.api import shapes
 from controller.api.access import OVERVIEW
+from controller.api.answer_shapes import OverviewPage, SegmentsPage
 from controller.api.deps import (
     CallDep,
     ControllerDep,
@@ -20,7 +21,8 @@ from controller.api.deps import (
 from controller.api.forwarding import FORWARDED
 from controller.api.gathering import Question
 from controller.api.problems import PROBLEMS
-from controller.api.replies import reply
+from controller.api.replies import reply, shape
+from controller.service.views import Period
 
 router = APIRouter(tags=["views"], responses=PROBLEMS)
 Moment = Annotated[shapes.Int64 | None, Query(description="wall time in Unix ms")]
@@ -28,12 +30,11 @@ Moment = Annotated[shapes.Int64 | None, Query(description="wall time in Unix ms"
 
 @router.get(
     OVERVIEW.removeprefix("/v1"),
-    response_model=view_shapes.OverviewAnswer,
+    response_model=shape(OverviewPage),
     operation_id="getOverview",
 )
 async def get_overview(  # noqa: PLR0913 - one parameter for each of the query's
     request: Request,
-    controller: ControllerDep,
     gathering: GatheringDep,
     call: CallDep,
     *,
@@ -49,20 +50,14 @@ async def get_overview(  # noqa: PLR0913 - one parameter for each of the query's
     """
     question, may_read = Question(search, sort, start, limit), call.holder.grant.may_read
     if FORWARDED.decode() in request.headers:
-        part = await gathering.own(question, may_read)
-        return reply({"buckets": part.buckets, "total": part.total, "streams": part.streams})
-    found = await gathering.overview(question, may_read, request.headers.get("authorization"))
-    body = {
-        "now": controller.now_ms,
-        **found._asdict(),
-        "next": question.end if found.total > question.end else None,
-    }
-    return reply(body)
+        return reply(await gathering.own(question, may_read))
+    authorization = request.headers.get("authorization")
+    return reply(await gathering.overview(question, may_read, authorization))
 
 
 @router.get(
     "/streams/{stream}/history",
-    response_model=view_shapes.HistoryAnswer,
+    response_model=shape(Period),
     operation_id="getHistory",
 )
 async def get_history(  # noqa: PLR0913 - one parameter for each of the query's
@@ -78,21 +73,12 @@ async def get_history(  # noqa: PLR0913 - one parameter for each of the query's
 
     By default from the first mark that is kept until now.
     """
-    found = await controller.views.history(stream, domain, from_, to, points=points)
-    body = {
-        "now": found.now,
-        "from": found.start,
-        "to": found.end,
-        "first_at": found.first_at,
-        "before": found.before,
-        "points": [point._asdict() for point in found.points],
-    }
-    return reply(body)
+    return reply(await controller.views.history(stream, domain, from_, to, points=points))
 
 
 @router.get(
     "/streams/{stream}/segments",
-    response_model=view_shapes.SegmentsPage,
+    response_model=shape(SegmentsPage),
     operation_id="listSegments",
 )
 async def list_segments(
@@ -104,9 +90,5 @@ async def list_segments(
 ) -> Response:
     """List the segments by number: state, extent, and who wrote there, of 10,000 members."""
     rows = await controller.views.segments(stream, domain, start=start, limit=limit + 1)
-    body = {
-        "now": controller.now_ms,
-        "segments": rows[:limit],
-        "next": start + limit if len(rows) > limit else None,
-    }
-    return reply(body)
+    further = start + limit if len(rows) > limit else None
+    return reply(SegmentsPage(controller.now_ms, rows[:limit], further))

@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from fastapi import APIRouter, Path, Query, Response
 
 from controller.aggregation import inspection, operator
-from controller.aggregation.inspection import DryRun, WriterQuery
-from controller.api import answer_shapes, shapes
+from controller.aggregation.inspection import (
+    DryRun,
+    Explanation,
+    WriterQuery,
+    WriterRow,
+    WritersPage,
+)
+from controller.api import shapes
+from controller.api.answer_shapes import CorrectedAnswer, EntryAnswer, LedgerPage, made_of
 from controller.api.deps import ControllerDep, Domain, Limit, OrderDep, Start, StreamName
 from controller.api.problems import PROBLEMS
-from controller.api.replies import (
-    corrected_to_wire,
-    entry_to_wire,
-    explanation_to_wire,
-    reply,
-    writer_to_wire,
-)
+from controller.api.replies import reply, shape
 from noted_time.client import position_from_wire
 from noted_time.rules import HOLDERS_NAMED, CorrectionRequest
 from noted_time.values import MAX_INT64
@@ -32,7 +33,7 @@ WRITER = "/writers/{writer}"
 WriterName = Annotated[shapes.Name, Path(description="name of a writer")]
 
 
-@router.get("/writers", response_model=answer_shapes.WritersPage, operation_id="listWriters")
+@router.get("/writers", response_model=shape(WritersPage), operation_id="listWriters")
 async def list_writers(  # noqa: PLR0913 - one parameter for each of the query's
     controller: ControllerDep,
     stream: StreamName,
@@ -47,29 +48,20 @@ async def list_writers(  # noqa: PLR0913 - one parameter for each of the query's
     `states` counts all members of the stream, whatever is searched for.
     """
     state, query = controller.stream(stream), WriterQuery(start, limit, domain, search)
-    page = inspection.writers(state, query, controller.now)
-    body = {
-        "now": controller.now_ms,
-        "total": page.total,
-        "writers": [writer_to_wire(row) for row in page.rows],
-        "states": dict(state.aggregator.domains.census.members),
-        "next": start + limit if page.total > start + limit else None,
-    }
-    return reply(body)
+    return reply(inspection.writers(state, query, controller.now))
 
 
-@router.get(WRITER, response_model=answer_shapes.WriterShape, operation_id="getWriter")
+@router.get(WRITER, response_model=shape(WriterRow), operation_id="getWriter")
 async def get_writer(controller: ControllerDep, stream: StreamName, writer: WriterName) -> Response:
     """Return one member."""
     return _row(controller, controller.stream(stream), writer)
 
 
 def _row(controller: Controller, state: StreamState, writer: str) -> Response:
-    row = inspection.writer_row(state, writer, None, controller.now)
-    return reply(writer_to_wire(row))
+    return reply(inspection.writer_row(state, writer, None, controller.now))
 
 
-@router.delete(WRITER, response_model=answer_shapes.WriterShape, operation_id="removeWriter")
+@router.delete(WRITER, response_model=shape(WriterRow), operation_id="removeWriter")
 async def remove_writer(
     controller: ControllerDep,
     order: OrderDep,
@@ -86,7 +78,7 @@ async def remove_writer(
     return _row(controller, state, writer)
 
 
-@router.post(WRITER + "/hold", response_model=answer_shapes.WriterShape, operation_id="holdWriter")
+@router.post(WRITER + "/hold", response_model=shape(WriterRow), operation_id="holdWriter")
 async def hold_writer(
     controller: ControllerDep,
     order: OrderDep,
@@ -99,9 +91,7 @@ async def hold_writer(
     return _row(controller, state, writer)
 
 
-@router.delete(
-    WRITER + "/hold", response_model=answer_shapes.WriterShape, operation_id="releaseWriter"
-)
+@router.delete(WRITER + "/hold", response_model=shape(WriterRow), operation_id="releaseWriter")
 async def release_writer(
     controller: ControllerDep, order: OrderDep, stream: StreamName, writer: WriterName
 ) -> Response:
@@ -112,7 +102,7 @@ async def release_writer(
 
 @router.post(
     WRITER + "/position",
-    response_model=answer_shapes.CorrectedShape,
+    response_model=shape(CorrectedAnswer),
     operation_id="correctPosition",
 )
 async def correct_position(
@@ -133,10 +123,10 @@ async def correct_position(
     else:
         decided = order._replace(comment=body.comment or order.comment)
         _, does = await controller.change(stream, operator.correct, decided, writer, request)
-    return reply(corrected_to_wire(does, dry_run=body.dry_run))
+    return reply(CorrectedAnswer.of(does, dry_run=body.dry_run))
 
 
-@router.get("/explain", response_model=answer_shapes.ExplainShape, operation_id="explain")
+@router.get("/explain", response_model=shape(Explanation), operation_id="explain")
 async def explain(  # noqa: PLR0913 - one parameter for each of the query's
     controller: ControllerDep,
     stream: StreamName,
@@ -153,11 +143,10 @@ async def explain(  # noqa: PLR0913 - one parameter for each of the query's
     """
     dry_run = DryRun(exclude, writer_timeout_ms)
     state = controller.stream(stream)
-    found = inspection.explain(state, domain, controller.now, dry_run, limit)
-    return reply(explanation_to_wire(found))
+    return reply(inspection.explain(state, domain, controller.now, dry_run, limit))
 
 
-@router.get("/ledger", response_model=answer_shapes.LedgerPage, operation_id="listLedger")
+@router.get("/ledger", response_model=shape(LedgerPage), operation_id="listLedger")
 async def list_ledger(  # noqa: PLR0913 - one parameter for each of the query's
     controller: ControllerDep,
     stream: StreamName,
@@ -171,8 +160,5 @@ async def list_ledger(  # noqa: PLR0913 - one parameter for each of the query's
     entries = await controller.views.ledger(
         stream, domain, after=after, limit=limit + 1, newest_first=order == "newest"
     )
-    body = {
-        "entries": [entry_to_wire(entry) for entry in entries[:limit]],
-        "next": entries[limit - 1].seq if len(entries) > limit else None,
-    }
-    return reply(body)
+    page = [made_of(EntryAnswer, entry) for entry in entries[:limit]]
+    return reply(LedgerPage(page, page[-1].seq if len(entries) > limit else None))

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from collections.abc import Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+import msgspec
 
 from controller.aggregation.overview import rank_of_stream, row_of_stream
 from controller.aggregation.segments import Segments, named_by
 from noted_time import Rejected
+from noted_time.reading import Point
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
+    from collections.abc import AsyncIterator, Callable, Collection, Iterable
 
     from controller.aggregation.overview import Rank, Sort, StreamRow
     from controller.aggregation.owned_streams import OwnedStreams
@@ -20,7 +23,6 @@ if TYPE_CHECKING:
     from controller.aggregation.stream import StreamState
     from controller.service.clocks import Clocks
     from controller.store.port import Change, LedgerEntry, Reading
-    from noted_time.reading import Point
 
 T = TypeVar("T")
 
@@ -28,12 +30,11 @@ SLICE_S = 0.002
 """How long a slice may block the event loop."""
 
 
-@dataclass(frozen=True, slots=True)
-class Period:
-    """How the watermark of a domain moved from `start` to `end`, wall time in Unix ms.
+class Period(msgspec.Struct, frozen=True, rename={"start": "from", "end": "to"}):
+    """How the watermark moved: one point for each slot with a mark; moments in Unix ms.
 
     `first_at` is when the first mark that is kept was written, `before` the lower of the last mark
-    written before `start`; `None` if there is no such mark.
+    written before `from`.
     """
 
     now: int

@@ -14,14 +14,14 @@ The contract that every store keeps, checked by one suite of tests:
 
 from __future__ import annotations
 
-from collections.abc import Mapping  # noqa: TC003 - records are decoded by their annotations
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from noted_time import BacklogPolicy, MarkConflict, Seal, StreamSettings
 from noted_time.rules import Correction, corrected
-from noted_time.values import Absence  # noqa: TC001 - see above
-from noted_time.wing import AlignmentSettings  # noqa: TC001 - see above
+from noted_time.values import Absence
+from noted_time.wing import AlignmentSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

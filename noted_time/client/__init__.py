@@ -20,13 +20,8 @@ from noted_time.client.outage import Outage, delay_s
 from noted_time.client.problems import SUCCESS, error_of, kind_of
 from noted_time.client.wire import (
     complete_window_from_wire,
-    complete_window_to_wire,
     mark_from_wire,
-    mark_to_wire,
-    missing_to_wire,
     note_to_wire,
     position_from_wire,
     position_to_wire,
-    session_to_wire,
-    window_to_wire,
 )

@@ -1,12 +1,12 @@
-"""The JSON shapes of notes, positions, marks and windows, from values and back.
+"""Marks and windows from their JSON; notes and positions to it, as requests have them.
 
-JSON names segments by decimal strings; everything else is spelled as in the values. A shape that
-does not fit raises `Rejected`, naming the field.
+JSON names segments by decimal strings; everything else is spelled as in the values. What does not
+fit raises `Rejected`, naming the field.
 """
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
 from noted_time.reading import CompleteWindow
@@ -17,13 +17,11 @@ from noted_time.values import (
     Note,
     Rejected,
     StreamCut,
-    TimeWindow,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from noted_time.values import Session
 
 Json = dict[str, Any]
 
@@ -57,27 +55,8 @@ def note_to_wire(note: Note) -> Json:
     if note.position:
         wire["position"] = position_to_wire(note.position)
     if note.late is not None:
-        wire["late"] = note.late._asdict()
+        wire["late"] = asdict(note.late)
     return wire
-
-
-def session_to_wire(session: Session) -> Json:
-    """Return the JSON shape of a session, without those that lost the name."""
-    return {"session": session.id, "label": session.label, "since": session.since}
-
-
-def mark_to_wire(mark: Mark) -> Json:
-    """Return the JSON shape of a mark."""
-    return {
-        "seq": mark.seq,
-        "lower": mark.lower,
-        "upper": mark.upper,
-        "cut": position_to_wire(mark.cut.offsets),
-        "written_at": mark.written_at,
-        "excluded": list(mark.excluded),
-        "upper_is_bound": mark.upper_is_bound,
-        "final": mark.final,
-    }
 
 
 def mark_from_wire(wire: Json) -> Mark:
@@ -96,41 +75,6 @@ def mark_from_wire(wire: Json) -> Mark:
     except KeyError as missing:
         message = f"a mark without {missing}"
         raise Rejected(message) from missing
-
-
-def window_to_wire(window: TimeWindow) -> Json:
-    """Return the JSON shape of a time window."""
-    return {
-        "lower": window.lower,
-        "upper": window.upper,
-        "lower_seq": window.lower_seq,
-        "upper_seq": window.upper_seq,
-        "sealed": window.sealed,
-    }
-
-
-def complete_window_to_wire(window: CompleteWindow) -> Json:
-    """Return the JSON shape of a complete window."""
-    return {
-        "start": window.start,
-        "end": window.end,
-        "from": position_to_wire(window.from_cut.offsets),
-        "to": position_to_wire(window.to_cut.offsets),
-        "seq": window.seq,
-        "written_at": window.written_at,
-        "excluded": list(window.excluded),
-        "exact": window.exact,
-        **missing_to_wire(window.missing),
-    }
-
-
-def missing_to_wire(missing: Missing) -> Json:
-    """Return the JSON fields that say which writers are missing."""
-    return {
-        "missing": [each._asdict() for each in missing.writers],
-        "missing_count": missing.count,
-        "missing_is_known": missing.is_known,
-    }
 
 
 def complete_window_from_wire(wire: Json) -> CompleteWindow:
@@ -155,7 +99,8 @@ def complete_window_from_wire(wire: Json) -> CompleteWindow:
 def _missing(wire: Json) -> Missing:
     """Return which writers are missing, if the answer says it."""
     named = wire.get("missing", ())
-    writers = (MissingWriter(*(each[name] for name in MissingWriter._fields)) for each in named)
+    names = [field.name for field in fields(MissingWriter)]
+    writers = (MissingWriter(*(each[name] for name in names)) for each in named)
     return Missing(
         tuple(writers), wire.get("missing_count", 0), wire.get("missing_is_known", False)
     )

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from noted_time.values import MIN_INT64, MISSING_NAMED, Missing, MissingWriter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from noted_time.values import Absence, Mark
+    from noted_time.values import Absence, Mark, MissingReason
 
 
 class Interval(NamedTuple):
@@ -83,7 +83,8 @@ class MissingWriters:
     def begin(self, absence: Absence, seq: int, at: int) -> None:
         """Begin an interval with mark `seq`, unless the writer is missing already."""
         if absence.writer not in self.open:
-            writer = MissingWriter(absence.writer, absence.reason, absence.since, absence.time)
+            reason = cast("MissingReason", absence.reason)
+            writer = MissingWriter(absence.writer, reason, absence.since, absence.time)
             start = MIN_INT64 if absence.missing_from is None else absence.missing_from
             self.open[absence.writer] = Interval(writer, start, seq, at, start, seq)
 

@@ -7,6 +7,7 @@ is found by bisection, and a question costs the more the more steps there were.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
 from itertools import islice, pairwise
 from operator import sub
 from typing import TYPE_CHECKING, NamedTuple
@@ -31,13 +32,13 @@ Run = tuple[int, int]
 """Marks from an index up to another, exclusive."""
 
 
-class Point(NamedTuple):
-    """The last of the marks that were written in one slot of time, `marks` of them.
+@dataclass(frozen=True, slots=True)
+class Point:
+    """The last mark of a slot of time, and of the `marks` written in it the largest lag.
 
-    `lag_ms` is the largest lag among them: how far the watermark was behind the wall clock when a
-    mark was written, just before it advanced. It is `None` if the lower before is not kept or not
-    in Unix ms. `excluded` names some of the writers that they advanced without, and
-    `excluded_marks` counts the marks that advanced without any.
+    `lag_ms` is how far the lower was behind the wall clock just before a mark; null if it is not
+    known or not in Unix ms. `excluded` names at most 10 writers that marks in the slot excluded,
+    `excluded_marks` counts these marks.
     """
 
     at: int

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from noted_time.rules.state import BEFORE_ALL_TIME
-from noted_time.values import Advance, Hold, Quiet, Sealed, Waiting
+from noted_time.values import Advance, DecisionName, Hold, Quiet, Sealed, StreamCut, Waiting
 
 if TYPE_CHECKING:
     from collections.abc import Collection
     from collections.abc import Set as AbstractSet
 
     from noted_time.rules.domain import Domain, Domains
-    from noted_time.values import Decision, StreamCut
+    from noted_time.values import Decision
 
 HOLDERS_NAMED = 1000
 """Maximum number of holders that a decision names; before the first mark all members hold."""
@@ -25,12 +25,12 @@ HOLDERS_NAMED = 1000
 
 @dataclass(frozen=True, slots=True)
 class Would:
-    """The decision there would be: with `advance`, the next mark's lower, cut and excluded.
+    """What a dry run leads to: with `advance` the next mark's lower, cut and excluded writers.
 
-    Without one they are those of the last mark, `None` and empty before the first.
+    With another decision they are those of the last mark, null and empty before the first.
     """
 
-    decision: Literal["advance", "hold", "quiet", "sealed"]
+    decision: DecisionName
     lower: int | None
     cut: StreamCut | None
     excluded: tuple[str, ...]

@@ -7,7 +7,7 @@ stay as they were written; what is corrected is how they are read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping  # noqa: TC003 - stores decode by the annotations
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 

@@ -6,8 +6,8 @@ last marks and the cut that was asked for; the last mark of each domain has it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping  # noqa: TC003 - stores decode by the annotations
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from noted_time.rules.state import BEFORE_ALL_TIME, absence_of
@@ -167,8 +167,11 @@ def _named(domain: Domain, tracks: list[Track], lower: int, written_at: int) -> 
             known = absences.get(member.writer)
             if known is None or known.reason == "late_rows":
                 sealed = absence_of(track, last_lower)
-                absences[member.writer] = sealed._replace(
-                    reason="sealed", late=known.late if known else None, since=written_at
+                absences[member.writer] = replace(
+                    sealed,
+                    reason="sealed",
+                    late=known.late if known else None,
+                    since=written_at,
                 )
     return tuple(absences[writer] for writer in sorted(absences))
 

@@ -9,7 +9,15 @@ from noted_time.values.cut import (
     plain_position,
     reaches,
 )
-from noted_time.values.decision import Advance, Decision, Hold, Quiet, Sealed, Waiting
+from noted_time.values.decision import (
+    Advance,
+    Decision,
+    DecisionName,
+    Hold,
+    Quiet,
+    Sealed,
+    Waiting,
+)
 from noted_time.values.errors import (
     AlreadySealed,
     ClientFailed,
@@ -43,7 +51,13 @@ from noted_time.values.errors import (
     Unreadable,
     WritersMissing,
 )
-from noted_time.values.fencing import LABEL_LENGTH, NO_SESSION, SESSION_LENGTH, Session
+from noted_time.values.fencing import (
+    LABEL_LENGTH,
+    NO_SESSION,
+    SESSION_LENGTH,
+    HeldName,
+    Session,
+)
 from noted_time.values.given import Time, duration_ms, unix_ms_of
 from noted_time.values.mark import Mark, TimeWindow
 from noted_time.values.membership import (
@@ -52,8 +66,10 @@ from noted_time.values.membership import (
     NOT_KNOWN,
     Absence,
     ExcludedSince,
+    ExclusionReason,
     LateRows,
     Missing,
+    MissingReason,
     MissingWriter,
     Reason,
     Terms,
@@ -70,7 +86,7 @@ from noted_time.values.note import (
     State,
 )
 from noted_time.values.service_clock import ServiceClock
-from noted_time.values.settings import DAY_MS, NAME, StreamSettings, checked_name
+from noted_time.values.settings import DAY_MS, NAME, ReturningWriter, StreamSettings, checked_name
 from noted_time.values.succession import ScaleEvent, Succession
 from noted_time.values.times import (
     LEAST_UNIX_MS,

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
 from operator import index
-from typing import TYPE_CHECKING
 
 from noted_time.values.errors import Rejected
 from noted_time.values.times import MAX_INT64
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
-
-@dataclass(frozen=True, slots=True)
 class StreamCut:
     """A position across a whole stream: one exclusive int64 offset per segment.
 
@@ -32,16 +27,18 @@ class StreamCut:
     True
     """
 
-    offsets: Mapping[int, int]
+    # no dataclass, which msgspec would write as {"offsets": {…}}: in JSON a cut is its offsets
+    __slots__ = ("offsets",)
 
-    def __post_init__(self) -> None:
-        for segment, offset in self.offsets.items():
+    def __init__(self, offsets: Mapping[int, int]) -> None:
+        for segment, offset in offsets.items():
             if not 0 <= segment <= MAX_INT64:
                 message = f"segment {segment} is not an integer from 0 to {MAX_INT64}"
                 raise Rejected(message)
             if not 0 <= offset <= MAX_INT64:
                 message = f"offset {offset} of segment {segment} is not from 0 to {MAX_INT64}"
                 raise Rejected(message)
+        self.offsets = offsets
 
     def reaches(self, other: StreamCut) -> bool:
         """Whether this cut is at or above `other` in every segment."""
@@ -56,6 +53,9 @@ class StreamCut:
         joined = dict(self.offsets)
         join_into(joined, other.offsets)
         return StreamCut(joined)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, StreamCut) and self.offsets == other.offsets
 
     def __repr__(self) -> str:
         return f"StreamCut({dict(self.offsets)})"

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
+
+DecisionName = Literal["advance", "hold", "quiet", "sealed"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,15 @@ class Former(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class HeldName:
+    """The process that has a writer's name, and since when (Unix ms); none has it without one."""
+
+    session: str | None
+    label: str
+    since: int
+
+
+@dataclass(frozen=True, slots=True)
 class Session:
     """The process that notes under a writer's name, and those that lost it, the latest last.
 
@@ -51,6 +60,11 @@ class Session:
     def fenced(self, since: int) -> Session:
         """Return that no process has the name since then: this one lost it."""
         return Session(None, "", since, self._lost())
+
+    @property
+    def held(self) -> HeldName:
+        """Who has the name, without those that lost it."""
+        return HeldName(self.id, self.label, self.since)
 
     def _lost(self) -> tuple[Former, ...]:
         if self.id is None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from noted_time.values.cut import StreamCut
+from noted_time.values.cut import StreamCut
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +37,10 @@ class TimeWindow(NamedTuple):
 
     Every event with time < `lower` (of a writer that keeps its word) was read before the position;
     no event read before it has a time > `upper`. Either is `None` if no mark bounds it.
-    `sealed`: the stream is sealed, and all of it was read. A tuple, because making a frozen
-    dataclass took longer than a search of four segments.
+    `sealed`: the stream is sealed, and all of it was read.
     """
 
+    # a tuple: to make a frozen dataclass took longer than a search of four segments
     lower: int | None
     upper: int | None
     lower_seq: int | None = None

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping  # noqa: TC003 - stores decode by the annotations
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
-Reason = Literal["timed_out", "removed", "returned_late", "late_rows", "sealed", "corrected"]
-"""Why time advanced without a writer: it was silent for its timeout, was removed by an operator, or
-came back below the last lower. `late_rows`: it reported rows that it wrote below the lower.
-`sealed`: it was live when the stream was sealed. `corrected`: its position was corrected by an
-operator, and so were the cuts before this mark."""
+ExclusionReason = Literal["timed_out", "removed", "returned_late"]
+"""Why a writer is excluded: it was silent for its timeout, an operator removed it, or it came back
+below the last lower."""
+
+MissingReason = Literal[ExclusionReason, "sealed"]
+"""Why a writer is missing: it is excluded, or it was live when the stream was sealed."""
+
+Reason = Literal[MissingReason, "late_rows", "corrected"]
+"""Why a mark names a writer: it is missing, it reported rows that it wrote below the lower, or an
+operator corrected its position, and so the cuts before this mark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +36,8 @@ class Terms:
 NO_TERMS = Terms()
 
 
-class LateRows(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class LateRows:
     """Rows that a writer wrote below the lower of that moment: how many, and the least time."""
 
     rows: int
@@ -46,7 +52,8 @@ class LateRows(NamedTuple):
         return LateRows(self.rows + other.rows, min(self.least, other.least))
 
 
-class ExcludedSince(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ExcludedSince:
     """That time advanced without a writer: why, and since when (Unix ms).
 
     It stands from that moment until the writer, having returned, has noted a time above the lower
@@ -54,11 +61,12 @@ class ExcludedSince(NamedTuple):
     it here.
     """
 
-    reason: Reason
+    reason: ExclusionReason
     since: int
 
 
-class Absence(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Absence:
     """One writer that a mark advanced without, with its last time and position.
 
     `since` is when it was excluded (Unix ms). Its events may be missing from `missing_from` on: its
@@ -79,11 +87,12 @@ MISSING_NAMED = 100
 """Maximum number of missing writers that are named at a time; all of them are counted."""
 
 
-class MissingWriter(NamedTuple):
-    """A writer that time advanced without: why, since when (Unix ms), and its last time."""
+@dataclass(frozen=True, slots=True)
+class MissingWriter:
+    """A writer that the watermark advanced without: why, since when (Unix ms), its last time."""
 
     writer: str
-    reason: Reason
+    reason: MissingReason
     since: int | None
     time: int | None
 

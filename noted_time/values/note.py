@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping  # noqa: TC003 - bodies are decoded by the types
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from noted_time.values.membership import LateRows  # noqa: TC001 - bodies are decoded by the types
+from noted_time.values.membership import LateRows
 from noted_time.values.times import MAX_INT64, MIN_INT64
 
 if TYPE_CHECKING:

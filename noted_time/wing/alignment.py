@@ -6,15 +6,11 @@ A member is not counted if it has no time yet, is idle or finished, or was silen
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
-from noted_time.values import LARGEST_TIME, LEAST_TIME, MAX_INT64, LimitReached, Rejected
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from noted_time.values import State
+from noted_time.values import LARGEST_TIME, LEAST_TIME, MAX_INT64, LimitReached, Rejected, State
 
 MOST_MEMBERS = 1000
 """Maximum number of members of an alignment."""
@@ -42,24 +38,28 @@ class AlignmentSettings:
                 raise Rejected(f"{name} is {value}; it is an int64 above 0")
 
 
-class GroupOfStream(NamedTuple):
-    """A reader group, and in which time domain it is asked about; `None` is its only one."""
+@dataclass(frozen=True, slots=True)
+class GroupOfStream:
+    """A reader group of a stream; `domain` is null if none was named."""
 
     stream: str
     group: str
     domain: str | None
 
 
-class MemberNow(NamedTuple):
-    """A member as it stands: what it reported last, how long ago in ms, whether it is counted.
+@dataclass(frozen=True, slots=True)
+class MemberNow:
+    """A member: what it reported last, how long ago, and whether it is counted.
 
-    `group` is the reader group that it is, where it reported to be one.
+    `at_bound`: it is counted, and at the bound, which another one holds, or above it. `group` is
+    the reader group that it reported to be.
     """
 
     time: int | None
     state: State
     silent_for_ms: int
     counted: bool
+    at_bound: bool
     group: GroupOfStream | None
 
     @property
@@ -82,12 +82,6 @@ class AlignmentNow(NamedTuple):
     held_by: str | None
     drift: int | None
     members: Mapping[str, MemberNow]
-
-    def is_at_bound(self, member: str) -> bool:
-        """Whether a member that is counted is at the bound or above it: another one holds it."""
-        time, bound = self.members[member].time, self.bound
-        is_there = bound is not None and time is not None and time >= bound
-        return is_there and self.members[member].counted
 
 
 class _Report(NamedTuple):
@@ -154,27 +148,34 @@ class Alignment:
         Of several members with the least time the first by name holds the bound. A bound beyond
         int64 is its end, above which there is no time.
         """
-        members = {name: self._member(name, now) for name in sorted(self._reports)}
+        reports = sorted(self._reports.items())
         counted = {
             name: each.time
-            for name, each in members.items()
-            if each.counted and each.time is not None
+            for name, each in reports
+            if each.time is not None and each.state == "live" and not self._is_silent(each.at, now)
         }
-        if not counted:
-            return AlignmentNow(None, None, None, members)
-        held_by = min(counted, key=counted.__getitem__)
-        slowest = counted[held_by]
-        bound = min(slowest + self.settings.max_drift, MAX_INT64)
-        return AlignmentNow(bound, held_by, max(counted.values()) - slowest, members)
+        held_by = bound = drift = None
+        if counted:
+            held_by = min(counted, key=counted.__getitem__)
+            slowest = counted[held_by]
+            bound = min(slowest + self.settings.max_drift, MAX_INT64)
+            drift = max(counted.values()) - slowest
+        members = {
+            name: MemberNow(
+                each.time,
+                each.state,
+                silent_for_ms=now - each.at,
+                counted=name in counted,
+                at_bound=bound is not None and counted.get(name, bound - 1) >= bound,
+                group=each.group,
+            )
+            for name, each in reports
+        }
+        return AlignmentNow(bound, held_by, drift, members)
 
     def copy(self) -> Alignment:
         """Return an alignment like this one that no further report changes."""
         return Alignment(self.settings, dict(self._reports))
-
-    def _member(self, name: str, now: int) -> MemberNow:
-        time, state, group, at, _ = self._reports[name]
-        counted = time is not None and state == "live" and not self._is_silent(at, now)
-        return MemberNow(time, state, now - at, counted, group)
 
     def _is_silent(self, reported_at: int, now: int) -> bool:
         return now - reported_at >= self.settings.member_timeout_ms

@@ -28,7 +28,7 @@ def crowd(members: int, *, domains: tuple[str, ...] = DOMAINS, holds: bool = Tru
 
 def page(stream: StreamState, start: int, limit: int) -> list[str]:
     """Return the names on a page."""
-    return [row.writer for row in writers(stream, WriterQuery(start, limit), NOW).rows]
+    return [row.writer for row in writers(stream, WriterQuery(start, limit), NOW).writers]
 
 
 def cost(members: int, *, holds: bool) -> int:

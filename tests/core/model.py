@@ -14,7 +14,7 @@ from noted_time.values import ExcludedSince
 
 if TYPE_CHECKING:
     from noted_time import Note, ScaleEvent, State, StreamSettings
-    from noted_time.values import Reason
+    from noted_time.values import ExclusionReason
 
 Position = dict[int, int]
 NEVER = -(2**63) - 1
@@ -41,7 +41,7 @@ class Writer:
 
     name: str
     state: State = "finished"
-    excluded: Reason | None = None
+    excluded: ExclusionReason | None = None
     noted_at: int = 0
     timeout_ms: int | None = None
     hold_until: int = 0
@@ -326,7 +326,7 @@ class Model:
         dues = [max(writer.noted_at, began) + timeout for began in since]
         return max(min(dues), writer.hold_until) if dues else None
 
-    def leave_out(self, writer: Writer, now: int, reason: Reason = "timed_out") -> None:
+    def leave_out(self, writer: Writer, now: int, reason: ExclusionReason = "timed_out") -> None:
         """Go on without the writer."""
         missing = {k for k in self.marks if writer.name in self.missing[k]}
         writer.unrecorded |= {k for k in self.marks if writer.vouches(k)}

@@ -12,15 +12,14 @@ from hypothesis import strategies as st
 from noted_time import InvalidName, Mark, Note, Rejected, StreamCut, StreamSettings, TimeWindow
 from noted_time.client import (
     mark_from_wire,
-    mark_to_wire,
     note_to_wire,
     position_from_wire,
     position_to_wire,
-    window_to_wire,
 )
 from noted_time.values import LateRows, checked_name
 from noted_time.wing import file_name, segment_directory, start_of
 from noted_time.wing.file_log import segment_of
+from tests.support.http import as_json
 
 int64 = st.integers(-(2**63), 2**63 - 1)
 offsets = st.integers(0, 2**63 - 1)
@@ -48,13 +47,13 @@ def test_a_position_survives_the_wire(position: dict[int, int]) -> None:
 @given(mark=marks)
 def test_a_mark_survives_the_wire(mark: Mark) -> None:
     """Cut, times and names."""
-    assert mark_from_wire(mark_to_wire(mark)) == mark
+    assert mark_from_wire(as_json(mark)) == mark
 
 
-@given(mark=marks, missing=st.sampled_from(sorted(mark_to_wire(Mark(1, 1, 1, StreamCut({}))))))
+@given(mark=marks, missing=st.sampled_from(sorted(as_json(Mark(1, 1, 1, StreamCut({}))))))
 def test_a_mark_without_a_field_is_rejected_by_name(mark: Mark, missing: str) -> None:
     """Every field is needed."""
-    wire = mark_to_wire(mark)
+    wire = as_json(mark)
     del wire[missing]
 
     with pytest.raises(Rejected, match=f"a mark without '{missing}'"):
@@ -107,7 +106,7 @@ def test_a_note_travels_without_the_fields_that_say_nothing() -> None:
 
 def test_a_window_travels_with_its_nulls() -> None:
     """A bound that is not there is said to be none."""
-    assert window_to_wire(TimeWindow(10, None, 1)) == {
+    assert as_json(TimeWindow(10, None, 1)._asdict()) == {
         "lower": 10,
         "upper": None,
         "lower_seq": 1,
@@ -217,7 +216,7 @@ def test_a_foreign_directory_is_no_segment(name: str) -> None:
 
 def test_values_are_what_they_say() -> None:
     """The wire's types are JSON's."""
-    wire: dict[str, Any] = mark_to_wire(
+    wire: dict[str, Any] = as_json(
         Mark(1, 2, 3, StreamCut({0: 4}), 5, ("UA",), upper_is_bound=True)
     )
 

@@ -9,12 +9,14 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
+from controller.api.answer_shapes import CompleteWindowAnswer
 from noted_time import CompleteWindow, Mark, MarkHistory, Rejected, StreamCut
-from noted_time.client import complete_window_from_wire, complete_window_to_wire
+from noted_time.client import complete_window_from_wire
 from noted_time.reading import Tiling, complete_windows
 from tests.core.acts import WRITERS, Act, Kind, histories, lived, perform, streams
 from tests.core.test_history import chains
 from tests.core.world import World
+from tests.support.http import as_json
 
 if TYPE_CHECKING:
     from noted_time import StreamSettings
@@ -226,7 +228,8 @@ def test_a_window_is_read_from_json_as_it_was_written(marks: list[Mark], tiling:
     """Every field, and a missing one is named."""
     found = list(complete_windows(MarkHistory(marks), tiling, after=-20, limit=5))
 
-    assert [complete_window_from_wire(complete_window_to_wire(w)) for w in found] == found
+    answers = [as_json(CompleteWindowAnswer.of(each)) for each in found]
+    assert list(map(complete_window_from_wire, answers)) == found
 
 
 def test_a_window_without_a_field_is_refused() -> None:

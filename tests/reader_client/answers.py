@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from hypothesis import strategies as st
 
 from noted_time import Mark, StreamCut
-from noted_time.client import mark_to_wire, position_to_wire
+from noted_time.client import position_to_wire
 from noted_time.values import join_into
 from reader_client import answers
+from tests.support.http import as_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -40,7 +41,7 @@ def stream_answer(
     wire = {
         "id": stream_id,
         "domains": ["default"],
-        "marks": {"default": mark_to_wire(last) if last else None},
+        "marks": {"default": as_json(last) if last else None},
         "scale_events": [
             {
                 "sealed": position_to_wire(event.sealed),
@@ -62,7 +63,7 @@ def marks_answer(
     wire = {
         "stream_id": stream_id,
         "scale_events": scale_events,
-        "marks": [mark_to_wire(mark) for mark in marks],
+        "marks": [as_json(mark) for mark in marks],
         "sealed": final_cut is not None,
         "final_cut": None if final_cut is None else position_to_wire(final_cut),
     }

@@ -8,7 +8,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import pytest
 from alembic import command
 from alembic.config import Config
@@ -19,6 +18,7 @@ from controller.store.open import open_store
 from controller.store.postgres import is_postgres
 from tests.store.conftest import DURABLE
 from tests.store.models import check_models
+from tests.support.http import as_json
 
 if TYPE_CHECKING:
     from controller.store.port import Reading
@@ -68,7 +68,7 @@ def everything(store: Reading) -> dict[str, Any]:
                 domain: store.ledger(each.id, domain, after=0, limit=99) for domain in domains
             },
         }
-    plain: dict[str, Any] = json.loads(msgspec.json.encode(found))
+    plain: dict[str, Any] = as_json(found)
     return plain
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from controller.api.access import Gate
 from controller.api.app import create_api
 from controller.api.forwarding import Forwarding
 from controller.api.middleware import Middleware
+from controller.api.replies import encode
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -19,6 +21,11 @@ if TYPE_CHECKING:
     from controller.service.controller import Controller
 
 JSON = {"content-type": "application/json"}
+
+
+def as_json(value: object) -> Any:  # noqa: ANN401 - any JSON
+    """Return a value as the API writes it, decoded."""
+    return json.loads(encode(value))
 
 
 @dataclass

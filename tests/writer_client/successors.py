@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from controller.api.note_body import decode
 from controller.api.notes import _result
+from controller.api.replies import encode
 from noted_time import Accepted, Aggregator, StreamSettings, Unreachable
 from noted_time.client import Backoff, Controllers, Reply
 from tests.support.streams import restarted
@@ -158,7 +159,7 @@ class Successors:
             self.marks.append(mark)
         waits = not any(each is process for each, _ in self.network)
         if process.asking is not None and waits and number % 4:
-            body = json.dumps({"results": [_result(each) for each in results]}).encode()
+            body = encode({"results": [_result(each) for each in results]})
             self._resume(process, Reply(200, {}, body))
 
     def _resume(self, process: Successor, reply: Reply | None) -> None:

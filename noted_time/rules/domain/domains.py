@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from noted_time.rules.domain.domain import Domain
     from noted_time.rules.state import KnownSegments, MemberRecord, Sharing
     from noted_time.values import (
+        ExclusionReason,
         Note,
-        Reason,
         State,
         StreamSettings,
         Terms,
@@ -251,7 +251,7 @@ class Domains:
         overdue = chain(*(domain.timeouts.overdue(now, timeout_ms) for domain in self))
         return {member.writer: member for member in overdue}
 
-    def exclude(self, member: Member, reason: Reason, now: int) -> None:
+    def exclude(self, member: Member, reason: ExclusionReason, now: int) -> None:
         """Exclude a member at its last position; the times of one that was removed do not count."""
         waited_for = member.vouches
         member.excluded = reason

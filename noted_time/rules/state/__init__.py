@@ -6,6 +6,7 @@ from noted_time.rules.state.member import (
     Member,
     MemberRecord,
     Role,
+    Standing,
     Track,
     record_of,
 )

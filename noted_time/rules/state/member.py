@@ -6,7 +6,7 @@ outlive the process of it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping  # noqa: TC003 - stores decode by the annotations
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
@@ -15,8 +15,8 @@ from noted_time.values import (
     NO_SESSION,
     NO_TERMS,
     ExcludedSince,
+    ExclusionReason,
     LateRows,
-    Reason,
     Session,
     State,
     Terms,
@@ -51,7 +51,7 @@ class Member:
 
     writer: str
     state: State = "live"
-    excluded: Reason | None = None
+    excluded: ExclusionReason | None = None
     noted_at: int = 0
     heard_at: int | None = None
     since: int = 0
@@ -234,7 +234,7 @@ class MemberRecord(NamedTuple):
 
     writer: str
     state: State
-    excluded: Reason | None
+    excluded: ExclusionReason | None
     position: Mapping[int, int]
     times: Mapping[str, int]
     max_times: Mapping[str, int]
@@ -307,7 +307,7 @@ class Census:
     __slots__ = ("members",)
 
     def __init__(self) -> None:
-        self.members: dict[str, int] = dict.fromkeys(get_args(Standing), 0)
+        self.members: dict[Standing, int] = dict.fromkeys(get_args(Standing), 0)
 
     def count(self, member: Member) -> None:
         """Count a member that joined, or may have changed."""

@@ -6,6 +6,7 @@ comes, and queued again if it came too early. So nothing scans all members.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -269,7 +270,7 @@ class Absences:
                     self.add(track)
         for track, late in self._late.items():
             known = absences.get(track.member.writer) or _late_rows(track)
-            absences[known.writer] = known._replace(late=late)
+            absences[known.writer] = replace(known, late=late)
         self._late.clear()
         return tuple(absences[writer] for writer in sorted(absences))
 
@@ -304,7 +305,7 @@ def absence_of(track: Track, last_lower: int | None) -> Absence:
         dict(member.position),
         member.excluded or "returned_late",
         None,
-        track.exclusion and track.exclusion.since,
+        track.exclusion.since if track.exclusion else None,
         missing_from,
     )
 

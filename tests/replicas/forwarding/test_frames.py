@@ -173,7 +173,7 @@ async def test_nothing_of_a_request_with_a_foreign_writer_is_taken(
     assert (
         inspection.writers(
             this.controller.stream(HERE), WriterQuery(0, 9), this.controller.now
-        ).rows
+        ).writers
         == []
     )
 
@@ -210,7 +210,7 @@ async def test_what_is_no_frame_is_told(this: Played, frame: bytes) -> None:
         told,
         inspection.writers(
             this.controller.stream(HERE), WriterQuery(0, 9), this.controller.now
-        ).rows,
+        ).writers,
     ) == (
         400,
         "malformed_frame",
