@@ -7,7 +7,7 @@ the old one is dropped, as its times and offsets mean nothing in the new one.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from noted_time.reading import MarkHistory, check_time, check_windows, complete_windows
 from noted_time.values import Rejected, Succession, TimeWindow, UnknownDomain
@@ -21,6 +21,17 @@ if TYPE_CHECKING:
     from reader_client.answers import MarksAnswer, StreamAnswer
 
 NO_WINDOW = TimeWindow(None, None)
+
+
+class Since(NamedTuple):
+    """A mark of the stream with that creation id; the ones before it are of no interest."""
+
+    stream_id: str
+    seq: int
+
+
+ANY = Since("", 0)
+"""All marks are of interest."""
 
 
 class Follower:
@@ -43,7 +54,7 @@ class Follower:
     True
     """
 
-    def __init__(self, domain: str, *, keep_last: int) -> None:
+    def __init__(self, domain: str, *, keep_last: int, since: Since = ANY) -> None:
         """Begin with nothing known; at most an eighth more than `keep_last` marks are kept."""
         if keep_last < 1:
             message = f"keep_last must be at least 1, got {keep_last}"
@@ -52,7 +63,11 @@ class Follower:
         self.needs_stream = True
         self.stream_id: str | None = None
         self.caught_up = False
+        self.chain = 0
+        """Counts how often the known marks were replaced by others."""
         self._keep_last = keep_last
+        self._since = since
+        self._taken = 0
         # Replaced whole, never cut in place: a search in another thread continues in the old one.
         self._history = MarkHistory()
         self._succession = Succession()
@@ -77,13 +92,13 @@ class Follower:
             raise UnknownDomain(self.domain, stream.domains)
         self._last_known = stream.last_seqs.get(self.domain, 0)
         if stream.id != self.stream_id:
-            self._history, self._corrected = MarkHistory(), None
-            self._after = max(0, self._last_known - self._keep_last)
+            self._replace(MarkHistory())
+            self._after = self._first_of_interest(stream)
             self.caught_up = False
             self.stream_id = stream.id
         elif stream.corrections != self._corrections:
             self._corrected = MarkHistory()
-            self._after = max(0, self._last_known - self._keep_last)
+            self._after = self._first_of_interest(stream)
         self._corrections = stream.corrections
         self._succession = stream.succession
         self._scale_events = stream.scale_events
@@ -106,13 +121,13 @@ class Follower:
                 self._append(mark)
         except ValueError:
             # Another chain under the same id: a database restored from a copy.
-            self._history, self._after, self.stream_id = MarkHistory(), 0, None
-            self._corrected = None
+            self._replace(MarkHistory())
+            self._after, self.stream_id = 0, None
             self.needs_stream = True
             return
         self._is_quiet = answer.is_quiet
         self._show_corrected()
-        if answer.final_cut is not None and not answer.marks:
+        if answer.final_cut is not None and (not answer.marks or answer.marks[-1].final):
             self._history.seal(answer.final_cut)
         self._forget()
         self._notice_caught_up()
@@ -161,15 +176,42 @@ class Follower:
             check_windows(after, tiling, self._history)
         return list(complete_windows(self._history, tiling, after=after, limit=limit))
 
+    def take_new(self) -> list[Mark]:
+        """Return the marks since the last call, and keep the last one alone.
+
+        Only for the thread that takes answers in, after each of them: no window is known any more.
+        """
+        history = self._history
+        new = history.after(self._taken, len(history))
+        self._taken = history.last_seq
+        if len(history) > 1:
+            self._history = history.latest(1)
+        return new
+
     @property
     def last(self) -> Mark | None:
         """The last known mark."""
         return self._history.last
 
     @property
+    def succession(self) -> Succession:
+        """The scale events that are known."""
+        return self._succession
+
+    @property
+    def final_cut(self) -> Mapping[int, int] | None:
+        """Where a sealed stream ends, once all of its marks are known."""
+        return self._history.final_cut
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether no writer was waited for at the last look."""
+        return self._is_quiet
+
+    @property
     def is_sealed(self) -> bool:
         """Whether the stream is sealed and all of its marks are known."""
-        return self._history.final_cut is not None
+        return self.final_cut is not None
 
     # How it comes about
 
@@ -182,7 +224,17 @@ class Follower:
         """Answer by the marks that were read again, once all are here that were known before."""
         corrected = self._corrected
         if corrected is not None and self.after >= max(self._last_known, self._history.last_seq):
-            self._history, self._corrected = corrected, None
+            self._replace(corrected)
+
+    def _replace(self, history: MarkHistory) -> None:
+        self._history, self._corrected = history, None
+        self.chain += 1
+        self._taken = 0
+
+    def _first_of_interest(self, stream: StreamAnswer) -> int:
+        """Return the seq after which the marks of a stream are followed."""
+        first = max(0, self._last_known - self._keep_last)
+        return max(first, self._since.seq) if stream.id == self._since.stream_id else first
 
     def _append(self, mark: Mark) -> None:
         history = self._following

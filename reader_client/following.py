@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from noted_time.values import NotedTimeError, UnknownDomain, UnknownStream
 from reader_client.answers import marks_answer, stream_answer
-from reader_client.follower import Follower
+from reader_client.follower import ANY, Follower
 from reader_client.questions import Pause, about_stream, marks_after
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from reader_client.answers import MarksAnswer, StreamAnswer
+    from reader_client.follower import Since
     from reader_client.questions import Steps
     from reader_client.repeating import Repeated
     from reader_client.wakeup import News
@@ -48,12 +49,14 @@ class Following:
         wait_ms: int,
         news: News,
         on_stream: Callable[[StreamAnswer], None],
+        since: Since = ANY,
     ) -> None:
         """Follow nothing before `start`; `domains` are every declared one if none are given."""
         self.followers: dict[str, Follower] = {}
         self.stream = stream
         self._domains = domains
         self._keep_last = keep_last
+        self._since = since
         self._wait_ms = wait_ms
         self._news = news
         self._on_stream = on_stream
@@ -111,7 +114,10 @@ class Following:
         return False
 
     def _follow(self, domains: Iterable[str], begin: Begin) -> None:
-        followers = {domain: Follower(domain, keep_last=self._keep_last) for domain in domains}
+        followers = {
+            domain: Follower(domain, keep_last=self._keep_last, since=self._since)
+            for domain in domains
+        }
         for domain, follower in followers.items():
             self._steps[domain] = begin(domain, partial(self._poll, follower))
         self.followers = followers

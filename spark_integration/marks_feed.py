@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
+import sys
 import threading
-import time
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Protocol
 
 from noted_time import Rejected, StreamSettings, Succession
-from noted_time.client import Backoff, mark_from_wire, position_from_wire
-from reader_client.answers import marks_answer, stream_answer
-from reader_client.connection import Connection
-from reader_client.questions import Pause, about_stream, marks_after
+from noted_time.client import Backoff
+from noted_time.client.transport import Transport
+from reader_client.answers import stream_answer
+from reader_client.follower import ANY, Since
+from reader_client.following import Following
+from reader_client.questions import about_stream
 from reader_client.repeating import Health, Repeating, own_chance
-from spark_integration.offsets import Released
+from reader_client.wakeup import News
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from noted_time import Mark
+    from reader_client.follower import Follower
     from reader_client.questions import Steps
+    from spark_integration.offsets import Released
 
 WAIT_MS = 10_000
 CATCH_UP_S = 5.0
 CLOSE_S = 2.0
-AT_ONCE_S = 0.05
-SEALED_S = 10.0
 BACKOFF = Backoff(cap_s=2.0)
 
 
@@ -71,7 +73,7 @@ class MarksFeed(Protocol):
 
 
 class ControllerFeed:
-    """The marks of one (stream, domain) of a controller, followed by long polls in a thread.
+    """The marks of one (stream, domain) of a controller, followed in a thread as a reader does.
 
     An unnamed domain is the only one the stream declares, or `default`.
     """
@@ -85,25 +87,20 @@ class ControllerFeed:
         token: str | None = None,
         wait_ms: int = WAIT_MS,
     ) -> None:
-        """Begin with nothing; no connection is made before `begin`.
-
-        `wait_ms` is how long one poll may wait; a stream made again is noticed that late.
-        """
-        self._connection = Connection(url, stream, None, token)
+        """Make no connection before `begin`; `wait_ms` is how long one poll may wait."""
+        self._transport = Transport(url, token=token)
         self._stream = stream
         self._domain = domain
         self._wait_ms = wait_ms
-        self._news = threading.Condition()
-        self._caught_up = False
-        self._final_cut: Mapping[int, int] | None = None
-        self._is_quiet = False
-        self._last = Released()
-        self._new: list[Mark] = []
-        self._succession = Succession()
-        self._scaled = ("", 0)
-        self._begun, self._corrections = Released(), 0
-        self._health = Health(f"the marks of {stream!r}", BACKOFF, own_chance, self._notify)
-        self._thread = Repeating("noted marks", self._step, self._connection.ask, self._health)
+        self._news = News()
+        self._health = Health(f"the marks of {stream!r}", BACKOFF, own_chance, self._news.notify)
+        self._thread = Repeating("noted marks", self._step, self._transport.ask, self._health)
+        self._begun = ANY
+        self._poll: Callable[[], Steps] | None = None
+        self._follower: Follower | None = None
+        self._changed = threading.Condition()
+        self._known = Marks()
+        self._chain = 0
 
     @property
     def subject(self) -> str:
@@ -112,10 +109,11 @@ class ControllerFeed:
 
     def begin(self, released: Released) -> None:
         """See `MarksFeed`."""
-        self._last = self._begun = released
+        self._begun = Since(released.stream_id, released.seq)
+        self._news.listen(self._learn)
         self._thread.start()
-        with self._news:
-            self._news.wait_for(self._has_begun, CATCH_UP_S)
+        with self._changed:
+            self._changed.wait_for(self._has_begun, CATCH_UP_S)
         failure = self._thread.attempts.failure
         if isinstance(failure, Rejected):
             self.close()
@@ -125,76 +123,59 @@ class ControllerFeed:
     def take(self) -> Marks:
         """See `MarksFeed`."""
         self._health.check()
-        with self._news:
-            new, self._new = self._new, []
-            return Marks(
-                self._last.stream_id, new, self._succession, self._final_cut, self._is_quiet
-            )
+        with self._changed:
+            known = self._known
+            self._known = replace(known, marks=())
+        return known
 
     def close(self) -> None:
         """See `MarksFeed`."""
         self._thread.stop()
-        self._connection.hang_up()
+        self._transport.hang_up()
         self._thread.join(CLOSE_S)
-        self._connection.close()
+        self._transport.close()
+
+    def _has_begun(self) -> bool:
+        if self._health.fault is not None or self._thread.attempts.failure is not None:
+            return True
+        return self._follower is not None and self._follower.caught_up
 
     # The thread
 
-    def _has_begun(self) -> bool:
-        failure, fault = self._thread.attempts.failure, self._health.fault
-        return self._caught_up or failure is not None or fault is not None
-
     def _step(self) -> Steps:
-        if self._domain is None:
-            domains = stream_answer((yield about_stream(self._stream))).domains
-            self._domain = StreamSettings(domains=domains).domain_or_default(None)
-        asked, asked_at = self._last, time.monotonic()
-        wait_ms = self._wait_ms if self._caught_up else 0
-        answer = yield marks_after(self._stream, asked.seq, self._domain, wait_ms)
-        marks_answer(answer)
-        yield from self._learn_scale_events(answer)
-        self._accept(asked, answer)
-        if self._final_cut is not None:
-            yield Pause(SEALED_S)  # no mark follows, unless the stream is made again
-        elif wait_ms and not answer["marks"] and time.monotonic() - asked_at < AT_ONCE_S:
-            yield Pause(AT_ONCE_S)  # a controller about to stop does not wait
-        return True
+        if self._poll is None:
+            if self._domain is None:
+                domains = stream_answer((yield about_stream(self._stream))).domains
+                self._domain = StreamSettings(domains=domains).domain_or_default(None)
+            following = Following(
+                self._stream,
+                [self._domain],
+                keep_last=sys.maxsize,
+                wait_ms=self._wait_ms,
+                news=self._news,
+                on_stream=lambda _: None,
+                since=self._begun,
+            )
+            following.start(self._repeating)
+            self._follower = following.follower(self._domain)
+        return (yield from self._poll()) if self._poll else True
 
-    def _learn_scale_events(self, answer: dict[str, Any]) -> Steps:
-        """Ask for the scale events before marks are taken that come after more than are known."""
-        scaled = (answer["stream_id"], answer["scale_events"])
-        if scaled == self._scaled:
-            return True
-        succession = Succession()
-        if answer["scale_events"]:
-            stream = stream_answer((yield about_stream(self._stream)))
-            succession, scaled = stream.succession, (stream.id, stream.scale_events)
-        with self._news:
-            self._succession, self._scaled = succession, scaled
-        return True
+    def _repeating(self, _: str, poll: Callable[[], Steps]) -> Repeating:
+        self._poll = poll
+        return self._thread
 
-    def _accept(self, asked: Released, answer: dict[str, Any]) -> None:
-        stream_id = answer["stream_id"]
-        with self._news:
-            if asked.seq and stream_id != asked.stream_id:
-                self._last, self._new, self._caught_up = Released(stream_id), [], False
-                self._final_cut = None
-                return
-            corrections = answer.get("corrections", 0)
-            if corrections != self._corrections:
-                self._corrections = corrections
-                if self._new or asked != self._begun:  # all are read again, as they are now
-                    seq = self._begun.seq if self._begun.stream_id == stream_id else 0
-                    self._last, self._new, self._caught_up = Released(stream_id, seq), [], False
-                    return
-            marks = [mark_from_wire(mark) for mark in answer["marks"]]
-            self._last = Released(stream_id, marks[-1].seq if marks else asked.seq)
-            self._new.extend(marks)
-            self._caught_up, self._is_quiet = not marks, answer.get("quiet") is True
-            ended = answer["sealed"] and not marks
-            self._final_cut = position_from_wire(answer["final_cut"]) if ended else None
-            self._news.notify_all()
-
-    def _notify(self) -> None:
-        with self._news:
-            self._news.notify_all()
+    def _learn(self) -> None:
+        """Keep what the follower has learnt."""
+        follower = self._follower
+        with self._changed:
+            if follower is not None and follower.stream_id is not None:
+                known = self._known.marks if follower.chain == self._chain else ()
+                self._chain = follower.chain
+                self._known = Marks(
+                    follower.stream_id,
+                    [*known, *follower.take_new()],
+                    follower.succession,
+                    follower.final_cut,
+                    follower.is_quiet,
+                )
+            self._changed.notify_all()

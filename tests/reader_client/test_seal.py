@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from noted_time import Mark, StreamCut, TimeWindow
@@ -33,11 +34,15 @@ def test_a_window_at_the_final_cut_is_sealed(served: Served, stream: str) -> Non
 
 
 def test_a_stream_is_sealed_once_all_its_marks_are_known() -> None:
-    """An answer that still has marks may be followed by another."""
-    followed = Follower("default", keep_last=9)
-    followed.take_stream(stream_answer())
-    followed.take_marks(marks_answer([LAST], final_cut={0: 5}))
-    early = followed.is_sealed
-    followed.take_marks(marks_answer([], final_cut={0: 5}))
+    """An answer that still has marks may be followed by another, unless the last one is final."""
+    first = Mark(1, 10, 9, StreamCut({0: 3}))
+    found = []
+    for rest in ([], [replace(LAST, seq=2)]):
+        followed = Follower("default", keep_last=9)
+        followed.take_stream(stream_answer())
+        followed.take_marks(marks_answer([first], final_cut={0: 5}))
+        early = followed.is_sealed
+        followed.take_marks(marks_answer(rest, final_cut={0: 5}))
+        found.append((early, followed.is_sealed, followed.window({0: 5}).sealed))
 
-    assert (early, followed.is_sealed, followed.window({0: 5}).sealed) == (False, True, True)
+    assert found == [(False, True, True)] * 2

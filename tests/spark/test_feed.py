@@ -9,6 +9,7 @@ import pytest
 
 from noted_time import ScaleEvent
 from noted_time.values import ClientFailed, UnknownStream
+from reader_client.follower import Follower
 from spark_integration.marks_feed import ControllerFeed
 from spark_integration.offsets import Released
 from tests.support.calls import CalledStream
@@ -117,7 +118,7 @@ def test_a_fault_of_the_thread_is_raised_where_marks_are_taken(
     feed = ControllerFeed(controller.url, "flights", None, wait_ms=20)
     if not from_the_start:
         feed.begin(Released())
-    monkeypatch.setattr(feed, "_accept", None)
+    monkeypatch.setattr(Follower, "take_marks", None)
     call = partial(feed.begin, Released()) if from_the_start else partial(take_for_ever, feed)
     with pytest.raises(ClientFailed, match="noted marks ended by TypeError"):
         call()
