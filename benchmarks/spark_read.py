@@ -27,9 +27,10 @@ from benchmarks.figures import Figure, Run, Samples, Target, WrongResult
 from benchmarks.processes import controller
 from benchmarks.stored import sqlite_url
 from noted_time.wing import file_name, segment_directory
-from spark_integration import read_noted_log
-from spark_integration.log_query import OPTION, LogQuery
+from spark_integration import Columns, read_noted_log
+from spark_integration.log_query import LogQuery
 from spark_integration.log_source import LogSource
+from spark_integration.sources import reader_for
 from spark_integration.watermark import MARK_TIME
 
 if TYPE_CHECKING:
@@ -68,17 +69,16 @@ class Counted:
             self.spark,
             self.root,
             STREAM,
+            Columns(["time"]),
             controller_url=self.url,
             event_time="time",
             strict=False,
-            columns=["time"],
         )
 
     def own(self) -> DataFrame:
         """Return the events of the same source under Spark's own watermark."""
-        query = LogQuery(str(self.root), STREAM, self.url, "time", columns=("time",))
-        source = self.spark.readStream.format(LogSource.name())
-        rows = source.option(OPTION, query.to_option()).load()
+        query = LogQuery(str(self.root), STREAM, self.url, "time", columns=Columns(["time"]))
+        rows = reader_for(self.spark, self.spark.readStream, LogSource, query).load()
         return rows.drop(MARK_TIME).withWatermark("time", "1 day")
 
     def built_in(self) -> DataFrame:

@@ -9,18 +9,25 @@ try:
     from spark_integration.noted_log import read_noted_log
     from spark_integration.noted_log_sink import NotedLogSink
     from spark_integration.noted_watermark import with_noted_watermark
+    from spark_integration.options import Align, Batches, CatchUp, Columns, Ingestion, ReadRange
     from spark_integration.position_listener import PositionListener
     from spark_integration.positions import KafkaTopic, NotedLog
 except ModuleNotFoundError as error:
     raise needs_extra(__name__, "spark", error) from error
 
 __all__ = [
+    "Align",
+    "Batches",
+    "CatchUp",
+    "Columns",
+    "Ingestion",
     "KafkaOffsets",
     "KafkaTopic",
     "Mode",
     "NotedLog",
     "NotedLogSink",
     "PositionListener",
+    "ReadRange",
     "kafka_offsets",
     "read_complete",
     "read_noted_log",

@@ -1,18 +1,19 @@
-"""How many rows of each segment a micro-batch takes, and which task reads which of them."""
+"""Which rows of a log there are to read, how they are divided, and which task reads which."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from noted_time import Rejected
+from noted_time.values import MAX_INT64
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from spark_integration.log_files import LogFile
+    from spark_integration.log_files import Files, LogFile
 
 ROWS_WORTH_A_TASK = 50_000
 """A Python task costs about ten milliseconds; below this many rows another one does not pay."""
@@ -22,7 +23,7 @@ ROWS_WORTH_A_TASK = 50_000
 class Slice:
     """Rows `first` to `last`, exclusive, of one file, counted from the file's own start.
 
-    `stamp_ms` is the ingestion time of all of them, where a query asks for it and it is known.
+    `stamp_ms` is the ingestion time of all of them, if a query asks for it and it is known.
     """
 
     path: str
@@ -36,15 +37,57 @@ class Slice:
         return self.last - self.first
 
 
-def available(files: Mapping[int, list[LogFile]], start: Mapping[int, int]) -> dict[int, int]:
-    """Return how many rows of each segment lie at or above `start`."""
-    return {
-        segment: sum(each.rows for each in slices(run, start.get(segment, 0), None))
-        for segment, run in files.items()
-    }
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """The files of each segment, and the offset from which on its rows are still to be read."""
+
+    files: Files
+    start: Mapping[int, int]
+
+    def rows(self) -> dict[int, int]:
+        """Return how many rows there are of each segment."""
+        return {s: _rows(run, self.start.get(s, 0), MAX_INT64) for s, run in self.files.items()}
+
+    def rows_below(self, cut: Mapping[int, int]) -> dict[int, int]:
+        """Return how many rows of each segment lie below a cut."""
+        return {
+            segment: _rows(
+                run, start := self.start.get(segment, 0), max(start, cut.get(segment, 0))
+            )
+            for segment, run in self.files.items()
+        }
+
+    def ends(self, rows: Mapping[int, int]) -> dict[int, int]:
+        """Return the offset of each segment after so many rows."""
+        return {s: advanced(run, self.start.get(s, 0), rows[s]) for s, run in self.files.items()}
+
+    def upto(self, cut: Mapping[int, int]) -> Unread:
+        """Return what lies below a cut, and no less than is read already."""
+        start = self.start
+        files = {s: below(f, max(cut.get(s, 0), start.get(s, 0))) for s, f in self.files.items()}
+        return Unread(files, start)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing left to read."""
+        return all(not f or self.start.get(s, 0) >= f[-1].end for s, f in self.files.items())
 
 
-def shares(available: Mapping[int, int], limit: int) -> dict[int, int]:
+def below(files: list[LogFile], cut: int) -> list[LogFile]:
+    """Return the files below a cut, the last one as far as it is.
+
+    If the cut lies above the last row below it, among offsets that were never used, an empty file
+    at the cut says so: a position that has read that row then reaches the cut.
+    """
+    kept = files[: bisect_left(files, cut, key=attrgetter("start"))]
+    if kept and kept[-1].end > cut:
+        return [*kept[:-1], replace(kept[-1], end=cut)]
+    if len(kept) < len(files):
+        kept.append(replace(files[len(kept)], start=cut, end=cut))
+    return kept
+
+
+def shares(rows: Mapping[int, int], limit: int) -> dict[int, int]:
     """Divide `limit` rows over the segments in proportion to what each has available.
 
     So all segments reach their ends together, and no mark waits for a single one of them.
@@ -56,12 +99,12 @@ def shares(available: Mapping[int, int], limit: int) -> dict[int, int]:
     >>> shares({0: 3, 1: 1}, 100)
     {0: 3, 1: 1}
     """
-    total = sum(available.values())
+    total = sum(rows.values())
     if total <= limit:
-        return dict(available)
+        return dict(rows)
     given, before, passed = {}, 0, 0
-    for segment, rows in available.items():
-        passed += rows
+    for segment, available in rows.items():
+        passed += available
         upto = -(-passed * limit // total)
         given[segment] = upto - before
         before = upto
@@ -96,7 +139,7 @@ def advanced(files: Sequence[LogFile], start: int, rows: int) -> int:
 
 
 def check_there(files: Sequence[LogFile], start: int, end: int) -> None:
-    """Raise `Rejected` where rows from `start` to `end` were deleted before they were read.
+    """Raise `Rejected` if rows from `start` to `end` were deleted before they were read.
 
     A log that is read from 0 may begin anywhere, and one without files has been read.
     """
@@ -109,10 +152,16 @@ def check_there(files: Sequence[LogFile], start: int, end: int) -> None:
 
 
 def check_begins(files: Sequence[LogFile], start: int) -> None:
-    """Raise `Rejected` where the rows from `start` to the first file were deleted."""
+    """Raise `Rejected` if the rows from `start` to the first file were deleted."""
     first = files[0].start if files else start
     if start < first:
         raise Rejected(f"offsets {start} to {first} are gone: before {files[0].path.name}")
+
+
+def _rows(files: list[LogFile], start: int, end: int) -> int:
+    first = bisect_right(files, start, key=attrgetter("end"))
+    last = bisect_left(files, end, key=attrgetter("start"))
+    return sum(min(each.end, end) - max(each.start, start) for each in files[first:last])
 
 
 def _unread(files: Sequence[LogFile], start: int) -> Sequence[LogFile]:
@@ -121,7 +170,7 @@ def _unread(files: Sequence[LogFile], start: int) -> Sequence[LogFile]:
 
 
 def tasks(work: list[Slice], cores: int, least: int = ROWS_WORTH_A_TASK) -> list[list[Slice]]:
-    """Divide slices into tasks of nearly equal size: one per core, fewer where that is faster.
+    """Divide slices into tasks of nearly equal size: one per core, fewer if that is faster.
 
     >>> [[(each.path, each.first, each.last) for each in task] for task in
     ...  tasks([Slice("a", 0, 30), Slice("b", 0, 10)], cores=2, least=1)]

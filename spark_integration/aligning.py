@@ -8,22 +8,20 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING
 
 from noted_time import NotCompleteYet, NotedTimeError, Rejected
 from noted_time.wing import HeldBound
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from noted_time import MarkHistory
     from noted_time.values import State
     from reader_client.connection import Connection
-    from spark_integration.log_files import LogFile
+    from spark_integration.plan import Plan
 
-    Files = dict[int, list[LogFile]]
-    Json = dict[str, int | str | None]
+    Where = dict[str, int | str | None]
 
 ASK_EVERY_MS = 100
 """Spark asks for the end of the next batch a hundred times a second where there is none."""
@@ -65,71 +63,6 @@ def clip(marks: MarkHistory, lower: int | None, bound: int | None) -> Mapping[in
         return None
 
 
-def clipped(files: Files, start: Mapping[int, int], cut: Mapping[int, int]) -> Files:
-    """Return the files of each segment up to the cut, and no less than is read already."""
-    found: Files = {}
-    for segment, run in files.items():
-        end = max(cut.get(segment, 0), start.get(segment, 0))
-        found[segment] = [
-            each if each.end <= end else replace(each, end=end) for each in run if each.start < end
-        ]
-    return found
-
-
-def through_gaps(
-    ends: Mapping[int, int], files: Files, below: Files, cut: Mapping[int, int]
-) -> dict[int, int]:
-    """Return the ends, at the cut where all rows below it are taken and the log goes on beyond.
-
-    A cut may lie at offsets that no row has.
-    """
-    found = dict(ends)
-    for segment, run in files.items():
-        read = below[segment][-1].end if below[segment] else 0
-        beyond = run[-1].end if run else 0
-        if found.get(segment, 0) >= read and beyond > cut.get(segment, 0):
-            found[segment] = max(found.get(segment, 0), cut.get(segment, 0))
-    return found
-
-
-def is_at_end(files: Files, ends: Mapping[int, int]) -> bool:
-    """Whether there is nothing left to read."""
-    return all(not run or ends.get(segment, 0) >= run[-1].end for segment, run in files.items())
-
-
-class Reading(NamedTuple):
-    """What there is to read: files, what was read of them, marks, the lower that was let in.
-
-    `at_end` is what the member is once all of it was read.
-    """
-
-    files: Files
-    start: Mapping[int, int]
-    marks: MarkHistory
-    lower: int | None
-    at_end: State
-
-
-class Aligned(Protocol):
-    """What a query says of its alignment."""
-
-    @property
-    def controller_url(self) -> str:
-        """Where the controller is."""
-
-    @property
-    def stream(self) -> str:
-        """The stream that is read."""
-
-    @property
-    def align(self) -> str | None:
-        """The alignment, if there is one."""
-
-    @property
-    def align_as(self) -> str | None:
-        """The name of the member, by default that of the stream."""
-
-
 class Aligner:
     """One member of an alignment: reports where the source is, and knows how far it may read.
 
@@ -142,22 +75,12 @@ class Aligner:
         self._alignment = alignment
         self._member = member
         self._held = HeldBound()
-        self._said: Json = {}
+        self._said: Where = {}
         self._ask_at = self._asked_at = 0
         self._has_asked = False
         self._repeat_s = LEAVE_ALONE_MS / 1000
         self._closing, self._asking = threading.Event(), threading.Lock()
         self._thread = threading.Thread(target=self._repeat, name="noted alignment", daemon=True)
-
-    @classmethod
-    def of(cls, query: Aligned, token: str | None) -> Aligner | None:
-        """Return the member that a query's source is, `None` where it is none."""
-        from reader_client.connection import Connection  # noqa: PLC0415 - likewise
-
-        if query.align is None:
-            return None
-        connection = Connection(query.controller_url, query.stream, None, token)
-        return cls(connection, query.align, query.align_as or query.stream)
 
     def bound(self, lower: int | None, state: State = "live", *, anew: bool = False) -> int | None:
         """Report and return the bound now, `None` where there is none.
@@ -167,7 +90,7 @@ class Aligner:
         `Rejected` where it refuses at first, such as `UnknownAlignment`.
         """
         now = _now_ms()
-        said: Json = {"time": lower, "state": state}
+        said: Where = {"time": lower, "state": state}
         with self._asking:
             if anew or said != self._said or now >= self._ask_at:
                 self._ask(said, now)
@@ -175,27 +98,17 @@ class Aligner:
             self._thread.start()
         return self._held.at(now)
 
-    def ends(
-        self, reading: Reading, ends_in: Callable[[Files], dict[int, int]], *, is_to_end: bool
-    ) -> dict[int, int]:
-        """Return the end of the next batch, no further than the alignment allows.
+    def __call__(self, plan: Plan) -> Plan:
+        """Read no further than the alignment allows, and report where the query is.
 
-        `ends_in` returns it for files of which all may be read. A query that is to end says when it
-        has read all.
+        A query that is to end says when it has read all.
         """
-        files, start, marks, lower, at_end = reading
-        first = marks.mark(marks.first_seq).lower if len(marks) else None
-        said = first if lower is None else lower
-        end: State = "finished" if is_to_end else at_end
-        bound = self.bound(said, end if is_at_end(files, start) else "live", anew=is_to_end)
-        cut = clip(marks, lower, bound)
-        below = files if cut is None else clipped(files, start, cut)
-        ends = {**start, **ends_in(below)}
-        if cut is not None:
-            ends = through_gaps(ends, files, below, cut)
-        if is_to_end and is_at_end(files, ends):
-            self.bound(said, "finished")
-        return ends
+        marks, lower = plan.marks.history, plan.released.lower
+        said = lower if lower is not None or marks.first is None else marks.first.lower
+        at_end: State = "finished" if plan.is_to_end else plan.marks.at_end
+        state = at_end if plan.unread.is_empty else "live"
+        cut = clip(marks, lower, self.bound(said, state, anew=plan.is_to_end))
+        return plan if cut is None else plan.upto(cut)
 
     def close(self) -> None:
         """Stop reporting; the member is silent from now on."""
@@ -212,7 +125,7 @@ class Aligner:
                 if now - self._asked_at >= self._repeat_s * 1000:
                     self._ask(self._said, now)
 
-    def _ask(self, said: Json, now: int) -> None:
+    def _ask(self, said: Where, now: int) -> None:
         # Only the planning process talks HTTP; workers are spared the import.
         from reader_client import questions  # noqa: PLC0415
         from reader_client.answers import alignment_answer  # noqa: PLC0415

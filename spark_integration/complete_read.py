@@ -6,14 +6,15 @@ import json
 import logging
 import os
 import time as clocks
-from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from noted_time import Rejected, WritersMissing
 from noted_time.client import position_to_wire
 from noted_time.values import checked_name
 from reader_client.connection import Connection
-from spark_integration.complete_source import OPTION, CompleteSource, WindowQuery
-from spark_integration.registration import registered
+from spark_integration.complete_source import CompleteSource, WindowQuery
+from spark_integration.options import check_one_of
+from spark_integration.sources import reader_for
 from spark_integration.time_range import time_ms
 
 if TYPE_CHECKING:
@@ -88,8 +89,7 @@ def read_complete(  # noqa: PLR0913 - the options of a source; all but five are 
     if first >= last:
         raise Rejected(f"no window: its start {first} is not below its end {last}")
     checked_name("stream", stream)
-    if missing not in get_args(OnMissing):
-        raise Rejected(f"missing is {missing!r:.40}: use 'warn', 'fail' or 'accept'")
+    check_one_of("missing", missing, OnMissing)
     connection = Connection(controller_url, stream, None, token)
     window = _complete_window(connection, (first, last), domain, timeout)
     if window.missing and missing == "fail":
@@ -102,13 +102,13 @@ def read_complete(  # noqa: PLR0913 - the options of a source; all but five are 
         event_time=event_time,
         start=first,
         end=last,
-        from_cut=position_to_wire(window.from_cut.offsets),
-        to_cut=position_to_wire(window.to_cut.offsets),
+        from_cut=window.from_cut.offsets,
+        to_cut=window.to_cut.offsets,
         own_segments=own_segments,
         columns=tuple(dict.fromkeys((*columns, event_time))) if columns else (),
         cores=cores or os.cpu_count() or 1,
     )
-    reader = spark.read.format(registered(spark, CompleteSource)).option(OPTION, query.to_option())
+    reader = reader_for(spark, spark.read, CompleteSource, query)
     return (reader if schema is None else reader.schema(schema)).load()
 
 

@@ -2,37 +2,33 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from noted_time.client import position_from_wire
 from spark_integration.admission import Slice, check_begins, check_there, tasks
 from spark_integration.log_files import Between, LogFiles
 from spark_integration.log_rows import RowShape, file_schema, log_schema, with_mark_time
+from spark_integration.sources import QuerySource
 from spark_integration.time_range import TimeRange
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, MutableMapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
     from spark_integration.log_files import LogFile, RowGroup
 
-OPTION = "window"
-"""The one option: a `WindowQuery` in JSON, since Spark's options know only strings."""
-
 
 @dataclass(frozen=True, slots=True)
 class WindowQuery:
-    """A window of a log and its cuts, in JSON's spelling: segments are decimal strings.
+    """A window of a log and its cuts.
 
-    Rows below `from_cut` are of no interest where each writer has its `own_segments`.
+    Rows below `from_cut` are of no interest if each writer has its `own_segments`.
     """
 
     root: str
@@ -40,27 +36,16 @@ class WindowQuery:
     event_time: str
     start: int
     end: int
-    from_cut: dict[str, int]
-    to_cut: dict[str, int]
+    from_cut: Mapping[int, int]
+    to_cut: Mapping[int, int]
     own_segments: bool = False
     columns: tuple[str, ...] = ()
     cores: int = 2
 
     @property
     def between(self) -> Between:
-        """The cuts between which the window lies where it is known from where on it does."""
-        from_cut, to_cut = position_from_wire(self.from_cut), position_from_wire(self.to_cut)
-        return Between(from_cut, to_cut, self.event_time)
-
-    def to_option(self) -> str:
-        """Return the text that travels in Spark's options."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_option(cls, text: str) -> WindowQuery:
-        """Return the query from the text."""
-        fields = json.loads(text)
-        return cls(**{**fields, "columns": tuple(fields["columns"])})
+        """The cuts between which the window lies, if it is known where it begins."""
+        return Between(self.from_cut, self.to_cut, self.event_time)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +55,10 @@ class WindowTask(InputPartition):
     work: tuple[Slice, ...]
 
 
-class CompleteSource(DataSource):
+class CompleteSource(QuerySource):
     """Spark's entry: one `WindowQuery` per read."""
 
-    def __init__(self, options: MutableMapping[str, str]) -> None:
-        super().__init__(dict(options))
-        self.query = WindowQuery.from_option(options[OPTION])
+    query: WindowQuery
 
     @classmethod
     def name(cls) -> str:

@@ -10,18 +10,17 @@ first, so nothing is known of those rows but that they are older.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from dataclasses import replace
 from itertools import takewhile
-from operator import attrgetter
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql.types import StructField, StructType, TimestampType
 
 from noted_time import Rejected, Unreachable
-from noted_time.wing import INGESTION
 from spark_integration.admission import slices
+from spark_integration.log_query import INGESTED
 from spark_integration.offsets import Released
 from spark_integration.watermark import INSTANT, is_watermark
 
@@ -30,57 +29,17 @@ if TYPE_CHECKING:
 
     from noted_time import Mark
     from spark_integration.admission import Slice
-    from spark_integration.log_files import LogFile
+    from spark_integration.log_files import Files, LogFile
     from spark_integration.marks_feed import Marks, MarksFeed
     from spark_integration.offsets import LogOffset
-
-INGESTED = "_ingested"
-"""The column with the stamp."""
+    from spark_integration.options import Unstamped
+    from spark_integration.plan import Plan
 
 FIRST, LAST = "ingestion/first", "ingestion/last"
 """Under which names the offset log keeps the marks that stamped a batch; no domain has these."""
 
 UNSTAMPED = "ingestion/unstamped"
-"""Likewise, the mark below whose cut rows have no stamp, if there is one."""
-
-Unstamped = Literal["fail", "null"]
-"""`fail` where the time is not known at which rows came in, or give them a `null` for it."""
-
-
-def checked_unstamped(unstamped: str, domain: str | None) -> Unstamped:
-    """Return what to do with rows of unknown time; raises `Rejected` where that cannot be asked."""
-    if unstamped == "fail":
-        return "fail"
-    if unstamped != "null":
-        raise Rejected(f'unstamped must be "fail" or "null", not {unstamped!r}')
-    if domain != INGESTION:
-        raise Rejected(f"unstamped goes with domain={INGESTION!r}")
-    return "null"
-
-
-def event_time_of(domain: str | None, event_time: str | None, max_lag_ms: int | None) -> str:
-    """Return the column that the watermark is for; raises `Rejected` where there is none.
-
-    >>> event_time_of("ingestion", None, None), event_time_of("ingestion", "departure", 5000)
-    ('_ingested', 'departure')
-    """
-    is_stamp = event_time in (None, INGESTED)
-    if domain != INGESTION:
-        if max_lag_ms is not None:
-            raise Rejected(f"max_event_time_lag_ms goes with domain={INGESTION!r}")
-        if event_time is None:
-            raise Rejected("name the column of the event time: event_time=")
-        return event_time
-    if max_lag_ms is not None and max_lag_ms < 0:
-        raise Rejected(f"max_event_time_lag_ms must be 0 or more, not {max_lag_ms}")
-    if is_stamp and max_lag_ms is not None:
-        raise Rejected("max_event_time_lag_ms needs event_time=, the column that lags")
-    if not is_stamp and max_lag_ms is None:
-        raise Rejected(
-            f"marks of ingestion promise nothing of {event_time!r}: leave event_time out, and the "
-            f"watermark is that of {INGESTED}; or pass max_event_time_lag_ms="
-        )
-    return event_time or INGESTED
+"""Under which name it keeps the mark below whose cut rows have no stamp, if there is one."""
 
 
 def with_ingested(schema: StructType) -> StructType:
@@ -149,14 +108,16 @@ class IngestionMarks:
         """See `MarksFeed`."""
         self._feed.close()
 
-    def covered(self, files: Mapping[int, list[LogFile]]) -> dict[int, list[LogFile]]:
-        """Return what lies below the last cut: of the files, only these rows can be stamped."""
-        cut = self._marks[-1].cut.offsets if self._marks else {}
-        return {segment: below(run, cut.get(segment, 0)) for segment, run in files.items()}
+    @property
+    def cut(self) -> Mapping[int, int]:
+        """The last cut: only the rows below it can be stamped."""
+        return self._marks[-1].cut.offsets if self._marks else {}
 
-    def stamping(
-        self, begun: LogOffset, ended: LogOffset, files: Mapping[int, Sequence[LogFile]]
-    ) -> LogOffset:
+    def covered(self, plan: Plan) -> Plan:
+        """Read nothing above the last cut."""
+        return plan.upto(self.cut)
+
+    def stamping(self, begun: LogOffset, ended: LogOffset, files: Files) -> LogOffset:
         """Return the end of a micro-batch with the marks that stamp its rows, if it has any.
 
         Raises `Rejected` where marks were dropped that may have come first, unless rows are to have
@@ -189,7 +150,7 @@ class IngestionMarks:
         raise Rejected(
             f"{self.subject}: rows {start} to {below[segment]} of segment {segment} came in before "
             f"mark {mark.seq} (lower {mark.lower}), the first one still kept, so their {INGESTED} "
-            'is not known: unstamped="null" makes it null'
+            'is not known: Ingestion(unstamped="null") makes it null'
         )
 
     def slices(
@@ -246,20 +207,6 @@ class IngestionMarks:
         if found.stream_id != last.stream_id or not _holds(marks, first, last):
             raise Rejected(f"{which}, are no longer kept")
         return marks
-
-
-def below(files: list[LogFile], cut: int) -> list[LogFile]:
-    """Return the files below a cut, the last one as far as it is.
-
-    Where the cut lies above the last row below it, an empty file at the cut says so: a position
-    that has read that row then reaches the cut.
-    """
-    kept = files[: bisect_left(files, cut, key=attrgetter("start"))]
-    if kept and kept[-1].end > cut:
-        return [*kept[:-1], replace(kept[-1], end=cut)]
-    if len(kept) < len(files):
-        kept.append(replace(files[len(kept)], start=cut, end=cut))
-    return kept
 
 
 def _above(marks: Sequence[Mark], segment: int, offset: int) -> int:

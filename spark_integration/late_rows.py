@@ -37,16 +37,16 @@ LATE = "_late"
 def split_late(events: DataFrame) -> tuple[DataFrame, DataFrame]:
     """Return the rows that are in time and those that are late, both without the column `_late`.
 
-    `events` come from ``read_noted_log(…, late="keep")``. What is in time goes on under the
-    watermark, which drops none of it from windows, and under `strict` from no other operator. The
-    late rows carry no watermark, so nothing drops them; an aggregation of them in the mode
+    `events` come from `read_noted_log` with ``Columns(late="keep")``. What is in time stays under
+    the watermark, which drops none of it from windows, and under `strict` from no other operator.
+    The late rows carry no watermark, so nothing drops them; an aggregation of them in the mode
     `append` is refused by Spark.
 
     Both belong into one query, as a union of what becomes of each: another query has other
     micro-batches, hence other late rows. Raises `Rejected` where `events` have no `_late`.
     """
     if LATE not in events.columns:
-        raise Rejected(f'the events have no column {LATE}: read them with late="keep"')
+        raise Rejected(f'the events have no column {LATE}: read them with Columns(late="keep")')
     in_time = events.where(~F.col(LATE)).drop(LATE)
     late = events.where(F.col(LATE)).drop(LATE)
     return in_time, late.select(*(_without_watermark(late, name) for name in late.columns))
@@ -55,17 +55,6 @@ def split_late(events: DataFrame) -> tuple[DataFrame, DataFrame]:
 def _without_watermark(rows: DataFrame, name: str) -> Column:
     kept = {k: v for k, v in rows.schema[name].metadata.items() if k != DELAY}
     return F.col(f"`{name}`").alias(name, metadata=kept)
-
-
-def keeps_late(late: str) -> bool:
-    """Whether late rows are kept; raises `Rejected` for what is neither `drop` nor `keep`.
-
-    >>> keeps_late("drop"), keeps_late("keep")
-    (False, True)
-    """
-    if late not in {"drop", "keep"}:
-        raise Rejected(f'late is "drop" or "keep", not {late!r}')
-    return late == "keep"
 
 
 def with_late(rows: StructType) -> StructType:

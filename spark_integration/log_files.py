@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -25,7 +26,7 @@ from noted_time.wing import (
 from writer_client.log_ends import names_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
     from pathlib import Path
 
 _PER_MS = {"s": Fraction(1, 1000), "ms": Fraction(1), "us": Fraction(1000), "ns": Fraction(10**6)}
@@ -67,6 +68,10 @@ class LogFile:
     start: int
     end: int
     groups: tuple[RowGroup, ...] = ()
+
+
+Files = Mapping[int, list[LogFile]]
+"""The files of each segment, in the order of their offsets."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,36 +2,49 @@
 
 from __future__ import annotations
 
-import json
 import os
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
-from noted_time import BacklogPolicy
+from noted_time import Rejected
+from noted_time.values import checked_name
 from noted_time.wing import INGESTION
 from spark_integration.offsets import LogOffset
-from spark_integration.time_range import ALL_TIMES, TimeRange
+from spark_integration.options import (
+    Align,
+    Batches,
+    CatchUp,
+    Columns,
+    Ingestion,
+    Option,
+    ReadRange,
+)
+from spark_integration.time_range import ALL_TIMES
 
 if TYPE_CHECKING:
-    from spark_integration.ingested import Unstamped
-    from spark_integration.offsets import Json
-    from spark_integration.sealing import OnSeal
-    from spark_integration.time_order import Order
+    from collections.abc import Sequence
+    from pathlib import Path
 
-OPTION = "query"
-"""The one option: a `LogQuery` in JSON, since Spark's options know only strings."""
+    from spark_integration.offsets import Json
+
+INGESTED = "_ingested"
+"""The column with the time at which a row came in."""
+
+FIELDS: dict[type[Option], str] = {
+    ReadRange: "range",
+    Columns: "columns",
+    Batches: "batches",
+    CatchUp: "catch_up",
+    Align: "align",
+    Ingestion: "ingestion",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class LogQuery:
-    """What a query asks of the log.
+    """A stream's log and what is asked of it; raises `Rejected` for what does not go together.
 
-    `columns` empty means all; `max_rows` 0 no limit per micro-batch; `cores` how many tasks are
-    worth having at once; `order` decides which rows a limit lets in; `lag_ms` is how far the event
-    time is behind that of the marks. While there is a `backlog`, the limit is `backlog_rows`.
-    `keeps_late` says that rows tell whether they are late. `align` names the
-    alignment whose member `align_as` the source is. `times` is the range that is asked for.
-    `unstamped` is for rows of which it is not known when they came in.
+    `event_time` is the column that the watermark is for.
     """
 
     root: str
@@ -39,32 +52,54 @@ class LogQuery:
     controller_url: str
     event_time: str
     domain: str | None = None
-    columns: tuple[str, ...] = ()
     strict: bool = True
-    max_rows: int = 0
-    cores: int = 2
-    order: Order = "share"
-    lag_ms: int = 0
-    backlog: BacklogPolicy | None = None
-    backlog_rows: int = 0
-    keeps_late: bool = False
-    on_seal: OnSeal = "close"
-    align: str | None = None
-    align_as: str | None = None
-    times: TimeRange = ALL_TIMES
-    unstamped: Unstamped = "fail"
+    range: ReadRange = field(default_factory=ReadRange)
+    columns: Columns = field(default_factory=Columns)
+    batches: Batches = field(default_factory=Batches)
+    catch_up: CatchUp | None = None
+    align: Align | None = None
+    ingestion: Ingestion = field(default_factory=Ingestion)
 
-    def to_option(self) -> str:
-        """Return the text that travels in Spark's options."""
-        return json.dumps(asdict(self))
+    def __post_init__(self) -> None:
+        checked_name("stream", self.stream)
+        if self.catch_up is not None and self.catch_up.max_rows_per_trigger is not None:
+            usual, larger = self.batches.max_rows_per_trigger, self.catch_up.max_rows_per_trigger
+            if larger < (usual or 1):
+                raise Rejected(
+                    f"max_rows_per_trigger of CatchUp is {larger}: it must be at least that of "
+                    f"Batches ({usual})"
+                )
+        if self.is_ingestion and self.range.times != ALL_TIMES:
+            raise Rejected(
+                f"start_at and end_at cannot be used with domain={INGESTION!r}: its marks say when "
+                "rows came in, not their event times; filter by a column of the rows instead"
+            )
+        if not self.is_ingestion and self.ingestion != Ingestion():
+            raise Rejected(f"Ingestion(…) goes with domain={INGESTION!r}")
 
     @classmethod
-    def from_option(cls, text: str) -> LogQuery:
-        """Return the query from the text."""
-        fields = json.loads(text)
-        policy = fields["backlog"] and BacklogPolicy(**fields["backlog"])
-        values = {"backlog": policy, "times": TimeRange(**fields["times"])}
-        return cls(**{**fields, "columns": tuple(fields["columns"]), **values})
+    def asked(  # noqa: PLR0913 - the parameters of `read_noted_log`
+        cls,
+        root: str | Path,
+        stream: str,
+        options: Sequence[Option],
+        *,
+        controller_url: str,
+        event_time: str | None = None,
+        domain: str | None = None,
+        strict: bool = True,
+    ) -> LogQuery:
+        """Return the query that a call asks for; raises `Rejected` for two options of a kind."""
+        chosen: dict[str, Any] = {}
+        for option in options:
+            name = FIELDS.get(type(option))
+            if name is None or name in chosen:
+                known = ", ".join(kind.__name__ for kind in FIELDS)
+                raise Rejected(f"options are {known}, each once at most: not {option!r:.200}")
+            chosen[name] = option
+        lag_ms = chosen.get("ingestion", Ingestion()).max_event_time_lag_ms
+        column = event_time_of(domain, event_time, lag_ms)
+        return cls(str(root), stream, controller_url, column, domain, strict, **chosen)
 
     @property
     def beginning(self) -> LogOffset:
@@ -85,3 +120,37 @@ class LogQuery:
     def domain_name(self) -> str:
         """Under which name the offset log keeps the marks of this query's domain."""
         return self.domain or "default"
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """The columns to read of the log, none for all; the event time is always read."""
+        names = tuple(self.columns.names)
+        if not names or self.event_time == INGESTED:
+            return names
+        return tuple(dict.fromkeys((*names, self.event_time)))
+
+    @property
+    def keeps_late(self) -> bool:
+        """Whether rows say that they are late."""
+        return self.columns.late == "keep"
+
+
+def event_time_of(domain: str | None, event_time: str | None, max_lag_ms: int | None) -> str:
+    """Return the column that the watermark is for; raises `Rejected` if there is none.
+
+    >>> event_time_of("ingestion", None, None), event_time_of("ingestion", "departure", 5000)
+    ('_ingested', 'departure')
+    """
+    is_stamp = event_time in (None, INGESTED)
+    if domain != INGESTION:
+        if event_time is None:
+            raise Rejected("name the column of the event time: event_time=")
+        return event_time
+    if is_stamp and max_lag_ms is not None:
+        raise Rejected("max_event_time_lag_ms needs event_time=, the column that lags")
+    if not is_stamp and max_lag_ms is None:
+        raise Rejected(
+            f"marks of ingestion promise nothing of {event_time!r}: leave event_time out, and the "
+            f"watermark is that of {INGESTED}; or pass Ingestion(max_event_time_lag_ms=…)"
+        )
+    return event_time or INGESTED

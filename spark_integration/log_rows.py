@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.sql.datasource import InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import (
     DateType,
@@ -19,9 +20,10 @@ from pyspark.sql.types import (
 )
 
 from noted_time import Rejected
-from spark_integration.ingested import INGESTED, stamped, with_ingested
+from spark_integration.ingested import stamped, with_ingested
 from spark_integration.late_rows import with_late
 from spark_integration.log_files import LogFiles, UnreadableFile
+from spark_integration.log_query import INGESTED
 from spark_integration.watermark import MARK_TIME, instant
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
     from spark_integration.admission import Slice
     from spark_integration.log_query import LogQuery
+    from spark_integration.time_range import TimeRange
 
 ROWS_A_BATCH = 262_144
 UNIX_MS = pa.timestamp("ms", tz="UTC")
@@ -43,7 +46,7 @@ def scan_schema(query: LogQuery, events: StructType | None = None) -> StructType
     """
     event_time = None if query.event_time == INGESTED else query.event_time
     if events is None:
-        read = log_schema(Path(query.root), query.stream, event_time, query.columns)
+        read = log_schema(Path(query.root), query.stream, event_time, query.column_names)
     else:
         read = read_as(events, event_time, "the schema")
     marked = with_mark_time(read)
@@ -109,6 +112,20 @@ def with_mark_time(events: StructType) -> StructType:
         raise Rejected(f"column {MARK_TIME} of the log is taken by the marks")
     fields = (StructField(field.name, field.dataType, nullable=True) for field in events.fields)
     return StructType([*fields, StructField(MARK_TIME, TimestampType(), nullable=True)])
+
+
+@dataclass(frozen=True, slots=True)
+class LogTask(InputPartition):
+    """What one task yields: the rows of its slices, then the mark, if it carries one.
+
+    Of the rows those within `times`. The ones with a time below `late_below` are late: the lower
+    that the query had sent before.
+    """
+
+    work: tuple[Slice, ...]
+    mark_ms: int | None
+    late_below: int | None
+    times: TimeRange
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,72 +2,43 @@
 
 from __future__ import annotations
 
-import base64
-import json
 import uuid
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark import cloudpickle
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructField, StructType, TimestampType
 
 from noted_time import Rejected
 from spark_integration.offsets import MarksOffset
-from spark_integration.options import TOKEN
+from spark_integration.plan import Watermark
 from spark_integration.query_progress import QueryProgress
 from spark_integration.release import Releaser
-from spark_integration.sealing import watermark_ms
+from spark_integration.sources import QuerySource
 from spark_integration.watermark import instant
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, MutableMapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from spark_integration.offsets import Json
+    from spark_integration.options import OnSeal
     from spark_integration.positions import PositionOf
-    from spark_integration.sealing import OnSeal
-
-OPTION = "query"
-"""The one option: a `MarksQuery` in JSON, since Spark's options know only strings."""
 
 
 @dataclass(frozen=True, slots=True)
 class MarksQuery:
-    """Which marks a query needs, and where it says how far it has read.
-
-    `position_of` is a `PositionOf`, pickled, in base64.
-    """
+    """Which marks a query needs, and where it says how far it has read."""
 
     stream: str
     controller_url: str
     checkpoint: str
-    position_of: str
+    position_of: PositionOf
     domain: str | None = None
     strict: bool = True
     on_seal: OnSeal = "close"
-
-    @staticmethod
-    def pickled(position_of: PositionOf) -> str:
-        """Return the function as text; lambdas and closures travel too."""
-        pickled: bytes = cloudpickle.dumps(position_of)  # type: ignore[no-untyped-call]
-        return base64.b64encode(pickled).decode()
-
-    def progress(self) -> QueryProgress:
-        """Return the offset log, which says how far the query has read."""
-        position_of = cloudpickle.loads(base64.b64decode(self.position_of))
-        return QueryProgress(self.checkpoint, position_of)
-
-    def to_option(self) -> str:
-        """Return the text that travels in Spark's options."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_option(cls, text: str) -> MarksQuery:
-        """Return the query from the text."""
-        return cls(**json.loads(text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +48,10 @@ class MarkTask(InputPartition):
     mark_ms: int
 
 
-class MarksSource(DataSource):
+class MarksSource(QuerySource):
     """Spark's entry: one `MarksQuery` per stream."""
 
-    def __init__(self, options: MutableMapping[str, str]) -> None:
-        super().__init__(dict(options))
-        self.query = MarksQuery.from_option(options[OPTION])
+    query: MarksQuery
 
     @classmethod
     def name(cls) -> str:
@@ -95,7 +64,7 @@ class MarksSource(DataSource):
 
     def streamReader(self, schema: StructType) -> MarksReader:  # noqa: ARG002, N802 - Spark's names
         """Return the reader of one run of a query."""
-        return MarksReader(self.query, self.options.get(TOKEN))
+        return MarksReader(self.query, self.token)
 
 
 class MarksReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -120,7 +89,7 @@ class MarksReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @cached_property
     def _progress(self) -> QueryProgress:
-        return self._query.progress()
+        return QueryProgress(self._query.checkpoint)
 
     @cached_property
     def _releaser(self) -> Releaser:
@@ -160,7 +129,7 @@ class MarksReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._releaser.follow(begun.mark)
         ended = begun
         if begun.run:
-            position = self._progress.position(begun.token)
+            position = self._progress.position(begun.token, self._query.position_of)
             ended = replace(begun, mark=self._releaser.release(begun.mark, position))
         is_due = not self._stated or (begun.mark.sealed and not self._closed)
         self._stated, self._closed = True, begun.mark.sealed
@@ -174,8 +143,8 @@ class MarksReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         first batch of each run: so no row is judged by marks that do not cover it.
         """
         ended = MarksOffset.from_json(end)
-        self._progress.position(ended.token)
-        mark_ms = watermark_ms(ended.mark, strict=self._query.strict)
+        self._progress.position(ended.token, self._query.position_of)
+        mark_ms = Watermark.after(ended.mark, strict=self._query.strict).ms
         if start == end or mark_ms is None:
             return []
         return [MarkTask(mark_ms)]

@@ -23,7 +23,7 @@ from pyspark.sql.types import StructType
 
 from noted_time import InvalidNote, Rejected, Unreachable
 from noted_time.values import checked_name
-from spark_integration.query_progress import PlannedBatches
+from spark_integration.query_progress import QueryProgress
 from spark_integration.watermark import LAST_MS
 from writer_client import Batch, SegmentLogWriter
 
@@ -100,7 +100,7 @@ class NotedLogSink:
         self._client = client
         self._time_of = time_of
         self._column = time_of.replace(".", "_")
-        self._planned = PlannedBatches(checkpoint_location)
+        self._planned = QueryProgress(checkpoint_location)
         self._segment = segment
         self._domain = domain
         self._delay_ms = delay_ms

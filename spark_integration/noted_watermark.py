@@ -9,11 +9,10 @@ from pyspark.sql.types import TimestampType
 
 from noted_time import Rejected
 from noted_time.values import checked_name
-from spark_integration.marks_source import OPTION, MarksQuery, MarksSource
-from spark_integration.options import TOKEN
+from spark_integration.marks_source import MarksQuery, MarksSource
+from spark_integration.options import OnSeal, check_one_of
 from spark_integration.positions import KafkaTopic
-from spark_integration.registration import registered
-from spark_integration.sealing import checked_on_seal
+from spark_integration.sources import reader_for
 from spark_integration.watermark import DELAY, IS_MARK, events_of_union
 
 if TYPE_CHECKING:
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructField
 
     from spark_integration.positions import PositionOf
-    from spark_integration.sealing import OnSeal
 
 
 def with_noted_watermark(  # noqa: PLR0913 - the options of a source; all but two are named
@@ -46,7 +44,7 @@ def with_noted_watermark(  # noqa: PLR0913 - the options of a source; all but tw
     offset. By default it is `KafkaTopic(stream)`, the Kafka topic named like the stream.
 
     A mark arrives one micro-batch after the events that it covers. `token`, `domain`, `strict`,
-    `dedup_retention_ms` and `on_seal` are as in `read_noted_log`.
+    `dedup_retention_ms` and `on_seal` are as in `read_noted_log` and its `ReadRange`.
 
     Raises `Rejected` if `event_time` is not a timestamp, or if `events` are not streaming or have a
     watermark already: with watermarks on both sides of a union, a quiet stream would hold the
@@ -56,14 +54,15 @@ def with_noted_watermark(  # noqa: PLR0913 - the options of a source; all but tw
     join or union the results.
     """
     _check(events, event_time)
+    check_one_of("on_seal", on_seal, OnSeal)
     query = MarksQuery(
         stream=checked_name("stream", stream),
         controller_url=controller_url,
         checkpoint=checkpoint_location,
-        position_of=MarksQuery.pickled(position or KafkaTopic(stream)),
+        position_of=position or KafkaTopic(stream),
         domain=domain,
         strict=strict,
-        on_seal=checked_on_seal(on_seal),
+        on_seal=on_seal,
     )
     marks = _marks(events, event_time, query, token)
     union = marks.union(events.withColumn(IS_MARK, F.lit(col=False)))
@@ -73,11 +72,7 @@ def with_noted_watermark(  # noqa: PLR0913 - the options of a source; all but tw
 def _marks(events: DataFrame, event_time: str, query: MarksQuery, token: str | None) -> DataFrame:
     """Return the marks in the shape of the events; first in a union, whose watermark is theirs."""
     spark = events.sparkSession
-    source = spark.readStream.format(registered(spark, MarksSource)).option(
-        OPTION, query.to_option()
-    )
-    if token is not None:
-        source = source.option(TOKEN, token)
+    source = reader_for(spark, spark.readStream, MarksSource, query, token)
     timed = (
         source.load().withColumnRenamed("time", event_time).withWatermark(event_time, "0 seconds")
     )

@@ -36,43 +36,22 @@ class QueryProgress:
     """
 
     checkpoint: str
-    position_of: PositionOf
     _last: int = -1
 
-    def position(self, token: str) -> Mapping[int, int]:
+    def position(self, token: str, position_of: PositionOf) -> Mapping[int, int]:
         """Return how far the events are read whose marks come from the source named by `token`.
 
         Their source stands right behind it in the offset log, as it does in the union. Empty
-        while that source has no offset; raises `Rejected` where this is the log of another query,
-        or where the marks are followed by more sources than the one that they speak of.
+        while that source has no offset; raises `Rejected` if this is the log of another query, or
+        if the marks are followed by more sources than the one that they speak of.
         """
-        files, directory = _open(self.checkpoint)
-        self._last = _newest(files, directory, self._last)
-        if self._last < 0:
-            raise _not_ours(self.checkpoint, "has no batch yet")
-        text = files.open_input_stream(str(directory / str(self._last))).read().decode()
-        return self._position_in(text, token)
-
-    def _position_in(self, text: str, token: str) -> Mapping[int, int]:
-        version, _, *lines = text.split("\n")
-        _check_version(self.checkpoint, version)
+        _, *lines = self._newest()
         offsets = [None if line == NO_OFFSET else json.loads(line) for line in lines]
         for place, marks in enumerate(offsets, start=1):
             if is_of_marks(marks) and marks["token"] == token:
                 events = _only_source(marks["noted_marks"], offsets[place:])
-                return {} if events is None else self.position_of(events)
+                return {} if events is None else position_of(events)
         raise _not_ours(self.checkpoint, "was written by another query")
-
-
-@dataclass(slots=True)
-class PlannedBatches:
-    """The batches of one query as they were planned, for what runs within one of them.
-
-    `checkpoint` is as in `QueryProgress`.
-    """
-
-    checkpoint: str
-    _last: int = -1
 
     def query_id(self) -> str:
         """Return the id of the query, which stays the same through restarts."""
@@ -86,23 +65,26 @@ class PlannedBatches:
     def watermark(self, batch_id: int) -> int | None:
         """Return the watermark in ms that batch `batch_id`, which is running, was planned with.
 
-        Operators of that batch emit what the watermark has passed. `None` where the query has none
-        yet: Spark writes 0 then. Raises `Rejected` where the batch is not the last one planned.
+        Operators of that batch emit what the watermark has passed. `None` if the query has none
+        yet: Spark writes 0 then. Raises `Rejected` if the batch is not the last one planned.
         """
-        files, directory = _open(self.checkpoint)
-        self._last = _newest(files, directory, self._last)
+        metadata, *_ = self._newest()
         if self._last != batch_id:
             reason = f"is at batch {self._last}, and this is batch {batch_id}"
             raise _not_ours(self.checkpoint, reason)
-        path = str(directory / str(batch_id))
-        version, metadata, *_ = files.open_input_stream(path).read().decode().split("\n")
-        _check_version(self.checkpoint, version)
         return json.loads(metadata)["batchWatermarkMs"] or None
 
-
-def _check_version(checkpoint: str, version: str) -> None:
-    if version != VERSION:
-        raise Rejected(f"offset log of {checkpoint} is {version!r}, not {VERSION!r}")
+    def _newest(self) -> list[str]:
+        """Return what Spark wrote of the batch planned last: its metadata, then the offsets."""
+        files, directory = _open(self.checkpoint)
+        self._last = _newest(files, directory, self._last)
+        if self._last < 0:
+            raise _not_ours(self.checkpoint, "has no batch yet")
+        text: str = files.open_input_stream(str(directory / str(self._last))).read().decode()
+        version, *lines = text.split("\n")
+        if version != VERSION:
+            raise Rejected(f"offset log of {self.checkpoint} is {version!r}, not {VERSION!r}")
+        return lines
 
 
 def _not_ours(checkpoint: str, reason: str) -> Rejected:

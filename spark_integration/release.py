@@ -6,9 +6,9 @@ import logging
 from typing import TYPE_CHECKING
 
 from noted_time import MarkHistory, NotCompleteYet, Rejected, Succession
+from noted_time.values import reaches
 from spark_integration.offsets import Released
-from spark_integration.sealing import closed_by_seal
-from spark_integration.watermark import is_watermark
+from spark_integration.watermark import LAST_MS, is_watermark
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from noted_time import Mark
     from noted_time.values import State
     from spark_integration.marks_feed import MarksFeed
-    from spark_integration.sealing import OnSeal
+    from spark_integration.options import OnSeal
 
 log = logging.getLogger("noted_time.spark")
 
@@ -151,3 +151,33 @@ class Releaser:
             self._history = MarkHistory()
         self._history.append(mark)
         self.last_lower = mark.lower
+
+
+def closed_by_seal(
+    released: Released,
+    stream_id: str,
+    final_cut: Mapping[int, int] | None,
+    position: Mapping[int, int],
+) -> Released | None:
+    """Return what to let in at the end of a sealed stream, `None` while it is not reached.
+
+    The lower of the last mark would leave the window open in which it lies, and nothing comes after
+    it. So once the final cut is read the watermark goes to the end of Spark's time.
+
+    >>> closed_by_seal(Released("a", 3, 30), "a", {0: 9}, {0: 8}) is None
+    True
+    >>> closed_by_seal(Released("a", 3, 30), "a", {0: 9}, {0: 9})
+    Released(stream_id='a', seq=3, lower=253402300799999, sealed=True)
+
+    Raises `Rejected` if the stream was created again after that: the query would drop all its rows.
+    """
+    if released.sealed:
+        if stream_id not in {"", released.stream_id}:
+            raise Rejected(
+                "the stream was sealed, which closed all windows of this query, and was made again "
+                "since: start a query with a new checkpoint for it"
+            )
+        return released
+    if final_cut is None or not reaches(position, final_cut):
+        return None
+    return Released(stream_id, released.seq, LAST_MS, sealed=True)

@@ -6,52 +6,16 @@ here: it has the offsets that were planned before.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from dataclasses import dataclass
-from operator import attrgetter
-from typing import TYPE_CHECKING, Literal, get_args
+from bisect import bisect_left
+from typing import TYPE_CHECKING
 
-from noted_time import Rejected
-from spark_integration.admission import advanced, available, shares
+from spark_integration.admission import shares
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from noted_time import MarkHistory, Succession
-    from spark_integration.log_files import LogFile
-
-Order = Literal["share", "time"]
-"""`share`: all segments reach their ends together. `time`: no segment is read ahead of a mark."""
-
-
-def checked_order(order: Order) -> Order:
-    """Return the order; raises `Rejected` where there is no such one."""
-    if order not in get_args(Order):
-        raise Rejected(f"order is one of {', '.join(get_args(Order))}, not {order!r:.80}")
-    return order
-
-
-@dataclass(frozen=True, slots=True)
-class Unread:
-    """The files of each segment, and the offset from which on its rows are still to be read."""
-
-    files: Mapping[int, list[LogFile]]
-    start: Mapping[int, int]
-
-    def rows_below(self, cut: Mapping[int, int]) -> dict[int, int]:
-        """Return how many rows of each segment lie below a cut."""
-        return {
-            segment: _rows(files, self.start.get(segment, 0), cut.get(segment, 0))
-            for segment, files in self.files.items()
-        }
-
-    def rows(self) -> dict[int, int]:
-        """Return how many rows there are of each segment."""
-        return available(self.files, self.start)
-
-    def ends(self, rows: Mapping[int, int]) -> dict[int, int]:
-        """Return the offset of each segment after so many rows."""
-        return {s: advanced(self.files[s], self.start.get(s, 0), rows[s]) for s in self.files}
+    from spark_integration.admission import Unread
 
 
 def rows_by_time(
@@ -66,6 +30,7 @@ def rows_by_time(
 
     >>> from pathlib import Path
     >>> from noted_time import Mark, MarkHistory, StreamCut, Succession
+    >>> from spark_integration.admission import Unread
     >>> from spark_integration.log_files import LogFile
     >>> files = {0: [LogFile(Path("a"), 0, 90)], 1: [LogFile(Path("b"), 0, 90)]}
     >>> cuts = {10: {0: 20}, 20: {0: 40, 1: 10}, 30: {0: 80, 1: 90}}
@@ -136,9 +101,3 @@ def _complete(unread: Unread, rows: Mapping[int, int], succession: Succession) -
         return {}
     gone = {s: end for s, end in succession.final.items() if s not in unread.files}
     return {**gone, **unread.ends(rows)}
-
-
-def _rows(files: list[LogFile], start: int, end: int) -> int:
-    first = bisect_right(files, start, key=attrgetter("end"))
-    last = bisect_left(files, end, key=attrgetter("start"))
-    return sum(min(each.end, end) - max(each.start, start) for each in files[first:last])

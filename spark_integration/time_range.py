@@ -11,7 +11,6 @@ import pyarrow.parquet as pq
 
 from noted_time import Rejected
 from noted_time.values import unix_ms_of
-from noted_time.wing import INGESTION
 from spark_integration.log_files import row_groups
 from spark_integration.watermark import instant, is_watermark
 
@@ -41,20 +40,6 @@ class TimeRange:
 
     start_at: int | None = None
     end_at: int | None = None
-
-    @classmethod
-    def asked(cls, start_at: Time | None, end_at: Time | None, domain: str | None) -> TimeRange:
-        """Return the range that a query asks for; raises `Rejected` where there is none."""
-        first, last = (None if time is None else time_ms(time) for time in (start_at, end_at))
-        if first is not None and last is not None and first >= last:
-            raise Rejected(f"no range of time: start_at {first} is not below end_at {last}")
-        asked = cls(first, last)
-        if domain == INGESTION and asked != ALL_TIMES:
-            raise Rejected(
-                f"start_at and end_at cannot be used with domain={INGESTION!r}: its marks say when "
-                "rows came in, not their event times; filter by a column of the rows instead"
-            )
-        return asked
 
     def are_read(self, lower: int | None) -> bool:
         """Whether a query that has let in a mark with this lower has read all of the range."""

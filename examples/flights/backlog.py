@@ -21,6 +21,8 @@ from examples.flights.run import run_to_the_end, run_until
 from examples.flights.schedule import steps
 from examples.flights.stage import Told, results
 from noted_time import BacklogPolicy
+from spark_integration import Batches
+from spark_integration import CatchUp as Larger
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -90,18 +92,15 @@ class Side:
 
     def _counts(self) -> DataFrame:
         rows = usual_rows(self._stage.flights)
-        larger: dict[str, Any] = {
-            "backlog": BacklogPolicy(behind_ms=BEHIND_MS),
-            "backlog_rows_per_trigger": LARGER * rows,
-        }
+        larger = Larger(BacklogPolicy(behind_ms=BEHIND_MS), LARGER * rows)
         return hourly(
             with_noted_time(
                 self._stage.spark,
                 self._stage.log,
                 self._stage.url,
-                max_rows=rows,
+                Batches(rows),
+                *([larger] if self.name == WITH else []),
                 stream=STREAMS[self.name],
-                **(larger if self.name == WITH else {}),
             )
         )
 

@@ -21,6 +21,7 @@ from examples.flights.schedule import closing_clocks, hourly_batches
 from examples.flights.simulation import least_delay_without_loss, noted_time, own_watermark
 from examples.flights.surroundings import controller, spark_session
 from reader_client import ReaderClient
+from spark_integration import Batches
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -146,7 +147,7 @@ class Work:
         rows = len(self.flights.landed)
         max_rows = max(self.plan.rows_per_batch, rows // MOST_BATCHES)
         done = self.bars.bar("Spark counts under noted time", -(-rows // max_rows) + 1)
-        flights = with_noted_time(spark, self.log, url, max_rows=max_rows)
+        flights = with_noted_time(spark, self.log, url, Batches(max_rows))
         return run_to_the_end(hourly(flights), self.directory / "noted", done)
 
     def findings(

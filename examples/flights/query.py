@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from examples.flights.data import HOUR_MS
 from examples.flights.replay import EVENT_TIME, STREAM, table
-from spark_integration import read_noted_log
+from spark_integration import Columns, read_noted_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from examples.flights.data import Flight
     from examples.flights.measurement import Truth
+    from spark_integration.options import Option
 
 HOUR = "1 hour"
 LONG_AGO_S = 1_000_000_000
@@ -34,22 +35,21 @@ def with_noted_time(
     spark: SparkSession,
     root: Path,
     controller_url: str,
-    *,
-    max_rows: int,
+    *options: Option,
     stream: str = STREAM,
-    **options: Any,  # noqa: ANN401 - those of `read_noted_log`
+    domain: str | None = None,
 ) -> DataFrame:
     """Return the flights of the log under the watermark that the carriers vouch for."""
     return read_noted_log(
         spark,
         root,
         stream,
+        Columns((EVENT_TIME, "origin")),
+        *options,
         controller_url=controller_url,
         event_time=EVENT_TIME,
+        domain=domain,
         strict=False,
-        max_rows_per_trigger=max_rows,
-        columns=(EVENT_TIME, "origin"),
-        **options,
     ).withColumn("delay_hours", F.lit(0))
 
 

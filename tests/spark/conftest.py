@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from spark_integration.options import Option
+
 
 @pytest.fixture(scope="session")
 def controller_of_all() -> Iterator[Served]:
@@ -69,14 +71,16 @@ class Reads:
         self.spark = spark
         self.url = controller.url
 
-    def __call__(self, stream: NotedStream, **options: Any) -> DataFrame:  # noqa: ANN401
+    def __call__(self, stream: NotedStream, *options: Option, **asked: Any) -> DataFrame:  # noqa: ANN401
         """Return the stream's events, exact for windows unless told otherwise."""
-        chosen = {"event_time": "time", "strict": False, "controller_url": self.url, **options}
-        return connected(lambda: read_noted_log(self.spark, stream.root, stream.name, **chosen))
+        chosen = {"event_time": "time", "strict": False, "controller_url": self.url, **asked}
+        return connected(
+            lambda: read_noted_log(self.spark, stream.root, stream.name, *options, **chosen)
+        )
 
-    def counts(self, stream: NotedStream, **options: Any) -> DataFrame:  # noqa: ANN401
+    def counts(self, stream: NotedStream, *options: Option, **asked: Any) -> DataFrame:  # noqa: ANN401
         """Return (start of the second, count) of each second that is over."""
-        return per_second(self(stream, **options))
+        return per_second(self(stream, *options, **asked))
 
     def truth(self, stream: NotedStream) -> DataFrame:
         """Return all of the stream's events from a batch read of its files."""

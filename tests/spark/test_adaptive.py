@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import json
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 
 from noted_time import BacklogPolicy, Rejected
-from spark_integration import run_adaptively
+from spark_integration import CatchUp, run_adaptively
 from spark_integration.adaptive import Lags
-from spark_integration.batch_sizes import BatchSizes
-from spark_integration.log_query import LogQuery
+from spark_integration.admission import Unread
+from spark_integration.log_files import LogFile
 from spark_integration.offsets import LogOffset, Released
+from spark_integration.plan import Limit, Plan
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from spark_integration import Mode
+    from spark_integration.release import Releaser
 
 BEHIND = BacklogPolicy(behind_ms=10)
 USUAL = ReadMaxRows(5)
@@ -149,38 +152,56 @@ def test_a_source_that_has_read_all_has_no_backlog_by_the_clock() -> None:
     assert [Lags(policy).look([each], now) for each in late] == [True, False]
 
 
+def plan(begun: LogOffset, last_lower: int | None) -> Plan:
+    """Return a plan for a log of which one row is unread."""
+    files = {0: [LogFile(Path("0"), 0, begun.segments.get(0, 0) + 1)]}
+    marks = cast("Releaser", SimpleNamespace(last_lower=last_lower))
+    unread = Unread(files, begun.segments)
+    return Plan(begun, begun.released("default"), marks, unread, USUAL)
+
+
+def limited(limit: Limit, begun: LogOffset, last_lower: int | None) -> ReadLimit:
+    """Return the limit of a batch; one by which segments are not divided is none."""
+    limits: list[ReadLimit] = []
+
+    def divide(unread: Unread, most: int) -> dict[int, int]:
+        limits.append(ReadMaxRows(most))
+        return unread.rows()
+
+    limit(replace(plan(begun, last_lower), divide=divide))
+    return limits[0] if limits else ReadAllAvailable()
+
+
 def test_the_limit_is_larger_while_behind_and_the_flag_says_so() -> None:
     """A change of the flag alone makes no batch; without a policy there is no flag."""
-    sizes, begun = BatchSizes(BEHIND, 50), end(50)
+    limit, begun = Limit(CatchUp(BEHIND, 50)), end(50)
     found = []
     for lower, last in ((50, 100), (100, 105)):
-        limit = sizes.limit(USUAL, end(lower), "default", last, unread=1)
-        found.append((limit, sizes.noted(begun, end(lower, 9)).backlog))
-    never = BatchSizes(None, 0)
+        most = limited(limit, end(lower), last)
+        found.append((most, limit.flagged(begun, end(lower, 9)).backlog))
+    never = Limit(None)
 
     assert found == [(ReadMaxRows(50), True), (USUAL, False)]
-    assert sizes.noted(begun, end(50)) == begun
-    assert never.limit(USUAL, end(50), "default", 100, unread=1) == USUAL
-    assert never.noted(begun, end(50, 9)).backlog is None
+    assert limit.flagged(begun, end(50)) == begun
+    assert limited(never, end(50), 100) == USUAL
+    assert never.flagged(begun, end(50, 9)).backlog is None
 
 
 def test_a_query_that_caught_up_for_good_has_after_a_restart() -> None:
     """The offset log says so; of a query that had a backlog it says that."""
-    policy = BacklogPolicy(behind_ms=10, rule="sticky")
+    catch_up = CatchUp(BacklogPolicy(behind_ms=10, rule="sticky"))
     offsets = [LogOffset("flights", backlog=flag) for flag in (None, True, False)]
-    limits = [
-        BatchSizes(policy, 0).limit(USUAL, each, "default", 100, unread=1) for each in offsets
-    ]
+    limits = [limited(Limit(catch_up), each, 100) for each in offsets]
 
     assert limits == [ReadAllAvailable(), ReadAllAvailable(), USUAL]
 
 
 def test_nothing_is_concluded_before_a_mark_is_known() -> None:
     """As while the controller is away: neither that there is a backlog nor that there is none."""
-    sizes = BatchSizes(BEHIND, 50)
-    limit = sizes.limit(USUAL, end(50), "default", None, unread=1)
+    limit = Limit(CatchUp(BEHIND, 50))
+    most = limited(limit, end(50), None)
 
-    assert (limit, sizes.noted(end(50), end(50, 9)).backlog) == (USUAL, None)
+    assert (most, limit.flagged(end(50), end(50, 9)).backlog) == (USUAL, None)
 
 
 @pytest.mark.parametrize("flag", [None, True, False])
@@ -192,11 +213,3 @@ def test_an_offset_with_a_flag_is_read_back_and_one_without_is_as_before(
     json_of = offset.to_json()
 
     assert (LogOffset.from_json(json_of), "backlog" in json_of) == (offset, flag is not None)
-
-
-@pytest.mark.parametrize("policy", [None, BacklogPolicy(5, None, "sticky")])
-def test_the_policy_travels_in_the_options(policy: BacklogPolicy | None) -> None:
-    """Spark's options know only strings."""
-    query = LogQuery("log", "flights", "http://a", "time", backlog=policy, backlog_rows=7)
-
-    assert LogQuery.from_option(query.to_option()) == query

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql.functions import col, expr
 
-from spark_integration import read_noted_log
+from spark_integration import Align, Batches, read_noted_log
 from tests.support.aligned import put_alignment
 from tests.support.noted_stream import NotedStream
 from tests.support.served import Served
@@ -57,9 +57,14 @@ def joined(spark: SparkSession, served: Served, logs: Path, align: str | None) -
 
     def read(name: str, most: int | None) -> DataFrame:
         rows = read_noted_log(
-            spark, logs, name, controller_url=served.url, event_time="time", align=align,
-            max_rows_per_trigger=most,
-        )  # fmt: skip
+            spark,
+            logs,
+            name,
+            Batches(most),
+            *([] if align is None else [Align(align)]),
+            controller_url=served.url,
+            event_time="time",
+        )
         return rows.select(col("time").alias(f"{name}_time"), col("name").alias(f"{name}_name"))
 
     near = "slow_time BETWEEN fast_time AND fast_time + INTERVAL 30 MINUTES"

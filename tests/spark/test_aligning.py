@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 from hypothesis import given
 from hypothesis import strategies as st
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from noted_time import Mark, MarkHistory, StreamCut
 from noted_time.wing import Alignment, AlignmentSettings
-from spark_integration.aligning import (
-    Aligner,
-    Reading,
-    clip,
-    clipped,
-    is_at_end,
-    through_gaps,
-)
+from spark_integration.admission import Unread
+from spark_integration.aligning import Aligner, clip
 from spark_integration.log_files import LogFile
+from spark_integration.offsets import LogOffset, Released
+from spark_integration.plan import Plan
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from noted_time.client import Question
-    from noted_time.values import State
     from reader_client.connection import Connection
+    from spark_integration.release import Releaser
 
 
 def history(*steps: tuple[int, int]) -> MarkHistory:
@@ -101,43 +97,6 @@ def test_all_is_read_and_nobody_is_ahead_by_more_than_the_drift_and_one_mark(
     assert (batches < 500, too_far) == (True, [])
 
 
-def files(*ends: tuple[int, int]) -> dict[int, list[LogFile]]:
-    """Return one segment of files from one offset to another."""
-    return {0: [LogFile(Path(f"{start}"), start, end) for start, end in ends]}
-
-
-def shown(found: Mapping[int, list[LogFile]]) -> list[tuple[int, int]]:
-    """Return where the files of the segment begin and end."""
-    return [(each.start, each.end) for each in found[0]]
-
-
-def test_files_end_at_the_cut_or_where_they_were_read() -> None:
-    """Further segments of the log, which the cut does not name, are not begun."""
-    log = files((0, 10), (10, 20), (20, 30))
-
-    assert [shown(clipped(log, {0: start}, {0: cut})) for start, cut in ((0, 15), (18, 15))] == [
-        [(0, 10), (10, 15)],
-        [(0, 10), (10, 18)],
-    ]
-    assert shown(clipped(log, {}, {1: 5})) == []
-
-
-def test_a_cut_at_offsets_without_rows_is_reached() -> None:
-    """As of a topic that was compacted; not before the rows below it were all taken."""
-    log, cut = files((0, 10), (20, 30)), {0: 15}
-    below = clipped(log, {}, cut)
-
-    assert [through_gaps({0: end}, log, below, cut) for end in (5, 10)] == [{0: 5}, {0: 15}]
-    assert through_gaps({0: 10}, files((0, 10)), files((0, 10)), cut) == {0: 10}
-
-
-def test_a_log_is_at_its_end_when_every_segment_is() -> None:
-    """One without files has been read."""
-    log = {**files((0, 10)), 1: []}
-
-    assert [is_at_end(log, {0: offset}) for offset in (9, 10)] == [False, True]
-
-
 class Asked:
     """A controller that counts reports, and silences a member after a fifth of a second."""
 
@@ -175,13 +134,14 @@ def test_at_a_quiet_end_a_source_holds_nobody() -> None:
     asked = Asked()
     aligner = Aligner(cast("Connection", asked), "shop", "orders")
     said: list[object] = []
-    marks, log = history((10, 5)), files((0, 5))
-    ends: tuple[State, ...] = ("live", "idle", "finished")
-    for at_end in ends:
+    files = {0: [LogFile(Path("0"), 0, 5)]}
+    for at_end in ("live", "idle", "finished"):
+        known = cast("Releaser", SimpleNamespace(history=history((10, 5)), at_end=at_end))
         for offset in (4, 5):
-            reading = Reading(log, {0: offset}, marks, 10, at_end)
+            begun = LogOffset("orders", segments={0: offset})
             asked.states.clear()
-            aligner.ends(reading, lambda _: {0: 5}, is_to_end=False)
+            unread = Unread(files, begun.segments)
+            aligner(Plan(begun, Released("a", 1, 10), known, unread, ReadAllAvailable()))
             said += asked.states[:1] or said[-1:]
     aligner.close()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from http.server import HTTPServer, SimpleHTTPRequestHandler
 from threading import Thread
 from typing import TYPE_CHECKING, Any
@@ -12,25 +12,50 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from noted_time import ImplausibleTime, Rejected, UnexpectedAnswer, UnknownDomain, UnknownStream
-from spark_integration import read_noted_log
+from noted_time import (
+    BacklogPolicy,
+    ImplausibleTime,
+    Rejected,
+    UnexpectedAnswer,
+    UnknownDomain,
+    UnknownStream,
+)
+from spark_integration import (
+    Batches,
+    CatchUp,
+    Columns,
+    Ingestion,
+    ReadRange,
+    read_noted_log,
+)
 from spark_integration.log_query import LogQuery
 from spark_integration.log_rows import scan_schema
+from spark_integration.log_source import LogSource
+from spark_integration.sources import options_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from spark_integration.options import Option
     from tests.support.noted_stream import NotedStream
     from tests.support.served import Served
+
+NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)
 
 WITHOUT_JAVA = SparkSession.__new__(SparkSession)
 """A session that can do nothing."""
 
 
-def asked(root: Path, url: str, **options: Any) -> None:  # noqa: ANN401 - any option
-    """Ask for the stream `flights` with such options."""
-    chosen = {"stream": "flights", "event_time": "time", "controller_url": url, **options}
-    read_noted_log(WITHOUT_JAVA, root, **chosen)
+def asked(
+    root: Path,
+    url: str,
+    *options: Option,
+    stream: str = "flights",
+    **others: Any,  # noqa: ANN401
+) -> None:
+    """Ask for a stream with such options."""
+    chosen = {"event_time": "time", "controller_url": url, **others}
+    read_noted_log(WITHOUT_JAVA, root, stream, *options, **chosen)
 
 
 def schema(kind: Any) -> StructType:  # noqa: ANN401 - a type of Spark
@@ -39,30 +64,113 @@ def schema(kind: Any) -> StructType:  # noqa: ANN401 - a type of Spark
 
 
 @pytest.mark.parametrize(
-    ("options", "error", "sentence"),
+    ("asking", "error", "sentence"),
     [
         ({"controller_url": "localhost:7464"}, Rejected, "has no scheme"),
         ({"stream": "flihgts"}, UnknownStream, "there is no stream 'flihgts'"),
         ({"domain": "order_time"}, UnknownDomain, "no domain 'order_time'; it declares default"),
         ({"event_time": "departure"}, Rejected, "no column departure, the event time; it has time"),
-        ({"columns": ["origin"]}, Rejected, "has no column origin"),
         ({"event_time": "name"}, Rejected, "column name of .* is string: an event time is"),
-        ({"schema": schema(StringType())}, Rejected, "column time of the schema is string"),
-        ({"schema": schema(LongType()), "event_time": "at"}, Rejected, "schema has no column at"),
     ],
 )
 def test_what_a_query_cannot_read_is_refused_in_the_call(
     flights: NotedStream,
     controller: Served,
-    options: Any,  # noqa: ANN401 - any option
+    asking: Any,  # noqa: ANN401 - any parameter
     error: type[Exception],
     sentence: str,
 ) -> None:
-    """URL, stream, domain and columns; the sentence says what there is."""
+    """URL, stream, domain and event time; the sentence says what there is."""
     flights.append(0, (1000, "a"))
 
     with pytest.raises(error, match=sentence):
-        asked(flights.root, controller.url, **options)
+        asked(flights.root, controller.url, **asking)
+
+
+@pytest.mark.parametrize(
+    ("columns", "sentence"),
+    [
+        (Columns(["origin"]), "has no column origin"),
+        (Columns(schema=schema(StringType())), "column time of the schema is string"),
+        (Columns(schema=StructType([StructField("at", LongType())])), "schema has no column time"),
+    ],
+)
+def test_columns_that_cannot_be_read_are_refused_in_the_call(
+    flights: NotedStream, controller: Served, columns: Columns, sentence: str
+) -> None:
+    """Those of the log and those of a schema alike."""
+    flights.append(0, (1000, "a"))
+
+    with pytest.raises(Rejected, match=sentence):
+        asked(flights.root, controller.url, columns)
+
+
+@pytest.mark.parametrize(
+    ("options", "asking", "sentence"),
+    [
+        ([Batches(5), Batches(6)], {}, r"ReadRange, .* each once at most: not Batches"),
+        ([5], {}, "each once at most: not 5"),
+        (
+            [Batches(9), CatchUp(BacklogPolicy(), 8)],
+            {},
+            r"of CatchUp is 8: it must be at least that of Batches \(9\)",
+        ),
+        ([Ingestion(unstamped="null")], {}, "Ingestion.* goes with domain='ingestion'"),
+        (
+            [ReadRange(0)],
+            {"domain": "ingestion", "event_time": None},
+            "cannot be used with domain=",
+        ),
+        ([], {"event_time": None}, "name the column of the event time"),
+        ([], {"domain": "ingestion"}, "promise nothing of 'time'"),
+        ([Ingestion(5)], {"domain": "ingestion", "event_time": None}, "needs event_time="),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused_by_their_names(
+    tmp_path: Path,
+    options: Any,  # noqa: ANN401 - any option
+    asking: dict[str, Any],
+    sentence: str,
+) -> None:
+    """Before anybody is asked, as what cannot be promised has no watermark."""
+    with pytest.raises(Rejected, match=sentence):
+        asked(tmp_path, "http://127.0.0.1:9", *options, **asking)
+
+
+@pytest.mark.parametrize(
+    ("option", "values", "sentence"),
+    [
+        (Batches, {"order": "tmie"}, "order must be 'share' or 'time', not 'tmie'"),
+        (Batches, {"max_rows_per_trigger": 0}, "max_rows_per_trigger must be at least 1, not 0"),
+        (CatchUp, {"policy": BacklogPolicy(), "max_rows_per_trigger": 0}, "must be at least 1"),
+        (Columns, {"late": "hide"}, "late must be 'drop' or 'keep'"),
+        (Ingestion, {"unstamped": "drop"}, "unstamped must be 'fail' or 'null'"),
+        (Ingestion, {"max_event_time_lag_ms": -1}, "must be 0 or more, not -1"),
+        (ReadRange, {"on_seal": "stop"}, "on_seal must be 'close' or 'hold'"),
+        (ReadRange, {"start_at": 5, "end_at": 5}, "start_at 5 is not below end_at 5"),
+        (ReadRange, {"end_at": 10**18}, "not one that Spark can express"),
+        (ReadRange, {"start_at": NOON + timedelta(microseconds=1)}, "finer than"),
+        (ReadRange, {"start_at": NOON.replace(tzinfo=None)}, "has no time zone"),
+    ],
+)
+def test_an_option_refuses_values_that_it_does_not_know(
+    option: Any,  # noqa: ANN401 - any class
+    values: dict[str, Any],
+    sentence: str,
+) -> None:
+    """When it is made, by the name of the value."""
+    with pytest.raises(Rejected, match=sentence):
+        option(**values)
+
+
+def test_a_query_travels_in_the_options_of_a_source(tmp_path: Path) -> None:
+    """Spark's options know only strings."""
+    options = (CatchUp(BacklogPolicy(5, None, "sticky"), 7), ReadRange(NOON, on_seal="hold"))
+    query = LogQuery.asked(
+        tmp_path, "flights", options, controller_url="http://a", event_time="time"
+    )
+
+    assert LogSource(options_of(query)).query == query
 
 
 def test_a_log_without_files_asks_for_a_schema(flights: NotedStream, controller: Served) -> None:
@@ -88,20 +196,20 @@ def test_an_address_of_something_else_is_refused(tmp_path: Path) -> None:
 
 def test_an_end_in_seconds_is_refused(tmp_path: Path, served: Served) -> None:
     """The query would end at once, without a row; only integers can be in another unit."""
-    noon = datetime(2013, 1, 1, 12, tzinfo=UTC)
     served.create("hours")
-    served.note("hours", int(noon.timestamp()) * 1000, {"0": 1})
+    served.note("hours", int(NOON.timestamp()) * 1000, {"0": 1})
 
     with pytest.raises(ImplausibleTime, match="is 1357041600 in seconds"):
-        asked(tmp_path, served.url, stream="hours", end_at=int(noon.timestamp()))
+        asked(tmp_path, served.url, ReadRange(end_at=int(NOON.timestamp())), stream="hours")
     with pytest.raises(Rejected, match="no file yet"):
-        asked(tmp_path, served.url, stream="hours", end_at=noon)
+        asked(tmp_path, served.url, ReadRange(end_at=NOON), stream="hours")
 
 
 def test_the_event_time_is_read_whatever_the_columns_are(flights: NotedStream) -> None:
     """As a timestamp, whatever it is in the log."""
     flights.append_table(0, pa.table({"time": [7], "name": ["a"], "other": [True]}))
-    query = LogQuery(str(flights.root), "flights", "http://x", "time", columns=("name", "time"))
+    columns = Columns(("name", "time"))
+    query = LogQuery(str(flights.root), "flights", "http://x", "time", columns=columns)
 
     assert scan_schema(query).simpleString() == (
         "struct<name:string,time:timestamp,_noted_mark_time:timestamp>"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from noted_time import BacklogPolicy, Rejected
+from noted_time import BacklogPolicy
+from spark_integration import Batches, CatchUp
 from tests.support.disorder import disorder, replay
 from tests.support.queries import rows_of
 from tests.support.spark_programs import SparkProgram
@@ -45,8 +46,8 @@ def test_batches_are_larger_while_the_query_is_behind(
     for second in range(10):
         flights.append(0, *((second * 1000 + ms, "a") for ms in range(10)))
         flights.note((second + 1) * 1000)
-    options: dict[str, Any] = {"max_rows_per_trigger": 5, "backlog_rows_per_trigger": 40}
-    counts = read.counts(flights, backlog=BacklogPolicy(behind_ms=1500), **options)
+    larger = CatchUp(BacklogPolicy(behind_ms=1500), 40)
+    counts = read.counts(flights, Batches(5), larger)
     output.catch_up(counts)
     for second in range(10, 12):
         flights.append(0, *((second * 1000 + ms, "a") for ms in range(10)))
@@ -64,39 +65,16 @@ def test_the_flag_decides_nothing_when_a_batch_is_run_again(
     """It ends where it was planned to end, under another policy and without a controller."""
     steps = disorder(5)
     replay(flights, steps[:20])
-    options: dict[str, Any] = {"max_rows_per_trigger": 10, "backlog_rows_per_trigger": 30}
-    output.catch_up(read.counts(flights, backlog=BacklogPolicy(behind_ms=1), **options))
+    larger = CatchUp(BacklogPolicy(behind_ms=1), 30)
+    output.catch_up(read.counts(flights, Batches(10), larger))
     first, ends = dict(output.batches), planned(output.checkpoint)
     output.forget_commit()
     controller.stop()
-    output.catch_up(read.counts(flights, max_rows_per_trigger=5))
+    output.catch_up(read.counts(flights, Batches(5)))
     controller.start()
 
     last = max(first)
     assert (output.batches[last], planned(output.checkpoint)[: len(ends)]) == (first[last], ends)
-
-
-@pytest.mark.parametrize(
-    ("options", "why"),
-    [
-        ({"backlog_rows_per_trigger": 5}, "requires backlog="),
-        ({"backlog": BacklogPolicy(), "backlog_rows_per_trigger": 0}, "must be at least"),
-        (
-            {
-                "backlog": BacklogPolicy(),
-                "max_rows_per_trigger": 9,
-                "backlog_rows_per_trigger": 8,
-            },
-            "must be at least",
-        ),
-    ],
-)
-def test_limits_that_contradict_each_other_are_refused(
-    read: Reads, flights: NotedStream, options: dict[str, Any], why: str
-) -> None:
-    """A smaller batch while there is more to read helps nobody."""
-    with pytest.raises(Rejected, match=why):
-        read(flights.begun(), **options)
 
 
 class Adaptive:
@@ -161,7 +139,7 @@ def test_two_modes_give_the_windows_of_one_live_query_through_kills_within_and_b
     adaptive.kill_within("live", run)
     replay(flights, steps[13:])
     run = adaptive.start()
-    query = output.start(read.counts(flights, max_rows_per_trigger=20))
+    query = output.start(read.counts(flights, Batches(20)))
     query.processAllAvailable()
     query.stop()
     found = (output.rows, True)

@@ -10,11 +10,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from noted_time import NotCompleteYet, Rejected, UnknownStream, WritersMissing
+from noted_time.client import position_from_wire
 from noted_time.wing import file_name, segment_directory
 from spark_integration import read_complete
 from spark_integration.complete_source import CompleteSource, WindowQuery, WindowReader
 from spark_integration.log_files import Between, LogFiles
 from spark_integration.log_rows import RowShape, with_mark_time
+from spark_integration.sources import options_of
 from tests.support.hourly_log import HOUR, written
 
 if TYPE_CHECKING:
@@ -32,10 +34,13 @@ def planned(log: HourlyLog, query: dict[str, Any]) -> int:
         f"/flights/windows?size_ms={query['end'] - query['start']}"
         f"&origin={query['start']}&after={query['start']}&limit=1",
     )["windows"][0]
-    cuts = {"from_cut": asked["from"], "to_cut": asked["to"]}
+    cuts: dict[str, Any] = {
+        name: position_from_wire(asked[name.removesuffix("_cut")])
+        for name in ("from_cut", "to_cut")
+    }
     where: dict[str, Any] = {"root": str(log.files.root), "stream": "flights"}
     asking = WindowQuery(event_time="time", **where, **cuts, **query)
-    source = CompleteSource({"window": asking.to_option()})
+    source = CompleteSource(options_of(asking))
     reader = WindowReader(source.query, RowShape(with_mark_time(source.schema()), "time"))
     return sum(each.rows for task in reader.partitions() for each in task.work)  # type: ignore[attr-defined]
 
@@ -192,7 +197,7 @@ def test_a_window_from_which_a_writer_is_missing_is_refused_where_that_is_asked_
 
     with pytest.raises(WritersMissing, match=r"complete, without depot \(removed\)$") as refused:
         log.read(nothing, 5, 9, missing="fail")
-    with pytest.raises(Rejected, match="use 'warn', 'fail' or 'accept'"):
+    with pytest.raises(Rejected, match="missing must be 'warn' or 'fail' or 'accept'"):
         log.read(nothing, 5, 9, missing="no")
     assert [each.time for each in refused.value.missing.writers] == [5]
 

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from noted_time import InvalidNote, Rejected
-from spark_integration import NotedLogSink, read_noted_log
+from spark_integration import Batches, NotedLogSink, read_noted_log
 from spark_integration.watermark import LAST_MS
 from tests.support.disorder import disorder
 from tests.support.page import Session
@@ -115,10 +115,10 @@ def test_a_count_in_two_stages_equals_one_batch_query_through_a_kill(
         spark,
         root,
         "counts",
+        Batches(3),
         controller_url=served.url,
         event_time="window_end",
         strict=False,
-        max_rows_per_trigger=3,
     )
     output.catch_up(per_five_seconds(counts))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from noted_time import Mark, Rejected, StreamCut, Unreachable
-from spark_integration.admission import advanced, available, shares
-from spark_integration.ingested import IngestionMarks, below, checked_unstamped, event_time_of
+from spark_integration import Ingestion
+from spark_integration.admission import Unread, shares
+from spark_integration.ingested import IngestionMarks
 from spark_integration.log_files import LogFile
 from spark_integration.marks_feed import Marks
 from spark_integration.offsets import LogOffset, Released
@@ -86,9 +87,8 @@ def batch(
     marks: IngestionMarks, files: dict[int, list[LogFile]], begun: LogOffset, limit: int
 ) -> LogOffset:
     """Return the end of the next micro-batch, as the source plans it."""
-    covered = marks.covered(files)
-    rows = shares(available(covered, begun.segments), limit)
-    ends = {s: advanced(covered[s], begun.segments.get(s, 0), rows[s]) for s in covered}
+    unread = Unread(files, begun.segments).upto(marks.cut)
+    ends = unread.ends(shares(unread.rows(), limit))
     ended = LogOffset(begun.stream, segments={**begun.segments, **ends}, marks=begun.marks)
     return marks.stamping(begun, ended, files)
 
@@ -131,15 +131,6 @@ def test_each_row_has_the_stamp_of_the_first_mark_above_it_also_when_it_is_read_
         for s, o in every
     }
     assert found == {row: first[0] for row, first in above.items() if first}
-
-
-def test_a_position_that_has_read_all_below_a_cut_reaches_it() -> None:
-    """Also where the cut lies among offsets that were never used."""
-    files = [LogFile(Path("a"), 0, 3), LogFile(Path("b"), 9, 11)]
-
-    assert [advanced(below(files, cut), 0, 99) for cut in (0, 2, 3, 5, 9, 10, 20)] == [
-        0, 2, 3, 5, 9, 10, 11,
-    ]  # fmt: skip
 
 
 def test_marks_that_are_gone_are_asked_for_and_named_where_nobody_has_them() -> None:
@@ -199,34 +190,6 @@ def test_rows_that_are_gone_with_their_marks_need_no_stamp() -> None:
     assert stamps(went_on, whole, read, batch(went_on, whole, read, 1)) == {(0, 3): 1999}
 
 
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        (("default", None, None), "name the column of the event time"),
-        ((None, "time", 5), "goes with domain='ingestion'"),
-        (("ingestion", "time", None), "promise nothing of 'time'"),
-        (("ingestion", "time", -1), "must be 0 or more, not -1"),
-        (("ingestion", None, 5), "needs event_time="),
-    ],
-)
-def test_options_that_do_not_go_together_are_refused(options: Any, sentence: str) -> None:  # noqa: ANN401
-    """What cannot be promised has no watermark."""
-    with pytest.raises(Rejected, match=sentence):
-        event_time_of(*options)
-
-
-@pytest.mark.parametrize(
-    ("unstamped", "domain", "sentence"),
-    [("drop", "ingestion", "must be"), ("null", None, "goes with domain='ingestion'")],
-)
-def test_what_unstamped_does_not_mean_is_refused(
-    unstamped: str, domain: str | None, sentence: str
-) -> None:
-    """Only rows with stamps can be without."""
-    with pytest.raises(Rejected, match=sentence):
-        checked_unstamped(unstamped, domain)
-
-
 def stamped_rows(events: DataFrame) -> DataFrame:
     """Return (name, stamp in ms)."""
     return events.select("name", F.unix_millis("_ingested").alias("ingested"))
@@ -264,10 +227,10 @@ def test_a_new_query_after_marks_were_dropped_is_refused_or_has_nulls(flights: N
     flights.marks.truncate({0: 2})
     query = log_query(flights, domain="ingestion", event_time="_ingested")
     refused = reader_of(query)
-    with pytest.raises(Rejected, match='their _ingested is not known: unstamped="null" makes it'):
+    with pytest.raises(Rejected, match=r'is not known: Ingestion\(unstamped="null"\)'):
         refused.latestOffset(refused.initialOffset(), refused.getDefaultReadLimit())
     refused.stop()
-    reader = reader_of(replace(query, unstamped="null"))
+    reader = reader_of(replace(query, ingestion=Ingestion(unstamped="null")))
     begun = reader.initialOffset()
     ended = reader.latestOffset(begun, reader.getDefaultReadLimit())
     rows = [
@@ -303,7 +266,7 @@ def test_the_event_time_follows_ingestion_by_the_lag(
 ) -> None:
     """A row that was older than the lag when it came in is late."""
     flights.marks = flights.server.stream(flights.name, "ingestion")
-    query = per_second(read(flights.begun(), domain="ingestion", max_event_time_lag_ms=2000))
+    query = per_second(read(flights.begun(), Ingestion(2000), domain="ingestion"))
     flights.append(0, (2500, "a"), (4500, "b"))
     flights.note(5000)
     output.catch_up(query)

@@ -14,13 +14,13 @@ from pyspark.sql.streaming.datasource import ReadMaxRows
 from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
 from noted_time import Rejected
-from spark_integration import split_late
+from spark_integration import Batches, Columns, split_late
 from spark_integration.late_rows import with_late
-from spark_integration.log_query import LogQuery
 from spark_integration.log_rows import RowShape, with_mark_time
 from spark_integration.log_source import LogReader
 from spark_integration.offsets import LogOffset
 from tests.support.disorder import disorder, replay
+from tests.support.log_reading import log_query
 from tests.support.page import Session
 from tests.support.queries import per_second, rows_of
 from tests.support.waiting import eventually
@@ -40,13 +40,11 @@ if TYPE_CHECKING:
 EVENTS = StructType([StructField("time", TimestampType()), StructField("name", StringType())])
 
 
-class Batches:
+class Read:
     """The micro-batches of a query as its source plans and reads them, without Spark."""
 
     def __init__(self, stream: NotedStream, controller: Served, rows: int) -> None:
-        query = LogQuery(
-            str(stream.root), stream.name, controller.url, "time", max_rows=rows, keeps_late=True
-        )
+        query = log_query(stream, Columns(late="keep"), controller_url=controller.url)
         self._reader = LogReader(query, RowShape(with_mark_time(EVENTS), "time"))
         self._offset = self._reader.initialOffset()
         self._rows = rows
@@ -94,7 +92,7 @@ def test_rows_below_the_lower_sent_before_their_batch_are_late(
     """Those and no others, whatever is appended and noted between the batches."""
     steps, chance = disorder(seed), random.Random(seed)
     flights.join("w0", "w1", "w2")
-    batches = Batches(flights, controller, rows=30)
+    batches = Read(flights, controller, rows=30)
     for first in range(0, len(steps), 6):
         break_promises(flights, steps[first : first + 6], chance)
         batches.go_on()
@@ -119,7 +117,7 @@ def test_no_row_of_writers_that_keep_their_promises_is_late(
     """However small the batches, and however many marks come with each."""
     steps = disorder(seed)
     flights.join("w0", "w1", "w2")
-    batches = Batches(flights, controller, rows=7 + 20 * seed)
+    batches = Read(flights, controller, rows=7 + 20 * seed)
     for first in range(0, len(steps), 5):
         replay(flights, steps[first : first + 5])
         batches.go_on()
@@ -156,7 +154,7 @@ def test_what_is_in_time_and_what_is_late_are_all_rows(
     """Through restarts and a batch that is run again; what Spark alone drops is late."""
     steps, chance = disorder(7), random.Random(7)
     flights.join("w0", "w1", "w2")
-    events = read(flights.begun(), late="keep", max_rows_per_trigger=60)
+    events = read(flights.begun(), Columns(late="keep"), Batches(60))
     for first in (0, 12, 24):
         break_promises(flights, steps[first : first + 12], chance)
         output.catch_up(parts(events))
@@ -182,7 +180,7 @@ def test_what_is_in_time_and_what_is_late_are_all_rows(
 @pytest.mark.spark
 def test_late_rows_are_read_under_no_watermark(read: Reads, flights: NotedStream) -> None:
     """So no operator drops them for being late; both branches have the columns of the log."""
-    in_time, late = split_late(read(flights.begun(), late="keep"))
+    in_time, late = split_late(read(flights.begun(), Columns(late="keep")))
 
     assert (in_time.columns, late.columns) == (["time", "name"], ["time", "name"])
     assert (dict(in_time.schema["time"].metadata), dict(late.schema["time"].metadata)) == (
@@ -192,12 +190,10 @@ def test_late_rows_are_read_under_no_watermark(read: Reads, flights: NotedStream
 
 
 @pytest.mark.spark
-def test_what_cannot_be_split_or_kept_is_refused(read: Reads, flights: NotedStream) -> None:
-    """Events that were read without `late="keep"`, another word, and a column that is taken."""
-    with pytest.raises(Rejected, match='read them with late="keep"'):
+def test_what_cannot_be_split_is_refused(read: Reads, flights: NotedStream) -> None:
+    """Events that were read without `late="keep"`, and a column that is taken."""
+    with pytest.raises(Rejected, match=r'read them with Columns\(late="keep"\)'):
         split_late(read(flights.begun()))
-    with pytest.raises(Rejected, match='late is "drop" or "keep", not \'kept\''):
-        read(flights, late="kept")
     with pytest.raises(Rejected, match="column _late of the log is taken"):
         with_late(StructType([StructField("_late", StringType())]))
 

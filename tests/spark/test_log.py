@@ -12,6 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from noted_time import Rejected, ScaleEvent
+from spark_integration import Batches, Columns
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -83,7 +84,7 @@ def test_integers_are_times_in_unix_ms_and_only_asked_for_columns_are_read(
 ) -> None:
     """The event time arrives as a timestamp and in the order of the columns asked for."""
     flights.append_table(0, pa.table({"x": [7], "time": [1357034220123], "y": ["unread"]}))
-    events = read(flights, columns=["time", "x"])
+    events = read(flights, Columns(["time", "x"]))
     output.catch_up(events.select(F.unix_millis("time"), "x"))
 
     assert (events.columns, output.rows) == (["time", "x"], [(1357034220123, 7)])
@@ -138,7 +139,7 @@ def test_a_scaled_stream_is_read_to_the_end_of_its_sealed_segment(
     flights.append(1, (2500, "d"))
     flights.append(2, (1300, "e"), (2600, "f"))
     flights.note(2000)
-    output.catch_up(read.counts(flights, max_rows_per_trigger=2))
+    output.catch_up(read.counts(flights, Batches(2)))
 
     assert output.rows == [(1, 4)]
 
@@ -159,10 +160,10 @@ def test_a_schema_may_be_spelled_out(
     read: Reads, flights: NotedStream, output: QueryOutput
 ) -> None:
     """As in `DataStreamReader.schema`; it need not name all columns of the log."""
-    events = read(flights, schema="time timestamp")
+    events = read(flights, Columns(schema="time timestamp"))
     flights.append_table(0, pa.table({"time": [1357034220123], "name": ["a"]}))
     output.catch_up(events.select(F.unix_millis("time")))
 
     assert (events.columns, output.rows) == (["time"], [(1357034220123,)])
     with pytest.raises(Rejected, match="schema 'timestamp' names no columns"):
-        read(flights, schema="timestamp")
+        read(flights, Columns(schema="timestamp"))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from noted_time import ScaleEvent
+from spark_integration import Batches
 from tests.support.disorder import disorder, replay
 from tests.support.queries import per_second, rows_of
 from tests.support.query_output import QueryOutput
@@ -14,6 +15,7 @@ from tests.support.query_output import QueryOutput
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from spark_integration.options import Order
     from tests.spark.conftest import Reads
     from tests.support.noted_stream import NotedStream
     from tests.support.served import Served
@@ -23,13 +25,14 @@ pytestmark = pytest.mark.spark
 
 def test_both_orders_give_equal_results(read: Reads, flights: NotedStream, tmp_path: Path) -> None:
     """In micro-batches of twenty rows; the one may take over from the other's checkpoint."""
-    outputs = {order: QueryOutput(tmp_path / order) for order in ("share", "time")}
+    orders: tuple[Order, ...] = ("share", "time")
+    outputs = {order: QueryOutput(tmp_path / order) for order in orders}
     steps = disorder(7)
     replay(flights, steps[:20])
-    outputs["share"].catch_up(read.counts(flights, max_rows_per_trigger=20, order="time"))
+    outputs["share"].catch_up(read.counts(flights, Batches(20, "time")))
     replay(flights, steps[20:])
     for order, output in outputs.items():
-        output.catch_up(read.counts(flights, max_rows_per_trigger=20, order=order))
+        output.catch_up(read.counts(flights, Batches(20, order)))
     truth = rows_of(per_second(read.truth(flights)))
 
     assert {order: output.rows for order, output in outputs.items()} == {
@@ -44,7 +47,7 @@ def test_a_replayed_batch_by_time_is_identical_without_a_controller(
     """Marks decide where a batch ends when it is planned, and never again."""
     steps = disorder(5)
     replay(flights, steps[:20])
-    names = read(flights, max_rows_per_trigger=15, order="time").select("name")
+    names = read(flights, Batches(15, "time")).select("name")
     output.catch_up(names)
     first = dict(output.batches)
     output.forget_commit()
@@ -67,7 +70,7 @@ def test_a_successor_is_read_after_the_end_of_its_predecessor(
     flights.marks.scale(ScaleEvent({0: 3}, {1: (0,), 2: (0,)}))
     flights.append(1, (2500, "d"))
     flights.append(2, (1300, "e"), (2600, "f"))
-    output.catch_up(read(flights, max_rows_per_trigger=1, order="time").select("name"))
+    output.catch_up(read(flights, Batches(1, "time")).select("name"))
 
     read_in_turn = [row.name for _, batch in sorted(output.batches.items()) for row in batch]
     assert (read_in_turn[:3], sorted(read_in_turn[3:])) == (["a", "b", "c"], ["d", "e", "f"])

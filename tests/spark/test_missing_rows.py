@@ -9,6 +9,7 @@ import pytest
 
 from noted_time import Rejected, ScaleEvent
 from noted_time.wing import segment_directory
+from spark_integration import Batches, ReadRange
 from tests.support.log_reading import batches, log_query, reader_of
 
 if TYPE_CHECKING:
@@ -47,13 +48,13 @@ def test_a_sealed_segment_without_files_is_not_waited_for(
         flights.marks.seal()
     without_files(flights, 0)
 
-    (batch,) = batches(log_query(flights, strict=False, on_seal="hold"))
+    (batch,) = batches(log_query(flights, ReadRange(on_seal="hold"), strict=False))
     assert (batch.rows, batch.watermark) == ([(1500, "c")], lower)
 
 
 def test_unread_rows_of_a_sealed_segment_without_files_are_named(flights: NotedStream) -> None:
     """The query had read the first of two rows."""
-    query = log_query(scaled(flights), max_rows=1, order="time")
+    query = log_query(scaled(flights), Batches(1, "time"))
     first = batches(query)[0]
     without_files(flights, 0)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from noted_time import Rejected
+from spark_integration import Batches
 from spark_integration.marks_source import MarksQuery, MarksReader
 from spark_integration.offsets import LogOffset, MarksOffset
 from spark_integration.positions import KafkaTopic
@@ -50,7 +51,7 @@ def test_an_offset_of_an_earlier_version_is_taken_for_one_of_the_root_that_is_re
     """It does not say of which it is; those that follow do. Spellings of a path do not matter."""
     flights.append(0, (1000, "a"), (2000, "b"))
     flights.note(1500)
-    query = log_query(flights, max_rows=1)
+    query = log_query(flights, Batches(1))
     first, second = batches(query)
     earlier = LogOffset.from_json({k: v for k, v in first.end.to_json().items() if k != "root"})
     otherwise = replace(query, root=f"{flights.root}/../log/")
@@ -62,8 +63,7 @@ def test_a_checkpoint_of_the_marks_of_another_stream_is_refused(
     controller: Served, tmp_path: Path
 ) -> None:
     """Beside any other source."""
-    position_of = MarksQuery.pickled(KafkaTopic("ticks"))
-    query = MarksQuery("ticks", controller.url, str(tmp_path), position_of)
+    query = MarksQuery("ticks", controller.url, str(tmp_path), KafkaTopic("ticks"))
     reader = MarksReader(query)
     other = MarksOffset("flights", "5b1e", run=1).to_json()
 

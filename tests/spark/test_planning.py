@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from noted_time import Rejected
 from spark_integration.admission import (
     Slice,
+    Unread,
     advanced,
-    available,
+    below,
     check_there,
     shares,
     slices,
@@ -51,7 +52,7 @@ def test_an_offset_advanced_by_rows_has_just_those_rows_below_it(
     files: list[LogFile], start: int, rows: int
 ) -> None:
     """Across files and gaps, from the middle of any of them."""
-    there = available({0: files}, {0: start})[0]
+    there = Unread({0: files}, {0: start}).rows()[0]
     end = advanced(files, start, min(rows, there))
 
     assert sum(each.rows for each in slices(files, start, end)) == min(rows, there)
@@ -63,6 +64,37 @@ def test_offsets_that_were_never_used_are_read_with_the_row_before_them(
 ) -> None:
     """The segment has rows at 0 to 3 and at 9 to 11: a cut at 5 is reached after the third row."""
     assert advanced([LogFile(Path("a"), 0, 3), LogFile(Path("b"), 9, 11)], start, rows) == end
+
+
+def test_a_position_that_has_read_all_below_a_cut_reaches_it() -> None:
+    """Also where the cut lies among offsets that were never used."""
+    files = [LogFile(Path("a"), 0, 3), LogFile(Path("b"), 9, 11)]
+
+    assert [advanced(below(files, cut), 0, 99) for cut in (0, 2, 3, 5, 9, 10, 20)] == [
+        0, 2, 3, 5, 9, 10, 11,
+    ]  # fmt: skip
+
+
+def files(*ends: tuple[int, int]) -> dict[int, list[LogFile]]:
+    """Return one segment of files from one offset to another."""
+    return {0: [LogFile(Path(f"{start}"), start, end) for start, end in ends]}
+
+
+def test_files_end_at_a_cut_or_where_they_were_read() -> None:
+    """Further segments of the log, which the cut does not name, are not begun."""
+    log = files((0, 10), (10, 20), (20, 30))
+
+    assert [
+        [(each.start, each.end) for each in Unread(log, start).upto(cut).files[0]]
+        for start, cut in (({}, {0: 15}), ({0: 18}, {0: 15}), ({}, {1: 5}))
+    ] == [[(0, 10), (10, 15)], [(0, 10), (10, 18)], [(0, 0)]]
+
+
+def test_a_log_is_read_when_every_segment_is() -> None:
+    """One without files has been read."""
+    log = {**files((0, 10)), 1: []}
+
+    assert [Unread(log, {0: offset}).is_empty for offset in (9, 10)] == [False, True]
 
 
 @pytest.mark.parametrize(("start", "end"), [(3, 11), (9, 12), (20, 0)])

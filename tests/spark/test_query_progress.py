@@ -15,6 +15,8 @@ from spark_integration.query_progress import QueryProgress
 if TYPE_CHECKING:
     from pathlib import Path
 
+FLIGHTS = KafkaTopic("flights")
+
 
 def plan(checkpoint: Path, batch: int, *offsets: object, version: str = "v1") -> None:
     """Write what Spark writes before it runs a batch."""
@@ -30,11 +32,11 @@ def marks(token: str) -> object:
 
 def test_the_position_is_that_of_the_newest_batch_planned(tmp_path: Path) -> None:
     """Read from where the search ended last time; older files may be gone."""
-    progress = QueryProgress(str(tmp_path), KafkaTopic("flights"))
+    progress = QueryProgress(str(tmp_path))
     seen = []
     for batch in range(9, 12):
         plan(tmp_path, batch, marks("a"), {"flights": {"0": batch, "1": 2 * batch}})
-        seen.append(progress.position("a"))
+        seen.append(progress.position("a", FLIGHTS))
 
     assert seen == [{0: 9, 1: 18}, {0: 10, 1: 20}, {0: 11, 1: 22}]
 
@@ -43,9 +45,9 @@ def test_each_marks_source_has_the_events_behind_it(tmp_path: Path) -> None:
     """Two streams are joined, the second has no offset yet; then comes a log with its own marks."""
     log = LogOffset("landings").to_json()
     plan(tmp_path, 0, marks("a"), {"flights": {"0": 1}}, marks("b"), "-", log)
-    progress = QueryProgress(f"file://{tmp_path}", KafkaTopic("flights"))
+    progress = QueryProgress(f"file://{tmp_path}")
 
-    assert [progress.position("a"), progress.position("b")] == [{0: 1}, {}]
+    assert [progress.position("a", FLIGHTS), progress.position("b", FLIGHTS)] == [{0: 1}, {}]
 
 
 @pytest.mark.parametrize(
@@ -69,10 +71,10 @@ def test_a_log_that_tells_nothing_is_refused(
     plan(tmp_path, 0, *offsets, version=version)
 
     with pytest.raises(Rejected, match=says):
-        QueryProgress(str(tmp_path), KafkaTopic("flights")).position("a")
+        QueryProgress(str(tmp_path)).position("a", FLIGHTS)
 
 
 def test_a_directory_without_a_log_is_refused(tmp_path: Path) -> None:
     """It is not the checkpoint of a query that has planned a batch."""
     with pytest.raises(Rejected, match="has no batch yet"):
-        QueryProgress(str(tmp_path / "nowhere"), KafkaTopic("flights")).position("a")
+        QueryProgress(str(tmp_path / "nowhere")).position("a", FLIGHTS)

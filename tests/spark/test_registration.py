@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from spark_integration.registration import registered
+from spark_integration.sources import registered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

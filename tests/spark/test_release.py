@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import logging
+import re
+from typing import Any
 
 import pytest
 
 from noted_time import Mark, StreamCut
 from spark_integration.marks_feed import Marks
 from spark_integration.offsets import MarksOffset, Released
+from spark_integration.plan import Watermark
 from spark_integration.release import Releaser
+from spark_integration.time_range import TimeRange
+from spark_integration.watermark import LAST_MS
+
+YEAR_1 = -62_135_596_799_999
 
 
 class GivenFeed:
@@ -146,3 +153,34 @@ LEFT_OUT = (
     "is left out, since Spark's timestamps are Unix milliseconds of the years 1 to 9999; "
     "the watermark advances with the next mark that they can express"
 )
+
+
+@pytest.mark.parametrize(
+    ("released", "options", "ms", "because"),
+    [
+        (Released(), {}, None, "no mark has its cut read"),
+        (Released("a", 3, 30), {}, 29, "mark 3 is read: lower 30, less 1 ms"),
+        (Released("a", 3, 30), {"strict": False}, 30, "lower 30"),
+        (Released("a", 3, 30), {"lag_ms": 9}, 20, "less 9 ms .*, less 1 ms"),
+        (Released("a", 3, YEAR_1), {"lag_ms": 1}, None, "which Spark cannot express"),
+        (Released("a", 3, 30), {"times": TimeRange(end_at=25)}, 25, "range is read to its end_at"),
+        (Released("a", 3, LAST_MS, sealed=True), {}, LAST_MS, "sealed stream is read to its end"),
+    ],
+)
+def test_a_watermark_says_why_it_is_there(
+    released: Released, options: dict[str, Any], ms: int | None, because: str
+) -> None:
+    """Of a mark, with all that was subtracted; or an end, where nothing is."""
+    watermark = Watermark.after(released, **{"strict": True, **options})
+
+    assert watermark.ms == ms
+    assert re.search(because, watermark.because)
+
+
+def test_a_watermark_says_what_the_next_mark_waits_for() -> None:
+    """The first segment that is not read up to its cut; nothing while no mark follows."""
+    watermark = Watermark(29, "so it is")
+    following = [mark(4, 40, s0=5, s1=9), mark(5, 50, s0=7, s1=9)]
+    found = [watermark.waiting_for(marks, {0: 5, 1: 8}).because for marks in (following, [])]
+
+    assert found == ["so it is; mark 4 needs segment 1 to 9, read to 8", "so it is"]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from spark_integration import Batches
 from tests.support.disorder import disorder, replay
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def test_a_replayed_batch_is_identical_even_without_a_controller(
     """Every batch after the second is run again with marks and files that came since."""
     steps = disorder(5)
     replay(flights, steps[:20])
-    counts = read.counts(flights, max_rows_per_trigger=30)
+    counts = read.counts(flights, Batches(30))
     output.catch_up(counts)
     first = dict(output.batches)
     output.forget_commit()

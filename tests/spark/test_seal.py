@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from noted_time import Rejected
-from spark_integration import with_noted_watermark
-from spark_integration.sealing import checked_on_seal
+from spark_integration import Batches, ReadRange, with_noted_watermark
 from spark_integration.watermark import LAST_MS
 from tests.support.queries import per_second
 from tests.support.waiting import eventually
@@ -53,7 +51,7 @@ def test_last_windows_come_out_through_restarts_between_seal_and_last_batch(
     read: Reads, flights: NotedStream, output: QueryOutput, controller: Served
 ) -> None:
     """The final cut is read by several batches; the one at the end fails before its commit."""
-    counts = read.counts(written(flights), max_rows_per_trigger=2)
+    counts = read.counts(written(flights), Batches(2))
     output.catch_up(counts)
     flights.append(0, (9700, "d"))
     flights.marks.seal(cut={0: 3, 1: 1})
@@ -87,7 +85,7 @@ def test_a_query_that_holds_stays_at_the_last_mark(
     read: Reads, flights: NotedStream, output: QueryOutput
 ) -> None:
     """The window of the last event stays open."""
-    counts = read.counts(written(flights), on_seal="hold")
+    counts = read.counts(written(flights), ReadRange(on_seal="hold"))
     flights.marks.seal(final_times={"default": 9600})
     output.catch_up(counts)
 
@@ -131,10 +129,3 @@ def test_last_windows_of_any_source_come_out(
 
     assert eventually(lambda: output.rows, [(0, 10), (1, 10), (2, 5)])
     query.stop()
-
-
-@pytest.mark.parametrize("on_seal", ["", "stop", "CLOSE"])
-def test_anything_but_close_and_hold_is_refused(on_seal: Any) -> None:  # noqa: ANN401 - bad input
-    """Before a query starts."""
-    with pytest.raises(Rejected, match="neither 'close' nor 'hold'"):
-        checked_on_seal(on_seal)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
+from spark_integration import Batches
 from tests.support.disorder import disorder, replay
 from tests.support.queries import rows_of, within_a_second
 
@@ -55,7 +56,7 @@ def test_a_join_of_two_disordered_streams_finds_every_pair(
     departures, arrivals = disorder(2), disorder(3)
     replay(flights, departures[:15])
     replay(landings, arrivals[:15])
-    streams = [read(each, strict=True, max_rows_per_trigger=40) for each in (flights, landings)]
+    streams = [read(each, Batches(40), strict=True) for each in (flights, landings)]
     joined = within_a_second(*streams)
     output.catch_up(joined)
     replay(flights, departures[15:])
@@ -71,7 +72,7 @@ def test_deduplication_keeps_one_of_each_and_loses_none(
     """Every event is written twice, the second time up to a restart later."""
     steps = disorder(4)
     again = disorder(4)
-    names = read(flights.begun(), strict=True, max_rows_per_trigger=60).select("time", "name")
+    names = read(flights.begun(), Batches(60), strict=True).select("time", "name")
     once = names.dropDuplicatesWithinWatermark(["name"]).select("name")
     replay(flights, steps[:18])
     for step in again[:6]:

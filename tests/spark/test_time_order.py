@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noted_time import Mark, MarkHistory, Rejected, ScaleEvent, StreamCut, Succession
-from spark_integration.admission import shares
-from spark_integration.time_order import Unread, checked_order, rows_by_time
+from noted_time import Mark, MarkHistory, ScaleEvent, StreamCut, Succession
+from spark_integration.admission import Unread, shares
+from spark_integration.time_order import rows_by_time
 from tests.core.acts import DOMAINS, Act, histories, lived, streams
 from tests.support.bursts import bursty_log, files_of, read_through
 
@@ -139,9 +139,3 @@ def test_a_predecessor_that_the_log_has_no_more_keeps_nobody_waiting() -> None:
     succession.scale(ScaleEvent({7: 40}, {1: (7,)}), known={7})
 
     assert rows_by_time(Unread(FILES, {}), 50, MarkHistory(), succession) == {0: 25, 1: 25}
-
-
-def test_another_order_is_refused() -> None:
-    """By its name, before a query starts."""
-    with pytest.raises(Rejected, match="order is one of share, time, not 'tmie'"):
-        checked_order("tmie")  # type: ignore[arg-type]

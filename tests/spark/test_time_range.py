@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from noted_time import BacklogPolicy, Rejected
+from spark_integration import Align, Batches, CatchUp, Columns, ReadRange
 from spark_integration.log_files import LogFile
-from spark_integration.log_query import LogQuery
 from spark_integration.offsets import LogOffset
 from spark_integration.time_range import TimeRange, first_offsets
 from tests.support.aligned import put_alignment, report_member, states_aligned
@@ -26,18 +25,17 @@ from tests.support.waiting import eventually
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from spark_integration.options import Option
     from tests.spark.conftest import Reads
     from tests.support.hourly_log import HourlyLog
     from tests.support.served import Served
 
 SECOND = 1000
-EVERY_OPTION: dict[str, Any] = {
-    "order": "time",
-    "keeps_late": True,
-    "backlog": BacklogPolicy(behind_ms=SECOND),
-    "backlog_rows": 30,
-    "on_seal": "hold",
-}
+EVERY_OPTION = (
+    Batches(20, "time"),
+    Columns(late="keep"),
+    CatchUp(BacklogPolicy(behind_ms=SECOND), max_rows_per_trigger=30),
+)
 
 
 def names(found: DataFrame) -> list[str]:
@@ -46,9 +44,9 @@ def names(found: DataFrame) -> list[str]:
 
 
 @pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("options", [{}, {"max_rows": 7}, {"max_rows": 20, **EVERY_OPTION}])
+@pytest.mark.parametrize("options", [(), (Batches(7),), EVERY_OPTION])
 def test_streams_over_consecutive_ranges_give_each_row_once(
-    flights: NotedStream, seed: int, options: dict[str, Any]
+    flights: NotedStream, seed: int, options: tuple[Option, ...]
 ) -> None:
     """Three writers, two of which share a segment, up to 8 s late; a restart after each batch."""
     steps = disorder(seed, events=25)
@@ -56,7 +54,7 @@ def test_streams_over_consecutive_ranges_give_each_row_once(
     bounds = [None, 3 * SECOND, 8 * SECOND, 8 * SECOND + 1, None]
     found = []
     for start, end in pairwise(bounds):
-        query = log_query(flights, times=TimeRange(start, end), **options)
+        query = log_query(flights, ReadRange(start, end, "hold"), *options)
         rows = [row for batch in batches(query) for row in batch.rows]
         assert all((start or 0) <= time < (end or time + 1) for time, _ in rows)
         found += rows
@@ -70,7 +68,7 @@ def test_a_batch_that_is_run_again_is_identical_and_needs_no_controller(
     """Also the first one, whose start is that of the log: its own offset says where it began."""
     steps = disorder(5)
     replay(flights, steps[:40])
-    query = log_query(flights, times=TimeRange(4 * SECOND, 12 * SECOND), max_rows=15)
+    query = log_query(flights, ReadRange(4 * SECOND, 12 * SECOND), Batches(15))
     planned = batches(query)
     replay(flights, steps[40:])
     controller.stop()
@@ -86,7 +84,7 @@ def test_the_beginning_of_the_log_is_not_read(flights: NotedStream) -> None:
     for second in range(10):
         flights.append(0, (second * SECOND, "a"), (second * SECOND + 400, "b"))
         flights.note((second + 1) * SECOND)
-    (batch,) = batches(log_query(flights, times=TimeRange(7 * SECOND + 100)))
+    (batch,) = batches(log_query(flights, ReadRange(7 * SECOND + 100)))
 
     assert batch.end.begin == {0: 14}
     assert [time for time, _ in batch.rows] == [7400, 8000, 8400, 9000, 9400]
@@ -94,7 +92,7 @@ def test_the_beginning_of_the_log_is_not_read(flights: NotedStream) -> None:
 
 def test_nothing_is_read_beyond_the_cut_of_the_first_mark_at_the_end(flights: NotedStream) -> None:
     """Nor beyond the last mark before there is one: a late row is in no range, as in no window."""
-    query = log_query(flights, times=TimeRange(end_at=2 * SECOND))
+    query = log_query(flights, ReadRange(end_at=2 * SECOND))
     flights.append(0, (100, "a"))
     flights.note(SECOND)
     flights.append(0, (1500, "b"), (2500, "beyond the end"))
@@ -112,7 +110,7 @@ def test_a_range_that_is_read_stays_as_it_is(flights: NotedStream) -> None:
     """Whatever is written and noted afterwards; it says that it is not behind."""
     flights.append(0, (100, "a"), (2500, "b"))
     flights.note(2 * SECOND)
-    query = log_query(flights, times=TimeRange(end_at=2 * SECOND))
+    query = log_query(flights, ReadRange(end_at=2 * SECOND))
     (batch,) = batches(query)
     flights.note(7 * SECOND)
     flights.append(0, (7100, "c"))
@@ -125,19 +123,23 @@ def test_a_range_that_is_read_stays_as_it_is(flights: NotedStream) -> None:
     assert batches(query, batch.end) == []
     assert latest is not None
     assert (latest["segments"], latest["last_lower"]) == ({"0": 2}, 2 * SECOND)
+    assert (latest["watermark"], latest["because"]) == (
+        2 * SECOND,
+        "the range is read to its end_at",
+    )
 
 
 def test_a_checkpoint_has_begun_and_ends_where_it_was_to_end(flights: NotedStream) -> None:
     """Another start counts no more, and another end is refused: its rows were left out."""
     flights.append(0, *((second * SECOND, str(second)) for second in range(6)))
     flights.note(6 * SECOND)
-    first = batches(log_query(flights, times=TimeRange(2 * SECOND), max_rows=3))[0]
-    later = batches(log_query(flights, times=TimeRange(5 * SECOND, 5 * SECOND + 1)), first.end)
+    first = batches(log_query(flights, ReadRange(2 * SECOND), Batches(3)))[0]
+    later = batches(log_query(flights, ReadRange(5 * SECOND, 5 * SECOND + 1)), first.end)
 
     assert [row[1] for batch in (first, *later) for row in batch.rows] == ["2", "3", "4", "5"]
     for end_at in (None, 6 * SECOND):
         with pytest.raises(Rejected, match="start one with a new checkpoint"):
-            batches(log_query(flights, times=TimeRange(0, end_at)), later[-1].end)
+            batches(log_query(flights, ReadRange(0, end_at)), later[-1].end)
 
 
 def test_an_end_whose_marks_are_gone_is_refused(flights: NotedStream) -> None:
@@ -145,13 +147,13 @@ def test_an_end_whose_marks_are_gone_is_refused(flights: NotedStream) -> None:
     for second in range(1, 6):
         flights.append(0, (second * SECOND - 1, str(second)))
         flights.note(second * SECOND)
-    begun = batches(log_query(flights, times=TimeRange(None, 3 * SECOND), max_rows=1))[0]
+    begun = batches(log_query(flights, ReadRange(None, 3 * SECOND), Batches(1)))[0]
     flights.marks.truncate({0: 4})
 
-    assert len(batches(log_query(flights, times=TimeRange(None, 4 * SECOND + 1)))) == 1
+    assert len(batches(log_query(flights, ReadRange(None, 4 * SECOND + 1)))) == 1
     for start in (None, begun.end):
         with pytest.raises(Rejected, match=r"marks \d to 3 are no longer kept.*the lower 4000"):
-            batches(log_query(flights, times=TimeRange(None, 3 * SECOND)), start)
+            batches(log_query(flights, ReadRange(None, 3 * SECOND)), start)
 
 
 def test_the_end_of_a_sealed_stream_is_read(flights: NotedStream) -> None:
@@ -160,7 +162,7 @@ def test_the_end_of_a_sealed_stream_is_read(flights: NotedStream) -> None:
     flights.note(SECOND)
     flights.append(0, (1500, "b"))
     flights.marks.seal(cut={0: 2})
-    query = log_query(flights, times=TimeRange(0, 5 * SECOND))
+    query = log_query(flights, ReadRange(0, 5 * SECOND))
     found = batches(query)
 
     assert [row[1] for batch in found for row in batch.rows] == ["a", "b"]
@@ -172,26 +174,10 @@ def test_an_aligned_range_that_is_read_holds_nobody_back(log: HourlyLog) -> None
     written(log, 3)
     put_alignment(log.served.url, "both", HOUR)
     report_member(log.served.url, "both", "other", 3 * HOUR)
-    times, aligned = TimeRange(0, HOUR), {"align": "both", "align_as": "one"}
-    batches(log_query(log.files, controller_url=log.served.url, times=times, **aligned))
+    options = ReadRange(0, HOUR), Align("both", "one")
+    batches(log_query(log.files, *options, controller_url=log.served.url))
 
     assert states_aligned(log.served.url, "both") == {"one": "finished", "other": "live"}
-
-
-@pytest.mark.parametrize(
-    ("start_at", "end_at", "domain", "why"),
-    [
-        (5, 5, None, "start_at 5 is not below end_at 5"),
-        (0, 10**18, None, "not one that Spark can express"),
-        (datetime(2013, 1, 1, tzinfo=UTC) + timedelta(microseconds=1), None, None, "finer than"),
-        (datetime(2013, 1, 1), None, None, "has no time zone"),  # noqa: DTZ001 - what is refused
-        (0, None, "ingestion", "its marks say when rows came in"),
-    ],
-)
-def test_what_is_no_range_is_refused(start_at: Any, end_at: Any, domain: Any, why: str) -> None:  # noqa: ANN401
-    """Before a query starts."""
-    with pytest.raises(Rejected, match=why):
-        TimeRange.asked(start_at, end_at, domain)
 
 
 def test_where_nothing_is_known_of_its_times_a_segment_is_read_from_its_beginning(
@@ -235,7 +221,7 @@ def test_a_start_whose_marks_and_files_are_gone_is_refused(flights: NotedStream)
     with pytest.raises(
         Rejected, match=r"offsets 0 to 1 are gone.* start_at 2500 or later: leave it"
     ):
-        batches(log_query(flights, times=TimeRange(2500)))
+        batches(log_query(flights, ReadRange(2500)))
 
 
 def test_rows_without_a_time_are_in_no_range() -> None:
@@ -250,14 +236,12 @@ def test_rows_without_a_time_are_in_no_range() -> None:
     assert [kept(times) for times in asked] == [[4], [2], [1], [1]]
 
 
-def test_offset_and_options_keep_the_range() -> None:
+def test_an_offset_keeps_the_range() -> None:
     """Queries without one go on writing what earlier versions read."""
     offset = LogOffset("flights", segments={0: 9}, times=TimeRange(5, None), begin={0: 7})
-    query = LogQuery("log", "flights", "http://a", "time", times=TimeRange(5, 7))
 
     assert LogOffset.from_json(offset.to_json()) == offset
     assert "times" not in LogOffset("flights", segments={0: 9}).to_json()
-    assert LogQuery.from_option(query.to_option()) == query
 
 
 @pytest.mark.spark
@@ -269,8 +253,8 @@ def test_streams_over_consecutive_hours_are_one_batch_read(
     found: list[tuple[Any, ...]] = []
     for start, end in ((0, 3), (3, 4)):
         output = QueryOutput(tmp_path / f"from {start}")
-        options: dict[str, Any] = {"start_at": start * HOUR, "end_at": end * HOUR}
-        events = read(log.files, controller_url=log.served.url, **options)
+        hours = ReadRange(start * HOUR, end * HOUR)
+        events = read(log.files, hours, controller_url=log.served.url)
         output.catch_up(events.select("name"))
         found += output.rows
 
@@ -284,7 +268,7 @@ def test_all_windows_of_the_range_come_out_and_then_nothing(
     """Under `strict`, too. A live query stays up and is quiet, whatever comes beyond the range."""
     flights.append(0, *((ms, "a") for ms in range(500, 6000, 500)))
     flights.note(1500)
-    counts = read.counts(flights, start_at=SECOND, end_at=4 * SECOND, strict=True)
+    counts = read.counts(flights, ReadRange(SECOND, 4 * SECOND), strict=True)
     query = output.start(counts)
     query.processAllAvailable()
     flights.note(20 * SECOND)

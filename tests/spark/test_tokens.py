@@ -9,10 +9,11 @@ import pytest
 from pyspark.sql.types import StructField, StructType, TimestampType
 
 from spark_integration import PositionListener, with_noted_watermark
-from spark_integration.log_query import OPTION, LogQuery
+from spark_integration.log_query import LogQuery
 from spark_integration.log_source import LogSource
 from spark_integration.marks_source import MarksQuery, MarksSource
-from spark_integration.options import TOKEN
+from spark_integration.positions import KafkaTopic
+from spark_integration.sources import options_of
 from tests.support.gates import Guarded
 from tests.support.served import Served
 from tests.support.waiting import eventually
@@ -92,9 +93,9 @@ def test_marks_for_another_source_are_asked_for_with_the_token(
 def test_workers_are_given_no_token() -> None:
     """A reader is pickled for them without it."""
     log = LogQuery("/log", "flights", "http://127.0.0.1", "time")
-    marks = MarksQuery("flights", "http://127.0.0.1", "/checkpoint", "")
-    log_source = LogSource({OPTION: log.to_option(), TOKEN: SECRET})
-    marks_source = MarksSource({OPTION: marks.to_option(), TOKEN: SECRET})
+    marks = MarksQuery("flights", "http://127.0.0.1", "/checkpoint", KafkaTopic("flights"))
+    log_source = LogSource(options_of(log, SECRET))
+    marks_source = MarksSource(options_of(marks, SECRET))
     schema = StructType([StructField("time", TimestampType())])
     readers = [source.streamReader(schema) for source in (log_source, marks_source)]
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from spark_integration import Batches
 from tests.support.disorder import disorder, replay
 from tests.support.queries import per_second, rows_of
 from tests.support.waiting import eventually
@@ -46,7 +47,7 @@ def test_no_event_is_lost_to_disorder(
     """Three writers, eight seconds late at times, in micro-batches of twenty rows and two runs."""
     steps = disorder(1)
     replay(flights, steps[:20])
-    counts = read.counts(flights, max_rows_per_trigger=20)
+    counts = read.counts(flights, Batches(20))
     output.catch_up(counts)
     replay(flights, steps[20:])
     output.catch_up(counts)
@@ -61,7 +62,7 @@ def test_a_micro_batch_holds_no_more_rows_than_asked_for(
     flights.append(0, *((n, "a") for n in range(11)))
     flights.append(1, *((n, "b") for n in range(5)))
     flights.append(4, (1, "c"))
-    output.catch_up(read(flights, max_rows_per_trigger=4).select("name"))
+    output.catch_up(read(flights, Batches(4)).select("name"))
 
     assert [len(rows) for rows in output.batches.values()] == [4, 4, 4, 4, 1]
 

@@ -15,7 +15,7 @@ from spark_integration.log_files import LogFile
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from spark_integration.time_order import Unread
+    from spark_integration.admission import Unread
 
 ROWS_A_FILE = 50
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from spark_integration.log_query import OPTION, LogQuery
+from spark_integration.log_query import LogQuery
 from spark_integration.log_source import LogReader, LogSource
 from spark_integration.offsets import LogOffset
+from spark_integration.sources import options_of
 from spark_integration.watermark import MARK_TIME
 
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from spark_integration.options import Option
     from tests.support.noted_stream import NotedStream
 
 
@@ -24,15 +26,15 @@ class Batch(NamedTuple):
     watermark: int | None
 
 
-def log_query(stream: NotedStream, **options: Any) -> LogQuery:  # noqa: ANN401 - any option
+def log_query(stream: NotedStream, *options: Option, **asked: Any) -> LogQuery:  # noqa: ANN401
     """Return a query of a stream whose controller serves marks."""
-    chosen = {"controller_url": stream.server.url, "event_time": "time", "cores": 1, **options}
-    return LogQuery(root=str(stream.root), stream=stream.name, **chosen)
+    chosen = {"controller_url": stream.server.url, "event_time": "time", **asked}
+    return LogQuery.asked(stream.root, stream.name, options, **chosen)
 
 
 def reader_of(query: LogQuery) -> LogReader:
     """Return what reads one run of a query."""
-    source = LogSource({OPTION: query.to_option()})
+    source = LogSource(options_of(query))
     return source.streamReader(source.schema())
 
 

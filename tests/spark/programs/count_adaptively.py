@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from noted_time import BacklogPolicy
-from spark_integration import Mode, read_noted_log, run_adaptively
+from spark_integration import Batches, CatchUp, Mode, read_noted_log, run_adaptively
 from tests.support.queries import per_second
 from tests.support.spark_sessions import start_spark
 
@@ -62,12 +62,11 @@ def main(told: dict[str, str]) -> None:
             spark,
             told["root"],
             told["stream"],
+            Batches(20),
+            CatchUp(policy, 40),
             controller_url=told["url"],
             event_time="time",
             strict=False,
-            max_rows_per_trigger=20,
-            backlog=policy,
-            backlog_rows_per_trigger=40,
         )
         events = events.where(passes("name"))
         files = per_second(events).writeStream.format("json").outputMode("append")

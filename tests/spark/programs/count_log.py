@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 
-from spark_integration import read_noted_log
+from spark_integration import Batches, read_noted_log
 from tests.support.queries import per_second
 from tests.support.spark_sessions import start_spark
 
@@ -17,10 +17,10 @@ def main(told: dict[str, str]) -> None:
         spark,
         told["root"],
         told["stream"],
+        Batches(20),
         controller_url=told["url"],
         event_time="time",
         strict=False,
-        max_rows_per_trigger=20,
     )
     files = per_second(events).writeStream.format("json").outputMode("append")
     files = files.option("checkpointLocation", told["checkpoint"]).trigger(availableNow=True)

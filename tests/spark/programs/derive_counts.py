@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from spark_integration import NotedLogSink, read_noted_log
+from spark_integration import Batches, NotedLogSink, read_noted_log
 from tests.support.spark_sessions import start_spark
 from writer_client import WriterClient
 
@@ -57,10 +57,10 @@ def main(told: dict[str, Any]) -> None:
         spark,
         root,
         "flights",
+        Batches(20),
         controller_url=url,
         event_time="time",
         strict=False,
-        max_rows_per_trigger=20,
     )
     counts = events.groupBy(F.window("time", "1 second")).count()
     with Dying(told) as client:

@@ -1,0 +1,77 @@
+"""How our sources are made known to a session, and how a query travels to them."""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import uuid4
+
+from pyspark import cloudpickle
+from pyspark.errors import AnalysisException
+from pyspark.sql.datasource import DataSource
+
+if TYPE_CHECKING:
+    from collections.abc import MutableMapping
+
+    from pyspark.sql import SparkSession
+    from pyspark.sql.readwriter import DataFrameReader
+    from pyspark.sql.streaming.readwriter import DataStreamReader
+
+Reader = TypeVar("Reader", "DataFrameReader", "DataStreamReader")
+
+OPTION = "query"
+"""The option with the query, pickled and in base64, since Spark's options are strings."""
+
+TOKEN = "token"  # noqa: S105 - its name
+"""The option with the token: Spark redacts options of that name.
+
+It reaches the process that plans, but neither the offset log nor the workers.
+"""
+
+
+class QuerySource(DataSource):
+    """Spark's entry to one of our sources: the options hold one query."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(dict(options))
+        self.query: Any = cloudpickle.loads(base64.b64decode(options[OPTION]))
+        self.token = options.get(TOKEN)
+
+
+def options_of(query: object, token: str | None = None) -> dict[str, str]:
+    """Return the options by which a query reaches its source; lambdas in it travel too."""
+    pickled: bytes = cloudpickle.dumps(query)  # type: ignore[no-untyped-call]
+    options = {OPTION: base64.b64encode(pickled).decode()}
+    return options if token is None else {**options, TOKEN: token}
+
+
+def reader_for(
+    spark: SparkSession,
+    reader: Reader,
+    source: type[DataSource],
+    query: object,
+    token: str | None = None,
+) -> Reader:
+    """Return a reader of the session that reads a query from one of our sources."""
+    return reader.format(registered(spark, source)).options(**options_of(query, token))
+
+
+def registered(spark: SparkSession, source: type[DataSource]) -> str:
+    """Register a source in a session and return the name to read it by.
+
+    A session made by `newSession()` can neither register nor find a source that its parent had
+    registered before (Spark 4.3: DATA_SOURCE_ALREADY_EXISTS, then DATA_SOURCE_NOT_FOUND). There it
+    gets a name of its own. No checkpoint holds the name.
+    """
+    try:
+        spark.dataSource.register(source)
+    except AnalysisException as error:
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise
+        source = _renamed(source, f"{source.name()}_{uuid4().hex}")
+        spark.dataSource.register(source)
+    return source.name()
+
+
+def _renamed(source: type[DataSource], name: str) -> type[DataSource]:
+    return type(source.__name__, (source,), {"name": classmethod(lambda _: name)})
