@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from controller.cli.calling import Call, Json, calls
+from controller.cli.calling import Caller, Json, calls
 from controller.cli.options import Limit, Yes, option
 from controller.cli.output import confirm, print_table, say
 from noted_time.values import (
@@ -68,7 +68,7 @@ ALIGNMENTS: Columns = {
 
 @app.command(name="list")
 @calls
-def list_alignments(call: Call, *, limit: Limit = 100) -> None:
+def list_alignments(call: Caller, *, limit: Limit = 100) -> None:
     """List the alignments: how far their members may read, and who holds them there.
 
     Try it:  noted-time alignment list
@@ -78,7 +78,7 @@ def list_alignments(call: Call, *, limit: Limit = 100) -> None:
 
 @app.command()
 @calls
-def show(call: Call, alignment: Alignment) -> None:
+def show(call: Caller, alignment: Alignment) -> None:
     """Show the settings of an alignment, its bound, and where each member is.
 
     The slowest member that counts holds the bound; others wait at the bound.
@@ -98,7 +98,7 @@ def show(call: Call, alignment: Alignment) -> None:
 @app.command(name="set")
 @calls
 def set_alignment(
-    call: Call,
+    call: Caller,
     alignment: Alignment,
     *,
     max_drift: Annotated[
@@ -136,7 +136,7 @@ def set_alignment(
 
 @app.command()
 @partial(calls, prints=False)
-def remove(call: Call, alignment: Alignment, *, yes: Yes = False) -> None:
+def remove(call: Caller, alignment: Alignment, *, yes: Yes = False) -> None:
     """Remove an alignment, after a question: its members are not bounded any more.
 
     Try it:  noted-time alignment remove shop

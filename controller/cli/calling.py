@@ -31,7 +31,7 @@ MOST_ROWS = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class Caller:
     """One run of a command: the controllers that it calls, and whether it prints JSON.
 
     Questions raise `Unreachable` if there was no answer, `Rejected` or `Conflict` if it was a
@@ -117,7 +117,7 @@ class Call:
 
 
 def calls(run: Callable[..., None], *, prints: bool = True) -> Callable[..., None]:
-    """Make a command of a function whose first parameter is the `Call`.
+    """Make a command of a function whose first parameter is the `Caller`.
 
     It has `--url`, `--token` and, if it `prints` an answer, `--json`; what goes wrong is said in a
     sentence.
@@ -127,7 +127,7 @@ def calls(run: Callable[..., None], *, prints: bool = True) -> Callable[..., Non
         *, url: Url = DEFAULT_URL, token: Token = None, as_json: AsJson = False, **given: object
     ) -> None:
         with ended_in_a_sentence(), closing(Transport(url, token=token)) as transport:
-            run(Call(transport, as_json), **given)
+            run(Caller(transport, as_json), **given)
 
     parameters = {
         name: parameter

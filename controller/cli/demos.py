@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from controller.cli.calling import Call, Json, calls
+from controller.cli.calling import Caller, Json, calls
 from controller.cli.options import option
 from controller.cli.output import ended_in_a_sentence, say
 from noted_time import Rejected, UnknownStream, UnknownWriter, Unreachable
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Role(NamedTuple):
-    """What a writer plays: where it writes how much, and how far it lags at the start."""
+    """The part of one writer: its segment, how much it writes, and its lag at the start."""
 
     segment: int
     rows_per_second: int
@@ -75,7 +75,7 @@ class Beginning:
 
 
 class Scene(NamedTuple):
-    """What happens in one second: notes, the reader's position, and what to say of it."""
+    """What happens in one second: the notes, the reader's position, and a comment."""
 
     notes: list[Json]
     read: dict[str, int]
@@ -128,12 +128,12 @@ app = typer.Typer(
 
 @partial(calls, prints=False)
 def demo_stream(
-    call: Call,
+    call: Caller,
     name: Annotated[str, typer.Argument(metavar="NAME", help="What to call the stream.")] = "demo",
     *,
     duration: Annotated[
         str | None,
-        option("DURATION", "As 60s; else until Ctrl-C.", "--for"),
+        option("DURATION", "As 60s; by default until Ctrl-C.", "--for"),
     ] = None,
     again: Annotated[
         bool,
@@ -158,8 +158,8 @@ def demo_stream(
     player.leave()
 
 
-def _prepare(call: Call, name: str, *, again: bool) -> bool:
-    """Make the stream unless it is there; returns whether it was made for this."""
+def _prepare(call: Caller, name: str, *, again: bool) -> bool:
+    """Create the stream unless it exists; returns whether `demo-stream` created it."""
     try:
         found = call.ask("GET", stream_path(name))
     except UnknownStream:
@@ -174,8 +174,8 @@ def _prepare(call: Call, name: str, *, again: bool) -> bool:
     return ours
 
 
-def _beginning(call: Call, name: str) -> Beginning:
-    """Return where to begin: no writer's time or position may go back."""
+def _beginning(call: Caller, name: str) -> Beginning:
+    """Return where the last play ended: no writer's time or position may go back."""
     rows = []
     for writer in WRITERS:
         with suppress(UnknownWriter):
@@ -195,7 +195,7 @@ def _open(name: str, url: str, duration: str | None) -> None:
 
 
 def _farewell(name: str, *, ours: bool) -> list[str]:
-    """Return what to say at the end: what stays, and how to remove it."""
+    """Return what stays at the end, and how to remove it."""
     stays = f"{name} stays as it is, its writers idle."
     if ours:
         return [stays, f"To remove it:  noted-time stream delete {name}"]
@@ -205,9 +205,9 @@ def _farewell(name: str, *, ours: bool) -> list[str]:
 
 @dataclass(slots=True)
 class Player:
-    """Sends what the script says, second by second, also where a controller is away for a while."""
+    """Plays the scenes, second by second, also while no controller answers."""
 
-    call: Call
+    call: Caller
     name: str
     beginning: Beginning
     unsent: dict[str, Json] = field(default_factory=dict)
@@ -215,7 +215,7 @@ class Player:
     away: bool = False
 
     def play(self, for_s: float | None) -> None:
-        """Play for so many seconds, or until it is interrupted."""
+        """Play for that many seconds, or until it is interrupted."""
         began = clock.monotonic()
         second = 0
         while for_s is None or second < for_s:
@@ -228,7 +228,7 @@ class Player:
             second += 1
 
     def leave(self) -> None:
-        """Have the writers go idle and the reader offline, so that nobody is waited for."""
+        """Let the writers go idle and the reader offline: the stream waits for none of them."""
         if not self.played:
             return
         self._note([{"writer": writer, "state": "idle"} for writer in WRITERS])
@@ -237,7 +237,7 @@ class Player:
         self.call.ask("POST", path, body={"position": position["position"]})
 
     def _send(self, read: Json) -> None:
-        """Send the notes not yet sent and the reader's position; what is not answered waits."""
+        """Send all unsent notes and the reader's position; what is not answered stays unsent."""
         path = stream_path(self.name, "reader-groups", GROUP, "readers", READER)
         try:
             self._note(list(self.unsent.values()))
@@ -250,7 +250,7 @@ class Player:
         self.away = bool(self.unsent)
 
     def _note(self, notes: list[Json]) -> None:
-        """Post the notes; raises `Rejected` where one is refused."""
+        """Post the notes; raises `Rejected` if one is refused."""
         try:
             path = stream_path(self.name, "notes")
             answer = self.call.ask("POST", path, body={"notes": notes})

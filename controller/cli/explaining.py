@@ -13,7 +13,7 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
-from controller.cli.calling import Call, Json, calls
+from controller.cli.calling import Caller, Json, calls
 from controller.cli.options import NONE, Domain, Limit, Stream, option
 from controller.cli.output import console, print_table, table
 from noted_time import Conflict, Rejected, Unreachable
@@ -41,7 +41,7 @@ TERMINATED = 128 + signal.SIGTERM
 
 @calls
 def explain(
-    call: Call,
+    call: Caller,
     stream: Stream,
     *,
     domain: Domain = None,
@@ -70,7 +70,7 @@ def explain(
 
 @partial(calls, prints=False)
 def watch(
-    call: Call,
+    call: Caller,
     stream: Stream,
     *,
     domain: Domain = None,
@@ -96,7 +96,7 @@ def watch(
         _live(call, stream, query, every_ms / 1000)
 
 
-def _now(call: Call, stream: str, query: Json) -> tuple[Json, list[str]]:
+def _now(call: Caller, stream: str, query: Json) -> tuple[Json, list[str]]:
     """Return the explanation, and its sentences with the lag."""
     found = call.ask("GET", stream_path(stream, "explain"), query=query)
     of_lag = {"domain": query["domain"], "from": found["now"] - LAG_MS, "points": 200}
@@ -143,7 +143,7 @@ def _print(found: Json, sentences: list[str]) -> None:
         print_table(HOLDERS, _holders(found))
 
 
-def _live(call: Call, stream: str, query: Json, every_s: float) -> None:
+def _live(call: Caller, stream: str, query: Json, every_s: float) -> None:
     """Show it until Ctrl-C, on a screen of its own; then leave the last state behind."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))  # so that the screen is restored
     shown: RenderableType = Text("Waiting for an answer.")

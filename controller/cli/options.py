@@ -1,4 +1,4 @@
-"""The arguments and flags that several commands have, and how what they say is read."""
+"""The arguments and flags that several commands have, and how their values are read."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ Domain = Annotated[
 def time_of(text: str) -> int:
     """Return a time given as an integer, or in ISO 8601 with a zone; raises `Unreadable`.
 
-    What lies between two ms is the later one, to be complete to which is more:
+    A time between two ms is rounded up, as being complete to the later one is more:
 
     >>> time_of("-5"), time_of("2013-01-01T10:00Z"), time_of("2013-01-01T11:00:00.0005+01:00")
     (-5, 1357034400000, 1357034400001)

@@ -40,7 +40,7 @@ def fail(sentence: str, *, status: int) -> None:
 
 
 def say(sentence: str) -> None:
-    """Say something to whoever runs the command, apart from its output."""
+    """Print a sentence for the person at the terminal, apart from the output."""
     typer.echo(sentence, err=True)
 
 

@@ -90,7 +90,7 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
 ) -> None:
     """Run the controller.
 
-    A database that does not exist yet is made; one of an older version is left alone until
+    A database that does not exist yet is created; one of an older version is left alone until
     `noted-time migrate`. With memory:// nothing is kept once it ends: for trials and tests.
 
     Once there is a token every call needs one; without any, only this machine may call.
@@ -135,7 +135,7 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
 
 
 def migrate(database: Database = DEFAULT_DATABASE) -> None:
-    """Bring the database to this version's tables, making it where there is none.
+    """Bring the database to this version's tables, or create it.
 
     Try it:  noted-time migrate --database sqlite:///noted-time.db
     """
@@ -147,7 +147,7 @@ def migrate(database: Database = DEFAULT_DATABASE) -> None:
 
 
 def _check_address(gate: Gate, place: Place, database: str, *, insecure: bool) -> None:
-    """Raise `Rejected` where everybody on the network could move the watermark of every stream."""
+    """Raise `Rejected` if anyone on the network could move the watermark of every stream."""
     import structlog
 
     from controller.api.access import is_loopback

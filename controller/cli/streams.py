@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from controller.cli.calling import Call, Json, calls
+from controller.cli.calling import Caller, Json, calls
 from controller.cli.options import (
     NONE,
     Comment,
@@ -41,7 +41,7 @@ app = typer.Typer(name="stream", help="Create, show and remove streams.", no_arg
 
 @app.command(name="list")
 @calls
-def list_streams(call: Call, *, limit: Limit = 100) -> None:
+def list_streams(call: Caller, *, limit: Limit = 100) -> None:
     """List the streams that the token may read, with the last mark of each domain.
 
     Try it:  noted-time stream list --json
@@ -52,7 +52,7 @@ def list_streams(call: Call, *, limit: Limit = 100) -> None:
 @app.command()
 @calls
 def create(  # noqa: PLR0913 - one parameter for each flag
-    call: Call,
+    call: Caller,
     stream: Stream,
     *,
     writer_timeout: Annotated[
@@ -134,7 +134,7 @@ def _number(text: str) -> int:
 
 @app.command()
 @calls
-def show(call: Call, stream: Stream) -> None:
+def show(call: Caller, stream: Stream) -> None:
     """Show a stream's settings and the last mark of each domain.
 
     Try it:  noted-time stream show flights
@@ -151,7 +151,7 @@ def show(call: Call, stream: Stream) -> None:
 
 @app.command()
 @partial(calls, prints=False)
-def delete(call: Call, stream: Stream, *, yes: Yes = False) -> None:
+def delete(call: Caller, stream: Stream, *, yes: Yes = False) -> None:
     """Remove a stream with all its notes, marks and readers, after a question.
 
     Try it:  noted-time stream delete flights
@@ -164,7 +164,7 @@ def delete(call: Call, stream: Stream, *, yes: Yes = False) -> None:
 
 @calls
 def seal(  # noqa: PLR0913 - one parameter for each flag
-    call: Call,
+    call: Caller,
     stream: Stream,
     *,
     cut: Annotated[

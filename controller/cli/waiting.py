@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from controller.aggregation.sentences import REASON_WORDS, listed
-from controller.cli.calling import Call, Json, calls
+from controller.cli.calling import Caller, Json, calls
 from controller.cli.options import NONE, Domain, Stream, option, time_of
 from controller.cli.output import fail, say, shown_position
 from noted_time import Conflict, NotCompleteYet, UnknownWriter, Unreachable
@@ -41,7 +41,7 @@ class NotYet(Exception):
 
 @calls
 def wait(  # noqa: PLR0913 - one parameter for each flag
-    call: Call,
+    call: Caller,
     stream: Stream,
     time: Annotated[
         str,
@@ -89,7 +89,7 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
         fail("; ".join(objections), status=MISSING)
 
 
-def _first_mark(call: Call, path: str, query: Json, timeout_s: float) -> Json:
+def _first_mark(call: Caller, path: str, query: Json, timeout_s: float) -> Json:
     """Return the first mark that is complete to the time, or raise `NotYet`."""
     deadline = clock.monotonic() + timeout_s
     failures = 0
@@ -115,7 +115,7 @@ def _first_mark(call: Call, path: str, query: Json, timeout_s: float) -> Json:
 
 
 def _objections(
-    call: Call, stream: str, mark: Json, required: list[str], *, require_all: bool
+    call: Caller, stream: str, mark: Json, required: list[str], *, require_all: bool
 ) -> Iterator[str]:
     """Yield why the mark is not what was required."""
     named = {each["writer"] for each in mark["missing"]}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from controller.cli.calling import Call, Json, calls, writer_path
+from controller.cli.calling import Caller, Json, calls, writer_path
 from controller.cli.options import Comment, Domain, Limit, Stream, Writer, Yes, offsets, option
 from controller.cli.output import confirm, print_table, say, shown_position
 from controller.cli.streams import shown_setting
@@ -59,7 +59,7 @@ LEDGER: Columns = {
 
 @calls
 def writers(
-    call: Call,
+    call: Caller,
     stream: Stream,
     writer: Annotated[
         str | None, typer.Argument(metavar="WRITER", show_default=False, help="Only this one.")
@@ -82,7 +82,7 @@ def writers(
 
 @calls
 def remove(
-    call: Call, stream: Stream, writer: Writer, *, comment: Comment = None, yes: Yes = False
+    call: Caller, stream: Stream, writer: Writer, *, comment: Comment = None, yes: Yes = False
 ) -> None:
     """Exclude a writer, at its last position; shows first what would follow, and asks.
 
@@ -98,7 +98,7 @@ def remove(
 
 
 def _remove_as_shown(
-    call: Call, stream: str, writer: str, comment: str | None, *, yes: bool
+    call: Caller, stream: str, writer: str, comment: str | None, *, yes: bool
 ) -> Json:
     """Remove the writer if it has not noted since what would follow was shown."""
     path = writer_path(stream, writer)
@@ -119,7 +119,7 @@ def _remove_as_shown(
             say(f"{writer} has noted meanwhile, at {shown_time(noted.noted_at)}.")
 
 
-def _dry_run(call: Call, stream: str, writer: str) -> Iterator[str]:
+def _dry_run(call: Caller, stream: str, writer: str) -> Iterator[str]:
     """Yield for each domain what holds now, and what follows from removing the writer."""
     for domain in call.ask("GET", stream_path(stream))["domains"]:
         query = {"domain": domain, "exclude": [writer]}
@@ -129,7 +129,7 @@ def _dry_run(call: Call, stream: str, writer: str) -> Iterator[str]:
 
 @calls
 def hold(  # noqa: PLR0913 - one parameter for each flag
-    call: Call,
+    call: Caller,
     stream: Stream,
     writer: Writer,
     *,
@@ -162,7 +162,7 @@ def hold(  # noqa: PLR0913 - one parameter for each flag
 
 @calls
 def correct(  # noqa: PLR0913 - one parameter for each flag
-    call: Call,
+    call: Caller,
     stream: Stream,
     writer: Writer,
     position: Annotated[
@@ -200,7 +200,7 @@ def correct(  # noqa: PLR0913 - one parameter for each flag
 
 @calls
 def ledger(
-    call: Call,
+    call: Caller,
     stream: Stream,
     *,
     domain: Domain = None,
@@ -233,7 +233,7 @@ def _absences(entry: Json) -> list[Json]:
 
 @calls
 def changes(
-    call: Call,
+    call: Caller,
     stream: Stream,
     *,
     before: Annotated[

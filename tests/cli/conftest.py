@@ -40,7 +40,7 @@ class Commands:
     def __call__(self, *arguments: str, typed: str = "") -> Said:
         """Run one to its end; `typed` is what its standard input has.
 
-        No width of a terminal is told, which the processes of a parallel run have.
+        The width of a terminal, which the processes of a parallel run have, is not passed on.
         """
         variables = {"NOTED_TIME_URL": self.url, "COLUMNS": None}
         done = CliRunner().invoke(app, list(arguments), input=typed, env=variables)

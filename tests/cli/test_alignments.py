@@ -65,7 +65,7 @@ def test_to_set_changes_what_is_given_alone(run: Commands) -> None:
 
 
 def test_a_drift_may_be_a_number_of_another_clock(run: Commands, served: Served) -> None:
-    """And is shown as one, where times are no Unix ms."""
+    """And is shown as one, if times are not Unix ms."""
     run("alignment", "set", "ticks", "--max-drift", "7")
     report_member(served.url, "ticks", "m", 5)
     (row,) = [row for row in run("alignment", "list").table if row[0] == "ticks"]
@@ -98,7 +98,7 @@ def test_what_goes_wrong_names_the_remedy(run: Commands) -> None:
 
 
 def test_an_alignment_is_removed_after_yes_only(run: Commands, shop: str) -> None:
-    """Off a terminal nobody can be asked."""
+    """Off a terminal it cannot ask."""
     refused = run("alignment", "remove", shop)
     removed = run("alignment", "remove", shop, "--yes")
     left = run("alignment", "list", "--json").json["alignments"]

@@ -54,7 +54,7 @@ def test_a_stream_is_made_with_the_settings_that_are_given(run: Commands) -> Non
 
 
 def test_changes_show_what_was_done_and_why(run: Commands, served: Served, stream: str) -> None:
-    """By every command that changes something by hand."""
+    """By every command of operators."""
     note(served, stream, UA=5)
     run("stream", "create", stream, "--writer-timeout", "5s", "--comment", "it is fast")
     run("hold", stream, "UA", "--for", "1h", "--comment", "patience")
@@ -118,7 +118,7 @@ def test_a_list_that_goes_on_says_so(run: Commands, served: Served) -> None:
 
 
 def test_a_stream_is_deleted_after_yes_only(run: Commands, stream: str) -> None:
-    """Off a terminal nobody can be asked, so `--yes` has to say it."""
+    """Off a terminal it cannot ask, so `--yes` is needed."""
     refused = run("stream", "delete", stream)
     deleted = run("stream", "delete", stream, "--yes")
     again = run("stream", "delete", stream, "--yes")
@@ -259,7 +259,7 @@ def test_a_time_that_cannot_be_read_ends_with_2(
 
 
 def test_wait_outlives_a_controller_that_is_away(run: Commands, served: Served) -> None:
-    """It says so, goes on trying, and hears of the mark when the controller is back."""
+    """It says so, continues trying, and hears of the mark when the controller is back."""
     served.create("outlived")
     note(served, "outlived", a=TEN)
     served.stop()
@@ -268,13 +268,13 @@ def test_wait_outlives_a_controller_that_is_away(run: Commands, served: Served) 
     waited = run("wait", "outlived", str(TEN), "--timeout", "30s")
     back.join()
 
-    told = "no answer from" in waited.err and waited.err.endswith("; trying again\n")
-    assert (waited.status, told) == (0, True)
+    is_said = "no answer from" in waited.err and waited.err.endswith("; trying again\n")
+    assert (waited.status, is_said) == (0, True)
 
 
 def test_wait_for_a_controller_that_never_comes_gives_the_true_reason(run: Commands) -> None:
-    """Not that the stream is incomplete, which nobody knows."""
-    with socket.socket() as taken:  # bound and not listening: nobody answers there
+    """Not that the stream is incomplete, which is not known."""
+    with socket.socket() as taken:  # bound and not listening
         taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
         waited = run("wait", "s", "5", "--timeout", "0s", "--url", url)
@@ -291,7 +291,7 @@ def test_wait_for_a_controller_that_never_comes_gives_the_true_reason(run: Comma
     ],
 )
 def test_a_url_that_leads_nowhere_is_explained(run: Commands, url: str, says: str) -> None:
-    """In a sentence, with the remedy where there is one."""
+    """In a sentence, with the remedy if there is one."""
     refused = run("stream", "list", "--url", url)
 
     assert (refused.status, says in refused.err) == (1, True)
@@ -398,7 +398,7 @@ def test_remove_shows_again_what_would_follow_if_the_writer_noted(
 def test_remove_gives_up_on_a_writer_that_goes_on_noting(
     run: Commands, served: Served, stream: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After three times if nobody is asked."""
+    """After three times with `--yes`."""
     note(served, stream, UA=TEN)
     left = [*range(TEN + 1, TEN + 9)]
     noting_before_deletes(monkeypatch, served, stream, left)
@@ -428,7 +428,7 @@ def test_a_mistyped_change_of_a_writer_is_refused(
 
 
 def test_the_ledger_has_a_row_for_each_writer(run: Commands, without_stock: str) -> None:
-    """With the reason, and where its position was."""
+    """With the reason, and the position that it had."""
     shown = run("ledger", without_stock)
 
     assert [(row[4], row[5], row[6], row[7]) for row in shown.table[1:]] == [

@@ -60,7 +60,7 @@ def test_after_seconds_there_is_something_to_look_at(
     assert (played.status, f"{served.url}/#/streams/{name}" in played.err) == (0, True)
 
 
-def test_at_the_end_nobody_is_waited_for(run: Commands, served: Served, name: str) -> None:
+def test_at_the_end_no_writer_is_waited_for(run: Commands, served: Served, name: str) -> None:
     """The writers are idle, the reader is offline, and it says how to remove the stream."""
     played = run("demo-stream", name, "--for", "3s")
 

@@ -35,7 +35,7 @@ def stream(served: Served) -> str:
 
 @pytest.fixture
 def root(tmp_path: Path, stream: str) -> Path:
-    """Make a log of two segments, of which the second is behind."""
+    """Make a log of two segments; the second is behind."""
     for segment, times in ((0, [1000, 900]), (1, [400])):
         log = SegmentLogWriter(tmp_path, stream, segments=[segment], event_time="departure")
         log.append([{"departure": time} for time in times])

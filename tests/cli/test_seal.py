@@ -46,7 +46,7 @@ def test_a_stream_is_sealed_with_what_is_given(run: Commands, stream: str) -> No
 
 
 def test_nothing_is_sealed_without_a_yes(run: Commands, stream: str, served: Served) -> None:
-    """There is no terminal to ask on."""
+    """It has no terminal to ask on."""
     said = run("seal", stream)
 
     assert (said.status, "use --yes" in said.err) == (2, True)

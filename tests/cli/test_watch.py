@@ -89,9 +89,9 @@ def test_what_is_refused_ends_it_at_once(
     assert (refused.status, refused.out, says in refused.err) == (1, "", True)
 
 
-def test_off_a_terminal_nobody_is_waited_for(run: Commands) -> None:
-    """Where no controller answers, it says so and ends."""
-    with socket.socket() as taken:  # bound and not listening: nobody answers there
+def test_off_a_terminal_it_does_not_wait_for_a_controller(run: Commands) -> None:
+    """If no controller answers, it says so and ends."""
+    with socket.socket() as taken:  # bound and not listening
         taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
         shown = run("watch", "orders", "--url", url)
@@ -116,10 +116,10 @@ def test_on_a_terminal_it_is_live_until_it_is_ended(
 
 
 @on_posix
-def test_it_says_when_nobody_answers_and_recovers(
+def test_it_says_when_no_controller_answers_and_recovers(
     served: Served, stream: str, tmp_path: Path
 ) -> None:
-    """What it knew last stays, and how old it is; then it goes on as before."""
+    """What it knew last stays, and how old it is; then it is up to date again."""
     with watching(served, stream, tmp_path) as terminal:
         terminal.until("a has held it for")
         served.stop()

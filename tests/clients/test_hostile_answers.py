@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from controller.cli.calling import Call
+from controller.cli.calling import Caller
 from noted_time import Unreachable
 from noted_time.client.asking import MOST_BYTES
 from noted_time.client.transport import Transport
@@ -101,7 +101,7 @@ async def read_on_a_loop(url: str) -> None:
 async def command(url: str) -> None:
     """Ask as the commands do."""
     with closing(Transport(url)) as transport:
-        Call(transport).ask("GET", "/v1/streams")
+        Caller(transport).ask("GET", "/v1/streams")
 
 
 @pytest.mark.parametrize("call", [write, write_on_a_loop, read, read_on_a_loop, command])
