@@ -13,10 +13,13 @@ import certifi
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support.distribution import Together, rank_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import SparkSession
+    from xdist.remote import Producer
 
     from tests.support.postgres import Server
 
@@ -56,10 +59,17 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Give tests more time where a profile was asked for: ten thousand examples take minutes."""
+    """Begin with the longest groups of tests, and give all more time if a profile was asked for."""
+    items.sort(key=lambda item: rank_of(item.nodeid))
     if config.getoption("--hypothesis-profile"):
         for item in items:
             item.add_marker(pytest.mark.timeout(HOURS))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Together | None:
+    """Give each process whole groups of tests, where whole files were asked for."""
+    return Together(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,34 @@
+"""Which tests share a process of `./run test`, and which come first in it."""
+
+from __future__ import annotations
+
+from xdist.scheduler import LoadFileScheduling
+
+HALF = "tests/spark/test_l"
+"""Where the files of the second process begin that starts Spark; in more, its first queries, which
+are slow, would be run as often."""
+
+
+class Together(LoadFileScheduling):  # type: ignore[misc]  # it has no types
+    """Gives one process all tests of a group: of a file, of half of Spark's, or of the page."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return group_of(nodeid)
+
+
+def group_of(nodeid: str) -> str:
+    """Return the group of a test.
+
+    >>> group_of("tests/browser/test_acts.py::test_a_hold"), group_of("tests/core/test_cut.py::a")
+    ('browser', 'tests/core/test_cut.py')
+    """
+    file = nodeid.partition("::")[0]
+    if file.startswith("tests/spark/"):
+        return "spark a to k" if file < HALF else "spark l to z"
+    return "browser" if file.startswith("tests/browser/") else file
+
+
+def rank_of(nodeid: str) -> int:
+    """Return a key by which the longest groups come first, so that none is left for the end."""
+    group = group_of(nodeid)
+    return 0 if group.startswith("spark") else 1 if group == "browser" else 2
