@@ -67,7 +67,7 @@ class AlignmentService:
             draft.batch.alignments.append(record)
             return found is None
 
-        is_new: bool = await self._committer.submit(put)
+        is_new = await self._committer.submit(put)
         log.info("alignment_created" if is_new else "alignment_updated", alignment=name)
         return is_new
 

@@ -24,7 +24,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from math import inf
 from time import monotonic, perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import structlog
 
@@ -45,11 +45,12 @@ if TYPE_CHECKING:
     from controller.service.limits import Limits
     from controller.service.metrics import Metrics
     from controller.service.polls import LongPollNotifier
-    from controller.store.port import Batch, Store
+    from controller.store.port import Store
 
     Work = Callable[[OwnedStreams, Draft], Any]
 
 log = structlog.get_logger()
+Outcome = TypeVar("Outcome")
 
 BATCH_NOTES = 5000
 """Number of notes after which a batch is committed; the rest waits for the next batch."""
@@ -145,14 +146,16 @@ class Committer:
         self.ready = False
         self._thread.shutdown()
 
-    def submit(self, work: Work, *, notes: int = 0) -> asyncio.Future[Any]:
+    def submit(
+        self, work: Callable[[OwnedStreams, Draft], Outcome], *, notes: int = 0
+    ) -> asyncio.Future[Outcome]:
         """Queue work that brings so many notes; returns a future of its outcome, durable then.
 
         Raises `StoreUnavailable`, and `Overloaded` if too much waits already.
         """
         self.check()
         self._check_room(notes)
-        answer = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self._queue.append(Job(work, answer, notes))
         self._notes_waiting += notes
         self._work.set()
@@ -245,9 +248,6 @@ class Committer:
             await self._in_thread(self._store.commit, batch)
         self._failures, self._proved_at = 0, monotonic()
         self._metrics.committed(batch, perf_counter() - begun)
-        self._publish(batch)
-
-    def _publish(self, batch: Batch) -> None:
         self.streams.publish(batch)
         changed = {appended.stream_id for appended in batch.marks} | set(batch.dropped)
         changed |= {each.id for each in batch.streams if each.seal or each.corrections}
@@ -310,10 +310,9 @@ class Committer:
                 return
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """Take no more work if the task failed, which would be a fault of ours.
+        """Take no more work if the task failed, by a fault of ours: the process is to be restarted.
 
-        What it left undone is not known, so the process is to be started again. It is not `ready`
-        and renews no lease, so other controllers take over its streams.
+        It is not `ready` and renews no lease, so other controllers take over its streams.
         """
         fault = None if task.cancelled() else task.exception()
         if fault is None:

@@ -106,8 +106,6 @@ class Controller:
         self._store.close()
         log.info("stopped")
 
-    # Which streams are here
-
     def owns(self, name: str) -> bool:
         """Whether this controller aggregates the stream of that name, if there is one."""
         return name in self._committer.streams
@@ -139,8 +137,6 @@ class Controller:
     def now_ms(self) -> int:
         """The wall clock of this controller, in Unix ms."""
         return self.now.wall
-
-    # Changes: durable when they return
 
     def note(self, name: str, notes: Sequence[Note]) -> asyncio.Future[list[Accepted | Refused]]:
         """Take the notes, in order; the future has the outcome of each, durable by then.
@@ -182,8 +178,7 @@ class Controller:
                 streams, draft, order, name, changes, new_id=new_id, most_streams=most
             )
 
-        stream: tuple[StreamState, bool] = await self._committer.submit(put)
-        return stream
+        return await self._committer.submit(put)
 
     async def drop_stream(self, name: str) -> None:
         """Remove the stream with its marks, notes and readers; raises `UnknownStream`."""
@@ -213,8 +208,7 @@ class Controller:
             stream = streams.stream(name)
             return stream, work(stream, draft, *given, **named)
 
-        changed: tuple[StreamState, Outcome] = await self._committer.submit(change)
-        return changed
+        return await self._committer.submit(change)
 
     async def report(  # noqa: PLR0913 - who reports what
         self,
@@ -233,16 +227,12 @@ class Controller:
         def report(streams: OwnedStreams, draft: Draft) -> tuple[StreamState, ReaderGroup]:
             stream = streams.stream(name)
             now = stream.service_ms(draft.moment)
-            stream.groups.check_room(group, reader, position, self.limits.readers, asker)
-            groups = stream.groups
-            return stream, groups.report(
-                group, reader, position, draft, now=now, own=own, by=asker.token
-            )
+            groups, by = stream.groups, asker.token
+            groups.check_room(group, reader, position, self.limits.readers, asker)
+            return stream, groups.report(group, reader, position, draft, now=now, own=own, by=by)
 
         weight = 1 + len(position) // SEGMENTS_OF_A_NOTE
-        reported: tuple[StreamState, ReaderGroup]
-        reported = await self._committer.submit(report, notes=weight)
-        return reported
+        return await self._committer.submit(report, notes=weight)
 
     async def offline(
         self, name: str, group: str, reader: str, position: Position
@@ -272,8 +262,6 @@ class Controller:
             _, found = await self.change(name, group_backlog.keep, group)
         return found
 
-    # How it is
-
     def check_alive(self) -> None:
         """Raise `StoreUnavailable` if only restarting the process helps."""
         self._committer.check_alive()
@@ -292,8 +280,6 @@ class Controller:
         metrics.intake.set(self._committer.depth)
         metrics.service_clock.set(now.service / 1000)
         return Exposition(metrics.registry, streams, now)
-
-    # Other controllers, and time
 
     def _leave(self, waited_for: asyncio.Future[None]) -> None:
         """Release all streams, whether the waiting work was written or not."""
