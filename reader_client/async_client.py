@@ -12,6 +12,7 @@ from noted_time.values import NotedTimeError, Rejected, plain_position, unix_ms_
 from reader_client.cursors import MarkCursor
 from reader_client.reading import Reader
 from reader_client.repeating import AsyncRepeating
+from reader_client.waits import until_found
 from reader_client.wakeup import AsyncWakeup
 
 if TYPE_CHECKING:
@@ -152,4 +153,4 @@ class AsyncReaderClient(Reader["httpx.AsyncBaseTransport"]):
 
     async def _wait(self, wait: Wait[Found], seconds: float | None) -> Found:
         wakeup = AsyncWakeup()
-        return await run_async(self._waiting(wait, seconds, wakeup.wake), wakeup.wait)
+        return await run_async(until_found(wait, seconds, self._news, wakeup.wake), wakeup.wait)

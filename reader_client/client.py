@@ -14,6 +14,7 @@ from noted_time.values import NotedTimeError, plain_position, unix_ms_of
 from reader_client.cursors import MarkCursor
 from reader_client.reading import Reader
 from reader_client.repeating import Repeating
+from reader_client.waits import until_found
 from reader_client.wakeup import Wakeup
 
 if TYPE_CHECKING:
@@ -170,4 +171,4 @@ class ReaderClient(Reader["httpx.BaseTransport"]):
 
     def _wait(self, wait: Wait[Found], timeout: float | None) -> Found:
         wakeup = Wakeup()
-        return run(self._waiting(wait, timeout, wakeup.wake), wakeup.wait)
+        return run(until_found(wait, timeout, self._news, wakeup.wake), wakeup.wait)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from noted_time.values import NotedTimeError, UnknownDomain, UnknownStream
+from noted_time.values import NotedTimeError, Rejected, UnknownDomain, UnknownStream, checked_name
 from reader_client.answers import marks_answer, stream_answer
 from reader_client.follower import ANY, Follower
 from reader_client.questions import Pause, about_stream, marks_after
@@ -52,8 +52,12 @@ class Following:
         since: Since = ANY,
     ) -> None:
         """Follow nothing before `start`; `domains` are every declared one if none are given."""
+        if isinstance(domains, str):
+            raise Rejected(f"domains is a list of names: use domains=[{domains!r}]")
+        for domain in domains or ():
+            checked_name("domain", domain)
         self.followers: dict[str, Follower] = {}
-        self.stream = stream
+        self.stream = checked_name("stream", stream)
         self._domains = domains
         self._keep_last = keep_last
         self._since = since

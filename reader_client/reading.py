@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time as clocks
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -73,7 +72,8 @@ class Reader(ABC, Generic[Network]):
         with its own time or that of its group. Raises `InvalidName`, or `Rejected`
         if a URL is not one, or only one of `group` and `reader` is given.
         """
-        _check_names(stream, group, reader, domains)
+        if (group is None) != (reader is None):
+            raise Rejected("a reader of a group has both: the name of the group and its own")
         self._stream = stream
         self._position: dict[int, int] = {}
         self._advancing = threading.RLock()
@@ -82,7 +82,7 @@ class Reader(ABC, Generic[Network]):
         self._news = News()
         self._reporting: Reporting | None = None
         if group is not None and reader is not None:
-            named = ReaderName(stream, group, reader)
+            named = ReaderName(stream, checked_name("group", group), checked_name("reader", reader))
             self._reporting = Reporting(named, refresh_s=refresh_ms / 1000, news=self._news)
         of = f" ({self._reporting.reader})" if self._reporting is not None else ""
         who = f"the reader of stream {stream!r}{of}"
@@ -291,22 +291,6 @@ class Reader(ABC, Generic[Network]):
                     return []
                 raise
 
-    def _waiting(
-        self, wait: Wait[Found], timeout_s: float | None, wake: Callable[[], None]
-    ) -> Generator[float | None, object, Found]:
-        """Return what is waited for, asking to wait for some seconds or until `wake`."""
-        deadline = None if timeout_s is None else clocks.monotonic() + timeout_s
-        self._news.listen(wake)
-        try:
-            while (found := wait.look()) is None:
-                left = None if deadline is None else deadline - clocks.monotonic()
-                if timeout_s is not None and left is not None and left <= 0:
-                    return wait.give_up(timeout_s)
-                yield left
-        finally:
-            self._news.forget(wake)
-        return found
-
     def _times(self, domain: str | None) -> SegmentTimes | None:
         follower, position = self._follower(domain), self._position_read()
         return None if follower is None or position is None else follower.times(position)
@@ -360,21 +344,3 @@ def _raise_refusal(steps: Sequence[Repeated[Any]]) -> None:
     for step in steps:
         if isinstance(step.attempts.failure, Rejected):
             raise step.attempts.failure
-
-
-def _check_names(
-    stream: str, group: str | None, reader: str | None, domains: Sequence[str] | None
-) -> None:
-    checked_name("stream", stream)
-    if (group is None) != (reader is None):
-        message = "a reader of a group has both: the name of the group and its own"
-        raise Rejected(message)
-    if isinstance(domains, str):
-        raise Rejected(f"domains is a list of names: use domains=[{domains!r}]")
-    for what, name in (
-        ("group", group),
-        ("reader", reader),
-        *(("domain", k) for k in domains or ()),
-    ):
-        if name is not None:
-            checked_name(what, name)

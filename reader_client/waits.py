@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import time as clocks
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from noted_time.values import NotCompleteYet, Rejected, Unreachable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
 
     from noted_time.values import Mark
     from reader_client.cursors import Cursor
     from reader_client.following import Following
     from reader_client.repeating import Repeated
     from reader_client.reporting import Reporting
+    from reader_client.wakeup import News
 
 Found = TypeVar("Found")
 
@@ -29,6 +31,23 @@ class Wait(Generic[Found]):
 
     look: Callable[[], Found | None]
     give_up: Callable[[float], Found]
+
+
+def until_found(
+    wait: Wait[Found], timeout_s: float | None, news: News, wake: Callable[[], None]
+) -> Generator[float | None, object, Found]:
+    """Return what is waited for; yields for how many seconds to wait, or until `wake`."""
+    deadline = None if timeout_s is None else clocks.monotonic() + timeout_s
+    news.listen(wake)
+    try:
+        while (found := wait.look()) is None:
+            left = None if deadline is None else deadline - clocks.monotonic()
+            if timeout_s is not None and left is not None and left <= 0:
+                return wait.give_up(timeout_s)
+            yield left
+    finally:
+        news.forget(wake)
+    return found
 
 
 class Waits:

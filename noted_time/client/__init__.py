@@ -13,11 +13,9 @@ from noted_time.client.asking import (
     stream_path,
     text,
 )
-from noted_time.client.backoff import Backoff
-from noted_time.client.bearer import VARIABLE
-from noted_time.client.controllers import OWNER, Controllers
-from noted_time.client.outage import Outage, delay_s
+from noted_time.client.controllers import OWNER, VARIABLE, Controllers
 from noted_time.client.problems import SUCCESS, error_of, kind_of
+from noted_time.client.retrying import Backoff, Outage, delay_s
 from noted_time.client.wire import (
     complete_window_from_wire,
     mark_from_wire,

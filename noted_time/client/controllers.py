@@ -1,14 +1,26 @@
-"""Which of several controllers to ask."""
+"""Which of several controllers to ask, and how to show it a token."""
 
 from __future__ import annotations
 
+import re
+from typing import TYPE_CHECKING
+
 from noted_time.values import Rejected
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 OWNER = "noted-time-owner"
 """The header in which a controller says at which URL another one has the stream."""
 
 DOUBTS = 100
 """How often one that failed is named in vain before it is asked again."""
+
+
+VARIABLE = "NOTED_TIME_TOKEN"
+"""The environment variable with the token of clients that are given none."""
+
+_VISIBLE = re.compile(r"[!-~]+")
 
 
 class Controllers:
@@ -63,6 +75,25 @@ class Controllers:
         self._doubted[url] = DOUBTS
         if url == self.current:
             self._at = (self._at + 1) % len(self.urls)
+
+
+def authorization(token: str | None, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers that show `token`, or that of the environment; none if there is no token.
+
+    White space around it is that of the file it was read from. Raises `Rejected`, without the token
+    in its sentence, if it holds what no header may.
+
+    >>> authorization(None, {}), authorization("", {VARIABLE: "nt_1_x"})
+    ({}, {})
+    >>> authorization(None, {VARIABLE: " nt_1_x "})
+    {'Authorization': 'Bearer nt_1_x'}
+    """
+    shown = (environment.get(VARIABLE, "") if token is None else token).strip()
+    if not shown:
+        return {}
+    if not _VISIBLE.fullmatch(shown):
+        raise Rejected("the token has characters that no token has")
+    return {"Authorization": f"Bearer {shown}"}
 
 
 def _check(url: str) -> None:

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import httpx
 
 from noted_time.client.asking import UNPACKED, Incoming, ask, no_answer, run, run_async
-from noted_time.client.bearer import authorization
-from noted_time.client.controllers import Controllers
+from noted_time.client.controllers import Controllers, authorization
 from noted_time.values import Rejected
 
 if TYPE_CHECKING:

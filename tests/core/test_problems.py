@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import noted_time
 from noted_time.client import Backoff, error_of
-from noted_time.client.backoff import LONGEST_RETRY_AFTER_S
+from noted_time.client.retrying import LONGEST_RETRY_AFTER_S
 from noted_time.values import (
     Conflict,
     NotAllowed,
