@@ -7,6 +7,7 @@ fit raises `Rejected`, naming the field.
 from __future__ import annotations
 
 from dataclasses import asdict, fields
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from noted_time.reading import CompleteWindow
@@ -25,8 +26,11 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-DEFAULTS = [(each.name, each.default) for each in fields(Note) if each.name != "position"]
-"""The fields of a note, each with what is not sent."""
+NAMES = tuple(each.name for each in fields(Note) if each.name != "position")
+DEFAULTS = tuple(each.default for each in fields(Note) if each.name != "position")
+"""The fields of a note, and with which value each is not sent."""
+
+_values = attrgetter(*NAMES)
 
 
 def position_to_wire(position: Mapping[int, int]) -> dict[str, int]:
@@ -49,7 +53,7 @@ def position_from_wire(wire: Mapping[str, object]) -> dict[int, int]:
 
 def note_to_wire(note: Note) -> Json:
     """Return the JSON shape of a note: its state, and the fields that say something."""
-    said = ((name, getattr(note, name), default) for name, default in DEFAULTS)
+    said = zip(NAMES, _values(note), DEFAULTS, strict=True)
     wire = {name: value for name, value, default in said if value != default}
     wire["state"] = note.state
     if note.position:
