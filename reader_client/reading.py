@@ -7,14 +7,14 @@ import threading
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from noted_time.client import Backoff
+from noted_time.client import Backoff, own_chance
 from noted_time.values import NotCompleteYet, Rejected, checked_name, plain_position, unix_ms_of
 from noted_time.wing import Lag
 from reader_client.aligning import Aligning
 from reader_client.cursors import WindowCursor
 from reader_client.follower import NO_WINDOW
 from reader_client.following import Following
-from reader_client.repeating import Health, own_chance
+from reader_client.repeating import Health
 from reader_client.reporting import ReaderName, Reporting
 from reader_client.waits import Waits
 from reader_client.wakeup import News

@@ -7,7 +7,6 @@ import logging
 import threading
 import time
 from dataclasses import dataclass
-from random import SystemRandom
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from noted_time.client import Outage, Question, delay_s, run, run_async
@@ -24,9 +23,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger("noted_time.reader")
 
 Waker = TypeVar("Waker", Wakeup, AsyncWakeup)
-
-own_chance = SystemRandom().random
-"""To spread retries, without touching the state of the program's `random`, which may be seeded."""
 
 
 @dataclass(frozen=True, slots=True)

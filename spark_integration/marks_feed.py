@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from noted_time import Rejected, StreamSettings, Succession
-from noted_time.client import Backoff
+from noted_time.client import Backoff, own_chance
 from noted_time.client.transport import Transport
 from reader_client.answers import stream_answer
 from reader_client.follower import ANY, Since
 from reader_client.following import Following
 from reader_client.questions import about_stream
-from reader_client.repeating import Health, Repeating, own_chance
+from reader_client.repeating import Health, Repeating
 from reader_client.wakeup import News
 
 if TYPE_CHECKING:

@@ -13,8 +13,9 @@ import httpx
 from noted_time.client.transport import Transport
 from noted_time.values import NotedTimeError, Rejected
 from writer_client.at_exit import open_clients
+from writer_client.claims import NOWHERE
 from writer_client.exchange import Exchange
-from writer_client.writer import NOWHERE, Writer
+from writer_client.writer import Writer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
-from random import SystemRandom
 from typing import TYPE_CHECKING
 
 from noted_time.client import delay_s
@@ -32,9 +31,6 @@ if TYPE_CHECKING:
     from writer_client.notices import Notices
     from writer_client.outbox import Outbox
     from writer_client.waiting import Batch
-
-own_chance = SystemRandom().random
-"""To spread retries, without touching the state of the program's `random`, which may be seeded."""
 
 MENDABLE = (UnknownStream, NotAllowed, SharedName)
 """What can be mended while the writer continues, whose notes wait for it.

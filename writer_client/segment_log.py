@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from noted_time.values import LARGEST_TIME, Fenced, Rejected, checked_name, join_into
 from writer_client.answers import Found
 from writer_client.arrow_rows import as_table, check_zones, count_below, span_of
+from writer_client.claims import NOWHERE
 from writer_client.segment_files import SegmentFiles
-from writer_client.writer import NOWHERE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

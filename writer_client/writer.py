@@ -9,12 +9,12 @@ import time as clocks
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
-from noted_time.client import Backoff
+from noted_time.client import Backoff, own_chance
 from noted_time.values import LateRows, Rejected, checked_name, unix_ms_of
-from writer_client.claims import Process, checked_domains
+from writer_client.claims import NOWHERE, Process, checked_domains
 from writer_client.notices import Notices
 from writer_client.outbox import Outbox
-from writer_client.posting import HeldClock, Pace, Posting, own_chance, unix_ms
+from writer_client.posting import HeldClock, Pace, Posting, unix_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from noted_time.values import State, Time
     from writer_client.outbox import LookUp
     from writer_client.outcome import Exclusion
-
-NOWHERE: Mapping[int, int] = {}
 
 Network = TypeVar("Network")
 

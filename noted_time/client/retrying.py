@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from random import SystemRandom
 from typing import TYPE_CHECKING
 
 from noted_time.values import Rejected, UnexpectedAnswer, Unreachable
@@ -11,6 +12,9 @@ if TYPE_CHECKING:
     from noted_time.values import NotedTimeError
 
 LONGEST_RETRY_AFTER_S = 300.0
+
+own_chance = SystemRandom().random
+"""To spread retries, without touching the state of the program's `random`, which may be seeded."""
 
 
 @dataclass(frozen=True, slots=True)
