@@ -34,7 +34,7 @@ SHOWN = 200
 
 
 @dataclass(frozen=True, slots=True)
-class StreamAnswer:
+class StreamRead:
     """A stream: its creation id, domains, scale events, and the seq of each domain's last mark.
 
     `reader_timeout_ms` is how long a reader of a group may be silent, `None` if not said;
@@ -52,7 +52,7 @@ class StreamAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class MarksAnswer:
+class MarksRead:
     """Marks in the order of their seq, of that stream and the number of its scale events.
 
     `final_cut` is where a sealed stream ends, `None` while it is open. `is_quiet` says that no
@@ -68,7 +68,7 @@ class MarksAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupAnswer:
+class GroupRead:
     """The position of a reader group, its readers that are online, and whether it has a backlog."""
 
     position: dict[int, int]
@@ -77,7 +77,7 @@ class GroupAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class AlignmentAnswer:
+class AlignmentRead:
     """The bound of an alignment, `None` for none; how long a member may be silent, in ms."""
 
     bound: int | None
@@ -98,11 +98,11 @@ def _read_whole(read: Callable[[Json], Answer]) -> Callable[[Json], Answer]:
 
 
 @_read_whole
-def stream_answer(wire: Json) -> StreamAnswer:
+def stream_answer(wire: Json) -> StreamRead:
     """Read the answer of ``GET /streams/{stream}``."""
     timeout = wire.get("reader_timeout_ms")
     events = wire["scale_events"]
-    return StreamAnswer(
+    return StreamRead(
         id=text(wire["id"]),
         domains=tuple(text(domain) for domain in wire["domains"]),
         succession=_succession(events),
@@ -117,7 +117,7 @@ def stream_answer(wire: Json) -> StreamAnswer:
 
 
 @_read_whole
-def marks_answer(wire: Json) -> MarksAnswer:
+def marks_answer(wire: Json) -> MarksRead:
     """Read the answer of ``GET /streams/{stream}/marks``.
 
     >>> marks_answer({"stream_id": "a", "scale_events": 0, "marks": [{"seq": 1}]})
@@ -129,7 +129,7 @@ def marks_answer(wire: Json) -> MarksAnswer:
     final_cut = position_from_wire(wire["final_cut"]) if wire["sealed"] else None
     events, corrections = int64(wire["scale_events"]), int64(wire.get("corrections", 0))
     stream_id, is_quiet = text(wire["stream_id"]), wire.get("quiet") is True
-    return MarksAnswer(stream_id, events, marks, final_cut, corrections, is_quiet)
+    return MarksRead(stream_id, events, marks, final_cut, corrections, is_quiet)
 
 
 @_read_whole
@@ -139,10 +139,10 @@ def windows_answer(wire: Json) -> tuple[CompleteWindow, ...]:
 
 
 @_read_whole
-def group_answer(wire: Json) -> GroupAnswer:
+def group_answer(wire: Json) -> GroupRead:
     """Read the answer of ``GET …/reader-groups/{group}``, which reports have as well."""
     readers = frozenset(text(reader) for reader in wire["readers"])
-    return GroupAnswer(position_from_wire(wire["position"]), readers, _backlog(wire))
+    return GroupRead(position_from_wire(wire["position"]), readers, _backlog(wire))
 
 
 def _backlog(wire: Json) -> BacklogState:
@@ -156,11 +156,11 @@ def _backlog(wire: Json) -> BacklogState:
 
 
 @_read_whole
-def alignment_answer(wire: Json) -> AlignmentAnswer:
+def alignment_answer(wire: Json) -> AlignmentRead:
     """Read the answer of ``PUT /alignments/{alignment}/members/{member}``."""
     bound = wire["bound"]
     timeout = int64(wire["member_timeout_ms"])
-    return AlignmentAnswer(None if bound is None else int64(bound), timeout)
+    return AlignmentRead(None if bound is None else int64(bound), timeout)
 
 
 def _mark(wire: Json) -> Mark:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from reader_client.questions import Json
 
 
-class Connection(Transport):
+class StreamTransport(Transport):
     """The questions of one reader of one stream; raises as `Transport`."""
 
     def __init__(
@@ -31,12 +31,6 @@ class Connection(Transport):
         """Return settings, id, last marks and scale events."""
         answer = self.ask(questions.about_stream(self._stream))
         answers.stream_answer(answer)
-        return answer
-
-    def marks(self, domain: str, *, after: int, wait_ms: int) -> Json:
-        """Return the marks of `domain` after a seq, waiting for one up to `wait_ms`."""
-        answer = self.ask(questions.marks_after(self._stream, after, domain, wait_ms))
-        answers.marks_answer(answer)
         return answer
 
     def window(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from noted_time.reading import CompleteWindow, Tiling
     from noted_time.values import Mark, State
-    from reader_client.answers import MarksAnswer, StreamAnswer
+    from reader_client.answers import MarksRead, StreamRead
 
 NO_WINDOW = TimeWindow(None, None)
 
@@ -38,18 +38,18 @@ class Follower:
     """The followed marks of one domain; one thread takes answers in, any may ask, without locks.
 
     >>> from noted_time import Mark, StreamCut
-    >>> from reader_client.answers import MarksAnswer, StreamAnswer
-    >>> stream = StreamAnswer("a", ("default",), Succession(), 0, {"default": 0})
+    >>> from reader_client.answers import MarksRead, StreamRead
+    >>> stream = StreamRead("a", ("default",), Succession(), 0, {"default": 0})
     >>> mark = Mark(1, lower=10, upper=14, cut=StreamCut({0: 100}))
     >>> follower = Follower("default", keep_last=1000)
     >>> follower.take_stream(stream)
-    >>> follower.take_marks(MarksAnswer("a", 0, (mark,)))
+    >>> follower.take_marks(MarksRead("a", 0, (mark,)))
     >>> follower.window({0: 150})
     TimeWindow(lower=10, upper=None, lower_seq=1, upper_seq=None, sealed=False)
 
     Until the controller is asked about the stream, and again whenever it was recreated or scaled:
 
-    >>> follower.take_marks(MarksAnswer("b", 0, ()))
+    >>> follower.take_marks(MarksRead("b", 0, ()))
     >>> follower.needs_stream
     True
     """
@@ -86,7 +86,7 @@ class Follower:
 
     # Answers
 
-    def take_stream(self, stream: StreamAnswer) -> None:
+    def take_stream(self, stream: StreamRead) -> None:
         """Take in what the stream is; raises `UnknownDomain` if it does not declare this one."""
         if self.domain not in stream.domains:
             raise UnknownDomain(self.domain, stream.domains)
@@ -106,7 +106,7 @@ class Follower:
         self.needs_stream = False
         self._notice_caught_up()
 
-    def take_marks(self, answer: MarksAnswer) -> None:
+    def take_marks(self, answer: MarksRead) -> None:
         """Take in the marks after `after`.
 
         Marks of another stream, or with scale events that are not known yet, are not taken: ask
@@ -231,7 +231,7 @@ class Follower:
         self.chain += 1
         self._taken = 0
 
-    def _first_of_interest(self, stream: StreamAnswer) -> int:
+    def _first_of_interest(self, stream: StreamRead) -> int:
         """Return the seq after which the marks of a stream are followed."""
         first = max(0, self._last_known - self._keep_last)
         return max(first, self._since.seq) if stream.id == self._since.stream_id else first

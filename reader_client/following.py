@@ -16,7 +16,7 @@ from reader_client.questions import Pause, about_stream, marks_after
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from reader_client.answers import MarksAnswer, StreamAnswer
+    from reader_client.answers import MarksRead, StreamRead
     from reader_client.follower import Since
     from reader_client.questions import Steps
     from reader_client.repeating import Repeated
@@ -48,7 +48,7 @@ class Following:
         keep_last: int,
         wait_ms: int,
         news: News,
-        on_stream: Callable[[StreamAnswer], None],
+        on_stream: Callable[[StreamRead], None],
         since: Since = ANY,
     ) -> None:
         """Follow nothing before `start`; `domains` are every declared one if none are given."""
@@ -155,7 +155,7 @@ class Following:
             yield Pause(AT_ONCE_S)
         return True
 
-    def _take_stream(self, follower: Follower, stream: StreamAnswer) -> None:
+    def _take_stream(self, follower: Follower, stream: StreamRead) -> None:
         if self._stream_id not in {None, stream.id}:
             logger.warning(
                 "stream %r was deleted and created again: its marks start from the beginning",
@@ -166,7 +166,7 @@ class Following:
         follower.take_stream(stream)
         self._news.notify()
 
-    def _take_marks(self, follower: Follower, answer: MarksAnswer) -> None:
+    def _take_marks(self, follower: Follower, answer: MarksRead) -> None:
         was = follower.stream_id
         follower.take_marks(answer)
         if was is not None and follower.stream_id is None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from noted_time.reading import Tiling
     from noted_time.values import Mark, Time, TimeWindow
     from noted_time.wing import BacklogState, SegmentTimes
-    from reader_client.answers import StreamAnswer
+    from reader_client.answers import StreamRead
     from reader_client.cursors import Cursor
     from reader_client.follower import Follower
     from reader_client.following import Begin
@@ -334,7 +334,7 @@ class Reader(ABC, Generic[Network]):
             message = f"the reader of stream {self._stream!r} belongs to the process that made it"
             raise Rejected(f"{message}: make one in the child")
 
-    def _learn(self, stream: StreamAnswer) -> None:
+    def _learn(self, stream: StreamRead) -> None:
         if self._reporting is not None:
             self._reporting.learn(stream)
 

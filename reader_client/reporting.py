@@ -15,7 +15,7 @@ from reader_client.reports import Leaving, Reports
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from reader_client.answers import StreamAnswer
+    from reader_client.answers import StreamRead
     from reader_client.following import Begin
     from reader_client.questions import Steps
     from reader_client.repeating import Repeated
@@ -84,7 +84,7 @@ class Reporting:
         self.wake()
         return leaving
 
-    def learn(self, stream: StreamAnswer) -> None:
+    def learn(self, stream: StreamRead) -> None:
         """Learn after how long a silence the stream takes a reader for gone."""
         if stream.reader_timeout_ms is not None:
             timeout_s = stream.reader_timeout_ms / 1000

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from noted_time import MarkHistory
     from noted_time.values import State
-    from reader_client.connection import Connection
+    from reader_client.connection import StreamTransport
     from spark_integration.plan import Plan
 
     Where = dict[str, int | str | None]
@@ -69,7 +69,7 @@ class Aligner:
     While Spark asks for nothing, as during a batch, a thread says again what was said last.
     """
 
-    def __init__(self, connection: Connection, alignment: str, member: str) -> None:
+    def __init__(self, connection: StreamTransport, alignment: str, member: str) -> None:
         """Report nothing yet; `connection` becomes this object's own."""
         self._connection = connection
         self._alignment = alignment

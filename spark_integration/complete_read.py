@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from noted_time import Rejected, WritersMissing
 from noted_time.client import position_to_wire
 from noted_time.values import checked_name
-from reader_client.connection import Connection
+from reader_client.connection import StreamTransport
 from spark_integration.complete_source import CompleteSource, WindowQuery
 from spark_integration.options import check_one_of
 from spark_integration.sources import reader_for
@@ -90,7 +90,7 @@ def read_complete(  # noqa: PLR0913 - the options of a source; all but five are 
         raise Rejected(f"no window: its start {first} is not below its end {last}")
     checked_name("stream", stream)
     check_one_of("missing", missing, OnMissing)
-    connection = Connection(controller_url, stream, None, token)
+    connection = StreamTransport(controller_url, stream, None, token)
     window = _complete_window(connection, (first, last), domain, timeout)
     if window.missing and missing == "fail":
         raise WritersMissing(window.missing)
@@ -136,7 +136,7 @@ def kafka_offsets(
 
 
 def _complete_window(
-    connection: Connection, times: tuple[int, int], domain: str | None, timeout_s: float
+    connection: StreamTransport, times: tuple[int, int], domain: str | None, timeout_s: float
 ) -> CompleteWindow:
     """Wait for the window; raises `NotCompleteYet`."""
     deadline = clocks.monotonic() + timeout_s

@@ -10,7 +10,7 @@ from pyspark.sql.types import StructType
 
 from noted_time import Rejected, StreamSettings, UnexpectedAnswer, UnknownDomain, Unreachable
 from noted_time.reading import check_time
-from reader_client.connection import Connection
+from reader_client.connection import StreamTransport
 from spark_integration.log_query import LogQuery
 from spark_integration.log_rows import scan_schema
 from spark_integration.log_source import LogSource
@@ -83,7 +83,7 @@ def read_noted_log(  # noqa: PLR0913 - what there is to ask for; all but three a
         strict=strict,
     )
     is_here = isinstance(spark, SparkSession)  # log and controller are a Connect server's to find
-    with closing(Connection(controller_url, stream, None, token)) as connection:
+    with closing(StreamTransport(controller_url, stream, None, token)) as connection:
         if is_here:
             _check_known(connection, query)
     events = _parsed(query.columns.schema)
@@ -94,7 +94,7 @@ def read_noted_log(  # noqa: PLR0913 - what there is to ask for; all but three a
     return events_of_scan(reader.load(), query.event_time, dedup_retention_ms)
 
 
-def _check_known(connection: Connection, query: LogQuery) -> None:
+def _check_known(connection: StreamTransport, query: LogQuery) -> None:
     """Raise if the controller does not know the stream or domain; it may also be away.
 
     Raises `UnexpectedAnswer` if it is not a controller, and `ImplausibleTime` for an `end_at` in

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from noted_time.client import position_to_wire
-from reader_client.connection import Connection
+from reader_client.connection import StreamTransport
 from spark_integration.admission import Unread, check_there, slices, tasks
 from spark_integration.aligning import Aligner
 from spark_integration.ingested import IngestionMarks
@@ -74,7 +74,7 @@ class Planner:
         query, align = self._query, self._query.align
         if align is None:
             return None
-        connection = Connection(query.controller_url, query.stream, None, self._token)
+        connection = StreamTransport(query.controller_url, query.stream, None, self._token)
         return Aligner(connection, align.alignment, align.member or query.stream)
 
     def close(self) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from noted_time import ScaleEvent
-    from reader_client.answers import MarksAnswer, StreamAnswer
+    from reader_client.answers import MarksRead, StreamRead
 
 SEGMENTS = 3
 positions = st.dictionaries(st.integers(0, SEGMENTS), st.integers(0, 40), max_size=SEGMENTS)
@@ -36,7 +36,7 @@ def chains(draw: st.DrawFn, *, most: int = 20) -> list[Mark]:
 
 def stream_answer(
     stream_id: str = "a", last: Mark | None = None, scales: Sequence[ScaleEvent] = ()
-) -> StreamAnswer:
+) -> StreamRead:
     """Return what ``GET /streams/{stream}`` answers, as far as readers look."""
     wire = {
         "id": stream_id,
@@ -58,7 +58,7 @@ def marks_answer(
     stream_id: str = "a",
     scale_events: int = 0,
     final_cut: Mapping[int, int] | None = None,
-) -> MarksAnswer:
+) -> MarksRead:
     """Return what ``GET /streams/{stream}/marks`` answers."""
     wire = {
         "stream_id": stream_id,
