@@ -126,45 +126,45 @@ SETTINGS: Mapping[str, tuple[Any, str]] = {
     "writer_timeout_ms": (
         Threshold,
         (
-            "A writer that holds the watermark and is silent for so long is excluded; what it then "
+            "A writer that holds the watermark is excluded after this much silence; what it then "
             "writes below the watermark is late."
         ),
     ),
     "mark_interval_ms": (
         Duration,
         (
-            "The least time between two marks. The longer, the later readers learn of progress; "
-            "0: a mark at every advance."
+            "The minimum time between two marks. The longer it is, the later readers learn of "
+            "progress; 0 makes a mark at every advance."
         ),
     ),
     "returning_writer": (
         ReturningWriter,
         (
-            "hold: the watermark waits for a writer that came back late until it caught up. "
-            "exclude: it does not, and the writer stays excluded until then."
+            "hold: the watermark waits for a writer that came back late until it has caught "
+            "up. exclude: it does not wait, and the writer stays excluded until then."
         ),
     ),
     "domains": (
         Annotated[list[Name], DIFFERENT],
         (
-            "Time domains. They can be added, not taken away; a new one has no mark until every "
+            "Time domains. They can be added but not removed; a new one has no mark until every "
             "live writer has noted it."
         ),
     ),
     "mark_retention_ms": (
         Duration,
-        "Older marks are dropped, but for those that a reader online still needs.",
+        "Older marks are dropped, except those that an online reader still needs.",
     ),
     "max_time_ahead_ms": (
         Duration,
         (
-            "Notes further ahead of the controller's clock are refused. null: any time, for clocks "
-            "that are not Unix ms."
+            "Notes further ahead of the controller's clock are refused. null accepts any time, for "
+            "clocks that are not Unix ms."
         ),
     ),
     "writer_retention_ms": (
         Duration,
-        "Writers that are idle, finished or excluded for so long are forgotten.",
+        "Writers that have been idle, finished or excluded this long are forgotten.",
     ),
     "expected_writers": (
         Annotated[
@@ -177,7 +177,7 @@ SETTINGS: Mapping[str, tuple[Any, str]] = {
     ),
     "reader_timeout_ms": (
         Threshold,
-        "A reader that is silent for so long goes offline, and keeps no mark from being dropped.",
+        "A reader that is silent for this long goes offline and no longer keeps marks.",
     ),
     "max_segments": (
         Annotated[int, Field(ge=1, le=MOST_SEGMENTS)],
@@ -189,8 +189,8 @@ SETTINGS: Mapping[str, tuple[Any, str]] = {
     "max_offset_jump": (
         Threshold,
         (
-            "A note is refused whose offset is further beyond the last one known of its segment. "
-            "null: any offset."
+            "A note is refused if an offset is further than this beyond the last one known of its "
+            "segment. null accepts any offset."
         ),
     ),
 }
@@ -207,15 +207,15 @@ class StreamChanges(Request):
 POLICY: Mapping[str, tuple[Any, str]] = {
     "watermark_lag_ms": (
         Threshold | None,
-        "so far behind the wall clock the group's lower is",
+        "how far the group's lower has to be behind the wall clock",
     ),
     "behind_ms": (
         Threshold | None,
-        "so far behind the last lower of the stream the group's lower is",
+        "how far the group's lower has to be behind the last lower of the stream",
     ),
     "rule": (
         Literal["two_way", "sticky"],
-        "sticky: once caught up, no lag makes for a backlog any more",
+        "sticky: a group that has caught up never has a backlog by lag again",
     ),
 }
 

@@ -53,7 +53,7 @@ function askForToken(isRefused) {
     const field = input("secret", { type: "password" });
     const why = isRefused
       ? "The token is unknown, expired or revoked."
-      : ["This controller asks for a token. An operator makes one with ", h("code", "noted-time token create"), "."];
+      : ["This controller asks for a token. An operator creates one with ", h("code", "noted-time token create"), "."];
     const parts = [h("p", why), labelled("Token", field, "Kept for this tab alone.")];
     const dialog = open("Token needed", parts, h("button.main", "Use token"), () => {
       sessionStorage.setItem(TOKEN, field.value.trim());

@@ -140,7 +140,7 @@ export function askToSeal() {
     title: `Seal ${state.name}`, verb: "Seal",
     dryRun: async () => [
       "Each domain gets its last mark, at the end of what was noted, and no later note counts. This cannot be undone.",
-      live > 0 && `Finished with it: ${many(live, "live writer")}.`,
+      live > 0 && `This finishes ${many(live, "live writer")}.`,
     ],
     act: async (_, comment) => {
       await change("POST", ["seal"], comment, {});

@@ -62,8 +62,8 @@ function firstSteps() {
   const note = '{"notes": [{"writer": "shop-2", "time": 1357038000000, "position": {"1": 80}}]}';
   const steps = [
     ["See a stream move, with one slow writer", `noted-time demo-stream --url ${url}`],
-    ["Make a stream of your own", `noted-time stream create orders --url ${url}`],
-    ["Note time, from anything that speaks HTTP", `curl ${url}/v1/streams/orders/notes --json '${note}'`],
+    ["Create a stream of your own", `noted-time stream create orders --url ${url}`],
+    ["Note time, from any program that speaks HTTP", `curl ${url}/v1/streams/orders/notes --json '${note}'`],
   ];
   return section("First steps", soft("There are no streams yet."), steps.map(([label, text]) => [
     h("p", `${label} `, button("Copy", "copy", { text }, { "aria-label": `Copy: ${label}` })),

@@ -44,7 +44,7 @@ function windowsSection({ windows }) {
   const rows = windows.slice(-12).reverse().map((window) =>
     tr(`w${window.start}`, cell("From", when(window.start)), cell("To", when(window.end)),
       cell("Missing", missingText(window))));
-  const beside = [soft("and the writers that the watermark passed them without")];
+  const beside = [soft("and the writers without which the watermark passed them")];
   return rows.length > 0 && section("Complete hours", beside, table("Complete hours", rows));
 }
 
