@@ -1,4 +1,4 @@
-"""Whether the reader groups of a stream have a backlog: by their policy, or as readers say."""
+"""Whether the reader groups of a stream have a backlog: by their policy, or by their readers."""
 
 from __future__ import annotations
 
@@ -15,12 +15,10 @@ if TYPE_CHECKING:
     from controller.aggregation.groups import GroupLimits
     from controller.aggregation.stream import StreamState
 
-NO_POLICY = BacklogPolicy()
-
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """What says that there is a backlog: the lag of a domain, or a reader that was told so."""
+    """Why there is a backlog: the lag of a domain, or the report of a reader (`told`)."""
 
     reason: Reason
     domain: str | None = None
@@ -29,7 +27,7 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class GroupBacklog:
-    """What a look found: `record` is what is to be kept of it, `None` where nobody ever asked."""
+    """What a look found; `record` is what to keep of it, `None` if there is nothing to keep."""
 
     record: BacklogRecord | None = None
     because: tuple[Cause, ...] = ()
@@ -53,13 +51,13 @@ class GroupBacklog:
 def look(stream: StreamState, group: str, moment: Moment) -> GroupBacklog:
     """Return what a look finds now, in any domain; changes nothing. Raises `UnknownReader`."""
     kept = stream.groups.backlog(group)
-    told = [Cause("told", reader=each) for each in stream.groups.behind(group)]
-    if kept is None and not told:
+    reported = [Cause("told", reader=each) for each in stream.groups.behind(group)]
+    if kept is None and not reported:
         return GroupBacklog()
     before = kept or BacklogRecord(stream.id, group)
     states = dict(_by_domain(stream, group, before, moment))
     lags = (Cause(each, domain) for domain, state in states.items() for each in state.because)
-    because = (*told, *lags)
+    because = (*reported, *lags)
     is_new = before.since is None or before.backlog != bool(because)
     found = replace(
         before,
@@ -71,13 +69,13 @@ def look(stream: StreamState, group: str, moment: Moment) -> GroupBacklog:
 
 
 def flags(stream: StreamState, moment: Moment) -> list[tuple[str, bool]]:
-    """Return the groups that have a policy, or whose readers say something, with the flag now."""
+    """Return the groups that have a policy or report a backlog, with the flag as it is now."""
     found = ((group, look(stream, group, moment)) for group in stream.groups)
     return [(group, each.backlog) for group, each in found if each.record is not None]
 
 
 def keep(stream: StreamState, draft: Draft, group: str) -> GroupBacklog:
-    """Look, and have what was found written where it is new; raises `UnknownReader`."""
+    """Look, and write what was found if it is new; raises `UnknownReader`."""
     found = look(stream, group, draft.moment)
     if found.record is not None and found.record != stream.groups.backlog(group):
         stream.groups.keep_backlog(found.record, draft)
@@ -91,9 +89,9 @@ def set_policy(
     draft: Draft,
     limits: GroupLimits,
 ) -> BacklogPolicy | None:
-    """Give a group another policy and return the one it had; by the new one nothing is caught up.
+    """Give a group another policy and return the one it had; it has not caught up by the new one.
 
-    A group that is new begins without readers. Raises `LimitReached`.
+    A new group has no readers. Raises `LimitReached`.
     """
     stream.groups.check_room(group, None, {}, limits)
     kept = stream.groups.ensure(group)
@@ -115,7 +113,12 @@ def _by_domain(
         last = stream.histories[domain].last
         one = Backlog(policy, BacklogState(caught_up=domain in before.caught_up))
         lower = last.lower if last else None
-        yield domain, one.look(moment.wall, window.lower, lower, idle=is_quiet(stream, domain))
+        yield (
+            domain,
+            one.look(
+                moment.wall, window.lower, lower, idle=stream.aggregator.domains[domain].is_quiet
+            ),
+        )
 
 
 def _caught_up(before: BacklogRecord, states: dict[str, BacklogState]) -> tuple[str, ...]:
@@ -123,9 +126,3 @@ def _caught_up(before: BacklogRecord, states: dict[str, BacklogState]) -> tuple[
     if before.policy is None or before.policy.rule != "sticky":
         return ()
     return tuple(sorted(domain for domain, state in states.items() if state.caught_up))
-
-
-def is_quiet(stream: StreamState, domain: str) -> bool:
-    """Whether nobody is waited for and nothing is to come: the decision is `Quiet`."""
-    running = stream.aggregator.domains[domain]
-    return running.next_step() is None and not running.waited_for()

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from controller.aggregation.stream import StreamState
 
 EXAMINED = 10_000
-"""Maximum number of members that are examined: it takes 2 ms."""
+"""Maximum number of members that are examined, which takes 2 ms."""
 
 NAMED = 10
 """Maximum number of hints of one stream."""
@@ -40,7 +40,7 @@ class Hint:
 def hints(stream: StreamState, domain: str, now: Moment) -> list[Hint]:
     """Return what looks wrong in `domain`, of the members that joined first.
 
-    Before that, under which names two processes noted within the hour.
+    The names under which two processes noted within the hour come first.
     """
     fenced = (Hint(each.writer, "fenced", each.detail) for each in stream.fences.shown(now.wall))
     return list(islice(chain(fenced, _doubts(stream, domain)), NAMED))

@@ -1,4 +1,4 @@
-"""What the streams in memory tell of themselves: their holders, their members, and to scrapes."""
+"""What is shown of a stream in memory: its decision, its members, and its figures for a scrape."""
 
 from __future__ import annotations
 
@@ -25,14 +25,13 @@ if TYPE_CHECKING:
 
 
 EXAMINED = 100
-"""So many holders of a domain are looked at.
+"""Maximum number of holders of a domain that are looked at.
 
-Holders are kept in the order in which they began, so the longest are among them; of more that began
-at once, any are.
+Holders are kept in the order in which they began, so the longest are among them.
 """
 
 NAMED = 5
-"""So many holders of a domain are named."""
+"""Maximum number of holders of a domain that are named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +60,14 @@ class Explanation:
 class WriterRow:
     """A member: every moment in Unix ms; `timeout_ms` and `domains` are what it declared itself.
 
-    `noted_at` is since when it is expected, if it never came. Until `held_until` an operator keeps
-    it from timing out. `session` is the process that has its name. `times_out_in_ms` and
-    `lower_without`, the lower that there would be without it, are those of a holder of the domain
-    asked for.
+    `noted_at` of a member that never came is since when it is expected. Until `held_until` an
+    operator keeps it from timing out. `session` is the process that has its name.
+    `times_out_in_ms` and `lower_without`, the lower that there would be without it, are those of a
+    holder of the domain asked for.
     """
 
-    # `holding_since` and `held_until` are reckoned from now by the service clock, so time without a
-    # controller does not count; `noted_at` and the `since` of `excluded` stay what they are
+    # `holding_since` and `held_until` are computed from now by the service clock, so time without a
+    # controller does not count; `noted_at` and the `since` of `excluded` never change
     writer: str
     state: Standing
     times: Mapping[str, int]
@@ -89,7 +88,7 @@ class WriterRow:
 class WritersPage:
     """A page of members, the longest holder first; `next` is the `start` of the next page.
 
-    `total` counts the members that are asked for, `states` all members of the stream.
+    `total` counts the members that match, `states` all members of the stream.
     """
 
     now: int
@@ -102,8 +101,8 @@ class WritersPage:
 class WriterQuery(NamedTuple):
     """Which members to show, `limit` from the `start`-th on: those with `search` in their names.
 
-    The holders of `domain` come first, the longest before the others; where none is named, those of
-    all domains do, and each row tells of the default one.
+    The holders of `domain` come first, the longest before the others; if none is named, those of
+    all domains do, and each row shows the default one.
     """
 
     start: int
@@ -165,9 +164,9 @@ def explain(
 
 
 def writers(stream: StreamState, query: WriterQuery, now: Moment) -> WritersPage:
-    """Return the members asked for; raises `UnknownDomain`.
+    """Return the members that match; raises `UnknownDomain`.
 
-    To look for a name passes over all members, also without a step of the interpreter.
+    A search passes over all members, in C.
     """
     names, total = _holders_first(stream, query.domain), len(stream.aggregator)
     if query.search:
@@ -188,10 +187,10 @@ def writers(stream: StreamState, query: WriterQuery, now: Moment) -> WritersPage
 def _holders_first(stream: StreamState, domain: str | None) -> Iterator[str]:
     """Return all members, holders first: the domain held longest, then the next, then the rest.
 
-    Where a domain is named, its holders come first and then the rest.
+    If a domain is named, its holders come first and then the rest.
 
     Holders of a domain are kept in the order in which they began, so nothing is sorted, and what
-    comes before a page is passed over without a step of the interpreter: a million in some 50 ms.
+    comes before a page is skipped in C: a million members in some 50 ms.
     """
     aggregator = stream.aggregator
     if domain is not None:
@@ -256,9 +255,9 @@ class Holding(NamedTuple):
 
 
 class DomainReading(NamedTuple):
-    """One domain: its last durable mark, how many hold it, and who longest, at most `NAMED`.
+    """One domain: its last durable mark, how many hold it, and at most `NAMED` of the longest.
 
-    `late_rows` is how many rows below the lower were reported since the stream was read.
+    `late_rows` is how many rows below the lower were reported since the stream was loaded.
     """
 
     domain: str
@@ -282,7 +281,7 @@ class StreamReading(NamedTuple):
 
 
 def read_stream(stream: StreamState, service_ms: int) -> StreamReading:
-    """Read what there is to show; later changes of the stream do not change it."""
+    """Read what a scrape shows; later changes of the stream do not change it."""
     return StreamReading(
         stream.record.name,
         dict(stream.aggregator.domains.census.members),
@@ -293,7 +292,7 @@ def read_stream(stream: StreamState, service_ms: int) -> StreamReading:
 
 
 def _read_domain(stream: StreamState, domain: str, service_ms: int) -> DomainReading:
-    # `decide` looks at all holders: 20 ms where 100,000 writers note in step
+    # not `decide`, which looks at all holders: 20 ms if 100,000 writers note in step
     holders = stream.aggregator.domains[domain].holders
     timeout_ms = stream.settings.writer_timeout_ms
     first = [

@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from noted_time import ReaderGroup, TimeWindow
 
 GROUPS_SHOWN = 1000
-"""So many reader groups of all streams together are measured at a scrape."""
+"""Maximum number of reader groups of all streams that a scrape measures."""
 
 SEGMENTS_READ = 50_000
-"""So many segments are looked at for that, which takes some 20 ms."""
+"""Maximum number of segments that are looked at for that, which takes some 20 ms."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReaderLag:
     """How far a reader of a group is behind the last mark, and how much it should hand over.
 
-    `behind` is the largest of its segments, `None` where one is before all marks. `rank` is how
+    `behind` is the largest of its segments, `None` if one is before all marks. `rank` is how
     many segments it holds that are still to be read, times its own share of the largest `behind` in
     the group: the greatest has most to hand over. A `behind` that is not known counts as largest.
     """
@@ -44,7 +44,7 @@ class GroupReading(NamedTuple):
 
 
 class GroupReadings(NamedTuple):
-    """Reader groups as they stand, and how many were left out."""
+    """How far reader groups are behind, and how many were left out."""
 
     shown: list[GroupReading]
     not_shown: int
@@ -88,7 +88,7 @@ def reader_lags(stream: StreamState, group: ReaderGroup, domain: str) -> dict[st
 
 
 def read_groups(streams: Iterable[StreamState]) -> GroupReadings:
-    """Measure reader groups in the order of their streams; what is not known is not shown."""
+    """Measure reader groups in the order of their streams; an unknown lag is not shown."""
     shown: list[GroupReading] = []
     groups = segments = not_shown = 0
     for stream in streams:

@@ -1,9 +1,9 @@
-"""The streams at a glance, those in trouble first: one row each, whoever aggregates it."""
+"""The streams at a glance, those in trouble first: one row each, from any controller."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Literal
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from controller.aggregation.draft import Moment
     from controller.aggregation.stream import StreamState
     from controller.store.port import StreamSummary
-    from noted_time import Mark
     from noted_time.rules import Track
 
 Sort = Literal["trouble", "name"]
@@ -24,7 +23,7 @@ Rank = tuple[bool, bool, int, bool, str]
 """The place of a stream among the others: a lower one comes first."""
 
 STEP_MS = 10_000
-"""Who holds for less than that longer is in no more trouble: else rows would move all the time."""
+"""Times of holding are compared in steps of this, or rows would move all the time."""
 
 LAGS = 30
 LAG_EVERY_MS = 2 * 60_000
@@ -75,27 +74,23 @@ class StreamRow:
 def rank_of_row(row: StreamRow, sort: Sort) -> Rank:
     """Return the place of a row."""
     if sort == "name":
-        return _first(row.name)
+        return rank_by_name(row.name)
     held_ms = max((each.held_for_ms or 0 for each in row.domains), default=0)
     return _rank(row.name, held_ms, row.writers or Members(0, 0, 0, 0))
 
 
 def rank_of_stream(stream: StreamState, service_ms: int, sort: Sort) -> Rank:
-    """Return the same of a stream in memory, which takes a few microseconds."""
+    """Return the place of a stream in memory, in a few microseconds."""
     name = stream.record.name
     if sort == "name":
-        return _first(name)
+        return rank_by_name(name)
     began = (_longest(stream, domain) for domain in stream.histories)
     held_ms = max((service_ms - track.began for track in began if track), default=0)
     return _rank(name, held_ms, Members(**stream.aggregator.domains.census.members))
 
 
-def rank_of_unanswered(name: str) -> Rank:
-    """Return the same of a stream whose owner does not answer, in either order."""
-    return _first(name)
-
-
-def _first(name: str) -> Rank:
+def rank_by_name(name: str) -> Rank:
+    """Return the place of a stream by its name; before all others, as if its owner is silent."""
     return False, False, 0, False, name
 
 
@@ -113,57 +108,54 @@ def row_of_stream(stream: StreamState, now: Moment) -> StreamRow:
 
 
 def row_of_summary(summary: StreamSummary, wall_ms: int) -> StreamRow:
-    """Return the row of a stream that only the database tells of: its last marks are known."""
+    """Return the row of a stream that only the database knows: it has its last marks."""
     record = summary.record
-    domains = tuple(
-        _domain_of_mark(
-            domain, summary.last_marks.get(domain), wall_ms, sealed=record.seal is not None
-        )
-        for domain in record.settings.domains
+    lasts = {domain: summary.last_marks.get(domain) for domain in record.settings.domains}
+    domains = (
+        _domain(domain, MarkHistory([last] if last else ()), wall_ms)
+        for domain, last in lasts.items()
     )
-    return StreamRow(record.name, record.id, answered=False, writers=None, domains=domains)
+    if record.seal is not None:
+        domains = (replace(each, decision="sealed") for each in domains)
+    return StreamRow(record.name, record.id, answered=False, writers=None, domains=tuple(domains))
+
+
+def _domain(domain: str, history: MarkHistory, wall_ms: int) -> DomainRow:
+    """Return what the marks of a domain say of it."""
+    last = history.last
+    return DomainRow(
+        domain=domain,
+        lower=last.lower if last else None,
+        upper=last.upper if last else None,
+        written_at=last.written_at if last else None,
+        decision=None,
+        holders=None,
+        held_by=None,
+        held_for_ms=None,
+        times_out_in_ms=None,
+        lag=_lags(history, wall_ms),
+    )
 
 
 def _domain_of_stream(stream: StreamState, domain: str, now: Moment) -> DomainRow:
-    history, waited_for = stream.histories[domain], stream.aggregator.domains[domain].waited_for()
-    last, longest = history.last, _longest(stream, domain)
+    row, longest = _domain(domain, stream.histories[domain], now.wall), _longest(stream, domain)
     decision: DecisionName = "hold"
     if longest is None:
         decision = "advance" if stream.aggregator.may_advance(domain) else "quiet"
     if stream.final_cut is not None:
         decision = "sealed"
-    return DomainRow(
-        domain=domain,
-        lower=last.lower if last else None,
-        upper=last.upper if last else None,
-        written_at=last.written_at if last else None,
+    return replace(
+        row,
         decision=decision,
-        holders=len(waited_for),
+        holders=len(stream.aggregator.domains[domain].waited_for()),
         held_by=longest.member.writer if longest else None,
         held_for_ms=stream.service_ms(now) - longest.began if longest else None,
         times_out_in_ms=times_out_in_ms(stream, longest, now) if longest else None,
-        lag=_lags(history, now.wall),
-    )
-
-
-def _domain_of_mark(domain: str, last: Mark | None, wall_ms: int, *, sealed: bool) -> DomainRow:
-    known = MarkHistory([last] if last else ())
-    return DomainRow(
-        domain=domain,
-        lower=last.lower if last else None,
-        upper=last.upper if last else None,
-        written_at=last.written_at if last else None,
-        decision="sealed" if sealed else None,
-        holders=None,
-        held_by=None,
-        held_for_ms=None,
-        times_out_in_ms=None,
-        lag=_lags(known, wall_ms),
     )
 
 
 def _longest(stream: StreamState, domain: str) -> Track | None:
-    """Return who holds the domain longest, as `explain` names first."""
+    """Return the member that holds the domain longest, which `explain` names first."""
     first = islice(stream.aggregator.domains[domain].waited_for().values(), EXAMINED)
     return min(first, key=lambda track: (track.began, track.member.writer), default=None)
 

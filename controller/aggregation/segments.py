@@ -1,4 +1,4 @@
-"""What is known of the segments of a stream: state, extent, and who wrote there."""
+"""What is known of the segments of a stream: state, extent, and which writers wrote there."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from controller.aggregation.stream import StreamState
 
 EXAMINED = 10_000
-"""So many members are looked at, those that joined first."""
+"""Maximum number of members that are looked at, those that joined first."""
 
 NAMED = 10
-"""So many writers of a segment are named."""
+"""Maximum number of writers of a segment that are named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +41,10 @@ class SegmentRow:
 
 
 class Segments:
-    """The segments of one stream, as the marks of one domain have them."""
+    """The segments of one stream, according to the marks of one domain."""
 
     def __init__(self, stream: StreamState, domain: str | None) -> None:
-        """Begin with those of marks and scale events; raises `UnknownDomain`."""
+        """Start with those of marks and scale events; raises `UnknownDomain`."""
         self._stream = stream
         self._history = stream.history(domain)
         history = self._history
@@ -114,7 +114,7 @@ class Segments:
 
 
 def named_by(position: Mapping[int, int], wanted: Collection[int]) -> Iterable[int]:
-    """Return those of the wanted segments that a position names, at the cost of the fewer."""
+    """Return those of the wanted segments that a position names, at the cost of the smaller set."""
     if len(position) < len(wanted):
         return [segment for segment in position if segment in wanted]
     return [segment for segment in wanted if segment in position]

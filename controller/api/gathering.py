@@ -18,8 +18,8 @@ from controller.aggregation.overview import (
     Rank,
     Sort,
     StreamRow,
+    rank_by_name,
     rank_of_row,
-    rank_of_unanswered,
     row_of_summary,
 )
 from controller.aggregation.owned_streams import bucket_of
@@ -98,7 +98,7 @@ class Gathering:
             covered |= part.buckets
             total += part.total
         unanswered = await self._unanswered(question, may_read, covered)
-        places += [(rank_of_unanswered(name), name) for name in unanswered]
+        places += [(rank_by_name(name), name) for name in unanswered]
         page = nsmallest(question.end, places, key=itemgetter(0))[question.start :]
         rows = await self._rows([source for _, source in page])
         total += len(unanswered)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
-from controller.aggregation.group_backlog import is_quiet
 from controller.aggregation.shares import NOBODY, Asker, Shares
 from noted_time.reading import check_time, check_windows, complete_windows
 from noted_time.values import NotCompleteYet
@@ -146,8 +145,8 @@ class LongPolls:
                 or stream.corrections != corrections
                 or not await self._notified(stream, deadline - _now(), asker)
             ):
-                quiet = is_quiet(stream, stream.settings.domain_or_default(domain))
-                return NewMarks(stream, history.following(after), quiet)
+                running = stream.aggregator.domains[stream.settings.domain_or_default(domain)]
+                return NewMarks(stream, history.following(after), running.is_quiet)
 
     async def cut(
         self,

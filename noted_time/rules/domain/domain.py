@@ -265,6 +265,11 @@ class Domain:
             return self.holders or self.late
         return {}
 
+    @property
+    def is_quiet(self) -> bool:
+        """Whether no member is waited for and no mark is due."""
+        return self.next_step() is None and not self.waited_for()
+
     def step_without(self, names: AbstractSet[str]) -> Advance | None:
         """Return where the watermark may go if the members of these names were not live."""
         if self.is_sealed or any(writer not in names for writer in self.holders):
