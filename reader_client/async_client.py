@@ -17,7 +17,6 @@ from reader_client.wakeup import AsyncWakeup
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping
-    from types import TracebackType
 
     import httpx
 
@@ -125,12 +124,7 @@ class AsyncReaderClient(Reader["httpx.AsyncBaseTransport"]):
         self._start(self._begin)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     def _begin(self, name: str, step: Callable[[], Steps]) -> AsyncRepeating:

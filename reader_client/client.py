@@ -19,7 +19,6 @@ from reader_client.wakeup import Wakeup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from types import TracebackType
 
     import httpx
 
@@ -151,12 +150,7 @@ class ReaderClient(Reader["httpx.BaseTransport"]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _begin(self, name: str, step: Callable[[], Steps]) -> Repeating:

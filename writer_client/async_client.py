@@ -19,7 +19,6 @@ from writer_client.writer import Writer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from types import TracebackType
 
     from writer_client.answers import Answered
     from writer_client.outcome import Flushed
@@ -204,12 +203,7 @@ class AsyncWriterClient(Writer[httpx.AsyncBaseTransport]):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, _: object, error: object, __: object) -> None:
         if error is None:
             await self.close()
             return

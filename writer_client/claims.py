@@ -229,12 +229,12 @@ class Additions:
         """How many late rows there were."""
         self._domains = None if domains is None else tuple(domains)
         self._timeout_ms = UNCHANGED if timeout_ms is None else timeout_ms
-        self._untold: dict[str | None, LateRows] = {}
+        self._unreported: dict[str | None, LateRows] = {}
 
     @property
     def late_domains(self) -> list[str | None]:
         """The domains with late rows to report."""
-        return list(self._untold)
+        return list(self._unreported)
 
     def add(self, domain: str | None, late: LateRows) -> None:
         """Count rows that were written just now."""
@@ -245,7 +245,7 @@ class Additions:
         """Return the note with all that goes along, which counts as reported until taken off."""
         note = replace(
             note,
-            late=self._untold.pop(note.domain, None),
+            late=self._unreported.pop(note.domain, None),
             session=self._process.session,
             takes_over=self.takes_over,
             label=self._process.label,
@@ -261,8 +261,8 @@ class Additions:
         return replace(note, late=None)
 
     def _put_back(self, domain: str | None, late: LateRows) -> None:
-        known = self._untold.get(domain)
-        self._untold[domain] = late if known is None else known.join(late)
+        known = self._unreported.get(domain)
+        self._unreported[domain] = late if known is None else known.join(late)
 
 
 def checked_domains(domains: Sequence[str] | None) -> tuple[str, ...] | None:

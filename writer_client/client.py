@@ -19,7 +19,6 @@ from writer_client.writer import Writer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from types import TracebackType
 
     from writer_client.answers import Answered
     from writer_client.outcome import Flushed
@@ -219,12 +218,7 @@ class WriterClient(Writer[httpx.BaseTransport]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _: object, error: object, __: object) -> None:
         if error is None:
             self.close()
             return

@@ -42,7 +42,7 @@ class Notices:
         self._refusals: set[object] = set()
         self._exclusion: object = None
         self._doubted = False
-        self._late_told = 0
+        self._late_reported = 0
         self._late_after = 0.0
 
     def __bool__(self) -> bool:
@@ -117,8 +117,8 @@ class Notices:
 
     def late(self, total: int, now: float) -> None:
         """Tell how many rows came too late, at first and then once in a while."""
-        if total > self._late_told and now >= self._late_after:
-            self._late_told = total
+        if total > self._late_reported and now >= self._late_after:
+            self._late_reported = total
             self._late_after = now + LATE_PERIOD_S
             self._warn(
                 "%s: %d rows were written below a time that it had noted or that the stream had "

@@ -114,7 +114,7 @@ def log(  # noqa: PLR0913 - one parameter for each flag
 
     Try it:  noted-time observe log /data/log flights --by event-time --field departure --delay 5m
     """
-    with _told_plainly():
+    with _ended_in_a_sentence():
         choice = Choice(
             by,
             field,
@@ -208,7 +208,7 @@ def _observe(observer: Observer, lasting_s: float | None) -> None:
 
 
 @contextmanager
-def _told_plainly() -> Iterator[None]:
+def _ended_in_a_sentence() -> Iterator[None]:
     """Say what went wrong in a sentence, and end with status 1.
 
     It is 2 if a time cannot be read or a package is missing.

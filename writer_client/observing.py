@@ -24,7 +24,6 @@ Found = TypeVar("Found")
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from types import TracebackType
 
     from noted_time.wing import Outcome
     from writer_client.client import WriterClient
@@ -131,12 +130,7 @@ class Observer(ABC):
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _: object, error: object, __: object) -> None:
         with contextlib.nullcontext() if error is None else contextlib.suppress(NotedTimeError):
             self.close()
 

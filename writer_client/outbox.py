@@ -196,7 +196,7 @@ class Outbox:
         room = max(2, min(room, MAX_NOTES_PER_REQUEST))
         batch, change = self._waiting.take(room)
         if change is not None:
-            batch += self._told(change, room - len(batch), follows=bool(batch))
+            batch += self._as_notes(change, room - len(batch), follows=bool(batch))
         put_on, declared = self._additions.put_on, self.claims.declared
         self._in_flight = tuple(replace(each, note=put_on(declared(each.note))) for each in batch)
         return self._in_flight
@@ -249,7 +249,7 @@ class Outbox:
         self.complain(error)
 
     def complain(self, error: Rejected) -> None:
-        """Have the caller told of an error with the next refusals."""
+        """Report an error to the caller with the next refusals."""
         self._refused[type(error)] = error
 
     # Where a process begins, and where it ends
@@ -312,10 +312,10 @@ class Outbox:
         return self._lowers.get(domain)
 
     def pop_refused(self) -> Rejected | None:
-        """Return the oldest refusal that nobody was told of yet, `None` if there is none."""
+        """Return the oldest refusal that was not returned yet, `None` if there is none."""
         return self._refused.pop(next(iter(self._refused))) if self._refused else None
 
-    # How a change of state is told
+    # How a change of state is sent
 
     def _changed(self, state: State, position: Mapping[int, int]) -> int:
         claims = self.claims
@@ -327,17 +327,17 @@ class Outbox:
         self._waiting.change(note, made, self.written)
         return made
 
-    def _told(self, change: Pending, room: int, *, follows: bool) -> list[Pending]:
-        """Return the change as notes: one for each domain that has late rows to tell of, or one.
+    def _as_notes(self, change: Pending, room: int, *, follows: bool) -> list[Pending]:
+        """Return the change as notes: one for each domain with late rows to report, or one.
 
-        A writer that was live, and that nobody knows yet, joins first: nobody else may leave.
+        A writer that was live, and is not known yet, joins first: only a member may leave.
         """
         domains = self._additions.late_domains
         live = change.note.state == "live"
         joins = self._lives and not live and (self._must_join or not (self._known or follows))
         first = [replace(change, note=replace(change.note, state="live"))] if joins else []
-        told = domains[: room - len(first)] or [self.claims.last_domain]
-        notes = [replace(change.note, domain=each) for each in told]
+        named = domains[: room - len(first)] or [self.claims.last_domain]
+        notes = [replace(change.note, domain=each) for each in named]
         return first + [replace(change, note=note) for note in notes]
 
     # What an answer leads to

@@ -78,7 +78,7 @@ class WaitingNotes:
         batch = waiting[:room]
         for pending in batch:
             del self._timed[pending.note.domain]
-        if len(batch) < len(waiting) or room - len(batch) < 2:  # noqa: PLR2004 - see `_told`
+        if len(batch) < len(waiting) or room - len(batch) < 2:  # noqa: PLR2004 - see `_as_notes`
             return batch, None
         self._change = None
         return batch, change

@@ -86,10 +86,10 @@ def _answer(controller: Controller, stream: str, results: Results) -> Answer:
     """
     runs = [(result, len(list(alike))) for result, alike in groupby(results)]
     refused = controller.count_notes(runs)
-    told = b"[%b]" % b",".join(_encoded(runs))
+    encoded = b"[%b]" % b",".join(_encoded(runs))
     if not refused:
-        return Answer.of(200, b'{"refused":0,"results":%b}' % told)
-    beside: dict[str, Any] = {"refused": refused, "results": msgspec.Raw(told)}
+        return Answer.of(200, b'{"refused":0,"results":%b}' % encoded)
+    beside: dict[str, Any] = {"refused": refused, "results": msgspec.Raw(encoded)}
     if UNKNOWN_DOMAIN in (result for result, _ in runs):
         beside["domains"] = controller.stream(stream).settings.domains
     if refused < len(results):
