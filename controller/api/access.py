@@ -13,19 +13,17 @@ from __future__ import annotations
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from controller.aggregation.shares import Asker
 from controller.api import audit, pages
 from controller.api.audit import Attempt
 from controller.api.problems import problem
-from controller.service.access import EVERYTHING, ForeignWriter, Grant
+from controller.service.access import EVERYTHING, Grant
 from controller.service.tokens import Holder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from controller.api.answers import Answer
     from controller.service.tokens import TokenCache
-    from noted_time.values import Note
 
 Right = Literal["nothing", "a token", "read", "align", "read all", "write", "administer"]
 
@@ -146,22 +144,6 @@ class RequestInfo(NamedTuple):
     remote: str
 
 
-class Call(NamedTuple):
-    """An admitted request: by whom and from where.
-
-    `stream` names the stream or alignment that it is for, whose owner answers; empty for none.
-    """
-
-    stream: str
-    holder: Holder
-    remote: str
-
-    @property
-    def asker(self) -> Asker:
-        """Who asks for a share of what is limited."""
-        return Asker(self.holder.token_id, self.holder.grant.may_administer())
-
-
 class AccessDenied(Exception):
     """A request is refused as a whole; `problem` says why."""
 
@@ -243,18 +225,6 @@ def _check_host(host: bytes, need: Need, info: RequestInfo) -> None:
 def attempt(need: Need, info: RequestInfo) -> Attempt:
     """Return what the log says of a call."""
     return Attempt(f"{info.method} {info.path}", need.stream, info.remote)
-
-
-def check_writers(call: Call, notes: Iterable[Note]) -> None:
-    """Raise `ForeignWriter` at the first note of a writer that the caller may not note for."""
-    grant = call.holder.grant
-    if not grant.is_bound():
-        return
-    foreign = grant.first_foreign(note.writer for note in notes)
-    if foreign is not None:
-        tried = Attempt(f"note for {foreign}", call.stream, call.remote)
-        audit.refused(tried, "forbidden", call.holder.token_id)
-        raise ForeignWriter(foreign)
 
 
 def is_foreign(origin: bytes, host: bytes) -> bool:

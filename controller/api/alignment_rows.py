@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 PATH = ALIGNMENTS.removesuffix("/")
 
 
-class Question(NamedTuple):
+class AlignmentsQuery(NamedTuple):
     """Which alignments to show: the first `limit` in the order of their names, after a name."""
 
     after: str | None
     limit: int
 
 
-class Part(msgspec.Struct, frozen=True):
+class OwnRows(msgspec.Struct, frozen=True):
     """What one controller tells: the buckets that it has, and rows of its alignments."""
 
     buckets: frozenset[int]
     alignments: list[AlignmentRow]
 
 
-_parts = msgspec.json.Decoder(Part)
+_parts = msgspec.json.Decoder(OwnRows)
 
 
 class AlignmentRows:
@@ -48,14 +48,14 @@ class AlignmentRows:
         self._controller = controller
         self._peers = peers
 
-    async def own(self, question: Question, grant: Grant) -> Part:
+    async def own(self, question: AlignmentsQuery, grant: Grant) -> OwnRows:
         """Return the rows of this controller's alignments."""
         found = await self._controller.alignments.own(*question, grant.may_align)
         rows = [AlignmentRow.shown(name, *each, grant.may_read) for name, each in found.now.items()]
-        return Part(found.buckets, rows)
+        return OwnRows(found.buckets, rows)
 
     async def page(
-        self, question: Question, grant: Grant, authorization: str | None
+        self, question: AlignmentsQuery, grant: Grant, authorization: str | None
     ) -> AlignmentsPage:
         """Return the rows of the alignments, and the name after which to continue."""
         after, limit = question

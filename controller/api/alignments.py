@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from pydantic import ConfigDict, Field, model_validator
 
 from controller.api import audit
-from controller.api.alignment_rows import Question
+from controller.api.alignment_rows import AlignmentRows, AlignmentsQuery
 from controller.api.answer_shapes import AlignmentAnswer, AlignmentsPage
 from controller.api.audit import Attempt
-from controller.api.deps import AlignmentRowsDep, CallDep, ControllerDep, GroupTimesDep, Limit
-from controller.api.forwarding import FORWARDED
+from controller.api.calls import FORWARDED
+from controller.api.deps import CallDep, ControllerDep, Limit
+from controller.api.group_times import GroupTimes
 from controller.api.problems import PROBLEMS, problem
 from controller.api.replies import reply, shape
 from controller.api.shapes import Int64, Name
@@ -21,7 +22,7 @@ from noted_time.values import MAX_INT64
 from noted_time.wing import AlignmentSettings, GroupOfStream
 
 if TYPE_CHECKING:
-    from controller.api.access import Call
+    from controller.api.calls import Call
     from controller.service.controller import Controller
 
 EITHER = "pass `time`, or `stream` and `group`"
@@ -70,6 +71,22 @@ class MemberReport(Body):
 
 
 router = APIRouter(prefix="/alignments", tags=["alignments"], responses=PROBLEMS)
+
+
+async def the_rows(request: Request) -> AlignmentRows:
+    """Return what puts the list of alignments together."""
+    rows: AlignmentRows = request.app.state.alignment_rows
+    return rows
+
+
+async def the_times(request: Request) -> GroupTimes:
+    """Return what asks the owners of streams."""
+    times: GroupTimes = request.app.state.group_times
+    return times
+
+
+RowsDep = Annotated[AlignmentRows, Depends(the_rows)]
+TimesDep = Annotated[GroupTimes, Depends(the_times)]
 AlignmentName = Annotated[Name, Path(description="name of an alignment")]
 
 
@@ -77,12 +94,12 @@ AlignmentName = Annotated[Name, Path(description="name of an alignment")]
 async def list_alignments(
     request: Request,
     call: CallDep,
-    rows: AlignmentRowsDep,
+    rows: RowsDep,
     after: Annotated[str | None, Query(description="`next` of the page before")] = None,
     limit: Limit = 100,
 ) -> Response:
     """List the alignments by name with their bounds, those that the token may use."""
-    question, grant = Question(after, limit), call.holder.grant
+    question, grant = AlignmentsQuery(after, limit), call.holder.grant
     if not grant.may_read_some():
         return reply(AlignmentsPage([], None))
     if FORWARDED.decode() in request.headers:
@@ -131,7 +148,7 @@ async def report(  # noqa: PLR0913 - who asks whom, and the two names of the pat
     request: Request,
     controller: ControllerDep,
     call: CallDep,
-    times: GroupTimesDep,
+    times: TimesDep,
     alignment: AlignmentName,
     member: Annotated[Name, Path(description="name of a member; a new one joins")],
     body: MemberReport,

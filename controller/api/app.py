@@ -31,8 +31,9 @@ from controller.api.group_times import GroupTimes
 from controller.api.middleware import Middleware
 from controller.api.note_answers import NotesAnswer, Problem
 from controller.api.peers import Peers
-from controller.api.problems import PROBLEMS, REF
+from controller.api.problems import PROBLEMS
 from controller.api.replies import reply, shape
+from controller.api.shapes import REF
 from controller.service import traces
 from noted_time.values import MAX_INT64
 
@@ -192,7 +193,7 @@ def create_api(
     peers = Peers(controller.ownership, forwarding.http_client if forwarding else None)
     api.state.gathering = Gathering(controller, peers)
     api.state.alignment_rows = AlignmentRows(controller, peers)
-    api.state.group_times = GroupTimes(controller, forwarding)
+    api.state.group_times = GroupTimes(controller, forwarding.answer if forwarding else None)
     problems.install(api)
     of_streams = (streams.router, writers.router, readers.router, views.router)
     for router in (own, *of_streams, alignments.router):

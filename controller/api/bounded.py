@@ -20,7 +20,7 @@ Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
-class Page(Generic[Item]):
+class Fitting(Generic[Item]):
     """Encoded items and the last of them; whether the list continues after it."""
 
     items: list[Any]
@@ -28,7 +28,7 @@ class Page(Generic[Item]):
     has_more: bool
 
 
-async def page_of(items: Iterable[Item], limit: int) -> Page[Item]:
+async def page_of(items: Iterable[Item], limit: int) -> Fitting[Item]:
     """Return at most `limit` items, and no more bytes than an answer has, but at least one item."""
     page: list[Any] = []
     last, room = None, MOST_BYTES
@@ -36,7 +36,7 @@ async def page_of(items: Iterable[Item], limit: int) -> Page[Item]:
         encoded = encode(item)
         room -= len(encoded)
         if len(page) == limit or (page and room < 0):
-            return Page(page, last, has_more=True)
+            return Fitting(page, last, has_more=True)
         page.append(msgspec.Raw(encoded))
         last = item
-    return Page(page, last, has_more=False)
+    return Fitting(page, last, has_more=False)

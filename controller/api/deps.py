@@ -8,12 +8,8 @@ from fastapi import Depends, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
 
 from controller.aggregation.operator import Order
-from controller.api.access import Call
-from controller.api.alignment_rows import AlignmentRows
-from controller.api.fields import parameters_of_request
-from controller.api.gathering import Gathering
-from controller.api.group_times import GroupTimes
-from controller.api.problems import EXTRA
+from controller.api.calls import Call
+from controller.api.faults import EXTRA, parameters_of
 from controller.api.shapes import Line, Name
 from controller.service.controller import Controller
 
@@ -30,28 +26,7 @@ async def the_call(request: Request) -> Call:
     return call
 
 
-async def the_gathering(request: Request) -> Gathering:
-    """Return what puts the overview together."""
-    gathering: Gathering = request.app.state.gathering
-    return gathering
-
-
-async def the_alignment_rows(request: Request) -> AlignmentRows:
-    """Return what puts the list of alignments together."""
-    rows: AlignmentRows = request.app.state.alignment_rows
-    return rows
-
-
-async def the_group_times(request: Request) -> GroupTimes:
-    """Return what asks the owners of streams."""
-    times: GroupTimes = request.app.state.group_times
-    return times
-
-
 CallDep = Annotated[Call, Depends(the_call)]
-GatheringDep = Annotated[Gathering, Depends(the_gathering)]
-AlignmentRowsDep = Annotated[AlignmentRows, Depends(the_alignment_rows)]
-GroupTimesDep = Annotated[GroupTimes, Depends(the_group_times)]
 ControllerDep = Annotated[Controller, Depends(the_controller)]
 Comment = Annotated[
     Line | None,
@@ -75,7 +50,7 @@ async def only_known_parameters(request: Request) -> None:
     """Refuse query parameters that the route does not have, as unknown fields are."""
     if not request.query_params:
         return
-    known = parameters_of_request(request)
+    known = parameters_of(request)
     unknown = [name for name in request.query_params if name not in known]
     if unknown:
         raise RequestValidationError(

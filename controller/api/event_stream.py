@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from controller.api.answers import Answer
-    from controller.api.forwarding import StreamRequest
+    from controller.api.calls import StreamRequest
 
 WAIT_MS, PAUSE_S = 15_000, 1.0
 """How long one poll waits (proxies close connections that are silent for a minute), and the pause

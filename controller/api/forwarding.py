@@ -18,16 +18,16 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, NamedTuple
-from urllib.parse import parse_qs
+from typing import TYPE_CHECKING, Annotated
 
 import httpx
 import msgspec
 import structlog
 
 from controller.aggregation.owned_streams import NotOwner
-from controller.api.access import FORWARDED_NOTES, AccessDenied, Call, Need, RequestInfo
+from controller.api.access import FORWARDED_NOTES, AccessDenied, Need, RequestInfo
 from controller.api.answers import MISDIRECTED, NOT_MINE, PROBLEM, Answer
+from controller.api.calls import FORWARDED, MARKED, Call, StreamRequest
 from controller.api.notes import answer_submitted, submit_notes
 from controller.api.problems import problem, problem_of
 from controller.store.port import StoreUnavailable
@@ -37,21 +37,15 @@ if TYPE_CHECKING:
     from asyncio import Future
     from collections.abc import Awaitable, Callable, Iterator
 
-    from starlette.types import Scope
-
     from controller.api.access import Gate
     from controller.api.notes import Results
     from controller.service.controller import Controller
 
-    AnswerHere = Callable[["StreamRequest"], Awaitable[Answer]]
+    AnswerHere = Callable[[StreamRequest], Awaitable[Answer]]
 
 log = structlog.get_logger()
 
 PATH = FORWARDED_NOTES
-FORWARDED = b"noted-time-forwarded"
-MARKED = (FORWARDED, b"1")
-"""The header of a request that was forwarded, which is never forwarded again."""
-
 HOLD_S = 8.0
 """For how long a request waits for an owner that answers: two leases and a little."""
 
@@ -75,32 +69,6 @@ MAX_FRAME = 3 * FRAME_BYTES
 
 SENT = (b"authorization", b"content-type", b"accept")
 RETURNED = (b"content-type", b"allow", b"retry-after", b"www-authenticate")
-
-
-class StreamRequest(NamedTuple):
-    """An admitted request for a stream, with its whole body."""
-
-    stream: str
-    scope: Scope
-    body: bytes
-    is_of_notes: bool
-
-    def header(self, name: bytes) -> bytes:
-        """Return the value of a header, empty if it is not there."""
-        return next((value for each, value in self.scope["headers"] if each == name), b"")
-
-    @property
-    def target(self) -> str:
-        """Its path and query as they came."""
-        path: bytes = self.scope["raw_path"].partition(b"?")[0]
-        query: bytes = self.scope["query_string"]
-        return (path + (b"?" + query if query else b"")).decode("latin-1")
-
-    @property
-    def waits_s(self) -> float:
-        """For how long it asks to be waited for, as long polls do."""
-        waits = parse_qs(self.scope["query_string"].decode("latin-1")).get("wait_ms", ["0"])
-        return min(int(waits[-1]), 30_000) / 1000 if waits[-1].isdecimal() else 0.0
 
 
 class Item(msgspec.Struct, frozen=True, array_like=True):

@@ -39,7 +39,7 @@ Place = tuple[Rank, StreamState | StreamRow | str]
 """The place of a stream, and what its row is made of: itself, or its name where nobody tells."""
 
 
-class Question(NamedTuple):
+class OverviewQuery(NamedTuple):
     """Which streams to show: with a part of their names, `limit` from the `start`-th on."""
 
     search: str
@@ -53,7 +53,7 @@ class Question(NamedTuple):
         return self.start + self.limit
 
 
-class Part(msgspec.Struct, frozen=True):
+class OwnStreams(msgspec.Struct, frozen=True):
     """What one controller tells: the buckets that it has, how many streams match, the first."""
 
     buckets: frozenset[int]
@@ -61,7 +61,7 @@ class Part(msgspec.Struct, frozen=True):
     streams: list[StreamRow]
 
 
-_parts = msgspec.json.Decoder(Part)
+_parts = msgspec.json.Decoder(OwnStreams)
 
 
 class Gathering:
@@ -72,15 +72,15 @@ class Gathering:
         self._controller, self._ownership = controller, controller.ownership
         self._peers = peers
 
-    async def own(self, question: Question, may_read: Callable[[str], bool]) -> Part:
+    async def own(self, question: OverviewQuery, may_read: Callable[[str], bool]) -> OwnStreams:
         """Return the streams of this controller, up to the end of the page."""
         owned = await self._ranked(question, may_read)
         first = nsmallest(question.end, owned.streams, key=itemgetter(0))
         rows = await self._controller.views.rows(each.stream for each in first)
-        return Part(frozenset(owned.buckets), len(owned.streams), rows)
+        return OwnStreams(frozenset(owned.buckets), len(owned.streams), rows)
 
     async def overview(
-        self, question: Question, may_read: Callable[[str], bool], authorization: str | None
+        self, question: OverviewQuery, may_read: Callable[[str], bool], authorization: str | None
     ) -> OverviewPage:
         """Return the page of all streams; raises `StoreUnavailable`."""
         query = question._asdict()
@@ -105,14 +105,14 @@ class Gathering:
         further = question.end if total > question.end else None
         return OverviewPage(self._controller.now_ms, total, len(unanswered), rows, further)
 
-    async def _ranked(self, question: Question, may_read: Callable[[str], bool]) -> Owned:
+    async def _ranked(self, question: OverviewQuery, may_read: Callable[[str], bool]) -> Owned:
         self._controller.check_serving()
         return await self._controller.views.ranked(
             lambda name: question.search in name and may_read(name), question.sort
         )
 
     def _places(
-        self, rows: Iterable[StreamRow], covered: set[int], question: Question
+        self, rows: Iterable[StreamRow], covered: set[int], question: OverviewQuery
     ) -> Iterable[Place]:
         """Return the places of rows, but of those that came with a bucket already: it moved."""
         buckets = self._ownership.leases.buckets
@@ -123,7 +123,7 @@ class Gathering:
         ]
 
     async def _unanswered(
-        self, question: Question, may_read: Callable[[str], bool], covered: set[int]
+        self, question: OverviewQuery, may_read: Callable[[str], bool], covered: set[int]
     ) -> list[str]:
         """Return the names that match of the streams in buckets that nobody told of."""
         buckets = self._ownership.leases.buckets

@@ -10,14 +10,15 @@ import msgspec
 from controller.aggregation.owned_streams import NotOwner
 from controller.api.answer_shapes import windows_of
 from controller.api.answers import NOT_MINE, Answer
-from controller.api.forwarding import StreamRequest
+from controller.api.calls import StreamRequest
 from controller.api.problems import problem_of
 from controller.store.port import StoreUnavailable
 from noted_time.client import kind_of
 from noted_time.values import NotedTimeError, UnknownDomain, UnknownReader, UnknownStream
 
 if TYPE_CHECKING:
-    from controller.api.forwarding import Forwarding
+    from collections.abc import Awaitable, Callable
+
     from controller.service.controller import Controller
     from noted_time.wing import GroupOfStream
 
@@ -30,10 +31,12 @@ OK = 200
 class GroupTimes:
     """Asks the owners of streams for the windows of reader groups; without others, itself."""
 
-    def __init__(self, controller: Controller, forwarding: Forwarding | None) -> None:
-        """Begin."""
+    def __init__(
+        self, controller: Controller, by_owner: Callable[..., Awaitable[Answer]] | None
+    ) -> None:
+        """Take what has the owner of a stream answer a request, as `Forwarding.answer` does."""
         self._controller = controller
-        self._forwarding = forwarding
+        self._by_owner = by_owner
 
     async def lower(self, asked: GroupOfStream, authorization: str | None) -> int | None:
         """Return the lower of the group's window, `None` before it has one.
@@ -54,7 +57,7 @@ class GroupTimes:
         return lower
 
     async def _answer(self, asked: GroupOfStream, authorization: str | None) -> Answer:
-        if self._forwarding is None:
+        if self._by_owner is None:
             return await self._here(asked)
         path = f"/v1/streams/{asked.stream}/reader-groups/{asked.group}"
         shown = [] if authorization is None else [(b"authorization", authorization.encode())]
@@ -62,7 +65,7 @@ class GroupTimes:
         request = StreamRequest(asked.stream, scope, b"", is_of_notes=False)
         try:
             async with asyncio.timeout(ANSWER_S):
-                return await self._forwarding.answer(request, lambda _: self._here(asked))
+                return await self._by_owner(request, lambda _: self._here(asked))
         except TimeoutError as error:
             message = f"the owner of stream {asked.stream!r} gave no answer in time; ask again"
             raise StoreUnavailable(message) from error

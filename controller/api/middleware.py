@@ -10,9 +10,9 @@ from starlette.requests import ClientDisconnect
 
 from controller.aggregation.shares import Shares
 from controller.api import audit, event_stream, forwarding
-from controller.api.access import AccessDenied, Call, RequestInfo, attempt, needed
+from controller.api.access import AccessDenied, RequestInfo, attempt, needed
 from controller.api.answers import Answer, answer_of
-from controller.api.forwarding import StreamRequest
+from controller.api.calls import Call, StreamRequest
 from controller.api.notes import answer_notes
 from controller.api.problems import problem, problem_of, unknown_parameters
 from controller.store.port import StoreUnavailable

@@ -16,17 +16,16 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 import msgspec
 from msgspec import Meta
 
-from controller.api.fields import no_such
-from controller.api.problems import (
+from controller.api.faults import (
     MUST_BE_A_LINE,
     MUST_BE_A_NAME,
     MUST_BE_A_SEGMENT,
     MUST_BE_A_SESSION,
-    REF,
     SHOWN,
     brief,
+    no_such,
 )
-from controller.api.shapes import LINE, MOST_DOMAINS, SEGMENTS
+from controller.api.shapes import LINE, MOST_DOMAINS, REF, SEGMENTS
 from noted_time.values import (
     LABEL_LENGTH,
     MAX_INT64,
@@ -41,7 +40,7 @@ from noted_time.values import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from controller.api.problems import Found
+    from controller.api.faults import Found
 
 EXPLAINED = 16 * 1024
 """Only the first fault of a larger body is named: finding all of them would take long."""

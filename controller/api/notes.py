@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from controller.aggregation.owned_streams import NotOwner
-from controller.api.access import check_writers
+from controller.api import audit
 from controller.api.answers import NOT_MINE, Answer
+from controller.api.audit import Attempt
 from controller.api.note_body import decode, faults
 from controller.api.problems import invalid_request, problem, problem_of
+from controller.service.access import ForeignWriter
 from controller.store.port import StoreUnavailable
 from noted_time import Accepted, NotedTimeError, Refused
 from noted_time.client import position_to_wire
@@ -25,10 +27,11 @@ from noted_time.values import SEGMENTS_PER_POSITION, Session
 
 if TYPE_CHECKING:
     from asyncio import Future
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-    from controller.api.access import Call
+    from controller.api.calls import Call
     from controller.service.controller import Controller
+    from noted_time import Note
 
     Results = list[Accepted | Refused]
     Runs = list[tuple[Accepted | Refused, int]]
@@ -45,7 +48,7 @@ def submit_notes(controller: Controller, call: Call, body: bytes) -> Future[Resu
     """Begin to take the notes of one request, or refuse it."""
     try:
         notes = decode(body)
-        check_writers(call, notes)
+        _check_writers(call, notes)
         return controller.note(call.stream, notes)
     except FAILURES as failure:
         return _refusal(failure, body)
@@ -152,3 +155,15 @@ def _accepted(result: Accepted) -> dict[str, Any]:
     if result.timeout_ms is not None:
         wire["timeout_ms"] = result.timeout_ms
     return wire
+
+
+def _check_writers(call: Call, notes: Iterable[Note]) -> None:
+    """Raise `ForeignWriter` at the first note of a writer that the caller may not note for."""
+    grant = call.holder.grant
+    if not grant.is_bound():
+        return
+    foreign = grant.first_foreign(note.writer for note in notes)
+    if foreign is not None:
+        tried = Attempt(f"note for {foreign}", call.stream, call.remote)
+        audit.refused(tried, "forbidden", call.holder.token_id)
+        raise ForeignWriter(foreign)

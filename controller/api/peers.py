@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from controller.api.forwarding import MARKED
+from controller.api.calls import MARKED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -15,7 +15,20 @@ from starlette.routing import compile_path
 
 from controller.aggregation.owned_streams import NotOwner
 from controller.api.answers import NOT_MINE, PROBLEM, Answer
-from controller.api.fields import fields_of_request, no_such, parameters_of_request
+from controller.api.faults import (
+    EXTRA,
+    MUST_BE_A_LINE,
+    MUST_BE_A_NAME,
+    MUST_BE_A_SEGMENT,
+    MUST_BE_A_SESSION,
+    SHOWN,
+    Found,
+    brief,
+    fields_beside,
+    no_such,
+    parameters_of,
+)
+from controller.api.shapes import REF
 from controller.service.access import ForeignMember, ForeignWriter
 from controller.service.limits import Overloaded
 from controller.store.port import StoreUnavailable
@@ -49,23 +62,6 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
 METHOD_NOT_ALLOWED = 405
-
-SHOWN = 10
-"""So many of the fields that do not fit are named."""
-
-BRIEF = 40
-"""So many characters of a value that does not fit are repeated."""
-
-EXTRA = "extra_forbidden"
-"""The fault that is a field, or a query parameter, which is not known."""
-
-MUST_BE_A_NAME = "must be 1 to 249 characters of A-Z a-z 0-9 . _ -, and neither . nor .."
-MUST_BE_A_SESSION = "must be 1 to 64 characters of A-Z a-z 0-9 . _ -"
-MUST_BE_A_SEGMENT = "must name a segment: a decimal integer below 10^18"
-MUST_BE_A_LINE = "must be one line, without control characters and bidirectional overrides"
-
-Found = tuple[str, str]
-"""Where a field is, as a path, and why it does not fit."""
 
 KINDS: tuple[tuple[type[Exception], int, str], ...] = (
     (ForeignWriter, 403, "foreign_writer"),
@@ -112,7 +108,6 @@ FACTS: tuple[tuple[type[Exception], tuple[str, ...]], ...] = (
 
 Responses = dict[int | str, dict[str, Any]]
 
-REF = "#/components/schemas/{model}"
 _PROBLEM = {"$ref": REF.format(model="Problem")}
 PROBLEMS: Responses = {
     status: {"description": text, "content": {PROBLEM: {"schema": _PROBLEM}}}
@@ -224,8 +219,8 @@ def _known(request: Request, error: Mapping[str, Any]) -> list[str]:
     if error["type"] != EXTRA:
         return []
     if error["loc"][0] == "query":
-        return parameters_of_request(request)
-    return fields_of_request(request, error["loc"][1:])
+        return parameters_of(request)
+    return fields_beside(request, error["loc"][1:])
 
 
 def _what(error: Mapping[str, Any], known: Sequence[str]) -> str:
@@ -266,8 +261,3 @@ def _allowed(app: FastAPI, path: str) -> str:
 
 def _path(where: Sequence[int | str]) -> str:
     return ".".join(brief(str(part)) for part in where if part != "[key]")
-
-
-def brief(text: str) -> str:
-    """Return the text, or its beginning."""
-    return text if len(text) <= BRIEF else text[:BRIEF] + "…"

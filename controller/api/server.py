@@ -18,9 +18,7 @@ import httpx
 import structlog
 import uvicorn
 
-from controller.api.app import create_app
 from controller.api.connections import Connection
-from controller.api.forwarding import Forwarding
 from noted_time import Rejected
 
 if TYPE_CHECKING:
@@ -28,7 +26,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import FrameType
 
-    from controller.api.access import Gate
+    from starlette.types import ASGIApp
+
     from controller.service.controller import Controller
 
 log = structlog.get_logger()
@@ -122,7 +121,7 @@ class Server(uvicorn.Server):
         super().handle_exit(sig, frame)
 
 
-def serve(controller: Controller, gate: Gate, place: Place, advertise: str | None = None) -> None:
+def serve(app: ASGIApp, controller: Controller, place: Place, advertise: str | None = None) -> None:
     """Serve until SIGTERM or SIGINT; every request that was taken is answered.
 
     Other controllers on the database find this one at `advertise`, by default where it listens.
@@ -131,7 +130,7 @@ def serve(controller: Controller, gate: Gate, place: Place, advertise: str | Non
     called = None if advertise is None else to_call(advertise)
     _tune()
     config = uvicorn.Config(
-        create_app(controller, gate, Forwarding(controller)),
+        app,
         host=place.host,
         port=place.port,
         ssl_certfile=place.tls_cert,

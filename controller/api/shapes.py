@@ -19,6 +19,9 @@ from noted_time.values import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+REF = "#/components/schemas/{model}"
+"""Where the OpenAPI document has a schema."""
+
 SEGMENTS = 10**18
 """Segment ids are below this, so that the pattern of their names in JSON says it all."""
 

@@ -4,28 +4,33 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 
 from controller.api import shapes
 from controller.api.access import OVERVIEW
 from controller.api.answer_shapes import OverviewPage, SegmentsPage
+from controller.api.calls import FORWARDED
 from controller.api.deps import (
     CallDep,
     ControllerDep,
     Domain,
-    GatheringDep,
     Limit,
     Start,
     StreamName,
 )
-from controller.api.forwarding import FORWARDED
-from controller.api.gathering import Question
+from controller.api.gathering import Gathering, OverviewQuery
 from controller.api.problems import PROBLEMS
 from controller.api.replies import reply, shape
 from controller.service.views import Period
 
 router = APIRouter(tags=["views"], responses=PROBLEMS)
 Moment = Annotated[shapes.Int64 | None, Query(description="wall time in Unix ms")]
+
+
+async def the_gathering(request: Request) -> Gathering:
+    """Return what puts the overview together."""
+    gathering: Gathering = request.app.state.gathering
+    return gathering
 
 
 @router.get(
@@ -35,7 +40,7 @@ Moment = Annotated[shapes.Int64 | None, Query(description="wall time in Unix ms"
 )
 async def get_overview(  # noqa: PLR0913 - one parameter for each of the query's
     request: Request,
-    gathering: GatheringDep,
+    gathering: Annotated[Gathering, Depends(the_gathering)],
     call: CallDep,
     *,
     search: Annotated[str, Query(max_length=249, description="a part of the name")] = "",
@@ -48,7 +53,7 @@ async def get_overview(  # noqa: PLR0913 - one parameter for each of the query's
     Trouble is, in this order: an owner that does not answer, a writer that holds the watermark for
     long, and writers that are excluded.
     """
-    question, may_read = Question(search, sort, start, limit), call.holder.grant.may_read
+    question, may_read = OverviewQuery(search, sort, start, limit), call.holder.grant.may_read
     if FORWARDED.decode() in request.headers:
         return reply(await gathering.own(question, may_read))
     authorization = request.headers.get("authorization")

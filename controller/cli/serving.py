@@ -102,6 +102,7 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
     import structlog
 
     from controller.api.access import Gate
+    from controller.api.app import create_app
     from controller.api.server import Place
     from controller.api.server import serve as serve_app
     from controller.service import logs
@@ -131,7 +132,8 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
                 waiting_notes=max_waiting_notes,
                 long_polls=max_long_polls,
             )
-            serve_app(Controller(open_store(database), limits=limits), gate, place, advertise)
+            controller = Controller(open_store(database), limits=limits)
+            serve_app(create_app(controller, gate), controller, place, advertise)
 
 
 def migrate(database: Database = DEFAULT_DATABASE) -> None:

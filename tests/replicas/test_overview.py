@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from controller.api import peers
-from controller.api.gathering import Gathering, Question
+from controller.api.gathering import Gathering, OverviewQuery
 from controller.api.peers import Peers
 from controller.store.port import Batch, StreamRecord
 from noted_time import Note
@@ -180,7 +180,7 @@ async def test_one_that_hangs_is_not_waited_for(
 
     async with httpx.AsyncClient(transport=httpx.MockTransport(hang)) as client:
         asked = Gathering(this.controller, Peers(this.controller.ownership, client))
-        question = Question("", "trouble", 0, 9)
+        question = OverviewQuery("", "trouble", 0, 9)
         async with asyncio.timeout(10):
             found = await asked.overview(question, lambda _: True, None)
 

@@ -1,0 +1,59 @@
+"""A request that was admitted: who calls, and what of a stream it asks for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import parse_qs
+
+from controller.aggregation.shares import Asker
+
+if TYPE_CHECKING:
+    from starlette.types import Scope
+
+    from controller.service.tokens import Holder
+
+FORWARDED = b"noted-time-forwarded"
+MARKED = (FORWARDED, b"1")
+"""The header of a request that was forwarded, which is never forwarded again."""
+
+
+class Call(NamedTuple):
+    """An admitted request: by whom and from where.
+
+    `stream` names the stream or alignment that it is for, whose owner answers; empty for none.
+    """
+
+    stream: str
+    holder: Holder
+    remote: str
+
+    @property
+    def asker(self) -> Asker:
+        """Who asks for a share of what is limited."""
+        return Asker(self.holder.token_id, self.holder.grant.may_administer())
+
+
+class StreamRequest(NamedTuple):
+    """An admitted request for a stream, with its whole body."""
+
+    stream: str
+    scope: Scope
+    body: bytes
+    is_of_notes: bool
+
+    def header(self, name: bytes) -> bytes:
+        """Return the value of a header, empty if it is not there."""
+        return next((value for each, value in self.scope["headers"] if each == name), b"")
+
+    @property
+    def target(self) -> str:
+        """Its path and query as they came."""
+        path: bytes = self.scope["raw_path"].partition(b"?")[0]
+        query: bytes = self.scope["query_string"]
+        return (path + (b"?" + query if query else b"")).decode("latin-1")
+
+    @property
+    def waits_s(self) -> float:
+        """For how long it asks to be waited for, as long polls do."""
+        waits = parse_qs(self.scope["query_string"].decode("latin-1")).get("wait_ms", ["0"])
+        return min(int(waits[-1]), 30_000) / 1000 if waits[-1].isdecimal() else 0.0
