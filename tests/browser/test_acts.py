@@ -136,7 +136,7 @@ def test_a_stream_that_is_sealed_says_so_and_is_not_sealed_twice(
 def test_a_change_that_is_refused_is_said_and_loses_no_text(
     visit: Visit, seed: Calls, stalled: Stalled
 ) -> None:
-    """A stream that somebody removed meanwhile."""
+    """The stream was removed meanwhile, for example."""
     dialog = opened(visit, stalled.name, "Remove lima…").shown()
     dialog.why.fill(WHY)
     refused = {"status": 409, "code": "conflict", "title": "Conflict", "detail": "send it again"}

@@ -1,4 +1,4 @@
-"""What others wrote is shown as text, and nobody else is asked for anything."""
+"""What others wrote is shown as text, and the page calls the controller alone."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def points_of(line: Locator) -> list[tuple[float, float]]:
 
 
 def upright(line: Locator) -> set[float]:
-    """Return where the line goes straight up or down, across."""
+    """Return the x at which the line goes straight up or down."""
     return {
         here[0]
         for here, there in pairwise(points_of(line))

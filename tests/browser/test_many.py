@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tests.browser.conftest import Visiting
 
 QUICKLY_S = 5.0
-"""It takes a fraction of a second where the machine has nothing else to do."""
+"""On an idle machine it takes a fraction of a second."""
 
 MOST_ROWS = 200
 

@@ -37,7 +37,7 @@ def cargo(visiting: Visiting, empty: Served) -> Visit:
 
 
 def test_no_answer_is_said_with_the_age_of_what_is_shown(cargo: Visit, empty: Served) -> None:
-    """What was known stays, and the page goes on once there are answers."""
+    """What was known stays, and the page continues once there are answers."""
     empty.stop()
     alert = cargo.alert.filter(has_text=NO_ANSWER)
     expect(alert).to_contain_text(re.compile(r"\d+\s*(s|sec|min)"))
@@ -67,7 +67,7 @@ def test_an_answer_that_no_controller_gives_is_said(cargo: Visit) -> None:
     expect(cargo.region("Why")).to_contain_text("lima")
 
 
-def test_the_page_goes_on_when_a_replica_is_killed(
+def test_the_page_continues_when_a_replica_is_killed(
     visiting: Visiting, a: ServeProcess, b: ServeProcess
 ) -> None:
     """Behind a balancer that asks them in turn: the owner of the stream dies, and another notes."""

@@ -45,7 +45,7 @@ def test_who_since_when_and_what_if_are_seen_without_scrolling(visit: Visit, see
 def test_the_answer_changes_when_the_holder_notes(
     visit: Visit, seed: Calls, stalled: Stalled
 ) -> None:
-    """Without anything being pressed: then somebody else holds."""
+    """Without anything being pressed: then another writer holds."""
     why = visit.open_stream(stalled.name)
     expect(why).to_contain_text("lima")
     seed.post(stalled.name, {"writer": "lima", "time": wall_ms() - 1000, "position": {"0": 800}})
@@ -74,7 +74,7 @@ def test_each_domain_has_its_own_answer(visit: Visit, seed: Calls) -> None:
 def test_times_are_in_the_zone_of_the_reader_and_in_utc_on_hover(
     visiting: Visiting, stalled: Stalled
 ) -> None:
-    """The watermark, for somebody in Kathmandu, which is 5:45 ahead."""
+    """The watermark, in Kathmandu, which is 5:45 ahead."""
     visit = visiting(timezone_id="Asia/Kathmandu")
     visit.open_stream(stalled.name)
     at = datetime.fromtimestamp(stalled.held_at / 1000, UTC)

@@ -100,7 +100,7 @@ class Visit:
         return urlsplit(self.url).netloc
 
     def check(self) -> None:
-        """Fail where the page did what no test expects."""
+        """Fail if the page did what no test expects."""
         assert not self.faults, self.faults
         assert self.hosts <= {self.own}, self.hosts
 

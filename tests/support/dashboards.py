@@ -1,4 +1,4 @@
-"""Streams as a dashboard shows them, made over HTTP: stalled ones, large ones, hours of one."""
+"""Streams for a dashboard to show, created over HTTP: stalled ones, large ones, hours of one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MINUTE_MS = 60_000
 PLAYED_MS = 3 * HOUR_MS
 STALLED_MS = 65 * MINUTE_MS
 MARKUP = "<img src=x onerror=alert(1)><b class=hostile>bold</b>"
-"""What becomes an element where it is not escaped."""
+"""What becomes an element unless it is escaped."""
 
 OTHERS = {"clicks": 8, "payments": 3, "refunds": 20, "returns": 30, "sensors": 45, "shipments": 400}
 """Streams beside the one of a story, and how many seconds behind the clock they are."""
@@ -51,7 +51,7 @@ class PassingTime:
         )
 
     def passes(self, ms: int) -> None:
-        """Let time go on, at most to the present."""
+        """Let time pass, at most to the present."""
         self.behind_ms = max(self.behind_ms - ms, 0)
 
 
@@ -65,7 +65,7 @@ class Stalled:
 
 
 def stall(seed: Calls, name: str, **settings: Any) -> Stalled:  # noqa: ANN401 - any setting
-    """Make a stream that `lima` holds 65 minutes back, while `mike` and `oscar` go on."""
+    """Make a stream that `lima` holds 65 minutes back, while `mike` and `oscar` continue."""
     now = wall_ms() // MINUTE_MS * MINUTE_MS
     at = Stalled(name, held_at=now - 67 * MINUTE_MS, without=now - 2 * MINUTE_MS)
     seed.make(name, **settings)
@@ -90,7 +90,7 @@ def stall(seed: Calls, name: str, **settings: Any) -> Stalled:  # noqa: ANN401 -
 
 
 def crowd(seed: Calls, name: str, writers: int = 10_000) -> None:
-    """Make a stream of so many writers, named w-00000 and so on; the first holds it."""
+    """Make a stream of that many writers, named w-00000 and so on; the first holds it."""
     now = wall_ms()
     seed.make(name)
     seed.post(name, *({"writer": f"w-{each:05}"} for each in range(writers)))
@@ -104,7 +104,7 @@ def crowd(seed: Calls, name: str, writers: int = 10_000) -> None:
 
 
 def many(seed: Calls, streams: int = 1000) -> None:
-    """Make so many streams, named s-0000 and so on; a writer holds each tenth."""
+    """Make that many streams, named s-0000 and so on; a writer holds each tenth."""
     for each in range(streams):
         seed.make(name := f"s-{each:04}")
         if each % 10 == 0:
