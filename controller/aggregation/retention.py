@@ -4,26 +4,31 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from noted_time.values import MIN_INT64
+from noted_time.values import DAY_MS, MIN_INT64
 
 if TYPE_CHECKING:
     from controller.aggregation.draft import Draft
+    from controller.aggregation.owned_streams import OwnedStreams
     from controller.aggregation.stream import StreamState
+
+RECORDS_KEPT_MS = 90 * DAY_MS
+"""How long entries of ledgers and changes by operators are kept."""
 
 FORGOTTEN_AT_ONCE = 5000
 """Maximum number of writers of a stream that are forgotten at a time: a commit of some 50 ms."""
 
 
-def forget_old_marks(stream: StreamState, draft: Draft) -> None:
-    """Drop the marks that are older than the stream keeps them.
+def forget_old_marks(streams: OwnedStreams, draft: Draft) -> None:
+    """Drop the marks that are older than their stream keeps them.
 
     Never the last, nor one that a reader group with a reader online has still to pass.
     """
-    horizon = draft.moment.wall - stream.settings.mark_retention_ms
-    for domain, history in stream.histories.items():
-        through = history.written_before(horizon)
-        if through >= history.first_seq:
-            forget_before(stream, domain, min(through + 1, _needed_from(stream, domain)), draft)
+    for stream in streams:
+        horizon = draft.moment.wall - stream.settings.mark_retention_ms
+        for domain, history in stream.histories.items():
+            through = history.written_before(horizon)
+            if through >= history.first_seq:
+                forget_before(stream, domain, min(through + 1, _needed_from(stream, domain)), draft)
 
 
 def forget_before(stream: StreamState, domain: str, seq: int, draft: Draft) -> None:
@@ -42,17 +47,20 @@ def _needed_from(stream: StreamState, domain: str) -> int:
     return min(needed, default=history.last_seq)
 
 
-def forget_old_ledger(stream: StreamState, before: int, draft: Draft) -> None:
-    """Drop the entries of the ledger before a moment (Unix ms), and keep how far it reaches."""
-    draft.batch.forgotten_ledger.append((stream.id, before))
-    reaches = {}
-    for domain, found in stream.missing.items():
-        lower = stream.histories[domain].last_lower
-        found.forget_before(before, lower, stream.aggregator.writers())
-        if found.known_from != MIN_INT64:
-            reaches[domain] = found.known_from
-    if reaches != stream.record.ledger_from:
-        stream.rewrite(draft, ledger_from=reaches)
+def forget_old_records(streams: OwnedStreams, draft: Draft) -> None:
+    """Drop the entries of ledgers, and the changes, that are older than they are kept."""
+    before = draft.moment.wall - RECORDS_KEPT_MS
+    for stream in streams:
+        draft.batch.forgotten_changes.append((stream.id, before))
+        draft.batch.forgotten_ledger.append((stream.id, before))
+        reaches = {}
+        for domain, found in stream.missing.items():
+            lower = stream.histories[domain].last_lower
+            found.forget_before(before, lower, stream.aggregator.writers())
+            if found.known_from != MIN_INT64:
+                reaches[domain] = found.known_from
+        if reaches != stream.record.ledger_from:
+            stream.rewrite(draft, ledger_from=reaches)
 
 
 def forget_departed(stream: StreamState, draft: Draft) -> tuple[str, ...]:

@@ -11,7 +11,6 @@ import structlog
 from controller.aggregation import retention
 from controller.store.port import StoreUnavailable
 from noted_time import NotedTimeError
-from noted_time.values import DAY_MS
 
 if TYPE_CHECKING:
     from controller.aggregation.draft import Draft, Moment
@@ -27,8 +26,6 @@ TICK_S = 0.1
 KEEP_CLOCK_EVERY_MS = 5_000
 FORGET_EVERY_MS = 60_000
 FORGET_RECORDS_EVERY_MS = 60 * 60_000
-RECORDS_KEPT_MS = 90 * DAY_MS
-"""How long entries of ledgers and changes by operators are kept."""
 
 
 async def maintain(committer: Committer, store: Store, clocks: Clocks) -> None:
@@ -48,12 +45,12 @@ async def maintain(committer: Committer, store: Store, clocks: Clocks) -> None:
             await _try(committer, keep_clock)
         if now.steady - forgot_at >= FORGET_EVERY_MS:
             forgot_at = now.steady
-            await _try(committer, forget_old_marks)
+            await _try(committer, retention.forget_old_marks)
             await _try(committer, forget_departed)
             await _try(committer, forget_unused_groups)
         if now.steady - records_forgot_at >= FORGET_RECORDS_EVERY_MS:
             records_forgot_at = now.steady
-            await _try(committer, forget_old_records)
+            await _try(committer, retention.forget_old_records)
 
 
 async def _try(committer: Committer, work: Work) -> None:
@@ -98,20 +95,6 @@ def keep_clock(streams: OwnedStreams, draft: Draft) -> None:
         stream.aggregator.next_timeout() is not None or any(stream.groups.online())
         for stream in streams
     )
-
-
-def forget_old_marks(streams: OwnedStreams, draft: Draft) -> None:
-    """Drop the marks that are older than their stream keeps them."""
-    for stream in streams:
-        retention.forget_old_marks(stream, draft)
-
-
-def forget_old_records(streams: OwnedStreams, draft: Draft) -> None:
-    """Drop the entries of ledgers, and the changes, that are older than they are kept."""
-    before = draft.moment.wall - RECORDS_KEPT_MS
-    for stream in streams:
-        retention.forget_old_ledger(stream, before, draft)
-        draft.batch.forgotten_changes.append((stream.id, before))
 
 
 def forget_departed(streams: OwnedStreams, draft: Draft) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from controller.aggregation import operator
+from controller.aggregation import operator, retention
 from controller.aggregation.operator import ANONYMOUS
 from controller.service import maintenance
 from noted_time import Note
@@ -122,8 +122,8 @@ async def test_windows_say_that_the_ledger_does_not_reach_back(
         await tell(controller, Note("a", 10), Note("slow", 10))
         await lose(controller, time, "a", "slow")
         await tell(controller, Note("a", 20), Note("slow", 20), Note("a", 40), Note("slow", 40))
-        time.wall += maintenance.RECORDS_KEPT_MS + TIMEOUT_MS + 1
-        await controller._committer.submit(maintenance.forget_old_records)
+        time.wall += retention.RECORDS_KEPT_MS + TIMEOUT_MS + 1
+        await controller._committer.submit(retention.forget_old_records)
         now = await windows(controller)
     async with running(store.reopened(), time) as controller:
         after = await windows(controller)

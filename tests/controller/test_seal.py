@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from controller.aggregation import inspection, operator
+from controller.aggregation import inspection, operator, retention
 from controller.aggregation.operator import ANONYMOUS, Order
-from controller.service import maintenance
 from controller.store.port import StoreUnavailable
 from noted_time import (
     Accepted,
@@ -142,7 +141,7 @@ async def test_the_last_mark_is_kept(memory: WatchedMemory, time: GivenTime) -> 
         await sealed(controller)
         await controller.change("s", operator.truncate, ANONYMOUS, {0: 99})
         time.passes(DAY_MS)
-        await controller._committer.submit(maintenance.forget_old_marks)
+        await controller._committer.submit(retention.forget_old_marks)
         (mark,) = marks_of(controller)
 
         assert (mark.final, mark.seq, controller.stream("s").final_cut) == (True, 2, {0: 9})
