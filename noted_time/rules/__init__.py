@@ -1,7 +1,7 @@
 """Rules: how the notes of a stream's writers become its marks."""
 
 from noted_time.rules.aggregator import Aggregator
-from noted_time.rules.dry_run import HOLDERS_NAMED, Would, lower_without
+from noted_time.rules.decisions import HOLDERS_NAMED, Would, lower_without
 from noted_time.rules.positions import Correction, CorrectionRequest, corrected
 from noted_time.rules.seal import Seal, SealRequest
 from noted_time.rules.state import MemberRecord, Standing, Track, absence_of

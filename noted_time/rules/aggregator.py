@@ -24,8 +24,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from noted_time.rules.admission import Admission
+from noted_time.rules.decisions import Would, decide, would
 from noted_time.rules.domain import Domain, Domains
-from noted_time.rules.dry_run import Would, decide, would
 from noted_time.rules.positions import planned, take, take_scale
 from noted_time.rules.seal import seal
 from noted_time.rules.state import (
