@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from noted_time import MarkHistory
+    from noted_time.client.transport import Transport
     from noted_time.values import State
-    from reader_client.connection import StreamTransport
     from spark_integration.plan import Plan
 
     Where = dict[str, int | str | None]
@@ -69,9 +69,9 @@ class Aligner:
     While Spark asks for nothing, as during a batch, a thread says again what was said last.
     """
 
-    def __init__(self, connection: StreamTransport, alignment: str, member: str) -> None:
+    def __init__(self, transport: Transport, alignment: str, member: str) -> None:
         """Report nothing yet; `connection` becomes this object's own."""
-        self._connection = connection
+        self._transport = transport
         self._alignment = alignment
         self._member = member
         self._held = HeldBound()
@@ -113,10 +113,10 @@ class Aligner:
     def close(self) -> None:
         """Stop reporting; the member is silent from now on."""
         self._closing.set()
-        self._connection.hang_up()
+        self._transport.hang_up()
         if self._thread.ident is not None:
             self._thread.join()
-        self._connection.close()
+        self._transport.close()
 
     def _repeat(self) -> None:
         while not self._closing.wait(self._repeat_s):
@@ -133,7 +133,7 @@ class Aligner:
         self._asked_at = now
         try:
             question = questions.align(self._alignment, self._member, dict(said))
-            answer = alignment_answer(self._connection.ask(question))
+            answer = alignment_answer(self._transport.ask(question))
         except NotedTimeError as error:
             if isinstance(error, Rejected) and not self._has_asked:
                 raise

@@ -6,12 +6,15 @@ import json
 import logging
 import os
 import time as clocks
+from contextlib import closing
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from noted_time import Rejected, WritersMissing
 from noted_time.client import position_to_wire
+from noted_time.client.transport import Transport
 from noted_time.values import checked_name
-from reader_client.connection import StreamTransport
+from reader_client.answers import windows_answer
+from reader_client.questions import complete_to, windows_from
 from spark_integration.complete_source import CompleteSource, WindowQuery
 from spark_integration.options import check_one_of
 from spark_integration.sources import reader_for
@@ -90,8 +93,8 @@ def read_complete(  # noqa: PLR0913 - the options of a source; all but five are 
         raise Rejected(f"no window: its start {first} is not below its end {last}")
     checked_name("stream", stream)
     check_one_of("missing", missing, OnMissing)
-    connection = StreamTransport(controller_url, stream, None, token)
-    window = _complete_window(connection, (first, last), domain, timeout)
+    with closing(Transport(controller_url, token=token)) as transport:
+        window = _complete_window(transport, stream, (first, last), domain, timeout)
     if window.missing and missing == "fail":
         raise WritersMissing(window.missing)
     if window.missing and missing == "warn":
@@ -136,20 +139,19 @@ def kafka_offsets(
 
 
 def _complete_window(
-    connection: StreamTransport, times: tuple[int, int], domain: str | None, timeout_s: float
+    transport: Transport, stream: str, times: tuple[int, int], domain: str | None, timeout_s: float
 ) -> CompleteWindow:
     """Wait for the window; raises `NotCompleteYet`."""
     deadline = clocks.monotonic() + timeout_s
-    try:
-        while True:
-            asked_at = clocks.monotonic()
-            left_ms = max(0, min(WAIT_MS, int((deadline - asked_at) * 1000)))
-            window = connection.window(*times, domain, wait_ms=left_ms)
-            if window is not None:
-                return window
-            if clocks.monotonic() >= deadline:
-                connection.check_complete(times[1], domain)
-            elif clocks.monotonic() - asked_at < AT_ONCE_S:
-                clocks.sleep(AT_ONCE_S)  # a controller about to stop does not wait
-    finally:
-        connection.close()
+    start, end = times
+    while True:
+        asked_at = clocks.monotonic()
+        left_ms = max(0, min(WAIT_MS, int((deadline - asked_at) * 1000)))
+        question = windows_from(stream, start, end - start, 1, domain, left_ms)
+        windows = windows_answer(transport.ask(question))
+        if windows:
+            return windows[0]
+        if clocks.monotonic() >= deadline:
+            transport.ask(complete_to(stream, end, domain))
+        elif clocks.monotonic() - asked_at < AT_ONCE_S:
+            clocks.sleep(AT_ONCE_S)  # a controller about to stop does not wait

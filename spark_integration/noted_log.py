@@ -9,8 +9,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from noted_time import Rejected, StreamSettings, UnexpectedAnswer, UnknownDomain, Unreachable
+from noted_time.client.transport import Transport
 from noted_time.reading import check_time
-from reader_client.connection import StreamTransport
+from reader_client.answers import stream_answer
+from reader_client.questions import about_stream
 from spark_integration.log_query import LogQuery
 from spark_integration.log_rows import scan_schema
 from spark_integration.log_source import LogSource
@@ -83,9 +85,9 @@ def read_noted_log(  # noqa: PLR0913 - what there is to ask for; all but three a
         strict=strict,
     )
     is_here = isinstance(spark, SparkSession)  # log and controller are a Connect server's to find
-    with closing(StreamTransport(controller_url, stream, None, token)) as connection:
+    with closing(Transport(controller_url, token=token)) as transport:
         if is_here:
-            _check_known(connection, query)
+            _check_known(transport, query)
     events = _parsed(query.columns.schema)
     schema = scan_schema(query, events) if is_here or events is not None else None
     reader = reader_for(spark, spark.readStream, LogSource, query, token)
@@ -94,14 +96,15 @@ def read_noted_log(  # noqa: PLR0913 - what there is to ask for; all but three a
     return events_of_scan(reader.load(), query.event_time, dedup_retention_ms)
 
 
-def _check_known(connection: StreamTransport, query: LogQuery) -> None:
+def _check_known(transport: Transport, query: LogQuery) -> None:
     """Raise if the controller does not know the stream or domain; it may also be away.
 
     Raises `UnexpectedAnswer` if it is not a controller, and `ImplausibleTime` for an `end_at` in
     seconds: the query would end at once, without a row.
     """
     try:
-        stream = connection.stream()
+        stream = transport.ask(about_stream(query.stream))
+        stream_answer(stream)
     except UnexpectedAnswer:
         raise
     except Unreachable:

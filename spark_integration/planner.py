@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from noted_time.client import position_to_wire
-from reader_client.connection import StreamTransport
+from noted_time.client.transport import Transport
 from spark_integration.admission import Unread, check_there, slices, tasks
 from spark_integration.aligning import Aligner
 from spark_integration.ingested import IngestionMarks
@@ -74,8 +74,8 @@ class Planner:
         query, align = self._query, self._query.align
         if align is None:
             return None
-        connection = StreamTransport(query.controller_url, query.stream, None, self._token)
-        return Aligner(connection, align.alignment, align.member or query.stream)
+        transport = Transport(query.controller_url, token=self._token)
+        return Aligner(transport, align.alignment, align.member or query.stream)
 
     def close(self) -> None:
         """Stop following marks."""

@@ -65,7 +65,8 @@ def error_of(
         return Unreachable(_sentence(status, problem), retry_after_s(retry_after))
     if kind_of(problem) == "notes_refused":
         return NotesRefused(_sentence(status, problem), problem)
-    return _named(problem, stream) or _unnamed(status, problem)
+    named = _ERRORS.get(kind_of(problem))
+    return _unnamed(status, problem) if named is None else named(problem, stream)
 
 
 def retry_after_s(header: str | None) -> float | None:
@@ -87,35 +88,19 @@ def kind_of(problem: Mapping[str, Any]) -> str:
     return words[-1] if words else ""
 
 
-_UNKNOWN: Mapping[str, tuple[Callable[[str], Rejected], str]] = {
-    "unknown_alignment": (UnknownAlignment, "alignment"),
-    "unknown_writer": (UnknownWriter, "writer"),
+_ERRORS: Mapping[str, Callable[[Mapping[str, Any], str], NotedTimeError]] = {
+    "unknown_stream": lambda _, stream: UnknownStream(stream),
+    "unknown_alignment": lambda it, _: UnknownAlignment(str(it.get("alignment", ""))),
+    "unknown_writer": lambda it, _: UnknownWriter(str(it.get("writer", ""))),
+    "unknown_domain": lambda it, _: UnknownDomain(str(it.get("domain", "")), it.get("domains", ())),
+    "unknown_reader": lambda it, _: UnknownReader(str(it.get("group", "")), it.get("reader")),
+    "implausible_time": lambda it, _: ImplausibleTime(it.get("time", 0), it.get("lower", 0)),
+    "noted_meanwhile": lambda it, _: NotedMeanwhile(
+        str(it.get("writer", "")), it.get("noted_at", 0)
+    ),
+    "not_complete_yet": lambda it, _: NotCompleteYet(it.get("complete_to", 0), it.get("lower")),
 }
-"""Errors that have one name, and its field in the problem."""
-
-
-def _named(problem: Mapping[str, Any], stream: str) -> NotedTimeError | None:
-    kind = kind_of(problem)
-    if kind == "unknown_stream":
-        return UnknownStream(stream)
-    if kind in _UNKNOWN:
-        error, field = _UNKNOWN[kind]
-        return error(str(problem.get(field, "")))
-    if kind == "unknown_domain":
-        return UnknownDomain(str(problem.get("domain", "")), problem.get("domains", ()))
-    if kind == "unknown_reader":
-        return UnknownReader(str(problem.get("group", "")), problem.get("reader"))
-    if kind == "implausible_time":
-        return ImplausibleTime(problem.get("time", 0), problem.get("lower", 0))
-    return _conflict(kind, problem)
-
-
-def _conflict(kind: str, problem: Mapping[str, Any]) -> Conflict | None:
-    if kind == "noted_meanwhile":
-        return NotedMeanwhile(str(problem.get("writer", "")), problem.get("noted_at", 0))
-    if kind == "not_complete_yet":
-        return NotCompleteYet(problem.get("complete_to", 0), problem.get("lower"))
-    return None
+"""The error of each problem that has one of its own, by the problem and the stream."""
 
 
 def _unnamed(status: int, problem: Mapping[str, Any]) -> NotedTimeError:

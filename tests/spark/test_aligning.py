@@ -21,7 +21,7 @@ from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from noted_time.client import Question
-    from reader_client.connection import StreamTransport
+    from noted_time.client.transport import Transport
     from spark_integration.release import Releaser
 
 
@@ -121,7 +121,7 @@ class Asked:
 def test_a_source_reports_while_a_batch_takes_longer_than_the_timeout() -> None:
     """Spark asks for no end meanwhile, and the others are to wait for the source all the same."""
     asked = Asked()
-    aligner = Aligner(cast("StreamTransport", asked), "shop", "orders")
+    aligner = Aligner(cast("Transport", asked), "shop", "orders")
     aligner.bound(5)
     came = eventually(lambda: len(asked.times) >= 4, expected=True)
     aligner.close()
@@ -132,7 +132,7 @@ def test_a_source_reports_while_a_batch_takes_longer_than_the_timeout() -> None:
 def test_at_a_quiet_end_a_source_holds_nobody() -> None:
     """It has read all there is, and nobody writes; so has one at the end of a sealed stream."""
     asked = Asked()
-    aligner = Aligner(cast("StreamTransport", asked), "shop", "orders")
+    aligner = Aligner(cast("Transport", asked), "shop", "orders")
     said: list[object] = []
     files = {0: [LogFile(Path("0"), 0, 5)]}
     for at_end in ("live", "idle", "finished"):
