@@ -6,7 +6,7 @@ import time as clocks
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from noted_time.values import NotCompleteYet, Rejected, Unreachable
+from noted_time.values import NotCompleteYet, Rejected, Unreachable, shown_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
@@ -86,7 +86,7 @@ class Waits:
             return follower.complete_to(time)
 
         def give_up(timeout_s: float) -> Mark:
-            patience.end(f"time {time} is not known to be complete", timeout_s)
+            patience.end(f"time {shown_time(time)} is not known to be complete", timeout_s)
             follower = self._following.follower(domain)
             last = None if follower is None else follower.last
             raise NotCompleteYet(time, None if last is None else last.lower)

@@ -355,8 +355,8 @@ class NotCompleteYet(Conflict):
     """No mark is complete to the time asked for."""
 
     def __init__(self, time: int, lower: int | None) -> None:
-        now = "there is no mark yet" if lower is None else f"the lower is {lower}"
-        super().__init__(f"time {time} is not complete yet: {now}")
+        now = "there is no mark yet" if lower is None else f"the lower is {shown_time(lower)}"
+        super().__init__(f"time {shown_time(time)} is not complete yet: {now}")
         self.time = time
         self.lower = lower
 
