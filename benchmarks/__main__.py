@@ -11,8 +11,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from benchmarks.figures import Figure, Run
-from benchmarks.report import as_json, lines
+from benchmarks.figures import Figure, Run, as_json, lines
 
 BENCHMARKS = {
     "single": "single_notes",
@@ -61,7 +60,7 @@ def bench(
 def measured(names: list[str], *, quick: bool) -> list[Figure]:
     """Run the benchmarks in order, reporting on standard error how far they are.
 
-    Files go to ``build/``, which is on a real disk where ``/tmp`` may be memory.
+    Files go to ``build/``, which is on a real disk, as ``/tmp`` may be memory.
     """
     BUILD.mkdir(exist_ok=True)
     figures: list[Figure] = []

@@ -29,7 +29,7 @@ KEY = "default"
 
 @dataclass(slots=True)
 class Stream:
-    """An aggregator of so many members, and what it cost so far, in µs a call."""
+    """An aggregator with its members, and what it cost so far, in µs a call."""
 
     members: int
     aggregator: Aggregator = field(default_factory=lambda: Aggregator(StreamSettings()))

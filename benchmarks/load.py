@@ -1,6 +1,6 @@
 """A load of HTTP requests: keep-alive connections in a closed loop, over raw sockets and one epoll.
 
-One process, prebuilt requests, and no more parsing than tells where an answer ends: a request costs
+One process, prebuilt requests, and no more parsing than finds the end of an answer: a request costs
 the generator less than a bare server, so that it is the server which is measured. Linux only.
 """
 
@@ -90,7 +90,7 @@ class Connection:
         self._held = b""
 
     def send_next(self) -> bool:
-        """Send the next request, false when there is none."""
+        """Send the next request, false if there are no more."""
         request = next(self.requests, None)
         if request is None:
             return False
@@ -101,7 +101,7 @@ class Connection:
     def receive(self) -> bytes | None:
         """Take what has come; returns the answer once it is whole.
 
-        Raises `ConnectionError` where the server hung up.
+        Raises `ConnectionError` if the server closed the connection.
         """
         came = self.socket.recv(65536)
         if not came:
@@ -166,7 +166,7 @@ def _closed_loop(connections: dict[int, Connection]) -> Answered:
     begun = perf_counter_ns()
     open_ = sum([connection.send_next() for connection in connections.values()])
     while open_:
-        for number, _ in epoll.poll(TIMEOUT_S) or _nobody_answers():
+        for number, _ in epoll.poll(TIMEOUT_S) or _no_answer():
             connection = connections[number]
             answer = connection.receive()
             if answer is None:
@@ -181,5 +181,5 @@ def _closed_loop(connections: dict[int, Connection]) -> Answered:
     return answered
 
 
-def _nobody_answers() -> list[tuple[int, int]]:
+def _no_answer() -> list[tuple[int, int]]:
     raise TimeoutError(f"no answer within {TIMEOUT_S:g} s")

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from benchmarks.load import drive
 from benchmarks.postgres_server import postgres, slow_down_syncs
 from benchmarks.processes import bare_server, controller
-from benchmarks.single_notes import create_stream
-from benchmarks.taken import Aim, Taken, figures
+from benchmarks.single_notes import Aim, Taken, create_stream, figures
 from benchmarks.writers import Writers
 
 if TYPE_CHECKING:

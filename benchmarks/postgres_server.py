@@ -25,7 +25,7 @@ COMMITS = 200
 
 @contextmanager
 def postgres(run: Run) -> Iterator[Postgres | None]:
-    """Run a server for a while; `None`, which is told, where PostgreSQL is not installed."""
+    """Run a server for a while; `None`, which is reported, if PostgreSQL is not installed."""
     directory = binaries()
     if directory is None:
         run.say("left out: PostgreSQL is not installed")
@@ -52,8 +52,8 @@ def slow_down_syncs(server: Postgres, url: str, added_ms: float) -> tuple[float,
     """Make every sync of the log take `added_ms` longer; returns the commit's ms before and after.
 
     The server itself waits so long before a sync (`commit_delay`), for which no second transaction
-    has to be under way (`commit_siblings`). Raises `WrongResult` where commits take less than that:
-    what they took before is no measure, as other work may have slowed them then.
+    has to be under way (`commit_siblings`). Raises `WrongResult` if commits take less than that:
+    what they took before cannot be compared, as other work may have slowed them then.
     """
     before = commit_ms(server, url)
     for setting in (f"commit_delay = {added_ms * 1000:.0f}", "commit_siblings = 0"):
@@ -67,7 +67,7 @@ def slow_down_syncs(server: Postgres, url: str, added_ms: float) -> tuple[float,
 
 @contextmanager
 def _files_on_a_disk() -> Iterator[None]:
-    """Have temporary directories made where files are on a disk, as ``/tmp`` may be memory."""
+    """Create temporary directories on a disk, as ``/tmp`` may be memory."""
     usual = tempfile.tempdir
     tempfile.tempdir = str(ON_A_DISK) if ON_A_DISK.is_dir() else usual
     try:

@@ -1,4 +1,4 @@
-"""The servers that are measured: how they are started, reached, told apart in CPU time, ended."""
+"""The servers that are measured: how they are started, reached and ended, and their CPU time."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def controller(database: str) -> Iterator[Server]:
 
 
 def free_port() -> int:
-    """Return a port of the loopback that nobody listens on."""
+    """Return a free port of the loopback."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port: int = found.getsockname()[1]

@@ -1,7 +1,7 @@
 """How long time stands when the replica that has a stream is lost: until the next mark after it.
 
 Two replicas serve; the one that has the stream is lost with a note on its way to it. The writer
-tries the other replica with that note and goes on there, where a reader looks for the mark of the
+retries with the other replica and continues there, where a reader looks for the mark of the
 first note that was sent after the loss. Then the lost one is replaced.
 
 A replica is lost in two ways. One that is killed is known to be gone at once, as the system closes
@@ -43,7 +43,7 @@ WARM = 20
 
 @dataclass(slots=True)
 class Pair:
-    """Two replicas of a database, of which a dead one is replaced."""
+    """Two replicas of a database, one of which is replaced when it is dead."""
 
     database: str
     stack: ExitStack
@@ -107,7 +107,7 @@ def _figures(how: str, stood: list[float]) -> list[Figure]:
 
 
 def _accepted(server: Server, note: bytes) -> None:
-    """Note until it is accepted: while nobody has the stream it may be refused as a whole."""
+    """Note until it is accepted: while the stream has no owner it may be refused as a whole."""
     deadline = time.monotonic() + PATIENCE_S
     while ACCEPTED not in (answer := _asked(server, note)):
         if time.monotonic() > deadline or INVALID in answer:

@@ -1,6 +1,6 @@
 """Local time windows of a reader that follows 100,000 marks of 16 segments, in CPU time.
 
-Two kinds of positions: those of a reader that goes on, each a little way beyond the one before, and
+Two kinds of positions: those of a reader that advances, each a little way beyond the last, and
 positions anywhere, for which nothing is in the processor's caches.
 """
 
@@ -44,18 +44,18 @@ def measure(run: Run, marks: int = MARKS, positions: int = POSITIONS) -> list[Fi
     size = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
     flat = array("q", range(0, marks * STEP, STEP))
-    taken: dict[str, list[float]] = {"going on": [], "anywhere": [], "floor": []}
+    taken: dict[str, list[float]] = {"advancing": [], "anywhere": [], "floor": []}
     with following(history) as reader:
         for repeat in range(run.repeats(full=9, quick=3)):
             run.say(f"time windows, repeat {repeat + 1}")
-            onward = going_on(marks, positions)
+            onward = advancing(marks, positions)
             anywhere = [somewhere(random.randrange(marks)) for _ in range(positions)]  # noqa: S311
-            taken["going on"].append(_windows_us(reader, onward))
+            taken["advancing"].append(_windows_us(reader, onward))
             taken["anywhere"].append(_windows_us(reader, anywhere))
             taken["floor"].append(_bisections_us(flat, [position[0] for position in anywhere]))
     kept = f"the followed history of {marks:,} marks takes {size / MIB:.1f} MiB"
     return [
-        _figure("get_time_window() of a reader that goes on", taken, "going on", kept),
+        _figure("get_time_window() of a reader that advances", taken, "advancing", kept),
         _figure("get_time_window() at positions anywhere", taken, "anywhere", ""),
     ]
 
@@ -115,8 +115,8 @@ def followed(marks: int) -> MarkHistory:
     return history
 
 
-def going_on(marks: int, positions: int) -> list[Position]:
-    """Return the positions of a reader that goes on from the middle, each beyond the last."""
+def advancing(marks: int, positions: int) -> list[Position]:
+    """Return the positions of a reader that advances from the middle, each beyond the last."""
     begin = random.randrange(marks // 2)  # noqa: S311 - chance is no secret here
     return [somewhere(begin + 4 * step * marks // (10 * positions)) for step in range(positions)]
 

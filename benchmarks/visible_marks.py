@@ -1,6 +1,6 @@
 """How long after a note a reader that waits for marks has the mark, with 1,000 members.
 
-The members note in turn, a step each, so that every note lets time go on by one member. The floor
+The members note in turn, a step each, so that every note advances the watermark by one. The floor
 is what cannot be left out: one synced SQLite commit and two round trips to a bare server.
 """
 

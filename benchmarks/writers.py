@@ -37,7 +37,7 @@ class Writers:
         return len(self._noted)
 
     def scripts(self, connections: int, requests: int, notes: int) -> list[list[bytes]]:
-        """Return for each connection its next requests, each of so many notes."""
+        """Return for each connection its next requests, each with `notes` notes."""
         return [
             self._script(range(first, len(self), connections), requests, notes)
             for first in range(connections)

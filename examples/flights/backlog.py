@@ -1,4 +1,4 @@
-"""A query comes a month late and catches up while the carriers go on writing (FLIP-328).
+"""A query comes a month late and catches up while the carriers continue to write (FLIP-328).
 
 It plays twice, over two streams that are written alike: once with larger micro-batches for as long
 as there is a backlog, once with the limit that keeps the live query quick all along.
@@ -11,15 +11,14 @@ from contextlib import ExitStack
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from examples.flights.canvas import GREY, NOTED, OWN, headed, plain
 from examples.flights.catch_up import CatchUp, batches_of
 from examples.flights.data import DAY_MS, HOUR_MS, hour_after
 from examples.flights.measurement import given_out, lost_rows
-from examples.flights.query import hourly, truth, with_noted_time
+from examples.flights.picture import GREY, NOTED, OWN, headed, plain
+from examples.flights.query import hourly, run_to_the_end, run_until, truth, with_noted_time
 from examples.flights.replay import SEGMENTS, STREAM, Pace, at_work, take
-from examples.flights.run import run_to_the_end, run_until
 from examples.flights.schedule import steps
-from examples.flights.stage import Told, results
+from examples.flights.stage import Result, results
 from noted_time import BacklogPolicy
 from spark_integration import Batches
 from spark_integration import CatchUp as Larger
@@ -33,8 +32,8 @@ if TYPE_CHECKING:
 
     from examples.flights.data import Flights
     from examples.flights.measurement import Truth
+    from examples.flights.query import Run
     from examples.flights.replay import Carrier
-    from examples.flights.run import Run
     from examples.flights.stage import Stage
 
 BEHIND_MS = DAY_MS
@@ -48,7 +47,7 @@ LARGER = 10
 
 WITH, WITHOUT = "backlog policy", "one limit"
 STREAMS = {WITH: STREAM, WITHOUT: f"{STREAM}-again"}
-TITLE = "A query that comes late, while the carriers go on"
+TITLE = "A query that comes late, while the carriers continue"
 HEADINGS = ("limit", "batches", "caught up in", "rows/s", "live batch", "rows lost")
 COLOURS = {WITH: NOTED, WITHOUT: OWN}
 LEGENDS = {WITH: "with a backlog policy", WITHOUT: "with one limit all along"}
@@ -78,7 +77,7 @@ class Side:
         run_to_the_end(self._counts(), self._stage.directory / "warm")
 
     def count_live(self) -> Run:
-        """Let the query come, and the carriers go on at their pace."""
+        """Start the query while the carriers continue at their pace."""
         checkpoint = self._stage.directory / STREAMS[self.name]
         done = self._stage.bars.bar(f"A query catches up, {self.name}", len(self._live))
         until = self._live[-1]
@@ -121,8 +120,8 @@ def opening(flights: Flights) -> list[str]:
     return [late, twice]
 
 
-def play(stage: Stage) -> Told:
-    """Write the past of both streams, let a query come to each, and compare."""
+def play(stage: Stage) -> Result:
+    """Write the past of both streams, start a query on each, and compare."""
     with ExitStack() as stack:
 
         def side(name: str) -> Side:
@@ -136,7 +135,7 @@ def play(stage: Stage) -> Told:
         warm.result()
         runs = {side.name: side.count_live() for side in sides}
     counted = stage.beside.submit(truth, stage.spark, stage.log).result()
-    return _told([_catch_up(name, run, counted, stage.flights) for name, run in runs.items()])
+    return _result([_catch_up(name, run, counted, stage.flights) for name, run in runs.items()])
 
 
 def clocks(flights: Flights) -> tuple[Sequence[int], Sequence[int]]:
@@ -155,20 +154,20 @@ def usual_rows(flights: Flights) -> int:
 
 def _catch_up(name: str, run: Run, counted: Truth, flights: Flights) -> CatchUp:
     begin = min(flight.departure for flight in flights.landed)
-    behind = run.told[0]["sources"][0]["latestOffset"]["last_lower"] - begin
+    behind = run.progress[0]["sources"][0]["latestOffset"]["last_lower"] - begin
     sums: Counter[tuple[int, str]] = Counter()
     for _, count in given_out(run, 0):
         sums[count.end, count.origin] += count.flights
     lost = lost_rows(given_out(run, 0), counted, run.watermark)
-    return CatchUp(name, behind, batches_of(run.told, begin), lost, sums)
+    return CatchUp(name, behind, batches_of(run.progress, begin), lost, sums)
 
 
-def _told(catch_ups: Sequence[CatchUp]) -> Told:
+def _result(catch_ups: Sequence[CatchUp]) -> Result:
     ours, other = catch_ups
     broken = [f"{each.name}: {each.lost:,} rows were lost." for each in catch_ups if each.lost]
     if ours.counted != other.counted:
         broken.append("The two queries counted differently.")
-    return Told(
+    return Result(
         table=results(TITLE, HEADINGS, map(_cells, catch_ups), ours=WITH),
         meaning=(_meaning(ours, other),),
         figures={each.name: _figures(each) for each in catch_ups},
@@ -218,7 +217,7 @@ def _meaning(ours: CatchUp, other: CatchUp) -> str:
 def _picture(ours: CatchUp, other: CatchUp) -> Figure:
     figure = headed(
         f"Caught up in {ours.caught_up_s:.1f} seconds, not {other.caught_up_s:.1f}",
-        "How far a query that comes late is behind the last mark, while the carriers go on writing",
+        "How far a query that comes late is behind the last mark, while the carriers still write",
     )
     axes = figure.add_axes((0.085, 0.125, 0.885, 0.64))
     plain(axes)
@@ -241,5 +240,5 @@ def _draw(axes: Axes, each: CatchUp, height: float) -> None:
     axes.plot(seconds, hours, color=colour, linewidth=2.2, drawstyle="steps-post")
     place: dict[str, Any] = {"transform": axes.transAxes, "ha": "right", "color": colour}
     axes.text(0.98, height, LEGENDS[each.name], fontsize=13, weight="bold", **place)
-    told = f"{each.rows_per_second:,.0f} rows/s until it has caught up"
-    axes.text(0.98, height - 0.055, told, fontsize=10.5, **place)
+    pace = f"{each.rows_per_second:,.0f} rows/s until it has caught up"
+    axes.text(0.98, height - 0.055, pace, fontsize=10.5, **place)

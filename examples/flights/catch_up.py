@@ -1,4 +1,4 @@
-"""How a query caught up, from what Spark tells of its micro-batches."""
+"""How a query caught up, from what Spark reports of its micro-batches."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from examples.flights.run import unix_ms
+from examples.flights.query import unix_ms
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A micro-batch that ended so many seconds after the query began, and took so many ms.
+    """A micro-batch that ended `ended_s` after the query began.
 
     `behind_ms` is how far its lower was behind the last one of the stream when it was planned, and
     `backlog` the flag in the offset log.
@@ -60,7 +60,7 @@ class CatchUp:
 
     @property
     def live_ms(self) -> float | None:
-        """The median duration of a batch with rows after that, `None` where there was none."""
+        """The median duration of a batch with rows after that, `None` if there was none."""
         took = [batch.took_ms for batch in self.batches[self._caught_up :] if batch.rows]
         return median(took) if took else None
 
@@ -75,10 +75,10 @@ class CatchUp:
         return next(numbers, len(self.batches))
 
 
-def batches_of(told: Sequence[dict[str, Any]], begin: int) -> list[Batch]:
-    """Return the batches from what Spark tells; `begin` is the stream's first time in ms."""
-    batches, rows_before, began = [], 0, unix_ms(told[0]["timestamp"])
-    for progress in told:
+def batches_of(reports: Sequence[dict[str, Any]], begin: int) -> list[Batch]:
+    """Return the batches from what Spark reports; `begin` is the stream's first time in ms."""
+    batches, rows_before, began = [], 0, unix_ms(reports[0]["timestamp"])
+    for progress in reports:
         source, took = progress["sources"][0], progress["durationMs"]["triggerExecution"]
         end, rows = source["endOffset"], sum(source["endOffset"]["segments"].values())
         lower = end["marks"]["default"]["lower"] or begin

@@ -18,12 +18,12 @@ import typer
 from rich.console import Console
 
 from examples.flights import backlog, picture, report
-from examples.flights.bars import Bars
 from examples.flights.data import HOUR_MS, Flights, read_flights
 from examples.flights.demo import DATABASE, Plan, find, least_full_hours
 from examples.flights.simulation import least_delay_without_loss, own_watermark
-from examples.flights.stage import Stage, Told
+from examples.flights.stage import Result, Stage
 from examples.flights.surroundings import (
+    Bars,
     SurroundingsError,
     controller,
     keep_database,
@@ -118,31 +118,33 @@ def flights(  # noqa: PLR0913 - the options of a command
         _say(console, report.opening(data), *opening)
         out.mkdir(parents=True, exist_ok=True)
         with _directory(out if keep else None) as directory, Bars(console) as bars:
-            told = _play(data, directory, bars) if story else _compare(data, plan, directory, bars)
+            result = (
+                _play(data, directory, bars) if story else _compare(data, plan, directory, bars)
+            )
             keep_database(directory / DATABASE, out / KEPT_DATABASE)
-        _tell(console, told, out / (story or "flights"))
+        _show(console, result, out / (story or "flights"))
         if stay:
-            _stay_up(console, out / KEPT_DATABASE, told.stream)
+            _stay_up(console, out / KEPT_DATABASE, result.stream)
         else:
-            _say_unbroken(console, report.where(out / KEPT_DATABASE, told.stream))
-    raise typer.Exit(1 if told.broken else 0)
+            _say_unbroken(console, report.where(out / KEPT_DATABASE, result.stream))
+    raise typer.Exit(1 if result.broken else 0)
 
 
 def _refuse_options_of_the_comparison(context: typer.Context, story: Story | None) -> None:
-    """Raise `BadParameter` where a story is asked for with an option that it has no use for."""
+    """Raise `BadParameter` if a story is played with an option of the comparison."""
     for name, option in OF_THE_COMPARISON.items():
         source = context.get_parameter_source(name)
         if story and source and source.name == "COMMANDLINE":
             raise typer.BadParameter(f"{option} belongs to the comparison, not to --story {story}")
 
 
-def _compare(data: Flights, plan: Plan, directory: Path, bars: Bars) -> Told:
+def _compare(data: Flights, plan: Plan, directory: Path, bars: Bars) -> Result:
     """Play noted time against guessed delays."""
     findings = find(data, plan, directory, bars)
     longest = max(outcome.delay_ms or 0 for outcome in findings.shown)
     curve = [own_watermark(data, each) for each in range(HOUR_MS, longest + 1, CURVE_STEP_MS)]
     lost = findings.measured[0].lost
-    return Told(
+    return Result(
         table=report.results(findings),
         meaning=tuple(report.closing(findings, least_delay_without_loss(data))),
         figures=report.figures(findings),
@@ -151,7 +153,7 @@ def _compare(data: Flights, plan: Plan, directory: Path, bars: Bars) -> Told:
     )
 
 
-def _play(data: Flights, directory: Path, bars: Bars) -> Told:
+def _play(data: Flights, directory: Path, bars: Bars) -> Result:
     """Play the story with a controller and a Spark of its own."""
     with (
         controller(directory / DATABASE, directory) as url,
@@ -161,14 +163,14 @@ def _play(data: Flights, directory: Path, bars: Bars) -> Told:
         return backlog.play(Stage(data, url, spark, beside, directory, bars))
 
 
-def _tell(console: Console, told: Told, out: Path) -> None:
+def _show(console: Console, result: Result, out: Path) -> None:
     """Show what came of it; `out` is where its files go, without their suffixes."""
-    console.print(told.table)
-    _say(console, *told.meaning)
-    for sentence in told.broken:
+    console.print(result.table)
+    _say(console, *result.meaning)
+    for sentence in result.broken:
         console.print(sentence, style="red", highlight=False, markup=False)
-    told.picture.savefig(out.with_suffix(".png"))
-    out.with_suffix(".json").write_text(json.dumps(told.figures, indent=2) + "\n")
+    result.picture.savefig(out.with_suffix(".png"))
+    out.with_suffix(".json").write_text(json.dumps(result.figures, indent=2) + "\n")
     _say(console, f"The picture is {out}.png, the figures {out}.json.")
 
 

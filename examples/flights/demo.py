@@ -10,13 +10,13 @@ from examples.flights.data import HOUR_MS
 from examples.flights.measurement import noted_outcome, own_outcome, untimely
 from examples.flights.query import (
     hourly,
+    run_to_the_end,
     truth,
     with_noted_time,
     with_own_watermark,
     write_archive,
 )
 from examples.flights.replay import STREAM, replay
-from examples.flights.run import run_to_the_end
 from examples.flights.schedule import closing_clocks, hourly_batches
 from examples.flights.simulation import least_delay_without_loss, noted_time, own_watermark
 from examples.flights.surroundings import controller, spark_session
@@ -30,12 +30,11 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from examples.flights.bars import Bars
     from examples.flights.data import Flights
-    from examples.flights.measurement import Cuts, Truth
-    from examples.flights.outcome import Outcome
+    from examples.flights.measurement import Cuts, Outcome, Truth
+    from examples.flights.query import Run
     from examples.flights.replay import Replayed
-    from examples.flights.run import Run
+    from examples.flights.surroundings import Bars
 
 MOST_BATCHES = 1000
 DATABASE = "noted-time.db"
@@ -59,7 +58,7 @@ class Plan:
 class Findings:
     """What Spark measured and what the simulation predicted, noted time first in both.
 
-    `measured` ends after noted time where Spark's own watermark was not run. `untimely` counts the
+    `measured` ends after noted time if Spark's own watermark was not run. `untimely` counts the
     windows that noted time gave out later than its marks allowed.
     """
 

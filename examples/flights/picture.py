@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from examples.flights.canvas import GREY, NOTED, OWN, headed, plain
 from examples.flights.data import HOUR_MS
 from examples.flights.report import least_without_loss
 
@@ -18,10 +19,31 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
     from examples.flights.demo import Findings
-    from examples.flights.outcome import Outcome
+    from examples.flights.measurement import Outcome
+
+
+INK, GREY, RULE = "#1f2933", "#616e7c", "#e4e7eb"
+OWN, NOTED = "#c2410c", "#0f766e"
+
+
+def headed(title: str, subtitle: str) -> Figure:
+    """Return a figure, 1600 by 864 pixels: on top the finding, and below it what was done."""
+    figure = Figure(figsize=(10, 5.4), dpi=160, facecolor="white")
+    FigureCanvasAgg(figure)
+    figure.text(0.03, 0.925, title, fontsize=19, weight="bold", color=INK)
+    figure.text(0.03, 0.865, subtitle, fontsize=11, color=GREY)
+    return figure
+
+
+def plain(axes: Axes) -> None:
+    """Leave a light grid of the axes, and grey labels."""
+    axes.grid(visible=True, color=RULE, linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.tick_params(length=0, colors=GREY, labelsize=10.5)
+    axes.spines[:].set_visible(False)
+
 
 OWN_HEADING: dict[str, Any] = {"color": OWN, "fontsize": 14, "weight": "bold"}
 LINEAR_TO = 0.1

@@ -93,7 +93,7 @@ def table(flights: Sequence[Flight]) -> pa.Table:
 
 
 def create_stream(controller_url: str, stream: str) -> None:
-    """Make a stream, with a mark at every advance, all of which can be looked at for a year."""
+    """Create a stream, with a mark at every advance, all of which can be looked at for a year."""
     settings = {
         "mark_interval_ms": 0,
         "writer_timeout_ms": WRITER_TIMEOUT_MS,
@@ -172,7 +172,7 @@ def _flush(carriers: Mapping[str, Carrier]) -> None:
 
 
 class Pace:
-    """Holds the replay back to so many hours per second; 0 holds nothing back."""
+    """Holds the replay to a number of hours per second; 0 sets no limit."""
 
     def __init__(self, hours_per_second: float) -> None:
         self._ms_per_second = hours_per_second * HOUR_MS

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from examples.flights.data import Flights
     from examples.flights.demo import Findings, Plan
-    from examples.flights.outcome import Outcome
+    from examples.flights.measurement import Outcome
 
 
 URL = "http://127.0.0.1:7464"

@@ -4,7 +4,7 @@ An hourly count can change only at certain moments of the replay, and stopping a
 the figures exact with few steps: noting, or ending a micro-batch, in between would change none.
 
 * Noted time closes an hour when the last flight that departed in it or before has landed, or at the
-  hour's end where nothing is in the air. There the carriers write and note.
+  hour's end if nothing is in the air. There the carriers write and note.
 * Spark's own watermark, whose delay is a number of full hours, closes an hour when the newest
   departure passes a full hour. There its micro-batches end.
 """
@@ -28,7 +28,7 @@ class Step:
     """The replay at `clock` (Unix ms): what landed since the step before, and what is noted.
 
     `landed` maps carriers to flights in the order of their landing. `notes` maps every carrier to
-    the earliest departure that it has in the air, or the clock where it has none: all its flights
+    the earliest departure that it has in the air, or the clock if it has none: all its flights
     that departed before have landed.
     """
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
-from examples.flights.outcome import Outcome
+from examples.flights.measurement import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +29,7 @@ class Windows:
         self._counted: set[int] = set()
 
     def land(self, flight: Flight, watermark: int) -> None:
-        """Count the flight, or lose it where the watermark has reached the end of its hour."""
+        """Count the flight, or lose it if the watermark has reached the end of its hour."""
         end = flight.window_end
         if end <= watermark:
             self.lost += 1

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pyspark.sql import SparkSession
 
-    from examples.flights.bars import Bars
     from examples.flights.data import Flights
+    from examples.flights.surroundings import Bars
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Result:
     """What came of a story: `meaning` in sentences, and `figures` that JSON can hold.
 
     `broken` says what the story promises and did not hold. `stream` is the one to look at.

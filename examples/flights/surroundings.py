@@ -12,13 +12,18 @@ import sys
 import time
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import httpx
 from pyspark.sql import SparkSession
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from types import TracebackType
+
+    from rich.console import Console
+
 
 LOOPBACK = "127.0.0.1"
 ROOT = Path(__file__).resolve().parents[2]
@@ -61,7 +66,7 @@ def controller(database: Path, directory: Path) -> Iterator[str]:
     """Serve a controller on a free port of this machine, with its log in `directory`.
 
     `database` is its SQLite file, all of it once the block has ended. Yields its URL. Raises
-    `SurroundingsError`, with its last words, where it does not start.
+    `SurroundingsError`, with its last words, if it does not start.
     """
     url = f"http://{LOOPBACK}:{_free_port()}"
     log = directory / "controller.log"
@@ -85,7 +90,7 @@ def keep_database(database: Path, kept: Path) -> None:
 def spark_session(directory: Path) -> Iterator[SparkSession]:
     """Yield a local Spark whose own words go to a file in `directory`.
 
-    Raises `SurroundingsError` where there is no Java.
+    Raises `SurroundingsError` if there is no Java.
     """
     require_java()
     log = directory / "spark.log"
@@ -100,7 +105,7 @@ def spark_session(directory: Path) -> Iterator[SparkSession]:
 
 
 def require_java() -> None:
-    """Raise `SurroundingsError` where no Java is to be found."""
+    """Raise `SurroundingsError` if no Java is found."""
     home = os.environ.get("JAVA_HOME")
     if not (home and Path(home, "bin", "java").exists()) and not shutil.which("java"):
         raise SurroundingsError(
@@ -186,7 +191,7 @@ def _inherited_path() -> list[str]:
 
 @contextmanager
 def _stderr_to(log: Path) -> Iterator[None]:
-    """Let programs that start meanwhile, and what they start, write their stderr to `log`."""
+    """Redirect the stderr of programs that start in the block, and of theirs, to `log`."""
     sys.stderr.flush()
     kept = os.dup(2)
     with log.open("ab") as output:
@@ -196,3 +201,37 @@ def _stderr_to(log: Path) -> Iterator[None]:
     finally:
         os.dup2(kept, 2)
         os.close(kept)
+
+
+class Bars:
+    """Bars on a console, live while it is entered."""
+
+    def __init__(self, console: Console) -> None:
+        self._progress = Progress(
+            TextColumn("{task.description:<50}"),
+            BarColumn(bar_width=28),
+            TaskProgressColumn(),
+            TimeElapsedColumn(),
+            console=console,
+        )
+
+    def bar(self, description: str, total: int) -> Callable[[int], None]:
+        """Show a bar and return what to call with how much is done; `total` fills it."""
+        task = self._progress.add_task(description, total=total)
+
+        def done(completed: int) -> None:
+            self._progress.update(task, completed=min(completed, total))
+
+        return done
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._progress.stop()

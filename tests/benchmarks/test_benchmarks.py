@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from benchmarks import aggregation, note_batches, single_notes, time_windows, visible_marks
-from benchmarks.figures import Figure, Run, Samples, Target, WrongResult
+from benchmarks.figures import Figure, Run, Samples, Target, WrongResult, as_json, lines
 from benchmarks.load import drive
 from benchmarks.processes import controller
-from benchmarks.report import as_json, lines
 from benchmarks.single_notes import create_stream
 from benchmarks.stored import sqlite_url
 from benchmarks.writers import Writers

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 from rich.console import Console
 
-from examples.flights.bars import Bars
 from examples.flights.data import Flights, read_flights
 from examples.flights.stage import Stage
+from examples.flights.surroundings import Bars
 from tests.support.served import Served
 
 if TYPE_CHECKING:

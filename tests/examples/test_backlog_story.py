@@ -30,13 +30,13 @@ def progress(second: int, took_ms: int, segments: dict[str, int], **end: Any) ->
 
 def test_a_batch_is_as_far_behind_as_its_mark_is_behind_the_last_one() -> None:
     """Before all marks it is at the beginning of the stream; the flag is that of the offset log."""
-    told = [
+    reports = [
         progress(1, 1500, {"0": 4, "1": 1}, lower=None, backlog=True),
         progress(3, 200, {"0": 6, "1": 1}, lower=900, backlog=False),
         progress(4, 100, {"0": 6, "1": 1}, lower=900),
     ]
 
-    batches = batches_of(told, begin=100)
+    batches = batches_of(reports, begin=100)
 
     assert batches == [
         Batch(1.5, 1500, rows=5, behind_ms=800, backlog=True),
@@ -59,11 +59,11 @@ def test_all_flights_have_landed_at_the_last_clock(flights: Flights) -> None:
 @pytest.mark.timeout(300)
 def test_a_query_that_catches_up_counts_the_same_in_large_batches(morning: Stage) -> None:
     """A real controller, carriers that go on, and Spark; one of the two has a flag."""
-    told = backlog.play(morning)
+    result = backlog.play(morning)
 
-    assert all([*backlog.opening(morning.flights), *told.meaning])
-    ours, other = told.figures[WITH], told.figures[WITHOUT]
+    assert all([*backlog.opening(morning.flights), *result.meaning])
+    ours, other = result.figures[WITH], result.figures[WITHOUT]
     flights = len(morning.flights.landed)
-    assert (told.broken, ours["counted"], other["counted"]) == ((), flights, flights)
+    assert (result.broken, ours["counted"], other["counted"]) == ((), flights, flights)
     assert ours["batches_until_caught_up"] < other["batches_until_caught_up"]
     assert (ours["flag_until_seconds"] > 0, other["flag_until_seconds"]) == (True, 0)

@@ -11,7 +11,7 @@ from controller.store.migrate import migrate
 from examples.flights import cli, report
 from examples.flights.data import HOUR_MS
 from examples.flights.demo import DATABASE, Findings
-from examples.flights.outcome import Outcome
+from examples.flights.measurement import Outcome
 from examples.flights.surroundings import SurroundingsError
 
 if TYPE_CHECKING:

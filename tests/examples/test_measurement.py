@@ -1,8 +1,7 @@
 from examples.flights.data import HOUR_MS
-from examples.flights.measurement import noted_outcome, own_outcome, untimely
-from examples.flights.outcome import Outcome
+from examples.flights.measurement import Outcome, noted_outcome, own_outcome, untimely
+from examples.flights.query import Count, Run
 from examples.flights.replay import Replayed
-from examples.flights.run import Count, Run
 from tests.examples.flown import flight, minutes
 
 FIRST, SECOND = HOUR_MS, 2 * HOUR_MS

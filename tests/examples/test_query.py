@@ -6,8 +6,7 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from examples.flights.data import Flights, read_flights
-from examples.flights.query import hourly, with_own_watermark, write_archive
-from examples.flights.run import Run, run_to_the_end
+from examples.flights.query import Run, hourly, run_to_the_end, with_own_watermark, write_archive
 from examples.flights.schedule import hourly_batches
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from rich.console import Console
 
 from examples.flights.data import HOUR_MS
 from examples.flights.demo import Findings
-from examples.flights.outcome import Outcome
+from examples.flights.measurement import Outcome
 from examples.flights.picture import title
 from examples.flights.report import closing, results
 from tests.examples.flown import minutes

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 
 from examples.flights.data import HOUR_MS, Flights, read_flights
-from examples.flights.outcome import Outcome
+from examples.flights.measurement import Outcome
 from examples.flights.simulation import least_delay_without_loss, noted_time, own_watermark
 from tests.examples.flown import days_of_flights, flight, flown, minutes
 
