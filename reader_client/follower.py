@@ -63,6 +63,8 @@ class Follower:
         self.needs_stream = True
         self.stream_id: str | None = None
         self.caught_up = False
+        self.was_answered = False
+        """Whether the controller has answered which marks of the stream there are."""
         self.chain = 0
         """Counts how often the known marks were replaced by others."""
         self._keep_last = keep_last
@@ -94,7 +96,7 @@ class Follower:
         if stream.id != self.stream_id:
             self._replace(MarkHistory())
             self._after = self._first_of_interest(stream)
-            self.caught_up = False
+            self.caught_up = self.was_answered = False
             self.stream_id = stream.id
         elif stream.corrections != self._corrections:
             self._corrected = MarkHistory()
@@ -125,7 +127,7 @@ class Follower:
             self._after, self.stream_id = 0, None
             self.needs_stream = True
             return
-        self._is_quiet = answer.is_quiet
+        self._is_quiet, self.was_answered = answer.is_quiet, True
         self._show_corrected()
         if answer.final_cut is not None and (not answer.marks or answer.marks[-1].final):
             self._history.seal(answer.final_cut)

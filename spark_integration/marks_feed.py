@@ -57,15 +57,15 @@ class MarksFeed(Protocol):
     def begin(self, released: Released) -> None:
         """Follow the marks after the one last let in; wait briefly until all noted by now are here.
 
-        Raises `Rejected` where a controller answers that there is no such stream or domain, and as
+        Raises `Rejected` if a controller answers that there is no such stream or domain, and as
         `take`.
         """
 
     def take(self) -> Marks:
         """Return the marks that came since the last call, at once.
 
-        A creation id other than before says that the stream was made again: its marks begin anew.
-        Raises `ClientFailed` where what follows them ended by a fault of its own.
+        A creation id other than before means that the stream was created again: its marks start
+        from the first. Raises `ClientFailed` if the thread that follows them ended by a fault.
         """
 
     def close(self) -> None:
@@ -101,6 +101,7 @@ class ControllerFeed:
         self._changed = threading.Condition()
         self._known = Marks()
         self._chain = 0
+        self._caught_up = False
 
     @property
     def subject(self) -> str:
@@ -136,9 +137,8 @@ class ControllerFeed:
         self._transport.close()
 
     def _has_begun(self) -> bool:
-        if self._health.fault is not None or self._thread.attempts.failure is not None:
-            return True
-        return self._follower is not None and self._follower.caught_up
+        failure, fault = self._thread.attempts.failure, self._health.fault
+        return self._caught_up or failure is not None or fault is not None
 
     # The thread
 
@@ -171,6 +171,7 @@ class ControllerFeed:
             if follower is not None and follower.stream_id is not None:
                 known = self._known.marks if follower.chain == self._chain else ()
                 self._chain = follower.chain
+                self._caught_up = follower.caught_up and follower.was_answered
                 self._known = Marks(
                     follower.stream_id,
                     [*known, *follower.take_new()],

@@ -55,6 +55,24 @@ def test_all_marks_of_now_are_there_when_a_feed_has_begun(followed: Followed) ->
     assert followed.seqs() == [("a", 1), ("a", 2)]
 
 
+def test_the_end_of_a_sealed_stream_is_known_when_a_feed_has_begun(controller: Served) -> None:
+    """Also if its last mark was let in before, as when a query is started again."""
+    stream = controller.stream("flights")
+    stream.note("w", 10, {0: 1})
+    stream.note("w", 20, {0: 2})
+    stream.seal()
+    released, found = Released(), []
+    for _ in range(2):
+        feed = ControllerFeed(controller.url, "flights", None)
+        feed.begin(released)
+        known = feed.take()
+        feed.close()
+        released = Released(known.stream_id, known.marks[-1].seq if known.marks else 0)
+        found.append((len(known.marks) > 1, known.final_cut))
+
+    assert found == [(True, {0: 2}), (False, {0: 2})]
+
+
 def test_later_marks_come_by_long_poll(followed: Followed, controller: Served) -> None:
     """Also after the controller was away for a while."""
     controller.stop()
