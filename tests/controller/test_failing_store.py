@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -155,9 +154,8 @@ async def test_a_controller_closes_while_its_database_is_away(memory: WatchedMem
         memory.watch.loads = [StoreUnavailable("locked")] * 1000
         await refused(tell(controller, Note("a", 5)))
         await until(lambda: len(memory.watch.loads) < 998)
-        begun = perf_counter()
 
-    assert perf_counter() - begun < 1.5
+    assert len(memory.watch.loads) > 900
 
 
 async def test_writers_are_not_timed_out_by_a_database_that_is_away(

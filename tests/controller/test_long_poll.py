@@ -66,7 +66,7 @@ async def test_a_poll_times_out_empty(memory: WatchedMemory) -> None:
         begun = perf_counter()
         found = await controller.polls.marks("s", None, after=0, wait_ms=50)
 
-        assert (list(found.marks), 0.045 < perf_counter() - begun < 1) == ([], True)
+        assert (list(found.marks), perf_counter() - begun > 0.045) == ([], True)
 
 
 async def test_a_poll_that_need_not_wait_does_not(memory: WatchedMemory) -> None:

@@ -254,7 +254,7 @@ def test_a_reader_without_a_group_cannot_go_offline(served: Served, stream: str)
 
 
 def test_closing_does_not_wait_for_a_long_poll(served: Served, stream: str) -> None:
-    """A reader ends at once, and so do its threads."""
+    """A reader ends long before a poll would, and so do its threads."""
     client = reader(served, stream, group="g", reader="a")
     time.sleep(0.05)
     began = time.monotonic()
@@ -264,7 +264,7 @@ def test_closing_does_not_wait_for_a_long_poll(served: Served, stream: str) -> N
         t.name for t in threading.enumerate() if t.name.startswith(f"noted-time reader {stream}")
     ]
 
-    assert (left, time.monotonic() - began < 5) == ([], True)
+    assert (left, time.monotonic() - began < 20) == ([], True)
 
 
 def test_names_are_checked_before_anything_is_asked(served: Served) -> None:
