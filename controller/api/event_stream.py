@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 WAIT_MS, PAUSE_S = 15_000, 1.0
 """How long one poll waits (proxies close connections that are silent for a minute), and the pause
 between two while no controller owns the stream, or before a client connects again."""
-OK, UNAVAILABLE = 200, 503
-EVENTS = "text/event-stream"
+EVENTS, OK, UNAVAILABLE = "text/event-stream", 200, 503
 HEADERS = {"content-type": EVENTS, "cache-control": "no-store", "x-accel-buffering": "no"}
 ABOUT = "stream_id", "scale_events", "corrections"
 
