@@ -192,7 +192,8 @@ def _excluded(stream: StreamState, now: int) -> str:
         for each in members
         if each.exclusion
     ]
-    return f"Excluded at present: {listed(named, number)}."
+    who = listed(named, number) if named else counted(number, "writer")
+    return f"Excluded at present: {who}."
 
 
 def _would(would: Would, lower: int | None) -> str:
@@ -227,8 +228,8 @@ def counted(number: int, what: str) -> str:
 def listed(names: Sequence[str], number: int) -> str:
     """Return names as in a sentence, and how many more there are of `number` in all.
 
-    >>> listed(["a", "b"], 2), listed(["a", "b"], 9), listed([], 9)
-    ('a and b', 'a, b and 7 more', '9 more')
+    >>> listed(["a", "b"], 2), listed(["a", "b"], 9)
+    ('a and b', 'a, b and 7 more')
     """
     more = number - len(names)
     *first, last = [*names, f"{more:,} more"] if more > 0 else names

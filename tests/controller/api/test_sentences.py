@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from controller.aggregation import sentences
 from controller.aggregation.sentences import ABANDONED
 from tests.support.controllers import serve_for
 
@@ -30,8 +31,8 @@ async def note(call: Caller, **times: int | None) -> None:
 
 async def said(call: Caller, **query: Any) -> list[str]:  # noqa: ANN401 - any value
     """Return the sentences of `explain`."""
-    sentences: list[str] = (await call.get(f"{S}/explain", **query)).json()["sentences"]
-    return sentences
+    found: list[str] = (await call.get(f"{S}/explain", **query)).json()["sentences"]
+    return found
 
 
 async def test_one_holder_is_explained_as_an_operator_would(call: Caller, time: GivenTime) -> None:
@@ -82,10 +83,10 @@ async def test_holders_that_are_not_all_named_may_take_longer(call: Caller) -> N
     await note(call, a=5)
     for of in ("x", "y"):
         await call.note(*({"writer": f"{of}{n}"} for n in range(700)))
-    sentences = await said(call)
+    *_, until, without, _ = await said(call)
 
-    assert "or automatically in 1m at the earliest, when the last of them" in sentences[-3]
-    assert sentences[-2] == "Without one of them alone nothing changes."
+    assert "or automatically in 1m at the earliest, when the last of them" in until
+    assert without == "Without one of them alone nothing changes."
 
 
 @pytest.mark.parametrize(
@@ -157,6 +158,17 @@ async def test_those_excluded_are_named_with_the_reason(call: Caller, time: Give
         "Not waited for: 1 idle, 6 excluded.",
         f"Excluded at present: {removed} and 1 more.",
     ]
+
+
+async def test_those_excluded_are_counted_if_they_joined_too_late_to_be_looked_at(
+    call: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a stream with very many writers only the first are examined."""
+    monkeypatch.setattr(sentences, "EXAMINED", 1)
+    await note(call, osaka=HALF_PAST_TEN, lima=NINE_25)
+    await call.client.delete(f"{S}/writers/lima")
+
+    assert (await said(call))[-1] == "Excluded at present: 1 writer."
 
 
 async def test_a_stream_without_any_writer_left_is_not_merely_quiet(call: Caller) -> None:
