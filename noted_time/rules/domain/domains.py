@@ -169,9 +169,10 @@ class Domains:
                 domain.wrote_undeclared(track)
 
     def _declare(self, member: Member, max_times: Mapping[str, int]) -> None:
-        for domain, track in self.pairs(member):
-            if domain.name in max_times:
-                domain.note(track, None, max_times[domain.name])
+        for name, max_time in max_times.items():
+            number = self.numbers[name]
+            track = member.others[number - 1] if number else member.first
+            self.by_number[number].note(track, None, max_time)
 
     def _change_state(self, member: Member, state: State, now: int) -> bool:
         """Change the membership; returns whether the member is waited for from now on."""
