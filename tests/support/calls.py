@@ -24,7 +24,7 @@ def wire(position: dict[int, int]) -> dict[str, int]:
 
 
 class Calls:
-    """What is asked of a controller at `url`, with a token where there is one."""
+    """Calls of the controller at `url`, with a token if there is one."""
 
     def __init__(self, url: str, token: str | None = None) -> None:
         self._url = url
@@ -53,7 +53,7 @@ class Calls:
         return self.call("GET", f"/{path}", **query)
 
     def create(self, stream: str, **settings: Any) -> Json:  # noqa: ANN401 - any JSON
-        """Create or change a stream; marks are made at every advance unless told otherwise."""
+        """Create or change a stream; by default every advance makes a mark."""
         return self.call("PUT", f"/{stream}", {"mark_interval_ms": 0, **settings})
 
     def make(self, stream: str, **settings: Any) -> None:  # noqa: ANN401 - any setting
@@ -61,7 +61,7 @@ class Calls:
         self.create(stream, **{"writer_timeout_ms": HOUR_MS, **settings})
 
     def stream(self, name: str, *domains: str, **settings: Any) -> CalledStream:  # noqa: ANN401 - any setting
-        """Make a stream, again where there is one, whose times may be any."""
+        """Make a stream that takes any times, in place of the one of that name if there is one."""
         self.ask("DELETE", f"/streams/{name}")
         self.make(name, domains=domains or ["default"], max_time_ahead_ms=None, **settings)
         return CalledStream(self, name)
@@ -69,7 +69,7 @@ class Calls:
     def note(
         self, stream: str, time: int, position: dict[str, int], *, domain: str | None = None
     ) -> None:
-        """Have the writer `w` note; alone on its stream, it makes a mark."""
+        """Note as the writer `w`; if it is the only one of its stream, this makes a mark."""
         note = {"writer": "w", "time": time, "position": position, "domain": domain}
         self.post(stream, note)
 
@@ -85,7 +85,7 @@ class Calls:
         return int(self.get(stream)["marks"][domain]["lower"])
 
     def writers(self, stream: str) -> dict[str, Json]:
-        """Return what the controller says of each writer: state, times and position."""
+        """Return the state, times and position of each writer."""
         shown = ("state", "times", "position")
         rows = self.call("GET", f"/{stream}/writers")["writers"]
         return {row["writer"]: {name: row[name] for name in shown} for row in rows}
@@ -112,13 +112,13 @@ class CalledStream:
         domain: str | None = None,
         state: State = "live",
     ) -> None:
-        """Note, or try to: what the controller refuses changes nothing."""
+        """Note; a refusal is no error here and changes nothing."""
         note = {"writer": writer, "time": time, "position": wire(position), "state": state}
         body = {"notes": [note if domain is None else note | {"domain": domain}]}
         self.calls.ask("POST", f"/streams/{self.name}/notes", body)
 
     def seal(self, **asked: Any) -> None:  # noqa: ANN401 - any of a request
-        """End the stream, as the fields of a `SealRequest` say."""
+        """Seal the stream; the arguments are the fields of a `SealRequest`."""
         if "cut" in asked:
             asked["cut"] = wire(asked["cut"])
         self.calls.call("POST", f"/{self.name}/seal", asked)

@@ -26,7 +26,7 @@ PATIENCE_S = 60.0
 
 @dataclass
 class GivenTime:
-    """The clocks of a controller, which stand until they are told to go on."""
+    """The clocks of a controller, which stand still until the test moves them."""
 
     steady: int = 10_000
     wall: int = 1_700_000_000_000
@@ -36,7 +36,7 @@ class GivenTime:
         return Clocks(wall_ms=lambda: self.wall, steady_ms=lambda: self.steady)
 
     def passes(self, ms: int) -> None:
-        """Let time go on."""
+        """Move the clocks."""
         self.steady += ms
         self.wall += ms
 
@@ -60,7 +60,7 @@ class Watch:
         self.open.set()
 
     def commit(self, batch: Batch, commit: Callable[[Batch], None]) -> None:
-        """Do as told with the batch."""
+        """Commit the batch, or fail as planned."""
         self.attempts += 1
         self.open.wait()
         if self.failures:
@@ -83,7 +83,7 @@ class Watching(MemoryStore if TYPE_CHECKING else object):  # type: ignore[misc]
         return super().streams()
 
     def commit(self, batch: Batch) -> None:
-        """Do as the watch says."""
+        """Commit through the watch."""
         self.watch.commit(batch, super().commit)
 
 
@@ -167,7 +167,7 @@ def marks_of(controller: Controller, domain: str = "default") -> list[Mark]:
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    """Wait until it holds; raises `TimeoutError` where it does not within a minute."""
+    """Wait until it holds; raises `TimeoutError` after a minute."""
     async with asyncio.timeout(PATIENCE_S):
         while not holds():  # noqa: ASYNC110 - what is waited for has no event
             await asyncio.sleep(0.005)

@@ -1,4 +1,4 @@
-"""A network that fails as told: between a client and a real controller."""
+"""A network that fails as planned, between a client and a real controller."""
 
 from __future__ import annotations
 

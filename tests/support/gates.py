@@ -52,7 +52,7 @@ class Guarded:
 
 @dataclass
 class Door:
-    """A client of one app behind a gate; answers are told as (status, code)."""
+    """A client of one app behind a gate; it returns answers as (status, code)."""
 
     client: httpx.AsyncClient
     controller: Controller

@@ -34,7 +34,7 @@ class HourlyLog(NamedTuple):
         self.notes([note_of(writer, time, position, max_time)])
 
     def notes(self, notes: list[dict[str, Any]]) -> None:
-        """Have notes taken in their order; each makes a mark where it can."""
+        """Post notes in their order; each makes a mark if it can."""
         for first in range(0, len(notes), 1000):
             self.served.call("POST", "/flights/notes", {"notes": notes[first : first + 1000]})
 

@@ -59,7 +59,7 @@ def lost(stream: LoadedStream, rows: Mapping[str, Json]) -> list[str]:
 
 
 def broken_links(marks: Iterable[Json]) -> list[tuple[Json, Json]]:
-    """Return the pairs of neighbours that are no chain: seq, lower and cut must go on."""
+    """Return the neighbours that do not follow one another in seq, lower and cut."""
     return [
         (one, other)
         for one, other in pairwise([{"seq": 0, "lower": -(2**63), "cut": {}}, *marks])

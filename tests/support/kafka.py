@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 HOME = Path(os.environ.get("NOTED_TIME_KAFKA") or Path(sys.prefix, "kafka"))
-"""Where the jars are: in the environment that runs the tests, unless told otherwise."""
+"""Where the jars are: by default in the environment that runs the tests."""
 
 BROKER = ("org.apache.kafka", "kafka_2.13", "4.3.1")
 CONNECTOR = (
@@ -41,7 +41,7 @@ _CLUSTER = "4L6g3nShT-eMCtK--X86sw"
 
 
 def connector() -> list[str]:
-    """Return the jars that Spark needs, none where they are not installed."""
+    """Return the jars that Spark needs, none if they are not installed."""
     jars = [HOME / "connector" / f"{name}-{version}.jar" for _, name, version in CONNECTOR]
     return [str(jar) for jar in jars] if all(jar.exists() for jar in jars) else []
 

@@ -62,7 +62,7 @@ class LoadWriter(HonestWriter):
     is_settled: bool = True
 
     def next_notes(self) -> list[Json]:
-        """Write some events where that is allowed, then return what to note of them."""
+        """Write some events if that is allowed, then return what to note of them."""
         if self.state == "idle" and not self.is_settled:
             return []
         if self.state != "live":  # the answers say from when on it may write, for each domain
@@ -79,7 +79,7 @@ class LoadWriter(HonestWriter):
         return [self._note(domain, noted) for domain in self.stream.domains]
 
     def answered(self, note: Json, result: Json) -> None:
-        """Take in that the note is durable; raises `AssertionError` where it was refused."""
+        """Take in that the note is durable; raises `AssertionError` if it was refused."""
         assert result["status"] == "accepted", (note, result)
         domain, lower = note["domain"], result["lower"]
         if lower is not None:
@@ -120,7 +120,7 @@ class LoadWriter(HonestWriter):
 
 @dataclass
 class Load:
-    """Tasks of writers, and readers that follow, until told to stop."""
+    """Tasks of writers, and of readers that follow, until `stop`."""
 
     url: str
     streams: Sequence[LoadedStream]

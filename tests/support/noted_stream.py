@@ -1,4 +1,4 @@
-"""A stream whose file log and notes a test writes by hand."""
+"""A stream whose file log and notes a test writes itself."""
 
 from __future__ import annotations
 

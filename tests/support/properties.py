@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, settings
 
 
 def costly(times: int) -> settings:
-    """Return settings for examples that cost so many times what others do, in any profile.
+    """Return settings for examples that cost `times` as much as others, in any profile.
 
     They may share a fixture, which each example has to leave as it found it.
     """

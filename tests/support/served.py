@@ -33,7 +33,7 @@ class KeptStore(MemoryStore):
 
 
 class LettingGo(Server):
-    """The controller's own server, as a test stops it: long polls go, and it hears no signal."""
+    """The controller's own server; a test stops it without a signal, which answers long polls."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -91,7 +91,7 @@ class Served(Calls):
         self._url = f"http://127.0.0.1:{self._port}"
 
     def stop(self) -> None:
-        """Answer what waits, and end; does nothing where it was stopped before."""
+        """Answer what waits, and end; does nothing if it was stopped before."""
         self._server.should_exit = True
         self._thread.join(90)
         assert not self._thread.is_alive(), "the controller did not stop"

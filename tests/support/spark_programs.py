@@ -14,7 +14,7 @@ PROGRAMS = ROOT / "tests" / "spark" / "programs"
 
 
 class SparkProgram:
-    """One run of a program from `tests/spark/programs`, told in JSON what to do.
+    """One run of a program from `tests/spark/programs`, with its arguments as JSON.
 
     Its own process group, so that killing it leaves no Java behind.
     """

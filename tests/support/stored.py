@@ -1,4 +1,4 @@
-"""Builds what stores keep, each value legal and told by as few arguments as the fact needs."""
+"""Builds what stores keep, each value legal and made from as few arguments as the fact needs."""
 
 from __future__ import annotations
 

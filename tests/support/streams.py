@@ -35,7 +35,7 @@ def tell(stream: Aggregator, *notes: Note, now: int = 0) -> list[Accepted | Refu
 
 
 def marks_of(stream: Aggregator, domain: str = "default", *, now: int = 0) -> list[Mark]:
-    """Let the time of `domain` go on as far as it does; returns the marks it made."""
+    """Advance `domain` as far as it can; returns the marks that this made."""
     marks = []
     while (mark := stream.advance(domain, now=now, written_at=0)) is not None:
         marks.append(mark)
@@ -43,7 +43,7 @@ def marks_of(stream: Aggregator, domain: str = "default", *, now: int = 0) -> li
 
 
 def told(stream: Aggregator, *notes: Note, now: int = 0) -> list[Mark]:
-    """Hand over `notes`, then let time go on; returns the marks of the default domain."""
+    """Hand over `notes`, then advance; returns the marks of the default domain."""
     tell(stream, *notes, now=now)
     return marks_of(stream, now=now)
 
@@ -56,7 +56,7 @@ def restarted(
     """Return what a restart makes of the stream: records, last marks, and who is missing at them.
 
     `appended_at` gives the service time of each domain's last mark, and `declared_at` at which it
-    was declared, 0 where they do not.
+    was declared, by default 0.
     """
     times = appended_at or {}
     last = {
