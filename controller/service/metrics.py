@@ -50,7 +50,7 @@ NAMES_SHOWN = 1000
 NAMED_AFTER_MS = 5000
 """Writers that hold for less are not named.
 
-At each mark some writers hold until their next note, and a name seen once is a series for ever.
+At each mark some writers hold until their next note, and a name seen once is a series forever.
 """
 
 SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)

@@ -221,7 +221,7 @@ class Domain:
         if not (track.vouched and track.is_out):
             return
         is_above = time is not None and time >= self.lower
-        is_new = self.last is None and track.is_to_be_named_anew
+        is_new = self.last is None and track.is_for_first_mark
         if is_above or is_new or record.since > self.moved_at:
             if record.state == "live" or record.writer in self.absences.missing:
                 self.absences.add(track)

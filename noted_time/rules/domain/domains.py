@@ -317,7 +317,7 @@ class Domains:
             domain.cut.add(track.time, member.position)
             if member.wrote:
                 domain.wrote_undeclared(track)
-            if track.is_to_be_named_anew:
+            if track.is_for_first_mark:
                 domain.absences.add(track)
 
     def reconfigure(self, settings: StreamSettings, now: int) -> None:

@@ -192,7 +192,7 @@ class Track:
         return self.returned_late or self.member.excluded is not None
 
     @property
-    def is_to_be_named_anew(self) -> bool:
+    def is_for_first_mark(self) -> bool:
         """Whether the first mark of a domain names it, however long ago it was excluded."""
         member = self.member
         is_out = member.excluded is not None and member.excluded != "removed"
