@@ -41,17 +41,9 @@ class Caller:
     transport: Transport
     as_json: bool = False
 
-    def ask(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Json | None = None,
-        body: object = None,
-        wait_s: float = 0.0,
-    ) -> Json:
-        """Return the answer's body; `wait_s` is how long the controller is asked to wait."""
-        return self.answer(method, path, query=query, body=body, wait_s=wait_s)[1]
+    def ask(self, method: str, path: str, **given: Any) -> Json:  # noqa: ANN401 - as `answer`'s
+        """Return the answer's body; the arguments are those of `answer`."""
+        return self.answer(method, path, **given)[1]
 
     def answer(
         self,
@@ -62,7 +54,10 @@ class Caller:
         body: object = None,
         wait_s: float = 0.0,
     ) -> tuple[int, Json]:
-        """Return status and body of the answer; what is `None` in a query is left out."""
+        """Return status and body of the answer; what is `None` in a query is left out.
+
+        `wait_s` is how long the controller is asked to wait.
+        """
         given = {name: value for name, value in (query or {}).items() if value not in (None, [])}
         question = Question(method, path, given, body, round(wait_s * 1000))
         controllers = self.transport.controllers

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -91,20 +92,8 @@ def remove(
 
     Try it:  noted-time remove flights UA --comment "its machine is gone"
     """
-    removed = _remove_as_shown(call, stream, writer, comment, yes=yes)
-    if not call.prints(removed):
-        at = shown_position(removed["position"])
-        say(f"Removed {writer} from {stream}, at position {at}.")
-
-
-def _remove_as_shown(
-    call: Caller, stream: str, writer: str, comment: str | None, *, yes: bool
-) -> Json:
-    """Remove the writer if it has not noted since what would follow was shown."""
     path = writer_path(stream, writer)
-    turn = 0
-    while True:
-        turn += 1
+    for turn in count(1):
         noted_at = call.ask("GET", path)["noted_at"]
         for line in _dry_run(call, stream, writer):
             say(line)
@@ -112,11 +101,15 @@ def _remove_as_shown(
         confirm(f"Remove {writer}?", yes=yes)
         query = {"unless_noted_since": noted_at, "comment": comment}
         try:
-            return call.ask("DELETE", path, query=query)
+            removed = call.ask("DELETE", path, query=query)
+            break
         except NotedMeanwhile as noted:
             if yes and turn == TURNS:
                 raise
             say(f"{writer} has noted meanwhile, at {shown_time(noted.noted_at)}.")
+    if not call.prints(removed):
+        at = shown_position(removed["position"])
+        say(f"Removed {writer} from {stream}, at position {at}.")
 
 
 def _dry_run(call: Caller, stream: str, writer: str) -> Iterator[str]:
