@@ -106,7 +106,7 @@ class Reader(ABC, Generic[Network]):
 
     @abstractmethod
     def _open(self, url: str, token: str | None, network: Network | None) -> None:
-        """Connect with the first question; `network` takes the place of the network."""
+        """Connect with the first question; a `network` that is given takes the real one's place."""
 
     # Where I am
 

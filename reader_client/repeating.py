@@ -33,7 +33,7 @@ class BackOff:
 
 
 class Stopped(Exception):
-    """The thread is to end; raised where it asks or waits."""
+    """The thread is to end; raised when it asks or waits."""
 
 
 class Health:
@@ -155,7 +155,7 @@ class Repeated(Generic[Waker]):
 
 
 class Repeating(Repeated[Wakeup]):
-    """A daemon thread; its step may not be repeated once `stop` was called."""
+    """A daemon thread, which ends after `stop` as soon as it asks or waits next."""
 
     def __init__(
         self, name: str, step: Callable[[], Steps], ask: Callable[[Question], Json], health: Health

@@ -109,7 +109,7 @@ class Writer(ABC, Generic[Network]):
     def _open(
         self, url: str, network: Network | None, *, timeout_s: float, token: str | None
     ) -> None:
-        """Begin to send."""
+        """Begin to send; a `network` that is given takes the real one's place."""
 
     @abstractmethod
     def _wake(self) -> None:
