@@ -4,5 +4,5 @@ from noted_time.reading.history import MarkHistory
 from noted_time.reading.missing import MissingWriters
 from noted_time.reading.readers import ReaderGroup
 from noted_time.reading.trend import UNIX_MS, Point
-from noted_time.reading.units import check_time, check_windows, look_like_seconds, seconds_doubt
-from noted_time.reading.windows import CompleteWindow, Tiling, complete_windows
+from noted_time.reading.units import check_time, look_like_seconds, seconds_doubt
+from noted_time.reading.windows import CompleteWindow, Tiling, check_windows, complete_windows

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from noted_time.values import LEAST_UNIX_MS, ImplausibleTime, month
-
-if TYPE_CHECKING:
-    from noted_time.reading.history import MarkHistory
-    from noted_time.reading.windows import Tiling
 
 SECONDS = range(10**8 + 1, LEAST_UNIX_MS)
 """As seconds 1973 to 5138, as milliseconds January 1970 to March 1973."""
@@ -39,13 +33,3 @@ def check_time(time: int, lower: int | None) -> None:
     """
     if lower is not None and lower > LEAST_UNIX_MS and look_like_seconds(time):
         raise ImplausibleTime(time, lower)
-
-
-def check_windows(after: int | None, tiling: Tiling, history: MarkHistory) -> None:
-    """Raise `ImplausibleTime` for windows after a time in seconds, see `check_time`.
-
-    If marks are kept of that time, it may be the end of the window before.
-    """
-    first = history.first
-    if after is not None and first is not None and after + tiling.size_ms < first.lower:
-        check_time(after, history.last_lower)

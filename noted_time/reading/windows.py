@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import repeat
 from typing import TYPE_CHECKING
 
+from noted_time.reading.units import check_time
 from noted_time.values import LEAST_TIME, MAX_INT64, NOT_KNOWN, Missing, Rejected, StreamCut
 
 if TYPE_CHECKING:
@@ -71,6 +72,16 @@ class CompleteWindow:
     excluded: tuple[str, ...] = ()
     exact: bool = False
     missing: Missing = NOT_KNOWN
+
+
+def check_windows(after: int | None, tiling: Tiling, history: MarkHistory) -> None:
+    """Raise `ImplausibleTime` for windows after a time in seconds, see `check_time`.
+
+    If marks are kept of that time, it may be the end of the window before.
+    """
+    first = history.first
+    if after is not None and first is not None and after + tiling.size_ms < first.lower:
+        check_time(after, history.last_lower)
 
 
 def complete_windows(

@@ -1,7 +1,9 @@
 """Values: cuts, notes, marks, decisions, settings, and the errors that say what is wrong."""
 
 from noted_time.values.cut import (
+    Mark,
     StreamCut,
+    TimeWindow,
     behind_of,
     correct,
     gained_by,
@@ -59,7 +61,6 @@ from noted_time.values.fencing import (
     Session,
 )
 from noted_time.values.given import Time, duration_ms, unix_ms_of
-from noted_time.values.mark import Mark, TimeWindow
 from noted_time.values.membership import (
     MISSING_NAMED,
     NO_TERMS,

@@ -119,14 +119,14 @@ def test_a_reference_to_nothing_is_found(root: Path) -> None:
     """Be it the file, the function, the method or the class that is not there."""
     wrong = "`controller/api/nowhere.py` `controller/api/notes.py::answer_noted` "
     wrong += (
-        "`controller/service/committer.py::Committer.commit` `noted_time/values/mark.py::Marks`"
+        "`controller/service/committer.py::Committer.commit` `noted_time/values/cut.py::Marks`"
     )
 
     assert missing(root, references(wrong)) == [
         "controller/api/notes.py::answer_noted",
         "controller/api/nowhere.py",
         "controller/service/committer.py::Committer.commit",
-        "noted_time/values/mark.py::Marks",
+        "noted_time/values/cut.py::Marks",
     ]
 
 
