@@ -118,9 +118,7 @@ def test_every_reference_leads_to_a_definition(root: Path, page: str) -> None:
 def test_a_reference_to_nothing_is_found(root: Path) -> None:
     """Be it the file, the function, the method or the class that is not there."""
     wrong = "`controller/api/nowhere.py` `controller/api/notes.py::answer_noted` "
-    wrong += (
-        "`controller/service/committer.py::Committer.commit` `noted_time/values/cut.py::Marks`"
-    )
+    wrong += "`controller/service/committer.py::Committer.commit` `noted_time/values/cut.py::Marks`"
 
     assert missing(root, references(wrong)) == [
         "controller/api/notes.py::answer_noted",
