@@ -7,20 +7,113 @@ alignments; where none tells of an alignment, its row says so.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from heapq import nsmallest
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import msgspec
 
 from controller.aggregation.owned_streams import bucket_of
 from controller.api.access import ALIGNMENTS
-from controller.api.answer_shapes import AlignmentRow, AlignmentsPage
+from controller.api.answer_shapes import made_of
+from noted_time.wing import AlignmentNow, AlignmentSettings, MemberNow
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from controller.api.peers import Peers
     from controller.service.access import Grant
     from controller.service.controller import Controller
 
 PATH = ALIGNMENTS.removesuffix("/")
+
+
+MEMBERS_LISTED = 100
+"""Maximum number of members of an alignment in a list; by itself it is shown with all."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlignmentAnswer(AlignmentSettings):
+    """An alignment: no member reads above `bound`, where `held_by` holds it; null is unbounded.
+
+    `drift` is how far the fastest member is ahead of the slowest, of those that are counted.
+    """
+
+    name: str
+    bound: int | None
+    held_by: str | None
+    drift: int | None
+    members: Mapping[str, MemberNow]
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        settings: AlignmentSettings,
+        now: AlignmentNow,
+        may_read: Callable[[str], bool],
+        **more: object,
+    ) -> Self:
+        """Return the answer of an alignment, without groups of streams that may not be read."""
+        members = {
+            member: each
+            if each.group is None or may_read(each.group.stream)
+            else replace(each, group=None)
+            for member, each in now.members.items()
+        }
+        about = now._replace(members=members)._asdict()
+        return made_of(cls, settings, name=name, **about, **more)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlignmentRow(AlignmentAnswer):
+    """An alignment in a list, with at most 100 members: the slowest that count come first.
+
+    If the controller that has it does not `answer`, only the settings are known.
+    """
+
+    answered: bool
+    members_counted: int | None
+    members_total: int | None
+
+    @classmethod
+    def shown(
+        cls,
+        name: str,
+        settings: AlignmentSettings,
+        now: AlignmentNow,
+        may_read: Callable[[str], bool],
+    ) -> Self:
+        """Return the row of an alignment."""
+
+        def place(member: tuple[str, MemberNow]) -> tuple[bool, int, str]:
+            return not member[1].counted, member[1].time or 0, member[0]
+
+        members = now.members
+        first = dict(nsmallest(MEMBERS_LISTED, members.items(), key=place))
+        return cls.of(
+            name,
+            settings,
+            now._replace(members=first),
+            may_read,
+            answered=True,
+            members_counted=sum(each.counted for each in members.values()),
+            members_total=len(members),
+        )
+
+    @classmethod
+    def unanswered(cls, name: str, settings: AlignmentSettings) -> Self:
+        """Return the row of an alignment of which only the settings are known."""
+        unknown = dict.fromkeys(("bound", "held_by", "drift", "members_counted", "members_total"))
+        return made_of(cls, settings, name=name, answered=False, members={}, **unknown)
+
+
+class AlignmentsPage(msgspec.Struct):
+    """A page of alignments by name; `next` is the `after` of the next page."""
+
+    alignments: Sequence[AlignmentRow]
+    next: str | None
 
 
 class AlignmentsQuery(NamedTuple):
@@ -44,7 +137,6 @@ class AlignmentRows:
     """Puts the list together."""
 
     def __init__(self, controller: Controller, peers: Peers) -> None:
-        """Begin."""
         self._controller = controller
         self._peers = peers
 

@@ -8,8 +8,12 @@ from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from pydantic import ConfigDict, Field, model_validator
 
 from controller.api import audit
-from controller.api.alignment_rows import AlignmentRows, AlignmentsQuery
-from controller.api.answer_shapes import AlignmentAnswer, AlignmentsPage
+from controller.api.alignment_rows import (
+    AlignmentAnswer,
+    AlignmentRows,
+    AlignmentsPage,
+    AlignmentsQuery,
+)
 from controller.api.audit import Attempt
 from controller.api.calls import FORWARDED
 from controller.api.deps import CallDep, ControllerDep, Limit

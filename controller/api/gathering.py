@@ -68,7 +68,6 @@ class Gathering:
     """Puts the overview together."""
 
     def __init__(self, controller: Controller, peers: Peers) -> None:
-        """Begin."""
         self._controller, self._ownership = controller, controller.ownership
         self._peers = peers
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from controller.aggregation.owned_streams import NotOwner
-from controller.api.answer_shapes import windows_of
 from controller.api.answers import NOT_MINE, Answer
 from controller.api.calls import StreamRequest
 from controller.api.problems import problem_of
+from controller.api.reader_answers import windows_of
 from controller.store.port import StoreUnavailable
 from noted_time.client import kind_of
 from noted_time.values import NotedTimeError, UnknownDomain, UnknownReader, UnknownStream

@@ -24,7 +24,6 @@ class Peers:
     """The other controllers of the database; without a client there are none."""
 
     def __init__(self, ownership: Ownership, http_client: httpx.AsyncClient | None) -> None:
-        """Begin."""
         self._ownership = ownership
         self._http_client = http_client
 

@@ -10,7 +10,11 @@ from controller.aggregation import operator
 from controller.aggregation.groups import OwnBacklog
 from controller.aggregation.order import behind, reader_lags, segment_times
 from controller.api import shapes
-from controller.api.answer_shapes import (
+from controller.api.answer_shapes import made_of
+from controller.api.bounded import page_of
+from controller.api.deps import CallDep, ControllerDep, OrderDep, StreamName
+from controller.api.problems import PROBLEMS
+from controller.api.reader_answers import (
     CompleteWindowAnswer,
     CompleteWindowsPage,
     CutAnswer,
@@ -20,12 +24,8 @@ from controller.api.answer_shapes import (
     GroupsPage,
     MarksAnswer,
     SegmentTimesAnswer,
-    made_of,
     windows_of,
 )
-from controller.api.bounded import page_of
-from controller.api.deps import CallDep, ControllerDep, OrderDep, StreamName
-from controller.api.problems import PROBLEMS
 from controller.api.replies import reply, shape
 from controller.service.views import in_slices
 from noted_time import BacklogPolicy, TimeWindow

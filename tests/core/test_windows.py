@@ -9,7 +9,7 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from controller.api.answer_shapes import CompleteWindowAnswer
+from controller.api.reader_answers import CompleteWindowAnswer
 from noted_time import CompleteWindow, Mark, MarkHistory, Rejected, StreamCut
 from noted_time.client import complete_window_from_wire
 from noted_time.reading import Tiling, complete_windows

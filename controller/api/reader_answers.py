@@ -1,0 +1,210 @@
+"""The answers to readers that differ from the values that they are made of; see `answer_shapes`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import msgspec
+
+from controller.aggregation.group_backlog import Cause
+from controller.aggregation.groups import GroupRow
+from controller.aggregation.order import ReaderLag
+from controller.api.answer_shapes import made_of
+from noted_time import BacklogPolicy, CompleteWindow, Mark, StreamCut, TimeWindow
+from noted_time.values import MissingWriter
+
+if TYPE_CHECKING:
+    from controller.aggregation.group_backlog import GroupBacklog
+    from controller.aggregation.stream import StreamState
+    from noted_time import ReaderGroup, SegmentTimes
+    from noted_time.values import Missing
+
+
+class MarksAnswer(msgspec.Struct):
+    """Marks after a seq; `stream_id` is another one if the stream was recreated under its name.
+
+    `sealed`: no mark follows the last one. `final_cut` is where the stream ends then, null before.
+    If `corrections` is more than before, read all marks again. `has_more`: the answer ended before
+    the last mark there is. `quiet`: no writer is waited for, and no mark follows until one is live
+    again.
+    """
+
+    stream_id: str
+    scale_events: int
+    corrections: int
+    sealed: bool
+    final_cut: Mapping[int, int] | None
+    quiet: bool
+    marks: Sequence[Mark]
+    has_more: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class MissingAnswer:
+    """The writers that are missing, at most 100 of `missing_count`.
+
+    If `missing_is_known` is false, the ledger does not reach back so far, and there may be others.
+    """
+
+    missing: Sequence[MissingWriter]
+    missing_count: int
+    missing_is_known: bool
+
+
+def _named(found: Missing) -> dict[str, Any]:
+    known = {"missing_count": found.count, "missing_is_known": found.is_known}
+    return {"missing": found.writers, **known}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CutAnswer(Mark, MissingAnswer):
+    """The first mark that is complete to a time, and which writers are missing at it.
+
+    `has_position` is false if its cut is empty: its writers noted times alone, and no position
+    stands behind it.
+    """
+
+    has_position: bool
+
+    @classmethod
+    def of(cls, mark: Mark, missing: Missing) -> Self:
+        """Return the answer of a mark."""
+        return made_of(cls, mark, **_named(missing), has_position=bool(mark.cut.offsets))
+
+
+class CompleteWindowAnswer(msgspec.Struct, rename={"from_cut": "from", "to_cut": "to"}):
+    """A complete window from start to end, exclusive: all its rows lie below the cut `to`.
+
+    If it is `exact`, none of them lies below `from`. Rows of the `missing` writers, without which
+    the watermark passed the window, may be missing; `excluded` names those that it first passed
+    without there.
+    """
+
+    start: int
+    end: int
+    from_cut: StreamCut
+    to_cut: StreamCut
+    seq: int
+    written_at: int
+    excluded: Sequence[str]
+    exact: bool
+    missing: Sequence[MissingWriter]
+    missing_count: int
+    missing_is_known: bool
+
+    @classmethod
+    def of(cls, window: CompleteWindow) -> Self:
+        """Return the answer of a window."""
+        return made_of(cls, window, **_named(window.missing))
+
+
+class CompleteWindowsPage(msgspec.Struct):
+    """Complete windows in order; `next` is the `after` of the next question.
+
+    `has_more`: the answer ended before the last one that is complete.
+    """
+
+    stream_id: str
+    windows: Sequence[CompleteWindowAnswer]
+    next: int | None
+    has_more: bool
+
+
+def windows_of(stream: StreamState, group: ReaderGroup) -> dict[str, Any]:
+    """Return the time window of a group in each domain; msgspec would write tuples as lists."""
+    windows = stream.windows(group.position)
+    return {domain: window._asdict() for domain, window in windows.items()}
+
+
+class GroupAnswer(msgspec.Struct):
+    """A reader group: its combined position, each reader's segments, and the window per domain.
+
+    `backlog` says whether it has one, `because` by what, and `since` since when in Unix ms.
+    """
+
+    position: Mapping[int, int]
+    readers: Mapping[str, Mapping[int, int]]
+    windows: Mapping[str, TimeWindow]
+    backlog: bool
+    because: Sequence[Cause]
+    since: int | None
+
+    @classmethod
+    def of(
+        cls,
+        stream: StreamState,
+        group: ReaderGroup,
+        found: GroupBacklog,
+        **more: object,
+    ) -> Self:
+        """Return the answer of a group, and whether it has a backlog."""
+        segments = group.segments_by_reader()
+        return made_of(
+            cls,
+            found,
+            position=group.position,
+            readers={reader: segments.get(reader, {}) for reader in sorted(group.readers)},
+            windows=windows_of(stream, group),
+            **more,
+        )
+
+
+class GroupNowAnswer(GroupAnswer):
+    """The same, and per domain how far its lower is behind the watermark, and each reader."""
+
+    now: int
+    behind: Mapping[str, int | None]
+    lags: Mapping[str, Mapping[str, ReaderLag]]
+    backlog_policy: BacklogPolicy | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupRowAnswer(GroupRow):
+    """A reader group: readers online, segments of its position, last report if any in Unix ms.
+
+    Per domain its window, and how far its lower is behind the watermark.
+    """
+
+    windows: Mapping[str, TimeWindow]
+    behind: Mapping[str, int | None]
+
+
+class GroupsPage(msgspec.Struct):
+    """A page of reader groups by name; `next` is the `after` of the next page."""
+
+    now: int
+    groups: Sequence[GroupRowAnswer]
+    next: str | None
+
+
+class SegmentTimeAnswer(msgspec.Struct):
+    """How far a position is in one segment: all events there below `lower` were read.
+
+    Null before all marks. `behind` is by how much that is below the last mark's lower.
+    """
+
+    lower: int | None
+    behind: int | None
+
+
+class SegmentTimesAnswer(msgspec.Struct):
+    """Where a position stands in each segment; `behind` is the largest of them.
+
+    `order` has the segments that are still to be read, least time first.
+    """
+
+    segments: Mapping[int, SegmentTimeAnswer]
+    order: Sequence[int]
+    behind: int | None
+
+    @classmethod
+    def of(cls, times: SegmentTimes) -> Self:
+        """Return the answer of a position."""
+        lag = times.lag()
+        segments = {
+            segment: SegmentTimeAnswer(lower, lag.segments[segment])
+            for segment, lower in sorted(times.lowers.items())
+        }
+        return cls(segments, times.order(), lag.behind)
