@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from controller.store.port import Batch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from controller.aggregation.stream import StreamState
     from controller.store.port import BacklogRecord, ReaderRecord
     from noted_time import Aggregator
 
@@ -29,6 +28,16 @@ class Moment:
     service: int
     wall: int
     steady: int
+
+
+class Touched(Protocol):
+    """What a draft needs of a stream, which needs the draft."""
+
+    @property
+    def id(self) -> str:
+        """The creation id."""
+
+    aggregator: Aggregator
 
 
 @dataclass(slots=True)
@@ -51,7 +60,7 @@ class Draft:
         """Start an empty draft."""
         return cls(moment, Batch())
 
-    def touched(self, stream: StreamState) -> set[str]:
+    def touched(self, stream: Touched) -> set[str]:
         """Return the writers of `stream` whose record must be written; add to it."""
         entry = self._touched.get(stream.id)
         if entry is None:
@@ -62,7 +71,7 @@ class Draft:
         """Return the ids of the streams that were touched, which may advance."""
         return self._touched.keys()
 
-    def forget(self, stream: StreamState, writers: Iterable[str]) -> None:
+    def forget(self, stream: Touched, writers: Iterable[str]) -> None:
         """Remove the records of `writers`, also those that this commit would write."""
         gone = set(writers)
         self.touched(stream).difference_update(gone)
@@ -84,7 +93,7 @@ class Draft:
         """Remove it, also if this commit would write it."""
         self._backlogs[stream_id, group] = None
 
-    def drop(self, stream: StreamState) -> None:
+    def drop(self, stream: Touched) -> None:
         """Remove the stream with all it has, and whatever was drafted for it."""
         self._touched.pop(stream.id, None)
         self._readers = {key: each for key, each in self._readers.items() if key[0] != stream.id}
