@@ -68,7 +68,7 @@ READING = frozenset(
 )
 """What a reader calls: method, and path below the stream with a star for each name."""
 ALIGNING = frozenset((("GET", ""), ("PUT", "members/*")))
-"""What whoever reads some stream calls: the same, below the alignment."""
+"""The calls of every reader of some stream: the same, below the alignment."""
 
 SAFE = frozenset(("GET", "HEAD", "OPTIONS"))
 DEFAULT_PORTS = {b"http": b":80", b"https": b":443"}
@@ -76,7 +76,7 @@ ANONYMOUS = Holder("", EVERYTHING)
 
 
 class Need(NamedTuple):
-    """What a call needs, and on which stream or alignment where that matters."""
+    """What a call needs, and on which stream or alignment if that matters."""
 
     right: Right
     stream: str = ""
@@ -177,7 +177,7 @@ class Gate:
         host = None
         for name, value in info.headers:
             if name == b"authorization":
-                # with two of them, nobody knows which one counts
+                # with two of them, it is not known which one counts
                 authorization = value if authorization is None else b""
             elif name == b"origin":
                 origin = value if origin is None else b""

@@ -1,7 +1,7 @@
-"""The list of alignments, whoever has them.
+"""The list of all alignments, of whichever controller.
 
 Names and settings are those of the database. Each controller tells of the members of its own
-alignments; where none tells of an alignment, its row says so.
+alignments; if none reports an alignment, its row says so.
 """
 
 from __future__ import annotations
@@ -159,13 +159,13 @@ class AlignmentRows:
             self.own(question, grant),
             self._peers.ask(PATH, query, authorization, _parts.decode),
         )
-        told = {row.name: row for part in (*others, own) for row in part.alignments}
+        known = {row.name: row for part in (*others, own) for row in part.alignments}
         answered = own.buckets.union(*(part.buckets for part in others))
         buckets = self._controller.ownership.leases.buckets
         rows = [
-            told.get(each.name) or AlignmentRow.unanswered(each.name, each.settings)
+            known.get(each.name) or AlignmentRow.unanswered(each.name, each.settings)
             for each in records[:limit]
             # one that its own controller does not know was removed meanwhile
-            if each.name in told or bucket_of(each.name, buckets) not in answered
+            if each.name in known or bucket_of(each.name, buckets) not in answered
         ]
         return AlignmentsPage(rows, records[limit - 1].name if records[limit:] else None)

@@ -166,7 +166,7 @@ async def report(  # noqa: PLR0913 - who asks whom, and the two names of the pat
         asked = GroupOfStream(body.stream, body.group, body.domain or None)
         if not call.holder.grant.may_read(asked.stream):
             return _refused(call, asked.stream)
-        controller.alignments.now(alignment)  # nobody is asked for one that is not there
+        controller.alignments.now(alignment)  # no owner is asked for one that does not exist
         time = await times.lower(asked, request.headers.get("authorization"))
     controller.alignments.report(alignment, member, time, body.state, group=asked, asker=call.asker)
     return _shown(controller, call, alignment)

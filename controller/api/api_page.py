@@ -129,8 +129,8 @@ def _fields(
         yield from _fields(inner, shapes, above, seen)
     required = schema.get("required", ())
     for name, field in schema.get("properties", {}).items():
-        told = f"{'' if name in required else 'optional'}; {_bounds(field)}".strip("; ")
-        yield above + name, _type(field, shapes), told
+        remarks = f"{'' if name in required else 'optional'}; {_bounds(field)}".strip("; ")
+        yield above + name, _type(field, shapes), remarks
         yield from _fields(field, shapes, f"{above}{name}.", seen)
 
 
@@ -156,17 +156,17 @@ def _type(schema: Schema, shapes: Schema) -> str:
 
 def _bounds(schema: Schema) -> str:
     """Return the bounds of a schema and of its alternatives."""
-    told = (
+    own = (
         form.format(schema[name]) for name, form in BOUNDS.items() if schema.get(name) is not None
     )
     inner = (_bounds(each) for each in schema.get("anyOf", ()))
-    return ", ".join(dict.fromkeys(filter(None, (*told, *inner))))
+    return ", ".join(dict.fromkeys(filter(None, (*own, *inner))))
 
 
 def _table(title: str, rows: Iterable[Row]) -> str:
     cells = "".join(
-        f"<tr><td><code>{escape(name)}</code></td><td>{escape(kind)}</td><td>{escape(told)}</td></tr>"
-        for name, kind, told in rows
+        f"<tr><td><code>{escape(name)}</code></td><td>{escape(kind)}</td><td>{escape(remarks)}</td></tr>"
+        for name, kind, remarks in rows
     )
     if not cells:
         return ""

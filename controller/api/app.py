@@ -100,7 +100,7 @@ async def access(request: Request, call: CallDep) -> Response:
 
 
 class Api(FastAPI):
-    """A FastAPI app whose document is exact where the framework is not.
+    """A FastAPI app whose document is more exact than the framework's.
 
     It keeps every bound as a float, which the largest int64 is not, and knows nothing of the gate
     before it.

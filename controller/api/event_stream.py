@@ -37,7 +37,7 @@ async def answer_events(
 ) -> Response:
     """Return the marks as they come, until the controller stops; or what refuses the first poll.
 
-    `poll` answers a request for marks, by whoever owns the stream; it raises nothing.
+    `poll` answers a request for marks, by the owner of the stream; it raises nothing.
     """
     query = dict(parse_qsl(request.scope["query_string"].decode("latin-1"), keep_blank_values=True))
     if last_id := request.header(b"last-event-id"):  # of a client that comes back

@@ -1,8 +1,8 @@
-"""The overview of all streams, whoever has them: each controller tells of its own.
+"""The overview of all streams: each controller reports its own.
 
 The other controllers are asked once each, at the same time, by a marked request, which they answer
 with their own streams alone, up to the end of the page. Streams of those that do not answer in
-time, and those that nobody has at the moment, are shown as the database knows them.
+time, and those without an owner at the moment, are shown as the database knows them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from controller.service.views import Owned
 
 Place = tuple[Rank, StreamState | StreamRow | str]
-"""The place of a stream, and what its row is made of: itself, or its name where nobody tells."""
+"""The place of a stream, and what its row is made of: itself, or its name if no owner does."""
 
 
 class OverviewQuery(NamedTuple):
@@ -124,7 +124,7 @@ class Gathering:
     async def _unanswered(
         self, question: OverviewQuery, may_read: Callable[[str], bool], covered: set[int]
     ) -> list[str]:
-        """Return the names that match of the streams in buckets that nobody told of."""
+        """Return the matching names of streams in buckets that no controller reported."""
         buckets = self._ownership.leases.buckets
         if len(covered) >= buckets:
             return []

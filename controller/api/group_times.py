@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from noted_time.wing import GroupOfStream
 
 ANSWER_S = 2.0
-"""How long the owner may take: less than whoever forwarded the request here waits."""
+"""How long the owner may take: less than the controller that forwarded the request here waits."""
 
 OK = 200
 
@@ -42,7 +42,7 @@ class GroupTimes:
         """Return the lower of the group's window, `None` before it has one.
 
         Another controller is shown the token of who asks. Raises `UnknownStream`, `UnknownReader`,
-        `UnknownDomain`, and `StoreUnavailable` where the owner does not answer in time.
+        `UnknownDomain`, and `StoreUnavailable` if the owner does not answer in time.
         """
         answer = await self._answer(asked, authorization)
         body = _object(answer.body)

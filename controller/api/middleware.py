@@ -182,10 +182,10 @@ def _most_of_body(need: Need, path: str) -> int:
 
 
 async def read_body(receive: Receive, most: int, scope: Scope) -> bytes | None:
-    """Return the request's body, `None` where it is larger than `most` bytes.
+    """Return the request's body, `None` if it is larger than `most` bytes.
 
     Of a larger one up to `MOST_DROPPED` bytes are read and dropped, as its sender may read nothing
-    before it has sent all. Raises `ClientDisconnect` where the client hung up before all of it was
+    before it has sent all. Raises `ClientDisconnect` if the client hung up before all of it was
     here, or was too slow.
     """
     connection: Connection | None = scope["state"].get("connection")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from controller.service.ownership import Ownership
 
 ANSWER_S = 0.8
-"""For how long the others are waited for."""
+"""How long to wait for the others."""
 
 T = TypeVar("T")
 
@@ -34,7 +34,7 @@ class Peers:
         authorization: str | None,
         decode: Callable[[bytes], T],
     ) -> list[T]:
-        """Return what those answer that do in time, to a marked GET: each tells of its own.
+        """Return what those answer that do in time, to a marked GET: each reports its own.
 
         They are shown the token of who asks.
         """

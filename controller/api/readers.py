@@ -230,7 +230,7 @@ async def change_group(
     group: PathName,
     body: shapes.GroupChanges,
 ) -> Response:
-    """Decide when the group has a backlog; one that nobody has reported to yet is made."""
+    """Decide when the group has a backlog; one without any report yet is created."""
     policy = None if body.backlog is None else BacklogPolicy(**body.backlog.model_dump())
     limits = controller.limits.readers
     await controller.change(

@@ -44,7 +44,7 @@ COMMITS_WAIT_S = 0.001
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where to listen, and the PEM files of a certificate and its key where that is over TLS."""
+    """Where to listen, and the PEM files of a certificate and its key for TLS."""
 
     host: str
     port: int
@@ -52,7 +52,7 @@ class Place:
     tls_key: Path | None = None
 
     def check_certificate(self) -> None:
-        """Raise `Rejected` where the files are no certificate with its key."""
+        """Raise `Rejected` if the files are not a certificate with its key."""
         if self.tls_cert is None and self.tls_key is None:
             return
         if self.tls_cert is None or self.tls_key is None:
@@ -78,7 +78,7 @@ async def _watch_files() -> None:
 
 
 class Server(uvicorn.Server):
-    """A server that answers long polls and releases its streams when it is told to stop.
+    """A server that answers long polls and releases its streams when it is to stop.
 
     uvicorn waits for open requests before it ends the app's lifespan: a long poll would keep a
     stopping controller up for its whole wait, and one slow request all of its streams.
@@ -142,7 +142,7 @@ def serve(app: ASGIApp, controller: Controller, place: Place, advertise: str | N
         log_config=None,
         access_log=False,
         server_header=False,
-        proxy_headers=False,  # nobody asks for a client's address, which costs some µs a request
+        proxy_headers=False,  # no call needs the client's address, which costs some µs a request
         timeout_keep_alive=75,
         timeout_graceful_shutdown=GRACE_S,
         backlog=4096,
@@ -202,7 +202,7 @@ def _bound(place: Place) -> socket:
 
 
 def _advertised(config: uvicorn.Config, listening: socket) -> str:
-    """Return where others reach the socket: by the machine's name where it listens everywhere."""
+    """Return where others reach the socket: by the machine's name if it listens everywhere."""
     url = _url(config, listening)
     for everywhere in ("//0.0.0.0:", "//[::]:"):
         url = url.replace(everywhere, f"//{getfqdn()}:")

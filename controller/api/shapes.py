@@ -61,7 +61,7 @@ Predecessor = Annotated[int, Field(ge=0, lt=SEGMENTS)]
 
 
 MOST_DOMAINS = 100
-"""So many domains may a stream declare."""
+"""Maximum number of domains of a stream."""
 
 MOST_SEGMENTS = 100_000
 """The largest `max_segments` of a stream."""
@@ -260,7 +260,7 @@ class WindowRequest(Request):
 
 
 class ReaderLeave(Request):
-    """To where a reader's segments are put back."""
+    """The position to which a reader's segments are put back."""
 
     position: GivenPosition = Field(default_factory=dict)
 
@@ -293,7 +293,7 @@ class ScaleRequest(Request):
 class SealBody(Request):
     """The end of a stream; what is left out follows from what was noted.
 
-    `cut` is the final cut where it is beyond what was noted, `final_times` the lower of a domain's
+    `cut` is the final cut if it is beyond what was noted, `final_times` the lower of a domain's
     last mark: the time below which all was written.
     """
 

@@ -72,7 +72,7 @@ async def remove_writer(
     """Exclude a writer now, at its last position; the watermark no longer waits for it.
 
     Its times count no more. What it writes below the watermark afterwards is late. With
-    `unless_noted_since` (Unix ms) it is refused where the writer has noted after that moment.
+    `unless_noted_since` (Unix ms) it is refused if the writer has noted after that moment.
     """
     state, _ = await controller.change(stream, operator.remove, order, writer, unless_noted_since)
     return _row(controller, state, writer)
@@ -86,7 +86,7 @@ async def hold_writer(
     writer: WriterName,
     body: shapes.HoldRequest,
 ) -> Response:
-    """Wait for a writer for so long, whatever its timeout."""
+    """Wait for a writer for `for_ms`, whatever its timeout."""
     state, _ = await controller.change(stream, operator.hold, order, writer, body.for_ms)
     return _row(controller, state, writer)
 
