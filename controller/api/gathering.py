@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from controller.service.views import Owned
 
 Place = tuple[Rank, StreamState | StreamRow | str]
-"""The place of a stream, and what its row is made of: itself, or its name if no owner does."""
+"""The place of a stream, and what its row is of: itself, or its name if no owner reports it."""
 
 
 class OverviewQuery(NamedTuple):
