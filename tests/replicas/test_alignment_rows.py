@@ -45,6 +45,8 @@ def told(*rows: dict[str, Any]) -> httpx.Response:
 async def test_each_replica_tells_of_its_own_alignments(both: Played) -> None:
     """It is asked once, by a marked request; the pages are in the order of the names."""
     row = {"name": THERE, "answered": True, "max_drift": 20, "bound": 27, "held_by": "far"}
+    row |= {"member_timeout_ms": 5000, "drift": 0, "members": {}}
+    row |= {"members_counted": 0, "members_total": 0}
     both.owner.reply = lambda _: told(row)
     first, second = await seen(both, limit=1), await seen(both, limit=1, after=min(HERE, THERE))
 
