@@ -6,15 +6,12 @@ import json
 import ssl
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import httpx
 import pytest
 
 from tests.support.processes import ServeProcess, command
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from tests.support.waiting import wait_until
 
 HERE = Path(__file__).parent
 CERTIFICATE, KEY = HERE / "certificate" / "certificate.pem", HERE / "certificate" / "key.pem"
@@ -36,27 +33,16 @@ def bearer(token: str) -> dict[str, str]:
     return {"authorization": f"Bearer {token}"}
 
 
-def within_seconds(holds: Callable[[], bool]) -> bool:
-    """Whether it comes to hold within three seconds."""
-    deadline = time.monotonic() + 3
-    while time.monotonic() < deadline:
-        if holds():
-            return True
-        time.sleep(0.05)
-    return False
-
-
-def test_a_token_that_is_revoked_while_it_serves_is_refused_within_seconds(tmp_path: Path) -> None:
+def test_a_token_that_is_revoked_while_it_serves_is_refused_soon(tmp_path: Path) -> None:
     """The command works on the database, beside the controller; others go on."""
     gone, stays = make(tmp_path, "--scope", "admin"), make(tmp_path, "--scope", "admin")
     with ServeProcess(tmp_path).ready() as controller:
         url = f"{controller.url}/v1/streams/s"
         before = [httpx.put(url, headers=bearer(token)).status_code for token in (gone, stays)]
         revoked = command("token", "revoke", gone.split("_")[1], cwd=tmp_path)
-        refused = within_seconds(lambda: httpx.get(url, headers=bearer(gone)).status_code == 401)
-
+        wait_until(lambda: httpx.get(url, headers=bearer(gone)).status_code == 401)
         after = httpx.get(url, headers=bearer(stays)).status_code
-    assert (before, revoked.returncode, refused, after) == ([201, 200], 0, True, 200)
+    assert (before, revoked.returncode, after) == ([201, 200], 0, 200)
 
 
 def test_the_log_tells_who_was_refused_and_who_administered_but_no_secret(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx
 import pytest
@@ -16,9 +16,7 @@ from noted_time.values import UnknownDomain
 from reader_client import ReaderClient
 from tests.support.faults import Fault, Faults
 from tests.support.served import Served
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from tests.support.waiting import wait_until
 
 SOON = Backoff(first_s=0.01, cap_s=0.05)
 NO_WINDOW = TimeWindow(None, None)
@@ -168,9 +166,9 @@ def test_a_group_has_the_window_of_all_its_readers(served: Served, stream: str) 
         reader(served, stream, group="g", reader="b", refresh_ms=20) as other,
     ):
         one.advance({0: 100})
-        _wait_until(lambda: other.get_time_window().lower == 10)
+        wait_until(lambda: other.get_time_window().lower == 10)
         other.advance({1: 50})
-        _wait_until(lambda: one.get_time_window().lower == 20)
+        wait_until(lambda: one.get_time_window().lower == 20)
 
         assert other.get_time_window() == TimeWindow(20, None, 2, None)
 
@@ -178,7 +176,7 @@ def test_a_group_has_the_window_of_all_its_readers(served: Served, stream: str) 
 def test_a_readers_own_progress_counts_at_once(served: Served, stream: str) -> None:
     """The reader need not wait for its report to come back."""
     with reader(served, stream, group="g", reader="a") as client:
-        _wait_until(lambda: client.get_time_window() != NO_WINDOW)
+        wait_until(lambda: client.get_time_window() != NO_WINDOW)
         client.advance({0: 100})
 
         assert client.get_time_window().lower == 10
@@ -229,7 +227,7 @@ def test_reports_outlast_a_controller_that_is_away() -> None:
                 client.offline(timeout=0.1)
             client.advance({0: 50})
             served.start()
-            _wait_until(lambda: _readers(served, "flights") not in (None, {"a": {}}))
+            wait_until(lambda: _readers(served, "flights") not in (None, {"a": {}}))
 
             assert _readers(served, "flights") == {"a": {"0": 50}}
 
@@ -241,7 +239,7 @@ def test_a_reader_of_a_stream_made_again_reports_again(served: Served, stream: s
         served.call("DELETE", f"/{stream}")
         served.create(stream)
         client.advance({0: 3})
-        _wait_until(lambda: _readers(served, stream) == {"a": {"0": 3}})
+        wait_until(lambda: _readers(served, stream) == {"a": {"0": 3}})
         client.offline()
 
         assert _readers(served, stream) == {}
@@ -280,10 +278,3 @@ def _readers(served: Served, stream: str) -> object:
         return served.call("GET", f"/{stream}/reader-groups/g")["readers"]
     except httpx.HTTPStatusError:
         return None
-
-
-def _wait_until(done: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 20
-    while not done():
-        assert time.monotonic() < deadline, "it never came about"
-        time.sleep(0.005)

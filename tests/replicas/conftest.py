@@ -6,10 +6,11 @@ import pytest
 
 from controller.store.migrate import migrate
 from tests.replicas.played import Played, played
-from tests.replicas.served import lowers, note, seconds_until, shared, stream_of
+from tests.replicas.served import lowers, note, shared, stream_of
 from tests.replicas.served import make as make_through
 from tests.store.conftest import emptied, make_postgres
 from tests.support.processes import ServeProcess
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -70,7 +71,7 @@ def name(a: ServeProcess, b: ServeProcess) -> str:
     made = stream_of(a)
     make_through(a, made)
     note(a, made, 5)
-    seconds_until(lambda: lowers(b, made) == [(1, 5)])
+    wait_until(lambda: lowers(b, made) == [(1, 5)])
     return made
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from controller.store.port import StoreUnavailable
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -66,18 +67,12 @@ def at_work(server: Server, url: str, wait_event: str) -> None:
     database = url.rpartition("/")[2]
     query = f"""SELECT 1 FROM pg_stat_activity WHERE datname = '{database}' AND state = 'active'
     AND wait_event = '{wait_event}'"""  # noqa: S608 - our own names
-    deadline = time.monotonic() + 90
-    while not server.execute(query):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_until(lambda: server.execute(query))
 
 
 def became_free(store: PostgresStore) -> None:
     """Look until all buckets are free."""
-    deadline = time.monotonic() + 90
-    while store.heartbeat().free != ALL:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until(lambda: store.heartbeat().free == ALL)
 
 
 def lost(act: Callable[[], object]) -> bool:

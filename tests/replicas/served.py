@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,21 +10,19 @@ import httpx
 from controller.aggregation.owned_streams import bucket_of
 from tests.support.calls import HTTP
 from tests.support.scrapes import samples
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tests.support.processes import ServeProcess
 
 BUCKETS = 64
-PATIENCE_S = 90.0
 ONLY_HERE = {"noted-time-forwarded": "1"}
 """A request with this header is answered by who has the stream, and refused by anybody else."""
 
 Json = dict[str, Any]
 
 
-def shared(*replicas: ServeProcess, patience_s: float = PATIENCE_S) -> None:
+def shared(*replicas: ServeProcess) -> None:
     """Wait until these, and nobody else, have all buckets, evenly, and know it of each other."""
     fair = -(-BUCKETS // len(replicas))
 
@@ -35,22 +32,13 @@ def shared(*replicas: ServeProcess, patience_s: float = PATIENCE_S) -> None:
         known = all(each.get("this", 0) + each.get("other", 0) == BUCKETS for each in counts)
         return known and sum(mine) == BUCKETS and max(mine) <= fair
 
-    seconds_until(are_even, patience_s)
+    wait_until(are_even)
 
 
 def buckets(replica: ServeProcess) -> dict[str, float]:
     """Return how many buckets are its own, another's, nobody's, as it sees them."""
     text = HTTP.get(f"{replica.url}/metrics").text
     return {owner: count for (owner,), count in samples(text, "noted_time_buckets").items()}
-
-
-def seconds_until(holds: Callable[[], bool], patience_s: float = PATIENCE_S) -> float:
-    """Wait until it holds; returns how long that took."""
-    begun = time.monotonic()
-    while not holds():
-        assert time.monotonic() - begun < patience_s
-        time.sleep(0.02)
-    return time.monotonic() - begun
 
 
 def has(replica: ServeProcess, stream: str) -> bool:

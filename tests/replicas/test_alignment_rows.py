@@ -11,8 +11,9 @@ import pytest
 from controller.store.port import AlignmentRecord, Batch
 from noted_time.wing import AlignmentSettings
 from tests.replicas.played import HERE, THERE, TROUBLES, Played
-from tests.replicas.served import seconds_until, stream_of
+from tests.replicas.served import stream_of
 from tests.support.calls import HTTP
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from tests.support.processes import ServeProcess
@@ -93,7 +94,7 @@ def test_whichever_replica_is_asked_knows_bound_and_holder(
         HTTP.put(f"{a.url}/v1/alignments/{alignment}", json={"max_drift": 10}).raise_for_status()
         report(b, alignment)
     both = {near: (15, name), far: (15, name)}
-    seconds_until(lambda: [rows(a), rows(b)] == [both, both])
+    wait_until(lambda: [rows(a), rows(b)] == [both, both])
     a.process.send_signal(signal.SIGKILL)
     report(b, near)
 

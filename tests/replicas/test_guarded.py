@@ -14,9 +14,10 @@ from controller.service.access import Grant
 from controller.service.tokens import mint
 from controller.store.migrate import migrate
 from controller.store.open import open_tokens
-from tests.replicas.served import BUCKETS, seconds_until
+from tests.replicas.served import BUCKETS
 from tests.support.processes import ServeProcess
 from tests.support.scrapes import samples
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -102,7 +103,7 @@ def guarded(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         httpx.Client(base_url=a.ready().url, verify=trusted, timeout=20) as to_a,
         httpx.Client(base_url=b.ready().url, verify=trusted, timeout=20) as to_b,
     ):
-        seconds_until(lambda: all(has_half(each, admin) for each in (to_a, to_b)))
+        wait_until(lambda: all(has_half(each, admin) for each in (to_a, to_b)))
         name = next(f"s{n}" for n in range(BUCKETS) if answers_for(to_a, f"s{n}", admin))
         to_b.put(f"/v1/streams/{name}", headers=admin).raise_for_status()
         yield Guarded(to_a, to_b, name, tokens, database, directory)
@@ -155,7 +156,7 @@ def test_a_token_that_is_revoked_is_refused_by_both_within_seconds(guarded: Guar
     before = guarded.codes(named)
     with closing(open_tokens(guarded.database)) as kept:
         kept.revoke(guarded.tokens[named]["authorization"].split("_")[1], 2)
-    seconds_until(lambda: guarded.codes(named) == [(401, "unauthenticated")] * 2)
+    wait_until(lambda: guarded.codes(named) == [(401, "unauthenticated")] * 2)
 
     assert (before, guarded.statuses("GET", "/explain", named)) == ([(200, "")] * 2, [401, 401])
 

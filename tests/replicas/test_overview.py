@@ -24,11 +24,12 @@ from tests.replicas.played import (
     settings,
     stream_of,
 )
-from tests.replicas.served import make, note, seconds_until
+from tests.replicas.served import make, note
 from tests.replicas.served import stream_of as stream_at
 from tests.support.calls import HTTP
 from tests.support.gates import Guarded
 from tests.support.stored import mark
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -233,7 +234,7 @@ def test_an_overview_goes_on_without_a_replica(
     """Whether it hangs or is dead; the database tells until there is another owner."""
     a.process.send_signal(sent)
     shown = overview_of(b)[name]
-    seconds_until(lambda: overview_of(b)[name]["answered"])
+    wait_until(lambda: overview_of(b)[name]["answered"])
     taken_over = overview_of(b)[name]
     a.process.send_signal(signal.SIGKILL)
 

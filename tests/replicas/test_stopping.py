@@ -13,12 +13,13 @@ import pytest
 from controller.store.port import Leases, StoreUnavailable
 from tests.replicas.pair import BUCKETS, name_of, replica, two
 from tests.replicas.played import HERE, OTHER, RESULTS, THERE, Played
-from tests.replicas.served import lowers, note, seconds_until
+from tests.replicas.served import lowers, note
 from tests.support.calls import HTTP
 from tests.support.controllers import until
 from tests.support.http import problem
 from tests.support.processes import ServeProcess
 from tests.support.scrapes import samples
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -181,7 +182,7 @@ def test_streams_do_not_wait_for_the_requests_of_a_replica_that_stops(
     ]
     with ThreadPoolExecutor(1) as beside:
         poll = beside.submit(HTTP.get, f"{a.url}{path}/marks?after=1&wait_ms=15000")
-        seconds_until(lambda: polls(a) == 1)
+        wait_until(lambda: polls(a) == 1)
         a.process.terminate()
         answers = [note(b, name, noted) for noted in range(6, 36)]
         still_open = a.process.poll() is None
@@ -202,7 +203,7 @@ def test_the_last_replica_says_so_to_slow_requests(tmp_path: Path, url: str) -> 
         HTTP.put(f"{only.url}/v1/streams/s").raise_for_status()
         slow = half_sent(only, "POST", "/v1/streams/s/notes", b'{"notes":[{"writer":"w"}]}')
         only.process.terminate()
-        seconds_until(lambda: '"buckets_released"' in only.text())
+        wait_until(lambda: '"buckets_released"' in only.text())
         answered = completed(slow)
         ended = only.process.wait(timeout=90)
 
@@ -218,7 +219,7 @@ def test_one_that_has_its_database_for_itself_takes_slow_requests_to_the_end(
         HTTP.put(f"{only.url}/v1/streams/s").raise_for_status()
         slow = half_sent(only, "POST", "/v1/streams/s/notes", b'{"notes":[{"writer":"w"}]}')
         only.process.terminate()
-        seconds_until(lambda: not _listens(only))
+        wait_until(lambda: not _listens(only))
         answered = completed(slow)
         ended = only.process.wait(timeout=90)
 

@@ -11,7 +11,6 @@ from tests.replicas.served import (
     lowers,
     make,
     note,
-    seconds_until,
     shared,
     status,
     stream_of,
@@ -19,6 +18,7 @@ from tests.replicas.served import (
 from tests.support.calls import HTTP
 from tests.support.postgres import PASSWORD
 from tests.support.processes import ServeProcess
+from tests.support.waiting import wait_until
 from writer_client import WriterClient
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.acceptance
 
 def taken(replica: ServeProcess, name: str, noted: int) -> None:
     """Note until it is taken: a machine so busy that nobody takes over in time answers 503."""
-    seconds_until(lambda: note(replica, name, noted) == 200)
+    wait_until(lambda: note(replica, name, noted) == 200)
 
 
 def test_notes_for_a_replica_that_was_killed_wait_and_are_taken(
@@ -39,7 +39,7 @@ def test_notes_for_a_replica_that_was_killed_wait_and_are_taken(
     """The survivor holds the request until the stream is its own, and answers 200."""
     a.kill()
     taken(b, name, 9)
-    seconds_until(lambda: buckets(b)["this"] == 64)
+    wait_until(lambda: buckets(b)["this"] == 64)
 
     told = PASSWORD in a.text() + b.text()
     assert (lowers(b, name), status(b, "/readyz"), told) == ([(1, 5), (2, 9)], 200, False)

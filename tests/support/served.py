@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self
 
@@ -14,6 +13,7 @@ from controller.api.server import Server, guard
 from controller.service.controller import Controller
 from controller.store.memory import MemoryStore
 from tests.support.calls import Calls
+from tests.support.waiting import PATIENCE_S, wait_until
 
 if TYPE_CHECKING:
     import socket
@@ -83,17 +83,14 @@ class Served(Calls):
         self._server = LettingGo(config, self._controller)
         self._thread = threading.Thread(target=self._server.run, name="served", daemon=True)
         self._thread.start()
-        deadline = time.monotonic() + 90
-        while not self._server.started:
-            assert time.monotonic() < deadline, "the controller did not start"
-            time.sleep(0.005)
+        wait_until(lambda: self._server.started)
         self._port = self._server.servers[0].sockets[0].getsockname()[1]
         self._url = f"http://127.0.0.1:{self._port}"
 
     def stop(self) -> None:
         """Answer what waits, and end; does nothing if it was stopped before."""
         self._server.should_exit = True
-        self._thread.join(90)
+        self._thread.join(PATIENCE_S)
         assert not self._thread.is_alive(), "the controller did not stop"
 
     def __enter__(self) -> Self:

@@ -9,6 +9,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+PATIENCE_S = 90.0
+"""So long that only a test that would fail anyway waits for it, on whatever machine."""
+
+
+def wait_until(holds: Callable[[], object]) -> None:
+    """Wait until it holds; fails after `PATIENCE_S`."""
+    until = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < until, "it never held"
+        time.sleep(0.01)
+
+
 def eventually(observe: Callable[[], object], expected: object, timeout_s: float = 60.0) -> bool:
     """Return whether `observe()` comes to equal `expected`; what it is instead fails loudly."""
     until = time.monotonic() + timeout_s

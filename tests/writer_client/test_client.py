@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -18,10 +18,8 @@ from noted_time.client import Backoff
 from noted_time.values import UnknownStream
 from tests.support.faults import Fault, Faults
 from tests.support.served import Served
+from tests.support.waiting import wait_until
 from writer_client import WriterClient
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 ROOT = Path(__file__).resolve().parents[2]
 SOON = Backoff(first_s=0.01, cap_s=0.05)
@@ -155,7 +153,7 @@ def test_notes_wait_for_their_stream_to_be_created(served: Served) -> None:
     with pytest.raises(UnknownStream):
         client.flush()
     served.create("made-later")
-    _wait_until(lambda: "UA" in served.writers("made-later"))  # a retry may just have been refused
+    wait_until(lambda: "UA" in served.writers("made-later"))  # a retry may just have been refused
     client.close()
 
     assert served.writers("made-later")["UA"]["times"] == {"default": 5}
@@ -172,7 +170,7 @@ def test_the_wall_clock_is_noted_each_period(served: Served, stream: str) -> Non
         note_period_ms=5,
         clock=lambda: next(ticks),
     ):
-        _wait_until(lambda: len(served.call("GET", f"/{stream}/marks")["marks"]) >= 3)
+        wait_until(lambda: len(served.call("GET", f"/{stream}/marks")["marks"]) >= 3)
 
     assert served.call("GET", f"/{stream}/marks")["marks"][0]["lower"] >= 1000
 
@@ -190,7 +188,7 @@ def test_the_clock_noted_stands_while_events_are_written(served: Served, stream:
     )
     with client, client.writing():
         now[0] = 2000
-        _wait_until(lambda: served.writers(stream).get("UA", {}).get("times"))
+        wait_until(lambda: served.writers(stream).get("UA", {}).get("times"))
         time.sleep(0.05)
         noted = served.writers(stream)["UA"]["times"]
 
@@ -313,13 +311,6 @@ def test_a_stream_has_a_legal_name(served: Served) -> None:
     """A bad name is refused before anything is sent."""
     with pytest.raises(InvalidName, match="stream 'a/b'"):
         WriterClient(served.url, "a/b", "UA")
-
-
-def _wait_until(done: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 20
-    while not done():
-        assert time.monotonic() < deadline, "it never came about"
-        time.sleep(0.005)
 
 
 def _exit_with_refusal(client: WriterClient) -> None:

@@ -10,9 +10,10 @@ import httpx
 import pytest
 
 from reader_client import ReaderClient
-from tests.replicas.served import Two, lowers, make, note, seconds_until, stream_of
+from tests.replicas.served import Two, lowers, make, note, stream_of
 from tests.support.calls import HTTP
 from tests.support.page import Runner, steady
+from tests.support.waiting import wait_until
 from writer_client import WriterClient
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def test_what_one_is_told_both_show(owner: ServeProcess, other: ServeProcess, na
     shown = []
     for noted, told_to, asked in ((5, owner, other), (7, other, owner), (9, other, other)):
         note(told_to, name, noted)
-        seconds_until(lambda: lowers(asked, name)[-1][1] == noted)  # noqa: B023 - at once
+        wait_until(lambda: lowers(asked, name)[-1][1] == noted)  # noqa: B023 - at once
     paths = ("", "/marks", "/cut?complete_to=6", "/explain", "/writers")
     for path in paths:
         answers = [HTTP.get(f"{each.url}/v1/streams/{name}{path}") for each in (owner, other)]
@@ -114,12 +115,12 @@ def test_a_stream_made_again_is_another_to_both(
     """Whoever removed it and whoever made it: its marks begin anew, under a new id."""
     first = HTTP.get(f"{other.url}/v1/streams/{name}").json()["id"]
     note(owner, name, 5)
-    seconds_until(lambda: lowers(other, name) == [(1, 5)])
+    wait_until(lambda: lowers(other, name) == [(1, 5)])
     HTTP.delete(f"{other.url}/v1/streams/{name}").raise_for_status()
     gone = [HTTP.get(f"{each.url}/v1/streams/{name}").status_code for each in (owner, other)]
     second = make(other, name)
     note(owner, name, 3)
-    seconds_until(lambda: lowers(other, name) == [(1, 3)])
+    wait_until(lambda: lowers(other, name) == [(1, 3)])
     ids = [HTTP.get(f"{each.url}/v1/streams/{name}").json()["id"] for each in (owner, other)]
 
     assert (gone, first != second, ids) == ([404, 404], True, [second, second])
