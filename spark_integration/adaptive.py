@@ -47,12 +47,36 @@ def run_adaptively(
     `dwell_ms`, so that the modes do not alternate. A source that has read all there is has no
     backlog by the wall clock. Of several sources, one that has a backlog is enough.
 
-    Returns when a live query was stopped by somebody else, or soon after `stopping` is set; raises
-    what a query fails with, and `Rejected` where none of its sources is a `read_noted_log`.
+    Returns when a live query was stopped elsewhere, or soon after `stopping` is set; raises
+    what a query fails with, and `Rejected` if none of its sources is a `read_noted_log`.
     """
     if dwell_ms < 0:
         raise Rejected(f"dwell_ms must be 0 or more, got {dwell_ms}")
-    _Run(start, policy, dwell_ms, stopping or threading.Event()).run()
+    lags, stopping = Lags(policy), stopping or threading.Event()
+    mode: Mode | None = "live" if policy.is_never else "backlog"
+    while mode is not None and not stopping.is_set():
+        log.info("the query continues in mode %r", mode)
+        query = start(mode)
+        try:
+            mode = _next_mode(query, mode, lags, stopping, dwell_s=dwell_ms / 1000)
+        finally:
+            query.stop()
+
+
+def _next_mode(
+    query: StreamingQuery, mode: Mode, lags: Lags, stopping: threading.Event, *, dwell_s: float
+) -> Mode | None:
+    """Wait until the query is over in this mode; returns the next one, `None` if it is to end."""
+    since = time.monotonic()
+    while not query.awaitTermination(LOOK_S):
+        if stopping.is_set():
+            return None
+        is_behind = mode == "live" and lags.are_behind(query)
+        if is_behind and time.monotonic() - since >= dwell_s:
+            return "backlog"
+    if mode == "live":
+        return None
+    return "backlog" if lags.are_behind(query) else "live"
 
 
 class Lags:
@@ -64,10 +88,17 @@ class Lags:
         self._backlogs: dict[int, Backlog] = {}
         self._combined = CombinedBacklog(0)
 
+    def are_behind(self, query: StreamingQuery) -> bool:
+        """Whether a query has a backlog, by its last progress; raises as `look`."""
+        if (progress := query.lastProgress) is None:
+            return False
+        sources = [(each.endOffset, each.latestOffset) for each in progress.sources]
+        return self.look(sources, time.time_ns() // 1_000_000)
+
     def look(self, sources: list[tuple[str, str]], now_ms: int) -> bool:
         """Return the flag; `sources` has (end offset, latest offset) of each, in JSON.
 
-        Raises `Rejected` where none is a file log.
+        Raises `Rejected` if none is a file log.
         """
         offsets = [(_parsed(end), _parsed(latest)) for end, latest in sources]
         logs = [each for each in offsets if is_of_log(each[0])]
@@ -94,61 +125,8 @@ class Lags:
         return backlog.look(now_ms, lower, latest["last_lower"], idle=has_all).backlog
 
 
-class _Run:
-    """The modes of one query, one after the other."""
-
-    def __init__(
-        self,
-        start: Callable[[Mode], StreamingQuery],
-        policy: BacklogPolicy,
-        dwell_ms: int,
-        stopping: threading.Event,
-    ) -> None:
-        self._start = start
-        self._dwell_s = dwell_ms / 1000
-        self._stopping = stopping
-        self._lags = Lags(policy)
-        self._first: Mode = "live" if policy.is_never else "backlog"
-
-    def run(self) -> None:
-        """Alternate until it is over."""
-        mode: Mode | None = self._first
-        while mode is not None and not self._stopping.is_set():
-            log.info("the query continues in mode %r", mode)
-            query = self._start(mode)
-            try:
-                mode = self._caught_up(query) if mode == "backlog" else self._live(query)
-            finally:
-                query.stop()
-
-    def _caught_up(self, query: StreamingQuery) -> Mode | None:
-        """Wait for the end of a run; returns the mode to follow, `None` when it is over."""
-        while not query.awaitTermination(LOOK_S):
-            if self._stopping.is_set():
-                return None
-        return "backlog" if self._is_behind(query) else "live"
-
-    def _live(self, query: StreamingQuery) -> Mode | None:
-        """Wait until there is a backlog; returns the mode to follow, `None` when it is over."""
-        since = time.monotonic()
-        while not query.awaitTermination(LOOK_S):
-            if self._stopping.is_set():
-                return None
-            behind = self._is_behind(query)
-            if behind and time.monotonic() - since >= self._dwell_s:
-                return "backlog"
-        return None
-
-    def _is_behind(self, query: StreamingQuery) -> bool:
-        progress = query.lastProgress
-        if progress is None:
-            return False
-        sources = [(each.endOffset, each.latestOffset) for each in progress.sources]
-        return self._lags.look(sources, time.time_ns() // 1_000_000)
-
-
 def _parsed(offset: object) -> Any:  # noqa: ANN401 - whatever JSON holds
-    """Return a source's offset, `None` where it has none."""
+    """Return a source's offset, `None` if it has none."""
     try:
         return json.loads(str(offset))
     except ValueError:
