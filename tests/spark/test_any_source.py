@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,6 +13,7 @@ from spark_integration import with_noted_watermark
 from tests.support.disorder import disorder, replay
 from tests.support.file_stream import FileStream
 from tests.support.queries import per_second, rows_of
+from tests.support.spark_programs import SparkProgram
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -181,3 +183,14 @@ def test_events_with_a_watermark_of_their_own_are_refused(
             controller_url=controller.url,
             checkpoint_location="unused",
         )
+
+
+def test_any_source_works_through_spark_connect(controller: Served, tmp_path: Path) -> None:
+    """Sources and listeners are registered the Connect way; no call goes to Java."""
+    ticks = controller.stream("ticks")
+    ticks.note("w", 3000, {0: 30})
+    told: dict[str, object] = {"url": controller.url, "checkpoint": str(tmp_path / "checkpoint")}
+    printed = SparkProgram("connect_ticks", told, tmp_path / "log").finish()
+
+    read_far_enough = controller.reported("ticks", "counters")[0]["0"] >= 30
+    assert (json.loads(printed), read_far_enough) == ([[0, 10], [1, 10], [2, 10]], True)

@@ -90,18 +90,19 @@ def in_one_query(spark: SparkSession, root: Path) -> DataFrame:
 
 
 @pytest.mark.timeout(900)
-def test_a_count_in_two_stages_equals_one_batch_query_through_a_kill(
+def test_a_count_in_two_stages_equals_one_batch_query_through_kills(
     spark: SparkSession, served: Served, output: QueryOutput, tmp_path: Path
 ) -> None:
-    """SIGKILL between append and note: no row twice, none lost, and time goes on to the end.
+    """No row twice, none lost; at the end of the first stream both stages close their windows.
 
-    The last note is that of a batch without rows.
+    SIGKILL between append and note, and between the seal of the second stream and Spark's commit.
     """
     root, steps = tmp_path / "log", disorder(11, events=25)
     told: dict[str, object] = {
         "root": str(root),
         "url": served.url,
         "checkpoint": str(tmp_path / "stage one"),
+        "dies_at": FOREVER,
     }
     flights = Flights(root, served.url)
     flights.replay(steps[:12])
@@ -110,50 +111,15 @@ def test_a_count_in_two_stages_equals_one_batch_query_through_a_kill(
     appended = sorted(path.name for path in (root / "counts").rglob("*.parquet"))
     flights.replay(steps[12:])
     flights.close()
-    SparkProgram("derive_counts", {**told, "dies_at": FOREVER}, tmp_path / "again.log").finish()
-    counts = read_noted_log(
-        spark,
-        root,
-        "counts",
-        Batches(3),
-        controller_url=served.url,
-        event_time="window_end",
-        strict=False,
-    )
-    output.catch_up(per_five_seconds(counts))
+    served.call("POST", "/flights/seal")
+    sealed = SparkProgram("derive_counts", {**told, "dies_sealed": True}, tmp_path / "sealed.log")
+    eventually(sealed.running, expected=False, timeout_s=200)
+    SparkProgram("derive_counts", told, tmp_path / "again.log").finish()
+    where: dict[str, Any] = {"controller_url": served.url, "event_time": "window_end"}
+    output.catch_up(per_five_seconds(read_noted_log(spark, root, "counts", Batches(3), **where)))
 
     derived = spark.read.parquet(str(root / "counts"))
     assert len(appended) == 2
-    assert derived.select("window").distinct().count() == derived.count()
-    assert output.rows == rows_of(in_one_query(spark, root))
-    assert last_lower(served, "counts") == 28_000
-
-
-@pytest.mark.timeout(900)
-def test_both_stages_close_their_last_windows_at_the_end_of_the_first_stream(
-    spark: SparkSession, served: Served, output: QueryOutput, tmp_path: Path
-) -> None:
-    """SIGKILL between the seal of the second stream and Spark's commit, and a start after that."""
-    root = tmp_path / "log"
-    told: dict[str, object] = {
-        "root": str(root),
-        "url": served.url,
-        "checkpoint": str(tmp_path / "stage one"),
-        "dies_at": FOREVER,
-    }
-    flights = Flights(root, served.url)
-    flights.replay(disorder(12, events=25)[:12])
-    flights.close()
-    served.call("POST", "/flights/seal")
-    killed = SparkProgram("derive_counts", {**told, "dies_sealed": True}, tmp_path / "killed.log")
-    eventually(killed.running, expected=False, timeout_s=200)
-    SparkProgram("derive_counts", told, tmp_path / "again.log").finish()
-    counts = read_noted_log(
-        spark, root, "counts", controller_url=served.url, event_time="window_end"
-    )
-    output.catch_up(per_five_seconds(counts))
-
-    derived = spark.read.parquet(str(root / "counts"))
     assert derived.select("window").distinct().count() == derived.count()
     assert output.rows == rows_of(in_one_query(spark, root))
 
