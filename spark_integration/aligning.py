@@ -24,22 +24,23 @@ if TYPE_CHECKING:
     Where = dict[str, int | str | None]
 
 ASK_EVERY_MS = 100
-"""Spark asks for the end of the next batch a hundred times a second where there is none."""
+"""How often the controller is asked at most: Spark asks for an end a hundred times a second."""
 
 SIGNS_OF_LIFE = 4
-"""So many reports fit into the time after which a silent member is not counted."""
+"""Number of reports within the time after which a silent member is not counted."""
 
 LEAVE_ALONE_MS = 1000
 """How long a controller that did not answer is left alone."""
 
 
 def clip(marks: MarkHistory, lower: int | None, bound: int | None) -> Mapping[int, int] | None:
-    """Return the cut up to which to read, `None` where nothing limits.
+    """Return the cut up to which to read, `None` if nothing limits.
 
     `lower` is that of the last mark let in, and `marks` those known after it. With a bound it is
     the cut of the first mark with lower >= bound, so a source is ahead by the drift and one mark at
-    most; at the bound it reads nothing. Whoever holds the bound is below it, so its next mark is
-    always within. Before a source has a lower it reads to its first mark, which gives it one.
+    most; at the bound it reads nothing. The member that holds the bound is below it, so its next
+    mark is always within. Before a source has a lower it reads to its first mark, which gives it
+    one.
 
     >>> from noted_time import Mark, MarkHistory, StreamCut
     >>> cuts = {10: {0: 20}, 20: {0: 40, 1: 10}, 30: {0: 80, 1: 90}}
@@ -66,11 +67,11 @@ def clip(marks: MarkHistory, lower: int | None, bound: int | None) -> Mapping[in
 class Aligner:
     """One member of an alignment: reports where the source is, and knows how far it may read.
 
-    While Spark asks for nothing, as during a batch, a thread says again what was said last.
+    While Spark asks for nothing, as during a batch, a thread repeats the last report.
     """
 
     def __init__(self, transport: Transport, alignment: str, member: str) -> None:
-        """Report nothing yet; `connection` becomes this object's own."""
+        """Report nothing yet; the transport is closed with this object."""
         self._transport = transport
         self._alignment = alignment
         self._member = member
@@ -83,11 +84,11 @@ class Aligner:
         self._thread = threading.Thread(target=self._repeat, name="noted alignment", daemon=True)
 
     def bound(self, lower: int | None, state: State = "live", *, anew: bool = False) -> int | None:
-        """Report and return the bound now, `None` where there is none.
+        """Report and return the bound now, `None` if there is none.
 
-        The controller is asked where there is something to say, with `anew`, and ten times a second
-        at most else. While it is away the last bound holds for the alignment's timeout. Raises
-        `Rejected` where it refuses at first, such as `UnknownAlignment`.
+        The controller is asked if the report differs from the last one, with `anew`, and otherwise
+        ten times a second at most. While it is away the last bound holds for the alignment's
+        timeout. Raises `Rejected` if it refuses the first report, such as `UnknownAlignment`.
         """
         now = _now_ms()
         said: Where = {"time": lower, "state": state}

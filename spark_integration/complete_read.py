@@ -74,7 +74,7 @@ def read_complete(  # noqa: PLR0913 - the options of a source; all but five are 
 
     Only files whose statistics allow for such times are read. With `own_segments`, which says that
     no two writers ever append to one segment, files below the start cut are not opened at all; that
-    cut is known where all writers declare their largest event times, as our clients do.
+    cut is known if all writers declare their largest event times, as our clients do.
 
     The watermark may have passed the window without a writer that timed out, came back late or was
     removed, and rows of it may be missing: with `missing="warn"` that is logged with its name, and
@@ -83,9 +83,9 @@ def read_complete(  # noqa: PLR0913 - the options of a source; all but five are 
     The other arguments are those of `read_noted_log`; `event_time` is read whatever `columns` are.
 
     The controller is asked before this returns, by the process that calls: raises `NotCompleteYet`
-    where the window is not complete within `timeout` seconds, `UnknownStream`, `UnknownDomain`,
+    if the window is not complete within `timeout` seconds, `UnknownStream`, `UnknownDomain`,
     `NotAllowed`, `Unreachable`, and `Rejected` for a window that is empty or that Spark cannot
-    express. The read itself fails with `Rejected` where rows of the window were deleted, and with
+    express. The read itself fails with `Rejected` if rows of the window were deleted, and with
     `UnreadableFile`.
     """
     first, last = time_ms(start), time_ms(end)
@@ -118,11 +118,11 @@ def read_complete(  # noqa: PLR0913 - the options of a source; all but five are 
 def kafka_offsets(
     window: CompleteWindow, topic: str, *, own_segments: bool = False
 ) -> KafkaOffsets:
-    """Return from where to where a batch read of a Kafka topic has all rows of a window.
+    """Return the offsets between which a batch read of a Kafka topic has all rows of a window.
 
     Its partitions are the segments. Filter what is read by the event time, as rows of other windows
     lie there too. The read begins at the first offsets there are, or with `own_segments` (no two
-    producers ever write to one partition) at the start cut, where that is known.
+    producers ever write to one partition) at the start cut, if that is known.
 
     >>> from noted_time import CompleteWindow, StreamCut
     >>> window = CompleteWindow(0, 10, StreamCut({0: 5}), StreamCut({0: 8, 1: 3}), 1, 0, exact=True)

@@ -11,7 +11,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from spark_integration.admission import Slice, check_begins, check_there, tasks
 from spark_integration.log_files import Between, LogFiles
-from spark_integration.log_rows import RowShape, file_schema, log_schema, with_mark_time
+from spark_integration.log_rows import RowShape, file_schema, log_schema
 from spark_integration.sources import QuerySource
 from spark_integration.time_range import TimeRange
 
@@ -66,7 +66,7 @@ class CompleteSource(QuerySource):
         return "noted_complete"
 
     def schema(self) -> StructType:
-        """Return the schema of the first file of the window, or of the log where it has none."""
+        """Return the schema of the first file of the window, or of the log if it has none."""
         query, root = self.query, Path(self.query.root)
         there = LogFiles(root, query.stream, frozenset((query.event_time,)), query.between)
         for file in chain.from_iterable(there.refresh().values()):
@@ -75,7 +75,7 @@ class CompleteSource(QuerySource):
 
     def reader(self, schema: StructType) -> WindowReader:
         """Return what reads the window."""
-        return WindowReader(self.query, RowShape(with_mark_time(schema), self.query.event_time))
+        return WindowReader(self.query, RowShape(schema, self.query.event_time))
 
 
 class WindowReader(DataSourceReader):
@@ -86,7 +86,7 @@ class WindowReader(DataSourceReader):
         self._shape = shape
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Return the tasks; raises `Rejected` where rows of the window were deleted."""
+        """Return the tasks; raises `Rejected` if rows of the window were deleted."""
         dealt = tasks(list(self._work()), self._query.cores) or [[]]  # Spark reads `None` else
         return [WindowTask(tuple(task)) for task in dealt]
 
@@ -95,8 +95,7 @@ class WindowReader(DataSourceReader):
         task: Any = partition
         query = self._query
         asked = TimeRange(query.start, query.end)
-        for batch in asked.rows(self._shape.events(task.work), query.event_time):
-            yield batch.select(self._shape.columns)
+        yield from asked.rows(self._shape.events(task.work), query.event_time)
 
     def _work(self) -> Iterator[Slice]:
         query, known = self._query, self._query.between

@@ -1,4 +1,4 @@
-"""Ingestion time in a query: the mark that stamps a row, and the column with the stamp.
+"""Ingestion time in a query: which mark stamps a row.
 
 A row is stamped T - 1, where T is the lower of the first ingestion mark whose cut lies above the
 row. What no cut covers yet waits for the next look. A micro-batch keeps in its offset which marks
@@ -15,14 +15,11 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-from pyspark.sql.types import StructField, StructType, TimestampType
-
 from noted_time import Rejected, Unreachable
 from spark_integration.admission import slices
 from spark_integration.log_query import INGESTED
 from spark_integration.offsets import Released
-from spark_integration.watermark import INSTANT, is_watermark
+from spark_integration.watermark import is_watermark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -40,26 +37,6 @@ FIRST, LAST = "ingestion/first", "ingestion/last"
 
 UNSTAMPED = "ingestion/unstamped"
 """Under which name it keeps the mark below whose cut rows have no stamp, if there is one."""
-
-
-def with_ingested(schema: StructType) -> StructType:
-    """Return the schema of a scan with the stamp before its last column, the marks'."""
-    if INGESTED in schema.names:
-        raise Rejected(f"column {INGESTED} of the log is taken by the stamps of ingestion")
-    stamp = StructField(INGESTED, TimestampType(), nullable=True)
-    return StructType([*schema.fields[:-1], stamp, schema.fields[-1]])
-
-
-def stamped(
-    batches: Iterable[pa.RecordBatch], stamp_ms: int | None, target: pa.Schema
-) -> Iterator[pa.RecordBatch]:
-    """Yield the batches with the stamp, or null, in its column of `target`."""
-    at = target.get_field_index(INGESTED)
-    stamp_us = pa.scalar(None if stamp_ms is None else stamp_ms * 1000, pa.int64())
-    for batch in batches:
-        stamp = pa.repeat(stamp_us, batch.num_rows).cast(INSTANT)
-        columns = [*batch.columns[:at], stamp, *batch.columns[at:]]
-        yield pa.RecordBatch.from_arrays(columns, schema=target)
 
 
 class IngestionMarks:
@@ -120,7 +97,7 @@ class IngestionMarks:
     def stamping(self, begun: LogOffset, ended: LogOffset, files: Files) -> LogOffset:
         """Return the end of a micro-batch with the marks that stamp its rows, if it has any.
 
-        Raises `Rejected` where marks were dropped that may have come first, unless rows are to have
+        Raises `Rejected` if marks were dropped that may have come first, unless rows are to have
         no stamp then.
         """
         self._forget_below(begun.segments)
@@ -158,8 +135,8 @@ class IngestionMarks:
     ) -> Iterator[Slice]:
         """Yield the slices of (segment, files, start, end), each with its stamp.
 
-        Raises `Unreachable` where the marks that stamped them are not known and no controller
-        answers, `Rejected` where it has them no longer.
+        Raises `Unreachable` if the marks that stamped them are not known and no controller
+        answers, `Rejected` if it no longer has them.
         """
         marks: Sequence[Mark] | None = None
         for segment, files, start, end in work:

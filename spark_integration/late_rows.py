@@ -1,6 +1,6 @@
 """Which rows a query read too late, and how they go past what would drop them.
 
-A row is *late* where its event time is below the lower that the query had sent before the
+A row is *late* if its event time is below the lower that the query had sent before the
 micro-batch that reads the row: the lower in the start offset of that batch. Spark writes that
 offset into its offset log before it runs the batch, so a batch that is run again has the same late
 rows, with or without a controller.
@@ -20,14 +20,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
-from pyspark.sql.types import BooleanType, StructField, StructType
 
 from noted_time import Rejected
 from spark_integration.watermark import DELAY, instant
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pyspark.sql import Column, DataFrame
 
 LATE = "_late"
@@ -43,7 +40,7 @@ def split_late(events: DataFrame) -> tuple[DataFrame, DataFrame]:
     `append` is refused by Spark.
 
     Both belong into one query, as a union of what becomes of each: another query has other
-    micro-batches, hence other late rows. Raises `Rejected` where `events` have no `_late`.
+    micro-batches, hence other late rows. Raises `Rejected` if `events` have no `_late`.
     """
     if LATE not in events.columns:
         raise Rejected(f'the events have no column {LATE}: read them with Columns(late="keep")')
@@ -57,33 +54,14 @@ def _without_watermark(rows: DataFrame, name: str) -> Column:
     return F.col(f"`{name}`").alias(name, metadata=kept)
 
 
-def with_late(rows: StructType) -> StructType:
-    """Return the schema of a scan with the column `_late` at its end."""
-    if LATE in rows.names:
-        raise Rejected(f"column {LATE} of the log is taken by what says that a row is late")
-    return StructType([*rows.fields, StructField(LATE, BooleanType(), nullable=True)])
+def are_late(event_times: pa.Array, below: int | None) -> pa.Array:
+    """Return of each row whether its event time is below `below` (ms).
 
+    No row is late without a bound, nor is one without an event time.
 
-def without_late(rows: StructType) -> StructType:
-    """Return the schema that `with_late` was given."""
-    return StructType(rows.fields[:-1])
-
-
-def judged(
-    batches: Iterator[pa.RecordBatch], event_time: str, below: int | None
-) -> Iterator[pa.RecordBatch]:
-    """Yield the batches with `_late`: whether the event time is below `below` (ms).
-
-    No row is late where there is no bound, nor one without an event time.
-
-    >>> rows = pa.record_batch({"at": pa.array([4_999, 5_000, None], pa.timestamp("us", "UTC"))})
-    >>> [batch.column("_late").to_pylist() for batch in judged(iter([rows]), "at", 5)]
-    [[True, False, False]]
+    >>> are_late(pa.array([4_999, 5_000, None], pa.timestamp("us", "UTC")), 5).to_pylist()
+    [True, False, False]
     """
-    for batch in batches:
-        if below is None:
-            late = pa.repeat(pa.scalar(value=False), batch.num_rows)
-        else:
-            earlier = pc.less(batch.column(event_time), instant(below)[0])
-            late = pc.fill_null(earlier, fill_value=False)
-        yield batch.append_column(LATE, late)
+    if below is None:
+        return pa.repeat(pa.scalar(value=False), len(event_times))
+    return pc.fill_null(pc.less(event_times, instant(below)[0]), fill_value=False)

@@ -48,7 +48,7 @@ class UnreadableFile(Rejected):
 class RowGroup:
     """Rows `first` to `last`, exclusive, of a file, and between which event times they lie.
 
-    `least` and `most` are Unix ms, rounded down; `None` where the file has no statistics of them.
+    `least` and `most` are Unix ms, rounded down; `None` if the file has no statistics of them.
     """
 
     first: int
@@ -61,7 +61,7 @@ class RowGroup:
 class LogFile:
     """One append: rows at offsets `start` to `end`, exclusive.
 
-    `groups` are its row groups where a `LogFiles` was asked for their times, else empty.
+    `groups` are its row groups if a `LogFiles` was asked for their times, else empty.
     """
 
     path: Path
@@ -218,7 +218,7 @@ def _per_ms(kind: pa.DataType) -> Fraction | None:
 
 
 def _in_ms(raw: object, per_ms: Fraction | None) -> int | None:
-    """Return a time as Parquet keeps it, in ms; older writers keep 12 bytes, which tell nothing."""
+    """Return a time as Parquet keeps it, in ms; the 12 bytes of older writers are not read."""
     return None if per_ms is None or not isinstance(raw, int) else raw // per_ms
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import (
+    BooleanType,
+    DataType,
     DateType,
     IntegralType,
     StructField,
@@ -20,11 +22,10 @@ from pyspark.sql.types import (
 )
 
 from noted_time import Rejected
-from spark_integration.ingested import stamped, with_ingested
-from spark_integration.late_rows import with_late
+from spark_integration.late_rows import LATE, are_late
 from spark_integration.log_files import LogFiles, UnreadableFile
 from spark_integration.log_query import INGESTED
-from spark_integration.watermark import MARK_TIME, instant
+from spark_integration.watermark import INSTANT, MARK_TIME, instant
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -39,19 +40,44 @@ TIMES = (TimestampType, TimestampNTZType, DateType, IntegralType)
 """The types of columns that an event time is read from."""
 
 
+class Added(NamedTuple):
+    """A column that a source adds."""
+
+    kind: DataType
+    what: str
+
+
+ADDED = {
+    INGESTED: Added(TimestampType(), "the stamps of ingestion"),
+    MARK_TIME: Added(TimestampType(), "the marks"),
+    LATE: Added(BooleanType(), "what says that a row is late"),
+}
+
+
 def scan_schema(query: LogQuery, events: StructType | None = None) -> StructType:
     """Return the schema of what the source of a query yields, of events as in the log by default.
 
-    Raises `Rejected` as `log_schema` and `read_as`.
+    All columns are null in the row of a mark, and none has a watermark, whatever is said of them: a
+    schema may be that of a query's output. Raises `Rejected` as `log_schema` and `read_as`, and if
+    the log has a column that is added.
     """
     event_time = None if query.event_time == INGESTED else query.event_time
     if events is None:
         read = log_schema(Path(query.root), query.stream, event_time, query.column_names)
     else:
         read = read_as(events, event_time, "the schema")
-    marked = with_mark_time(read)
-    marked = with_ingested(marked) if query.is_ingestion else marked
-    return with_late(marked) if query.keeps_late else marked
+    for name in added_columns(query):
+        if name in read.names:
+            raise Rejected(f"column {name} of the log is taken by {ADDED[name].what}")
+    added = ((name, ADDED[name].kind) for name in added_columns(query))
+    fields = [*((field.name, field.dataType) for field in read.fields), *added]
+    return StructType([StructField(name, kind, nullable=True) for name, kind in fields])
+
+
+def added_columns(query: LogQuery) -> tuple[str, ...]:
+    """Return the columns that the source adds to those of the events."""
+    stamp, late = (INGESTED,) * query.is_ingestion, (LATE,) * query.keeps_late
+    return (*stamp, MARK_TIME, *late)
 
 
 def log_schema(
@@ -59,7 +85,7 @@ def log_schema(
 ) -> StructType:
     """Return the Spark schema of the events, taken from the first file of the log.
 
-    Raises `Rejected` where there is no file yet, and as `file_schema`.
+    Raises `Rejected` if there is no file yet, and as `file_schema`.
     """
     for files in LogFiles(root, stream).refresh().values():
         for file in files:
@@ -102,18 +128,6 @@ def _as_read(field: StructField, event_time: str | None, where: str) -> StructFi
     return StructField(field.name, kind, nullable=True)
 
 
-def with_mark_time(events: StructType) -> StructType:
-    """Return the schema of events with the mark column after them.
-
-    All columns are null in the row of a mark, and none has a watermark, whatever is said of them: a
-    schema may be that of a query's output.
-    """
-    if MARK_TIME in events.names:
-        raise Rejected(f"column {MARK_TIME} of the log is taken by the marks")
-    fields = (StructField(field.name, field.dataType, nullable=True) for field in events.fields)
-    return StructType([*fields, StructField(MARK_TIME, TimestampType(), nullable=True)])
-
-
 @dataclass(frozen=True, slots=True)
 class LogTask(InputPartition):
     """What one task yields: the rows of its slices, then the mark, if it carries one.
@@ -130,34 +144,38 @@ class LogTask(InputPartition):
 
 @dataclass(frozen=True, slots=True)
 class RowShape:
-    """The shape of the batches: a Spark schema that ends with `MARK_TIME`.
-
-    Before that comes `INGESTED` where rows are stamped.
-    """
+    """The shape of the batches: a Spark schema, whose last columns the source has `added`."""
 
     schema: StructType
     event_time: str
-    is_stamped: bool = False
+    added: tuple[str, ...] = ()
 
     @property
     def columns(self) -> list[str]:
         """The columns of an event in the log."""
-        return self.schema.names[: -2 if self.is_stamped else -1]
+        return [name for name in self.schema.names if name not in self.added]
 
     def arrow(self) -> pa.Schema:
         """Return the Arrow schema that Spark checks the batches against."""
         return to_arrow_schema(self.schema, timezone="UTC")
 
-    def events(self, work: Sequence[Slice]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of the slices in their order."""
+    def events(
+        self, work: Sequence[Slice], late_below: int | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of the slices in their order; raises `UnreadableFile`."""
         target = self.arrow()
-        if not self.is_stamped:
-            for each in work:
-                yield from _read(each, target, self.event_time)
-            return
-        plain = target.remove(target.get_field_index(INGESTED))
+        plain = pa.schema([target.field(name) for name in self.columns])
         for each in work:
-            yield from stamped(_read(each, plain, self.event_time), each.stamp_ms, target)
+            for batch in _read(each, plain, self.event_time):
+                columns = dict(zip(plain.names, batch.columns, strict=True))
+                if INGESTED in self.added:
+                    columns[INGESTED] = _repeated(each.stamp_ms, batch.num_rows)
+                if MARK_TIME in self.added:
+                    columns[MARK_TIME] = pa.nulls(batch.num_rows, INSTANT)
+                if LATE in self.added:
+                    columns[LATE] = are_late(columns[self.event_time], late_below)
+                arrays = [columns[name] for name in target.names]
+                yield pa.RecordBatch.from_arrays(arrays, schema=target)
 
     def mark(self, time_ms: int) -> pa.RecordBatch:
         """Return the one row that moves the watermark to `time_ms`.
@@ -165,19 +183,22 @@ class RowShape:
         Its event time is not null: a window aggregate puts a filter on that below the watermark.
         """
         target = self.arrow()
-        time = instant(time_ms)
         times = {self.event_time, MARK_TIME}
-        columns = [time if f.name in times else pa.nulls(1, f.type) for f in target]
+        columns = [instant(time_ms) if f.name in times else pa.nulls(1, f.type) for f in target]
         return pa.RecordBatch.from_arrays(columns, schema=target)
 
 
+def _repeated(time_ms: int | None, rows: int) -> pa.Array:
+    time_us = pa.scalar(None if time_ms is None else time_ms * 1000, pa.int64())
+    return pa.repeat(time_us, rows).cast(INSTANT)
+
+
 def _read(work: Slice, target: pa.Schema, event_time: str) -> Iterator[pa.RecordBatch]:
-    names = target.names[:-1]
     try:
         with pq.ParquetFile(work.path, memory_map=True) as file:
             groups, first, last = _row_groups(file.metadata, work)
             batches = file.iter_batches(
-                ROWS_A_BATCH, row_groups=groups, columns=names, use_threads=False
+                ROWS_A_BATCH, row_groups=groups, columns=target.names, use_threads=False
             )
             for batch in _between(batches, first, last):
                 yield _cast(batch, target, event_time)
@@ -210,12 +231,9 @@ def _between(batches: Iterator[pa.RecordBatch], first: int, last: int) -> Iterat
 def _cast(batch: pa.RecordBatch, target: pa.Schema, event_time: str) -> pa.RecordBatch:
     columns = []
     for field in target:
-        if field.name == MARK_TIME:
-            columns.append(pa.nulls(batch.num_rows, field.type))
-        else:
-            column = batch.column(field.name)
-            is_count = field.name == event_time and pa.types.is_integer(column.type)
-            columns.append(_as(column.cast(UNIX_MS) if is_count else column, field.type))
+        column = batch.column(field.name)
+        is_count = field.name == event_time and pa.types.is_integer(column.type)
+        columns.append(_as(column.cast(UNIX_MS) if is_count else column, field.type))
     return pa.RecordBatch.from_arrays(columns, schema=target)
 
 

@@ -13,8 +13,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from spark_integration.late_rows import judged, without_late
-from spark_integration.log_rows import RowShape, scan_schema
+from spark_integration.log_rows import RowShape, added_columns, scan_schema
 from spark_integration.sources import QuerySource
 
 if TYPE_CHECKING:
@@ -46,8 +45,7 @@ class LogSource(QuerySource):
 
     def streamReader(self, schema: StructType) -> LogReader:  # noqa: N802 - Spark's name
         """Return the reader of one run of a query."""
-        read = without_late(schema) if self.query.keeps_late else schema
-        shape = RowShape(read, self.query.event_time, self.query.is_ingestion)
+        shape = RowShape(schema, self.query.event_time, added_columns(self.query))
         return LogReader(self.query, shape, self.token)
 
 
@@ -107,11 +105,7 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the Arrow batches of one task; raises `UnreadableFile`."""
         task: LogTask = partition  # type: ignore[assignment]
-        rows = self._rows(task)
-        late = self._query.keeps_late
-        yield from judged(rows, self._query.event_time, task.late_below) if late else rows
-
-    def _rows(self, task: LogTask) -> Iterator[pa.RecordBatch]:
-        yield from task.times.rows(self._shape.events(task.work), self._query.event_time)
+        events = self._shape.events(task.work, task.late_below)
+        yield from task.times.rows(events, self._query.event_time)
         if task.mark_ms is not None:
             yield self._shape.mark(task.mark_ms)

@@ -72,7 +72,7 @@ def read_noted_log(  # noqa: PLR0913 - what there is to ask for; all but three a
     does not know the stream or the domain when it starts, or no longer keeps the marks at `end_at`;
     if the checkpoint has another `end_at`; or if the stream was deleted and created again after it
     was sealed and read to its end. It fails with `UnreadableFile` for a file that is truncated or
-    foreign. While the controller is away, the query goes on reading, with `end_at` up to the last
+    foreign. While the controller is away, the query continues reading, with `end_at` up to the last
     cut that it knows, and its watermark does not advance.
     """
     query = LogQuery.asked(

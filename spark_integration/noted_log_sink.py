@@ -5,9 +5,9 @@ rows below it. So once the output of N is in the log, no later one emits a windo
 below W, and that is what the sink notes: the rows first, then W. A batch that is run again finds
 its rows in the log, by the name of the batch in the file, and only notes.
 
-At the end of a sealed source the watermark goes to the end of Spark's time, which is no time of any
-row. The rows of that batch are the last ones: what is noted is the end of them, and the writer is
-done.
+At the end of a sealed source the watermark goes to the end of Spark's time, which is not the time
+of any row. The rows of that batch are the last ones: what is noted is the end of them, and the
+writer is done.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ class NotedLogSink:
     """Appends the output of a query to a file log and notes its watermark, for `foreachBatch`.
 
     The query has the output mode `append`. Batch N is appended once, however often it is run; then,
-    also where it has no rows, the watermark is noted that it ran under. The rows travel through the
+    even if it has no rows, the watermark is noted that it ran under. The rows travel through the
     driver's memory, as one file a batch.
 
     `client` is the writer of the derived stream, and no other program notes under its name. It
     joins with the first batch, which waits for the controller and fails with `Unreachable` after
-    ten seconds. After that notes wait for nobody: while the controller is away the query goes on,
+    ten seconds. After that no note is waited for: while the controller is away the query continues,
     and the last note is sent when it is back. What the controller refuses fails the next batch.
 
     `time_of` is the event time of what is appended. A field of a struct, as in `window.end`,
@@ -64,12 +64,12 @@ class NotedLogSink:
     What the query emits after the watermark W has a time above or at it: true of the ends of
     windows and of rows that an operator lets through, not of the starts of windows, which are
     refused. A join with a time interval may emit rows as much as its interval below W: `delay_ms`
-    is then subtracted. Rows below a noted time are counted and told as late, as by any writer.
+    is then subtracted. Rows below a noted time are counted and reported as late, as by any writer.
 
     Once the query has read all of a sealed stream, it gives out its last windows in a last batch.
     The sink notes the end of these rows and finishes its writer, and with `seal` it seals the
-    derived stream too, unless that has other writers: so whoever reads that closes its last windows
-    as well. This batch waits for the controller, and fails with `Unreachable`; started again, the
+    derived stream too, unless that has other writers: so its readers close their last windows as
+    well. This batch waits for the controller, and fails with `Unreachable`; started again, the
     query does it again, whatever was done before.
     """
 
@@ -90,7 +90,7 @@ class NotedLogSink:
 
         `checkpoint_location` is the `checkpointLocation` with which the query is started, a path or
         a URI: it knows the query's id and the watermark of each batch. `domain` is the time domain
-        of `time_of`, where the stream has several. `seal` needs a client with the right to
+        of `time_of`, if the stream has several. `seal` needs a client with the right to
         administer. Raises `InvalidName`, or `Rejected` for a negative delay.
         """
         if delay_ms < 0:
@@ -109,9 +109,9 @@ class NotedLogSink:
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Append the batch and note its watermark.
 
-        Raises `Rejected` where `checkpoint_location` is not the query's, where the rows have no
+        Raises `Rejected` if `checkpoint_location` is not the query's, if the rows have no
         such time or are of another schema than the log's, and what the controller refused;
-        `InvalidNote` where the watermark is below what the writer noted before: a query with a new
+        `InvalidNote` if the watermark is below what the writer noted before: a query with a new
         checkpoint needs a new stream.
         """
         watermark = self._planned.watermark(batch_id)
@@ -169,7 +169,7 @@ class NotedLogSink:
             self._pass_over(refused)
 
     def _pass_over(self, refused: InvalidNote) -> None:
-        """Finish without a time where windows end in the future, as the day does that is today."""
+        """Finish without a time if windows end in the future, as those of the current day do."""
         while refused.status == "too_far_ahead":
             log.warning(AHEAD, self._stream, refused)
             try:

@@ -21,7 +21,7 @@ class Released:
     """The last mark that was let into a query: `seq` in the stream of creation id `stream_id`.
 
     The lower itself (ms) is kept too, so that a replayed batch needs no controller; `None` before
-    the first mark, and where an offset log names one that Spark cannot express. `sealed`: the end
+    the first mark, and if an offset log names one that Spark cannot express. `sealed`: the end
     of a sealed stream was reached, and its lower is the end of Spark's time.
     """
 
@@ -37,7 +37,7 @@ class LogOffset:
 
     `root` is the log's absolute path, empty in offsets of earlier versions. `run` counts the starts
     of the query after which its lower was stated again. `backlog` is what was found when the batch
-    was planned, `None` where nothing was known or asked. `times` is the range of event times that
+    was planned, `None` if nothing was known or asked. `times` is the range of event times that
     the query has, and `begin` where its first batch began for that.
 
     >>> offset = LogOffset("flights", segments={0: 12}, marks={"default": Released("a", 3, 99)})
@@ -57,9 +57,9 @@ class LogOffset:
     root: str = ""
 
     def going_on(self, new: LogOffset, domain: str) -> LogOffset:
-        """Return the offset for a query that would begin at `new` and goes on from here.
+        """Return the offset for a query that would begin at `new` and continues from here.
 
-        Raises `Rejected` where that reads another log, or waits for the marks of another domain.
+        Raises `Rejected` if that reads another log, or waits for the marks of another domain.
 
         >>> offset = LogOffset("flights", marks={"default": Released()}, root="/log")
         >>> offset.going_on(LogOffset("landings", root="/log"), "default")

@@ -41,7 +41,7 @@ class PositionListener(StreamingQueryListener):
     it when it is back. A query that ends takes its reader offline at its last position.
     """
 
-    def __init__(  # noqa: PLR0913 - who reports what, and where
+    def __init__(  # noqa: PLR0913 - what is reported, and to which controller
         self,
         url: str,
         stream: str,
@@ -99,7 +99,7 @@ class PositionListener(StreamingQueryListener):
         if position is not None:
             try:
                 self._client.offline(position, timeout=OFFLINE_S)
-            except NotedTimeError as error:  # no fault of the query; the client goes on trying
+            except NotedTimeError as error:  # no fault of the query; the client keeps trying
                 logger.warning("%s may still be online: %s", self._who, error)
 
     def close(self) -> None:

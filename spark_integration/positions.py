@@ -24,7 +24,7 @@ class KafkaTopic:
     topic: str
 
     def __call__(self, offset: Any) -> Mapping[int, int]:  # noqa: ANN401 - whatever JSON holds
-        """Return the position; raises `Rejected` where the source reads another topic as well.
+        """Return the position; raises `Rejected` if the source reads another topic as well.
 
         The marks do not cover the events of that topic, which would be dropped as late.
         """
@@ -40,7 +40,7 @@ class KafkaTopic:
     def among_others(self, offset: Any) -> Mapping[int, int]:  # noqa: ANN401 - whatever JSON holds
         """Return the position in this topic, whatever else the source reads.
 
-        Empty while the source has found no topic at all; raises `Rejected` where it has found
+        Empty while the source has found no topic at all; raises `Rejected` if it has found
         others and not this one.
         """
         if not isinstance(offset, dict) or not all(isinstance(p, dict) for p in offset.values()):
@@ -73,7 +73,7 @@ class NotedLog:
     stream: str
 
     def __call__(self, offset: Any) -> Mapping[int, int]:  # noqa: ANN401 - whatever JSON holds
-        """Return the position; raises `Rejected` where the offset is not of that log."""
+        """Return the position; raises `Rejected` if the offset is not of that log."""
         if not isinstance(offset, dict) or offset.get("noted_log") != self.stream:
             message = f"offset {str(offset)[:200]} is not of file log {self.stream!r}"
             raise Rejected(message)

@@ -97,7 +97,7 @@ def _only_source(stream: str, behind: Sequence[Any]) -> Any:  # noqa: ANN401 - w
     """Return the offset of the one source behind the marks, up to the next source of ours.
 
     A second source would be read under marks that say nothing of it, and its rows dropped as late.
-    One that is merely joined cannot be told from one that was put into a union.
+    One that is merely joined cannot be distinguished from one that was put into a union.
     """
     events = list(takewhile(lambda offset: not (is_of_marks(offset) or is_of_log(offset)), behind))
     if len(events) != 1:

@@ -78,7 +78,7 @@ def _shared(
 ) -> dict[int, int]:
     """Return the rows that are given already and, up to the limit, shares of those up to `upto`.
 
-    Where predecessors reach their ends, their successors take part in what is left of the limit.
+    If predecessors reach their ends, their successors take part in what is left of the limit.
     """
     rows = dict(given)
     while (left := limit - sum(rows.values())) > 0:

@@ -46,11 +46,11 @@ class TimeRange:
         return lower is not None and self.end_at is not None and lower >= self.end_at
 
     def capped(self, time: int | None) -> int | None:
-        """Return a time, the end of the range where it lies beyond."""
+        """Return a time, or the end of the range if it lies beyond."""
         return time if time is None or self.end_at is None else min(time, self.end_at)
 
     def going_on(self, asked: TimeRange) -> TimeRange:
-        """Return the range of a checkpoint, this one, when a query goes on from it.
+        """Return the range of a checkpoint, this one, when a query continues from it.
 
         It has begun already, whatever `start_at` is asked for now. Rows beyond its end were left
         out, so another end is refused (`Rejected`); one that had none gets it.
@@ -85,7 +85,7 @@ ALL_TIMES = TimeRange()
 
 
 def time_ms(time: Time) -> int:
-    """Return a bound in Unix ms; raises `Rejected` where it falls between two, or Spark has none.
+    """Return a bound in Unix ms; raises `Rejected` if it falls between two, or Spark has none.
 
     >>> time_ms(1_357_034_220_000)
     1357034220000
@@ -109,7 +109,7 @@ def first_offsets(
 
     That is its first row group whose statistics allow for such a time, whichever writers share the
     segment. Marks say that such rows begin at `from_cut` at the earliest, which is empty if they do
-    not tell: raises `Rejected` where files above it were deleted. A segment of `final` ends there:
+    not tell: raises `Rejected` if files above it were deleted. A segment of `final` ends there:
     if it has no file, all its rows were deleted.
     """
     begun = {segment: run for segment, run in files.items() if run}

@@ -20,7 +20,7 @@ MARK_TIME = "_noted_mark_time"
 """The column of the one scan that carries a mark's time; null for events."""
 
 IS_MARK = "_noted_is_mark"
-"""The column of the union that tells a mark from an event."""
+"""The column of the union that distinguishes a mark from an event."""
 
 INSTANT = pa.timestamp("us", tz="UTC")
 _FIRST_MS = -62_135_596_800_000  # 0001-01-01T00:00:00.000Z

@@ -15,7 +15,7 @@ from noted_time.wing import file_name, segment_directory
 from spark_integration import read_complete
 from spark_integration.complete_source import CompleteSource, WindowQuery, WindowReader
 from spark_integration.log_files import Between, LogFiles
-from spark_integration.log_rows import RowShape, with_mark_time
+from spark_integration.log_rows import RowShape
 from spark_integration.sources import options_of
 from tests.support.hourly_log import HOUR, written
 
@@ -41,7 +41,7 @@ def planned(log: HourlyLog, query: dict[str, Any]) -> int:
     where: dict[str, Any] = {"root": str(log.files.root), "stream": "flights"}
     asking = WindowQuery(event_time="time", **where, **cuts, **query)
     source = CompleteSource(options_of(asking))
-    reader = WindowReader(source.query, RowShape(with_mark_time(source.schema()), "time"))
+    reader = WindowReader(source.query, RowShape(source.schema(), "time"))
     return sum(each.rows for task in reader.partitions() for each in task.work)  # type: ignore[attr-defined]
 
 

@@ -15,10 +15,10 @@ from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
 from noted_time import Rejected
 from spark_integration import Batches, Columns, split_late
-from spark_integration.late_rows import with_late
-from spark_integration.log_rows import RowShape, with_mark_time
-from spark_integration.log_source import LogReader
+from spark_integration.log_rows import scan_schema
+from spark_integration.log_source import LogSource
 from spark_integration.offsets import LogOffset
+from spark_integration.sources import options_of
 from tests.support.disorder import disorder, replay
 from tests.support.log_reading import log_query
 from tests.support.page import Session
@@ -45,7 +45,7 @@ class Read:
 
     def __init__(self, stream: NotedStream, controller: Served, rows: int) -> None:
         query = log_query(stream, Columns(late="keep"), controller_url=controller.url)
-        self._reader = LogReader(query, RowShape(with_mark_time(EVENTS), "time"))
+        self._reader = LogSource(options_of(query)).streamReader(scan_schema(query, EVENTS))
         self._offset = self._reader.initialOffset()
         self._rows = rows
         self.read: list[tuple[int | None, list[tuple[int, bool]]]] = []
@@ -195,7 +195,10 @@ def test_what_cannot_be_split_is_refused(read: Reads, flights: NotedStream) -> N
     with pytest.raises(Rejected, match=r'read them with Columns\(late="keep"\)'):
         split_late(read(flights.begun()))
     with pytest.raises(Rejected, match="column _late of the log is taken"):
-        with_late(StructType([StructField("_late", StringType())]))
+        scan_schema(
+            log_query(flights, Columns(late="keep")),
+            StructType([*EVENTS.fields, StructField("_late", StringType())]),
+        )
 
 
 @pytest.mark.spark

@@ -9,7 +9,7 @@ import pytest
 
 from noted_time import Rejected
 from spark_integration import Batches
-from spark_integration.marks_source import MarksQuery, MarksReader
+from spark_integration.noted_watermark import MarksQuery, MarksReader
 from spark_integration.offsets import LogOffset, MarksOffset
 from spark_integration.positions import KafkaTopic
 from tests.support.log_reading import batches, log_query, replayed

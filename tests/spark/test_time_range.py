@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -275,9 +276,15 @@ def test_all_windows_of_the_range_come_out_and_then_nothing(
     closed = eventually(lambda: output.rows, [(1, 2), (2, 2), (3, 2)])
     query.processAllAvailable()
     ran = max(output.batches)
+    progress = query.lastProgress
+    shown = json.loads(progress.sources[0].latestOffset) if progress else {}
     flights.append(0, (20 * SECOND, "b"))
     flights.note(30 * SECOND)
     query.processAllAvailable()
 
     assert (closed, query.isActive, max(output.batches)) == (True, True, ran)
+    assert (shown["watermark"], shown["because"]) == (
+        4 * SECOND,
+        "the range is read to its end_at",
+    )
     query.stop()

@@ -11,7 +11,7 @@ from pyspark.sql.types import StructField, StructType, TimestampType
 from spark_integration import PositionListener, with_noted_watermark
 from spark_integration.log_query import LogQuery
 from spark_integration.log_source import LogSource
-from spark_integration.marks_source import MarksQuery, MarksSource
+from spark_integration.noted_watermark import MarksQuery, MarksSource
 from spark_integration.positions import KafkaTopic
 from spark_integration.sources import options_of
 from tests.support.gates import Guarded

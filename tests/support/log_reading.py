@@ -43,8 +43,10 @@ def batches(query: LogQuery, start: LogOffset | None = None) -> list[Batch]:
     begun, found = start or LogOffset(query.stream), list[Batch]()
     while True:
         reader = reader_of(query)
-        planned = reader.latestOffset(begun.to_json(), reader.getDefaultReadLimit())
-        reader.stop()
+        try:
+            planned = reader.latestOffset(begun.to_json(), reader.getDefaultReadLimit())
+        finally:
+            reader.stop()
         ended = replace(LogOffset.from_json(planned), run=0)
         if ended == begun:
             return found
