@@ -63,8 +63,8 @@ class Follower:
         self.needs_stream = True
         self.stream_id: str | None = None
         self.caught_up = False
-        self.was_answered = False
-        """Whether the controller has answered which marks of the stream there are."""
+        self.was_at_end = False
+        """Whether the controller has answered that there is no further mark, and so the seal."""
         self.chain = 0
         """Counts how often the known marks were replaced by others."""
         self._keep_last = keep_last
@@ -96,7 +96,7 @@ class Follower:
         if stream.id != self.stream_id:
             self._replace(MarkHistory())
             self._after = self._first_of_interest(stream)
-            self.caught_up = self.was_answered = False
+            self.caught_up = self.was_at_end = False
             self.stream_id = stream.id
         elif stream.corrections != self._corrections:
             self._corrected = MarkHistory()
@@ -127,7 +127,8 @@ class Follower:
             self._after, self.stream_id = 0, None
             self.needs_stream = True
             return
-        self._is_quiet, self.was_answered = answer.is_quiet, True
+        self._is_quiet = answer.is_quiet
+        self.was_at_end = self.was_at_end or not answer.marks
         self._show_corrected()
         if answer.final_cut is not None and (not answer.marks or answer.marks[-1].final):
             self._history.seal(answer.final_cut)

@@ -141,9 +141,9 @@ class Following:
         if follower.needs_stream:
             stream = stream_answer((yield about_stream(self.stream)))
             self._take_stream(follower, stream)
-        # At first, and after a failure, the answer is wanted at once: what there is, or that the
-        # controller is back.
-        is_awaited = follower.domain in self._failing or not follower.was_answered
+        # After a failure, and up to the last mark, the answer is wanted at once: it says that the
+        # controller is back, or whether the stream is sealed.
+        is_awaited = follower.domain in self._failing or not follower.was_at_end
         wait_ms = 0 if is_awaited else self._wait_ms
         asked_at = time.monotonic()
         question = marks_after(self.stream, follower.after, follower.domain, wait_ms)

@@ -171,7 +171,7 @@ class ControllerFeed:
             if follower is not None and follower.stream_id is not None:
                 known = self._known.marks if follower.chain == self._chain else ()
                 self._chain = follower.chain
-                self._caught_up = follower.caught_up and follower.was_answered
+                self._caught_up = follower.caught_up and follower.was_at_end
                 self._known = Marks(
                     follower.stream_id,
                     [*known, *follower.take_new()],

@@ -55,12 +55,15 @@ def test_all_marks_of_now_are_there_when_a_feed_has_begun(followed: Followed) ->
     assert followed.seqs() == [("a", 1), ("a", 2)]
 
 
-def test_the_end_of_a_sealed_stream_is_known_when_a_feed_has_begun(controller: Served) -> None:
-    """Also if its last mark was let in before, as when a query is started again."""
+@pytest.mark.parametrize("cut", [{0: 2}, {0: 3}])
+def test_the_end_of_a_sealed_stream_is_known_when_a_feed_has_begun(
+    controller: Served, cut: dict[int, int]
+) -> None:
+    """Also if its last mark was made before, or was let in by a run before."""
     stream = controller.stream("flights")
     stream.note("w", 10, {0: 1})
     stream.note("w", 20, {0: 2})
-    stream.seal()
+    stream.seal(cut=cut)
     released, found = Released(), []
     for _ in range(2):
         feed = ControllerFeed(controller.url, "flights", None)
@@ -70,7 +73,7 @@ def test_the_end_of_a_sealed_stream_is_known_when_a_feed_has_begun(controller: S
         released = Released(known.stream_id, known.marks[-1].seq if known.marks else 0)
         found.append((len(known.marks) > 1, known.final_cut))
 
-    assert found == [(True, {0: 2}), (False, {0: 2})]
+    assert found == [(True, cut), (False, cut)]
 
 
 def test_later_marks_come_by_long_poll(followed: Followed, controller: Served) -> None:
