@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from controller.store.port import Batch
+from controller.store.port import Transaction
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -49,7 +49,7 @@ class Draft:
     """
 
     moment: Moment
-    batch: Batch
+    batch: Transaction
     keep_clock: bool = False
     _touched: dict[str, tuple[Aggregator, set[str]]] = field(default_factory=dict)
     _readers: dict[ReaderKey, ReaderRecord | None] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class Draft:
     @classmethod
     def at(cls, moment: Moment) -> Draft:
         """Start an empty draft."""
-        return cls(moment, Batch())
+        return cls(moment, Transaction())
 
     def touched(self, stream: Touched) -> set[str]:
         """Return the writers of `stream` whose record must be written; add to it."""
@@ -101,7 +101,7 @@ class Draft:
         self.batch.dropped.append(stream.id)
         self.batch = self.batch.without_dropped()
 
-    def finished(self) -> Batch:
+    def finished(self) -> Transaction:
         """Return the batch to commit; the draft is done with then."""
         self.batch.members = [
             (stream_id, aggregator.record(writer))
@@ -125,7 +125,7 @@ class Draft:
             or any(writers for _, writers in self._touched.values())
         ):
             return False
-        return self.batch == Batch(clocks=self.batch.clocks)
+        return self.batch == Transaction(clocks=self.batch.clocks)
 
 
 def _key(reader: ReaderRecord) -> ReaderKey:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from controller.aggregation.draft import Moment
-    from controller.store.port import Batch, Store
+    from controller.store.port import Store, Transaction
     from noted_time.wing import Alignment
 
 
@@ -120,7 +120,7 @@ class OwnedStreams:
         """Return the service clock of each owned bucket."""
         return {bucket: moment.service + ahead for bucket, ahead in self.clocks.items()}
 
-    def publish(self, batch: Batch) -> None:
+    def publish(self, batch: Transaction) -> None:
         """Show what a commit made durable: new marks appear, forgotten ones disappear."""
         records = [(self._by_id[each.id], each) for each in batch.streams if each.id in self._by_id]
         for changed, record in records:

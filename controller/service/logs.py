@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from structlog.typing import Processor
 
     from controller.aggregation.owned_streams import OwnedStreams
-    from controller.store.port import Batch
+    from controller.store.port import Transaction
 
 log = structlog.get_logger()
 
@@ -57,7 +57,7 @@ def configure(level: str, form: Format = "auto") -> None:
         logging.getLogger(name).setLevel(logging.WARNING if level == "debug" else logging.ERROR)
 
 
-def log_changes(streams: OwnedStreams, batch: Batch) -> None:
+def log_changes(streams: OwnedStreams, batch: Transaction) -> None:
     """Log what was changed of streams, and by whom, now that it is durable."""
     for change in batch.changes:
         for stream in streams.with_ids((change.stream_id,)):

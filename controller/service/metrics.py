@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from controller.aggregation.draft import Moment
     from controller.aggregation.inspection import DomainReading, StreamReading
     from controller.aggregation.owned_streams import OwnedStreams
-    from controller.store.port import Batch, Leases
+    from controller.store.port import Leases, Transaction
 
     Kind = type[GaugeMetricFamily | CounterMetricFamily]
 
@@ -130,7 +130,7 @@ class Metrics:
         self._overloaded.inc()
         return Overloaded(message)
 
-    def committed(self, batch: Batch, took_s: float) -> None:
+    def committed(self, batch: Transaction, took_s: float) -> None:
         """Count one commit, and the writers that it made durable."""
         self.commit_seconds.observe(took_s)
         self.commit_members.observe(batch.records)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import structlog
 
 from controller.aggregation.owned_streams import bucket_of, load
-from controller.store.port import Batch, Leases
+from controller.store.port import Leases, Transaction
 from noted_time.wing import Alignment
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ class Ownership:
         self._turned_at, self._is_urgent = self._clocks.read().steady, False
         if owned.clocks and not self._store.local:
             clocks = owned.clocks_at(self._clocks.read())
-            await self._in_thread(self._store.commit, Batch(clocks))
+            await self._in_thread(self._store.commit, Transaction(clocks))
         if self._is_to_leave and not self._left:
             self._drop_outside(owned, frozenset())
             await self._in_thread(self._store.leave)

@@ -16,7 +16,7 @@ from opentelemetry import trace
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from controller.store.port import Batch
+    from controller.store.port import Transaction
 
 _tracer = trace.get_tracer("noted-time")
 
@@ -33,7 +33,7 @@ def can_be_sent() -> bool:
 
 
 @contextmanager
-def commit(batch: Batch) -> Iterator[None]:
+def commit(batch: Transaction) -> Iterator[None]:
     """Trace a commit, which may fail; it costs some microseconds if there is no exporter."""
     with _tracer.start_as_current_span("commit") as span:
         if span.is_recording():

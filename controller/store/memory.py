@@ -18,11 +18,11 @@ if TYPE_CHECKING:
         AlignmentRecord,
         AppendedMark,
         BacklogRecord,
-        Batch,
         Change,
         LedgerEntry,
         ReaderRecord,
         StreamRecord,
+        Transaction,
     )
     from controller.store.tokens import TokenRecord
     from noted_time import Mark, MemberRecord, ScaleEvent
@@ -123,7 +123,7 @@ class MemoryStore(SingleNodeLeases):
         self.ping()
         return _in_order(self._alignments)
 
-    def commit(self, batch: Batch) -> None:
+    def commit(self, batch: Transaction) -> None:
         """Keep all of the batch or nothing; raises `Conflict` and `StoreUnavailable`."""
         self.ping()
         batch = batch.without_dropped()
@@ -160,7 +160,7 @@ class MemoryStore(SingleNodeLeases):
             if chain
         }
 
-    def _check(self, batch: Batch) -> None:
+    def _check(self, batch: Transaction) -> None:
         """Raise `Conflict` if the batch contradicts what is kept, or itself."""
         made = {record.id for record in batch.streams}
         missing = _written(batch) - made - self._streams.keys()
@@ -178,7 +178,7 @@ class MemoryStore(SingleNodeLeases):
         lasts = {(of, name): next(reversed(self._kept(of).marks[name]), 0) for of, name in chains}
         check_marks(lasts, batch.marks)
 
-    def _check_names(self, batch: Batch) -> None:
+    def _check_names(self, batch: Transaction) -> None:
         if not batch.streams:
             return
         owners = {record.name: record.id for record in self.streams()}
@@ -192,7 +192,7 @@ class MemoryStore(SingleNodeLeases):
                 del owners[names[record.id]]
             owners[record.name], names[record.id] = record.id, record.name
 
-    def _keep(self, batch: Batch) -> None:
+    def _keep(self, batch: Transaction) -> None:
         """Write the records; what may come back in the batch that forgets it is forgotten here."""
         streams = self._streams
         for stream_id, seq, event in batch.scales:
@@ -210,7 +210,7 @@ class MemoryStore(SingleNodeLeases):
             changes = streams[change.stream_id].changes
             changes[max(changes, default=0) + 1] = change
 
-    def _keep_groups(self, batch: Batch) -> None:
+    def _keep_groups(self, batch: Transaction) -> None:
         for stream_id, group, name in batch.forgotten_readers:
             self._kept(stream_id).readers.pop((group, name), None)
         for reader in batch.readers:
@@ -221,7 +221,7 @@ class MemoryStore(SingleNodeLeases):
         for backlog in batch.backlogs:
             self._streams[backlog.stream_id].backlogs[backlog.group] = backlog
 
-    def _forget(self, batch: Batch) -> None:
+    def _forget(self, batch: Transaction) -> None:
         """Drop what is old, but for the last mark and the last change of each stream."""
         for stream_id, before in batch.forgotten_ledger:
             for entries in self._kept(stream_id).ledger.values():
@@ -287,7 +287,7 @@ def _copied(member: MemberRecord) -> MemberRecord:
     )
 
 
-def _written(batch: Batch) -> set[str]:
+def _written(batch: Transaction) -> set[str]:
     """Return the ids of the streams to which it writes."""
     ids = {stream_id for stream_id, _ in batch.members}
     ids.update(stream_id for stream_id, _, _ in batch.scales)

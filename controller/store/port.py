@@ -174,7 +174,7 @@ class StreamSummary:
 
 
 @dataclass(slots=True)
-class Batch:
+class Transaction:
     """Everything that one transaction writes, applied in the order of the fields.
 
     `clocks` has the service clock of buckets, in ms. `scales` numbers the events of a stream;
@@ -212,7 +212,7 @@ class Batch:
     alignments: list[AlignmentRecord] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)
 
-    def without_dropped(self) -> Batch:
+    def without_dropped(self) -> Transaction:
         """Return the batch without what it writes to the streams that it drops.
 
         Ids are never used again, so dropping first is the same as dropping last, and it frees the
@@ -344,7 +344,7 @@ class Store(Reading, Protocol):
     def clocks(self) -> dict[int, int]:
         """Return the service clock of each bucket as of its last commit, 0 at first."""
 
-    def commit(self, batch: Batch) -> None:
+    def commit(self, batch: Transaction) -> None:
         """Write the batch in one transaction.
 
         Raises `MarkConflict` when another owner appended first, another `Conflict` when the batch

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from sqlalchemy.engine.interfaces import DBAPICursor
 
     from controller.store.moved import Tails
-    from controller.store.port import Batch
+    from controller.store.port import Transaction
 
     Seqs = Collection[tuple[str, str, int]]
 
@@ -103,7 +103,7 @@ class SqlStore(SqlReading):
         """Return the service clock of each bucket as of the last commit of it, 0 at first."""
         return {number: int(ms) for number, ms in self._rows(select(bucket))}
 
-    def commit(self, batch: Batch) -> None:
+    def commit(self, batch: Transaction) -> None:
         """Write the batch in one transaction; raises `Conflict` and `StoreUnavailable`."""
         batch = batch.without_dropped()
         with self._border(), self._transaction() as cursor:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection, Engine
 
-    from controller.store.port import Batch, Reading
+    from controller.store.port import Reading, Transaction
 
 BUSY_MS = 5000
 """How long a transaction waits for another process's, in ms."""
@@ -91,7 +91,7 @@ class SqliteStore(SingleNodeLeases, SqlStore):
         event.listen(reading, "connect", lambda *_: self._files.opened())
         super().__init__(reading, writing(reading))
 
-    def commit(self, batch: Batch) -> None:
+    def commit(self, batch: Transaction) -> None:
         """Write the batch in one transaction; raises `Conflict` and `StoreUnavailable`."""
         super().commit(batch)
         self._check_files()  # if not before, what was written is not there to be read again

@@ -11,7 +11,7 @@ import pytest
 from controller.aggregation.draft import Draft, Moment
 from controller.aggregation.groups import GroupLimits, ReaderGroups
 from controller.service import maintenance
-from controller.store.port import Batch, ReaderRecord
+from controller.store.port import ReaderRecord, Transaction
 from noted_time import Note
 from noted_time.values import SEGMENTS_PER_POSITION, LimitReached
 from tests.support.controllers import marks_of, running, serve_for, serving, tell, until
@@ -104,7 +104,7 @@ async def test_a_reader_whose_last_report_has_no_date_counts_from_the_first_look
         await controller.report("s", "g", "old", {0: 7})
         (record,) = store.readers(controller.stream("s").id)
     again = store.reopened()
-    again.commit(Batch(readers=[replace(record, reported_at=0)]))
+    again.commit(Transaction(readers=[replace(record, reported_at=0)]))
     async with running(again, time) as controller:
         await until(
             lambda: [each.reported_at for each in again.readers(record.stream_id)] == [5000]

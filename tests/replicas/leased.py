@@ -32,7 +32,7 @@ LONG_MS = 60_000
 # Takes all buckets and appends mark 1; then appends the next one for each line that it reads.
 OWNER = """
 import sys
-from controller.store.port import Batch
+from controller.store.port import Transaction
 from controller.store.postgres import PostgresStore
 from tests.support.stored import mark, of_one_stream
 
@@ -42,7 +42,7 @@ store.commit(of_one_stream(upto=1))
 print("mark 1", flush=True)
 for n, _ in enumerate(sys.stdin, 2):
     try:
-        store.commit(Batch({0: n}, marks=[mark(n)]))
+        store.commit(Transaction({0: n}, marks=[mark(n)]))
         print("mark", n, flush=True)
     except Exception as error:
         print(type(error).__name__, flush=True)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from controller.api.access import Gate
     from controller.service.limits import Limits
-    from controller.store.port import Batch
+    from controller.store.port import Transaction
 
 BUCKETS = 64
 OTHER = "http://other"
@@ -47,7 +47,7 @@ class Shared(MemoryStore):
         self.open.set()
         self.commits = 0
 
-    def commit(self, batch: Batch) -> None:
+    def commit(self, batch: Transaction) -> None:
         """Wait while the test holds the database up."""
         self.commits += 1
         assert self.open.wait(90)

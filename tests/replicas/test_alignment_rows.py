@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from controller.store.port import AlignmentRecord, Batch
+from controller.store.port import AlignmentRecord, Transaction
 from noted_time.wing import AlignmentSettings
 from tests.replicas.played import HERE, THERE, TROUBLES, Played
 from tests.replicas.served import stream_of
@@ -25,7 +25,7 @@ SHOWN = ("name", "answered", "max_drift", "bound", "held_by")
 @pytest.fixture
 async def both(this: Played) -> Played:
     """A replica with an alignment of its own, held by `m` at 5, and one that is the other's."""
-    this.store.commit(Batch({}, alignments=[AlignmentRecord(THERE, AlignmentSettings(20))]))
+    this.store.commit(Transaction({}, alignments=[AlignmentRecord(THERE, AlignmentSettings(20))]))
     await this.controller.alignments.put(HERE, AlignmentSettings(10))
     this.controller.alignments.report(HERE, "m", 5, "live")
     return this

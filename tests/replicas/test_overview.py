@@ -12,7 +12,7 @@ import pytest
 from controller.api import peers
 from controller.api.gathering import Gathering, OverviewQuery
 from controller.api.peers import Peers
-from controller.store.port import Batch, StreamRecord
+from controller.store.port import StreamRecord, Transaction
 from noted_time import Note
 from tests.replicas.played import (
     HERE,
@@ -58,7 +58,7 @@ def part(*rows: dict[str, Any]) -> Callable[[httpx.Request], httpx.Response]:
 def kept_there(this: Played) -> None:
     """Have the database know the stream of the other replica, with a mark."""
     record = StreamRecord("id-1", THERE, settings())
-    this.store.commit(Batch({}, streams=[record], marks=[mark(1)]))
+    this.store.commit(Transaction({}, streams=[record], marks=[mark(1)]))
 
 
 async def seen(this: Played, **query: Any) -> dict[str, Any]:  # noqa: ANN401 - any parameter

@@ -24,7 +24,7 @@ from tests.support.waiting import wait_until
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from controller.store.port import Batch
+    from controller.store.port import Transaction
 
 EVERYTHING = dict.fromkeys(range(BUCKETS), OTHER)
 
@@ -98,7 +98,7 @@ async def test_a_failed_commit_does_not_keep_the_streams(
     """Its callers are told so, with those that waited behind it, and the streams go."""
     opened = threading.Event()
 
-    def fail(_: Batch) -> None:
+    def fail(_: Transaction) -> None:
         assert opened.wait(90)
         monkeypatch.undo()
         raise StoreUnavailable("away")

@@ -13,11 +13,11 @@ from controller.store.memory import MemoryStore
 from controller.store.port import (
     AppendedMark,
     BacklogRecord,
-    Batch,
     Change,
     LedgerEntry,
     ReaderRecord,
     StreamRecord,
+    Transaction,
 )
 from noted_time import (
     BacklogPolicy,
@@ -157,7 +157,7 @@ changes = st.builds(
 )
 
 batches = st.builds(
-    Batch,
+    Transaction,
     natural.map(lambda ms: {0: ms}),
     streams=st.lists(st.builds(StreamRecord, ids, names, stream_settings), max_size=2),
     scales=st.lists(st.tuples(ids, st.integers(1, 4), scale_events), max_size=1),
@@ -213,7 +213,7 @@ def chains(domain: str) -> st.SearchStrategy[list[AppendedMark]]:
     )
 
 
-def outcome(store: Store, batch: Batch) -> str:
+def outcome(store: Store, batch: Transaction) -> str:
     """Commit the batch and return how that ended."""
     try:
         store.commit(batch)
@@ -239,7 +239,7 @@ def test_load_gives_back_exactly_what_was_committed(
     make_store: Callable[[], Store], record: StreamRecord, written: Kept
 ) -> None:
     """Whatever the offsets, times, names and settings are, and in whatever order they came."""
-    batch = Batch(
+    batch = Transaction(
         {0: 1},
         streams=[record],
         scales=[(record.id, seq, scale) for seq, scale in enumerate(written.scales)],
@@ -257,10 +257,12 @@ def test_load_gives_back_exactly_what_was_committed(
 
 @costly(4)
 @given(written=st.lists(batches, max_size=8))
-def test_every_store_does_the_same(make_durable: Callable[[], Store], written: list[Batch]) -> None:
+def test_every_store_does_the_same(
+    make_durable: Callable[[], Store], written: list[Transaction]
+) -> None:
     """After any batches, refused ones among them, the stores give back the same."""
     streams = [StreamRecord(stream_id, stream_id, StreamSettings()) for stream_id in IDS]
-    history = (Batch({0: 0}, streams=streams), *written)
+    history = (Transaction({0: 0}, streams=streams), *written)
     with closing(make_durable()) as store, closing(MemoryStore()) as peer:
         one = [outcome(store, batch) for batch in history], all_of(store)
         other = [outcome(peer, batch) for batch in history], all_of(peer)

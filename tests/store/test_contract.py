@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from controller.store.port import BacklogRecord, Batch, ReaderRecord, StoreUnavailable
+from controller.store.port import BacklogRecord, ReaderRecord, StoreUnavailable, Transaction
 from noted_time import Conflict, ScaleEvent, Seal, SealRequest, StreamCut
 from noted_time.rules import Correction
 from noted_time.values import MAX_INT64, MIN_INT64, Absence, MarkConflict
@@ -46,7 +46,7 @@ def test_what_a_batch_wrote_is_given_back(store: Store) -> None:
     )
 
     store.commit(
-        Batch(
+        Transaction(
             {0: 7},
             streams=[stream()],
             scales=[("id-1", seq, event) for seq, event in enumerate(written.scales, 1)],
@@ -61,15 +61,17 @@ def test_what_a_batch_wrote_is_given_back(store: Store) -> None:
 
 def test_the_service_clock_is_that_of_the_last_commit(store: Store) -> None:
     """A batch of nothing else still moves the clock."""
-    store.commit(Batch({0: 7}))
-    store.commit(Batch({0: 12}))
+    store.commit(Transaction({0: 7}))
+    store.commit(Transaction({0: 12}))
 
     assert store.clocks()[0] == 12
 
 
 def test_streams_come_in_the_order_of_their_names(store: Store) -> None:
     """The order is that of code points, whatever the order of making."""
-    store.commit(Batch({0: 1}, streams=[stream("1", "b"), stream("2", "B"), stream("3", "a")]))
+    store.commit(
+        Transaction({0: 1}, streams=[stream("1", "b"), stream("2", "B"), stream("3", "a")])
+    )
 
     assert [record.name for record in store.streams()] == store.names() == ["B", "a", "b"]
 
@@ -80,7 +82,7 @@ def test_many_streams_are_summarised_together(store: Store) -> None:
     marks = [mark(1), mark(2), mark(1, domain="ship_time"), mark(1, "id-3"), mark(2, "id-3")]
     streams = [stream(), stream("id-2", "trains"), stream("id-3", "buses"), stream("id-4", "ships")]
     scales = [("id-3", seq, event) for seq, event in enumerate(events)]
-    store.commit(Batch({0: 1}, streams=streams, scales=scales, marks=marks))
+    store.commit(Transaction({0: 1}, streams=streams, scales=scales, marks=marks))
 
     found = store.summaries(["trains", "nothing", "flights", "buses"])
 
@@ -104,7 +106,7 @@ def test_a_stream_written_again_has_its_new_settings_and_all_it_had(store: Store
     store.commit(replace(of_one_stream(upto=2), members=records(member())))
     changed = replace(stream(), settings=replace(stream().settings, writer_timeout_ms=99))
 
-    store.commit(Batch({0: 2}, streams=[changed]))
+    store.commit(Transaction({0: 2}, streams=[changed]))
 
     assert (store.streams(), seqs(store), list(store.members("id-1"))) == (
         [changed],
@@ -121,7 +123,7 @@ def test_a_sealed_stream_comes_back_with_its_seal_and_last_mark(store: Store) ->
     last = replace(last, mark=replace(last.mark, final=True))
     store.commit(of_one_stream(upto=1))
 
-    store.commit(Batch({0: 2}, streams=[sealed], marks=[last]))
+    store.commit(Transaction({0: 2}, streams=[sealed], marks=[last]))
 
     (summary,) = store.summaries(["flights"])
     assert (store.streams(), list(store.marks("id-1", "default"))) == ([sealed], [mark(1), last])
@@ -138,7 +140,7 @@ def test_corrections_come_back_and_marks_as_they_were_written(store: Store) -> N
     corrected = replace(stream(), corrections=(correction,))
     store.commit(of_one_stream(upto=1))
 
-    store.commit(Batch({0: 2}, streams=[corrected], marks=[wrong]))
+    store.commit(Transaction({0: 2}, streams=[corrected], marks=[wrong]))
 
     (summary,) = store.summaries(["flights"])
     assert (store.streams(), list(store.marks("id-1", "default"))) == (
@@ -151,7 +153,7 @@ def test_corrections_come_back_and_marks_as_they_were_written(store: Store) -> N
 def test_members_come_in_the_order_of_their_names(store: Store) -> None:
     """The order is that of the names, in one batch or several."""
     store.commit(replace(of_one_stream(), members=records(*(member(w) for w in ("b", "C", "a")))))
-    store.commit(Batch({0: 1}, members=records(member("B"))))
+    store.commit(Transaction({0: 1}, members=records(member("B"))))
 
     assert [record.writer for record in store.members("id-1")] == ["B", "C", "a", "b"]
 
@@ -163,7 +165,7 @@ def test_a_member_written_again_replaces_what_was_there(store: Store) -> None:
         state="finished", position={9: 1}, times={}, max_times={"ship_time": 4}
     )
 
-    store.commit(Batch({0: 2}, members=records(later)))
+    store.commit(Transaction({0: 2}, members=records(later)))
 
     assert list(store.members("id-1")) == [later]
 
@@ -171,10 +173,10 @@ def test_a_member_written_again_replaces_what_was_there(store: Store) -> None:
 def test_a_forgotten_member_is_gone_and_the_others_stay(store: Store) -> None:
     """To forget goes by stream and writer; who is not there is forgotten already."""
     both = [each for i in ("id-1", "id-2") for each in records(member("DL"), member("UA"), of=i)]
-    store.commit(Batch({0: 1}, streams=[stream(), stream("id-2", "ships")], members=both))
+    store.commit(Transaction({0: 1}, streams=[stream(), stream("id-2", "ships")], members=both))
 
     store.commit(
-        Batch({0: 2}, forgotten_members=[("id-1", "DL"), ("id-2", "nobody"), ("id-9", "UA")])
+        Transaction({0: 2}, forgotten_members=[("id-1", "DL"), ("id-2", "nobody"), ("id-9", "UA")])
     )
 
     assert [[each.writer for each in store.members(i)] for i in ("id-1", "id-2")] == [
@@ -187,7 +189,9 @@ def test_a_member_may_come_back_in_the_batch_that_forgets_it(store: Store) -> No
     """Members are forgotten before others are written."""
     store.commit(replace(of_one_stream(), members=records(member(time=9))))
 
-    store.commit(Batch({0: 2}, forgotten_members=[("id-1", "UA")], members=records(member(time=5))))
+    store.commit(
+        Transaction({0: 2}, forgotten_members=[("id-1", "UA")], members=records(member(time=5)))
+    )
 
     assert list(store.members("id-1")) == [member(time=5)]
 
@@ -197,7 +201,7 @@ def test_a_setting_that_is_off_is_not_one_that_is_zero(store: Store, ahead: int 
     """No bound on how far ahead time may be is told apart from a bound at the wall clock."""
     settings = replace(stream().settings, max_time_ahead_ms=ahead)
 
-    store.commit(Batch({0: 1}, streams=[replace(stream(), settings=settings)]))
+    store.commit(Transaction({0: 1}, streams=[replace(stream(), settings=settings)]))
 
     assert [record.settings for record in store.streams()] == [settings]
 
@@ -215,7 +219,9 @@ def test_numbers_are_int64(store: Store) -> None:
     )
     wide = replace(mark(1), mark=replace(mark(1).mark, lower=MIN_INT64, upper=MAX_INT64))
 
-    store.commit(Batch({0: MAX_INT64}, streams=[stream()], members=records(extreme), marks=[wide]))
+    store.commit(
+        Transaction({0: MAX_INT64}, streams=[stream()], members=records(extreme), marks=[wide])
+    )
 
     assert (store.clocks()[0], kept(store)) == (
         MAX_INT64,
@@ -228,7 +234,7 @@ def test_streams_do_not_see_each_other(store: Store) -> None:
     other = stream("id-2", "ships")
 
     store.commit(
-        Batch(
+        Transaction(
             {0: 1},
             streams=[stream(), other],
             members=[*records(member(time=1)), *records(member(time=2), of="id-2")],
@@ -245,7 +251,7 @@ def test_streams_do_not_see_each_other(store: Store) -> None:
 def test_marks_go_on_in_the_next_batch(store: Store) -> None:
     """The predecessor of a mark may be in its own batch or in an earlier one."""
     store.commit(of_one_stream(upto=2))
-    store.commit(Batch({0: 2}, marks=[mark(3), mark(4)]))
+    store.commit(Transaction({0: 2}, marks=[mark(3), mark(4)]))
 
     assert seqs(store) == [1, 2, 3, 4]
 
@@ -256,7 +262,7 @@ def test_a_mark_without_its_predecessor_is_a_conflict(store: Store, wrong: int) 
     store.commit(of_one_stream(upto=2))
 
     with pytest.raises(MarkConflict) as conflict:
-        store.commit(Batch({0: 2}, marks=[mark(wrong)]))
+        store.commit(Transaction({0: 2}, marks=[mark(wrong)]))
 
     assert (conflict.value.stream, conflict.value.domain, conflict.value.seq) == (
         "id-1",
@@ -270,14 +276,14 @@ def test_the_first_mark_has_seq_1(store: Store) -> None:
     store.commit(of_one_stream())
 
     with pytest.raises(MarkConflict):
-        store.commit(Batch({0: 2}, marks=[mark(2)]))
+        store.commit(Transaction({0: 2}, marks=[mark(2)]))
 
 
 def test_of_a_batch_with_a_conflict_nothing_is_written(store: Store) -> None:
     """Neither what precedes the mark nor what follows it, of this stream or another."""
     store.commit(replace(of_one_stream(upto=2), members=records(member())))
     before = (store.clocks()[0], store.streams(), kept(store), kept(store, "id-2"))
-    doomed = Batch(
+    doomed = Transaction(
         {0: 9},
         streams=[stream("id-2", "ships")],
         scales=[("id-1", 1, ScaleEvent({0: 5}, {1: (0,)}))],
@@ -298,18 +304,20 @@ def test_of_a_batch_with_a_conflict_nothing_is_written(store: Store) -> None:
 @pytest.mark.parametrize(
     "batch",
     [
-        Batch({0: 1}, members=records(member(), of="id-9")),
-        Batch({0: 1}, scales=[("id-9", 1, ScaleEvent({0: 5}, {}))]),
-        Batch({0: 1}, marks=[mark(1, "id-9")]),
-        Batch({0: 1}, readers=[ReaderRecord("id-9", "g", "a", online=True, position={})]),
-        Batch({0: 1}, backlogs=[BacklogRecord("id-9", "g")]),
-        Batch({0: 1}, changes=[change(1, "id-9")]),
-        Batch({0: 1}, streams=[stream("id-9", "flights")]),
-        Batch({0: 1}, scales=[("id-1", 1, ScaleEvent({0: 5}, {}))]),
+        Transaction({0: 1}, members=records(member(), of="id-9")),
+        Transaction({0: 1}, scales=[("id-9", 1, ScaleEvent({0: 5}, {}))]),
+        Transaction({0: 1}, marks=[mark(1, "id-9")]),
+        Transaction({0: 1}, readers=[ReaderRecord("id-9", "g", "a", online=True, position={})]),
+        Transaction({0: 1}, backlogs=[BacklogRecord("id-9", "g")]),
+        Transaction({0: 1}, changes=[change(1, "id-9")]),
+        Transaction({0: 1}, streams=[stream("id-9", "flights")]),
+        Transaction({0: 1}, scales=[("id-1", 1, ScaleEvent({0: 5}, {}))]),
     ],
     ids=["member", "scale", "mark", "reader", "backlog", "change", "name", "scale-again"],
 )
-def test_a_batch_that_contradicts_what_is_stored_is_a_conflict(store: Store, batch: Batch) -> None:
+def test_a_batch_that_contradicts_what_is_stored_is_a_conflict(
+    store: Store, batch: Transaction
+) -> None:
     """It names a stream nobody made, a name or a scale event that is taken; nothing is written."""
     store.commit(replace(of_one_stream(4), scales=[("id-1", 1, ScaleEvent({9: 9}, {}))]))
 
@@ -328,9 +336,9 @@ def test_after_a_conflict_the_store_goes_on(store: Store) -> None:
     """The owner that reads again and appends the right mark is served."""
     store.commit(of_one_stream(upto=1))
     with pytest.raises(MarkConflict):
-        store.commit(Batch({0: 2}, marks=[mark(1)]))
+        store.commit(Transaction({0: 2}, marks=[mark(1)]))
 
-    store.commit(Batch({0: 3}, marks=[mark(2)]))
+    store.commit(Transaction({0: 3}, marks=[mark(2)]))
 
     assert seqs(store) == [1, 2]
 
@@ -341,7 +349,7 @@ def test_an_iterator_gives_what_was_there_when_it_began(store: Store) -> None:
     members = store.members("id-1")
     found = [next(members)]
 
-    store.commit(Batch({0: 2}, members=records(member("b"), member("c", time=9))))
+    store.commit(Transaction({0: 2}, members=records(member("b"), member("c", time=9))))
 
     assert [*found, *members] == [member("a"), member("c")]
 
@@ -364,7 +372,7 @@ def test_a_closed_store_is_unavailable(store: Store) -> None:
     store.close()
 
     with pytest.raises(StoreUnavailable, match="closed"):
-        store.commit(Batch({0: 1}))
+        store.commit(Transaction({0: 1}))
     with pytest.raises(StoreUnavailable, match="closed"):
         store.ping()
 
@@ -381,7 +389,7 @@ def test_a_batch_of_any_size_is_given_back(store: Store, count: int) -> None:
     first = list(store.members("id-1"))
     later = [each._replace(state="finished", position={9: 1}) for each in members]
 
-    store.commit(Batch({0: 2}, members=records(*later), marks=[mark(1)]))
+    store.commit(Transaction({0: 2}, members=records(*later), marks=[mark(1)]))
 
     assert first == sorted(members, key=lambda each: each.writer)
     by_name = sorted(later, key=lambda each: each.writer)
@@ -393,8 +401,8 @@ def test_of_many_members_with_one_of_no_stream_none_is_written(store: Store) -> 
     store.commit(of_one_stream())
     members = records(*(member(f"writer-{n}") for n in range(500)))
     with pytest.raises(Conflict):
-        store.commit(Batch({0: 2}, members=[*members, *records(member(), of="id-9")]))
+        store.commit(Transaction({0: 2}, members=[*members, *records(member(), of="id-9")]))
 
-    store.commit(Batch({0: 3}, members=records(member())))
+    store.commit(Transaction({0: 3}, members=records(member())))
 
     assert (store.clocks()[0], list(store.members("id-1"))) == (3, [member()])

@@ -10,10 +10,10 @@ import pytest
 from controller.store.port import (
     AlignmentRecord,
     BacklogRecord,
-    Batch,
     Change,
     LedgerEntry,
     ReaderRecord,
+    Transaction,
 )
 from noted_time import BacklogPolicy
 from noted_time.values import MAX_INT64
@@ -42,7 +42,7 @@ def test_a_reader_written_again_replaces_what_was_there(store: Store) -> None:
     other = ReaderRecord("id-1", "h", "a", online=True, position={})
     store.commit(replace(of_one_stream(), readers=[other, online]))
 
-    store.commit(Batch({0: 2}, readers=[replace(online, online=False, position={0: 1})]))
+    store.commit(Transaction({0: 2}, readers=[replace(online, online=False, position={0: 1})]))
 
     assert store.readers("id-1") == [replace(online, online=False, position={0: 1}), other]
 
@@ -54,7 +54,7 @@ def test_backlogs_come_back_as_they_were_by_group(store: Store) -> None:
         BacklogRecord("id-1", "a", POLICY, backlog=True, since=5, caught_up=("default", "ship")),
     ]
     streams = [stream(), stream("id-2", "ships")]
-    store.commit(Batch({0: 1}, streams=streams, backlogs=written))
+    store.commit(Transaction({0: 1}, streams=streams, backlogs=written))
 
     assert (store.backlogs("id-1"), store.backlogs("id-2")) == (written[::-1], [])
 
@@ -64,7 +64,7 @@ def test_a_backlog_written_again_replaces_what_was_there(store: Store) -> None:
     record = BacklogRecord("id-1", "g", POLICY)
     store.commit(replace(of_one_stream(), backlogs=[record]))
     changed = [replace(record, since=3), replace(record, since=4, policy=None)]
-    store.commit(Batch({0: 2}, backlogs=changed, forgotten_backlogs=[("id-1", "g")]))
+    store.commit(Transaction({0: 2}, backlogs=changed, forgotten_backlogs=[("id-1", "g")]))
 
     assert store.backlogs("id-1") == changed[1:]
 
@@ -73,7 +73,7 @@ def test_a_forgotten_backlog_is_gone(store: Store) -> None:
     """And so may be one that never was."""
     records = [BacklogRecord("id-1", group) for group in "ab"]
     store.commit(replace(of_one_stream(), backlogs=records))
-    store.commit(Batch({0: 2}, forgotten_backlogs=[("id-1", "a"), ("id-1", "c")]))
+    store.commit(Transaction({0: 2}, forgotten_backlogs=[("id-1", "a"), ("id-1", "c")]))
 
     assert store.backlogs("id-1") == records[1:]
 
@@ -89,17 +89,17 @@ def test_what_a_reader_says_of_its_backlog_comes_back(store: Store, *, said: boo
 
 def test_alignments_come_back_by_name_as_they_were_last(store: Store) -> None:
     """With the largest numbers that there are."""
-    store.commit(Batch(alignments=[alignment("b"), alignment("B"), alignment("a", 5)]))
+    store.commit(Transaction(alignments=[alignment("b"), alignment("B"), alignment("a", 5)]))
     largest = alignment("a", MAX_INT64, MAX_INT64)
-    store.commit(Batch(alignments=[largest]))
+    store.commit(Transaction(alignments=[largest]))
 
     assert store.alignments() == [alignment("B"), largest, alignment("b")]
 
 
 def test_a_forgotten_alignment_may_be_made_again_in_the_same_batch(store: Store) -> None:
     """One that is not there is forgotten as well."""
-    store.commit(Batch(alignments=[alignment("a"), alignment("b")]))
-    store.commit(Batch(forgotten_alignments=["a", "b", "c"], alignments=[alignment("b", 9)]))
+    store.commit(Transaction(alignments=[alignment("a"), alignment("b")]))
+    store.commit(Transaction(forgotten_alignments=["a", "b", "c"], alignments=[alignment("b", 9)]))
 
     assert store.alignments() == [alignment("b", 9)]
 
@@ -136,7 +136,7 @@ def test_changes_come_back_as_they_were_with_the_newest_first(store: Store) -> N
 def test_numbers_rise_by_one_in_each_stream(store: Store) -> None:
     """Over the batches, and whatever other streams have."""
     store.commit(replace(of_one_stream(), changes=[change(1)]))
-    batch = Batch({0: 1}, streams=[stream("id-2", "ships")])
+    batch = Transaction({0: 1}, streams=[stream("id-2", "ships")])
     batch.changes = [change(2), change(2, "id-2"), change(2), change(2, "id-2")]
     store.commit(batch)
 
@@ -156,13 +156,13 @@ def test_old_changes_go_but_for_the_last(store: Store) -> None:
     """So the numbers of the next ones go on; those of other streams stay."""
     streams = [stream(), stream("id-2", "ships")]
     changes = [*map(change, (1, 2, 3)), change(1, "id-2"), change(2, "id-2")]
-    store.commit(Batch({0: 1}, streams=streams, changes=changes))
+    store.commit(Transaction({0: 1}, streams=streams, changes=changes))
 
-    store.commit(Batch({0: 2}, forgotten_changes=[("id-1", 3)]))
+    store.commit(Transaction({0: 2}, forgotten_changes=[("id-1", 3)]))
     some = numbers(store)
-    store.commit(Batch({0: 3}, forgotten_changes=[("id-1", 99)], changes=[change(5)]))
-    store.commit(Batch({0: 3}, forgotten_changes=[("id-1", 99)]))
-    store.commit(Batch({0: 4}, changes=[change(6)]))
+    store.commit(Transaction({0: 3}, forgotten_changes=[("id-1", 99)], changes=[change(5)]))
+    store.commit(Transaction({0: 3}, forgotten_changes=[("id-1", 99)]))
+    store.commit(Transaction({0: 4}, changes=[change(6)]))
 
     assert (some, numbers(store), numbers(store, "id-2")) == ([3], [5, 4], [2, 1])
 
@@ -171,6 +171,6 @@ def test_a_change_and_the_forgetting_of_others_may_share_a_batch(store: Store) -
     """Changes are added before others are forgotten, so the last one is the new one."""
     store.commit(replace(of_one_stream(), changes=[change(1)]))
 
-    store.commit(Batch({0: 2}, changes=[change(2)], forgotten_changes=[("id-1", 99)]))
+    store.commit(Transaction({0: 2}, changes=[change(2)], forgotten_changes=[("id-1", 99)]))
 
     assert numbers(store) == [2]

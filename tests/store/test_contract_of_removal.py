@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from controller.store.port import BacklogRecord, Batch, ReaderRecord
+from controller.store.port import BacklogRecord, ReaderRecord, Transaction
 from noted_time import ScaleEvent
 from tests.support.stored import (
     Kept,
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 def test_forgotten_marks_are_gone_and_the_others_stay(store: Store) -> None:
     """To forget goes up to and with the seq, in one chain only."""
     store.commit(of_one_stream(upto=4))
-    store.commit(Batch({0: 2}, marks=[mark(seq, domain="ship_time") for seq in (1, 2, 3)]))
+    store.commit(Transaction({0: 2}, marks=[mark(seq, domain="ship_time") for seq in (1, 2, 3)]))
 
-    store.commit(Batch({0: 3}, forgotten=[("id-1", "default", 2)]))
+    store.commit(Transaction({0: 3}, forgotten=[("id-1", "default", 2)]))
 
     assert (seqs(store), seqs(store, domain="ship_time")) == ([3, 4], [1, 2, 3])
 
@@ -36,9 +36,9 @@ def test_forgotten_marks_are_gone_and_the_others_stay(store: Store) -> None:
 def test_the_last_mark_is_never_forgotten(store: Store) -> None:
     """The next one is compared with it, so the chain goes on where it was."""
     store.commit(of_one_stream(upto=3))
-    store.commit(Batch({0: 2}, forgotten=[("id-1", "default", 9)]))
+    store.commit(Transaction({0: 2}, forgotten=[("id-1", "default", 9)]))
 
-    store.commit(Batch({0: 3}, marks=[mark(4)]))
+    store.commit(Transaction({0: 3}, marks=[mark(4)]))
 
     assert seqs(store) == [3, 4]
 
@@ -47,7 +47,7 @@ def test_a_mark_and_its_forgetting_may_share_a_batch(store: Store) -> None:
     """Marks are appended before others are forgotten, so the last one is the new one."""
     store.commit(of_one_stream(upto=2))
 
-    store.commit(Batch({0: 2}, marks=[mark(3)], forgotten=[("id-1", "default", 2)]))
+    store.commit(Transaction({0: 2}, marks=[mark(3)], forgotten=[("id-1", "default", 2)]))
 
     assert seqs(store) == [3]
 
@@ -65,7 +65,7 @@ def test_a_dropped_stream_takes_all_it_has_with_it(store: Store) -> None:
     )
     store.commit(full)
 
-    store.commit(Batch({0: 2}, dropped=["id-1"]))
+    store.commit(Transaction({0: 2}, dropped=["id-1"]))
 
     assert (store.streams(), kept(store), kept(store, "id-2")) == (
         [stream("id-2", "ships")],
@@ -79,7 +79,7 @@ def test_a_stream_made_again_begins_empty(store: Store) -> None:
     store.commit(replace(of_one_stream(upto=2), members=records(member())))
     again = stream("id-2")
 
-    store.commit(Batch({0: 2}, streams=[again], marks=[mark(1, "id-2")], dropped=["id-1"]))
+    store.commit(Transaction({0: 2}, streams=[again], marks=[mark(1, "id-2")], dropped=["id-1"]))
 
     assert (store.streams(), seqs(store), seqs(store, "id-2")) == ([again], [], [1])
 
@@ -88,13 +88,15 @@ def test_what_a_batch_writes_to_a_stream_that_it_drops_is_dropped(store: Store) 
     """One transaction may take notes of a stream and its deletion, in this order."""
     store.commit(of_one_stream(upto=2))
 
-    store.commit(Batch({0: 2}, members=records(member()), changes=[change(1)], dropped=["id-1"]))
+    store.commit(
+        Transaction({0: 2}, members=records(member()), changes=[change(1)], dropped=["id-1"])
+    )
 
     assert (store.streams(), kept(store)) == ([], Kept([], [], {"default": []}, []))
 
 
 def test_a_stream_that_is_not_there_can_be_dropped(store: Store) -> None:
     """Whoever drops wants it gone, and it is."""
-    store.commit(Batch({0: 2}, dropped=["id-1"]))
+    store.commit(Transaction({0: 2}, dropped=["id-1"]))
 
     assert store.clocks()[0] == 2

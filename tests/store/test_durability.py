@@ -19,7 +19,7 @@ WRITERS = 50
 ENDLESS = f"""
 import sys
 from itertools import count
-from controller.store.port import Batch
+from controller.store.port import Transaction
 from controller.store.sqlite import SqliteStore
 from tests.support.stored import mark, member, of_one_stream, records
 
@@ -27,7 +27,7 @@ store = SqliteStore(sys.argv[1])
 store.commit(of_one_stream())
 for n in count(1):
     members = records(*(member(f"writer-{{i:02}}", time=n) for i in range({WRITERS})))
-    store.commit(Batch({{0: n}}, members=members, marks=[mark(n)]))
+    store.commit(Transaction({{0: n}}, members=members, marks=[mark(n)]))
     print(n, flush=True)
 """
 

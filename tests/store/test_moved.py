@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sqlalchemy import func, select
 
 from controller.store.memory import MemoryStore
-from controller.store.port import AppendedMark, Batch
+from controller.store.port import AppendedMark, Transaction
 from controller.store.schema import mark as mark_table
 from noted_time import Conflict, StreamCut
 from noted_time.rules import Correction
@@ -70,7 +70,7 @@ def test_segments_that_do_not_move_take_no_room_in_the_rows_of_marks(
     with closing(sql_store):
         sql_store.commit(of_one_stream())
         for first in range(0, 100, at_once):
-            sql_store.commit(Batch({0: 2}, marks=marks[first : first + at_once]))
+            sql_store.commit(Transaction({0: 2}, marks=marks[first : first + at_once]))
 
         first_row, *others = stored_characters(sql_store)
         assert (first_row > 10 * MANY, max(others) < 20) == (True, True)
@@ -83,7 +83,7 @@ def test_whole_cuts_double_at_most_what_moved(sql_store: SqlStore) -> None:
     with closing(sql_store):
         sql_store.commit(of_one_stream())
         for each in marks:
-            sql_store.commit(Batch({0: 2}, marks=[each]))
+            sql_store.commit(Transaction({0: 2}, marks=[each]))
 
         whole = [length > 20 for length in stored_characters(sql_store)]
         assert (whole[:20], sum(whole)) == ([True, *[False] * 18, True], 11)
@@ -99,7 +99,7 @@ def test_the_first_mark_that_is_kept_has_all_its_segments(sql_store: SqlStore) -
     with closing(sql_store):
         sql_store.commit(replace(of_one_stream(), marks=marks[:8]))
 
-        sql_store.commit(Batch({0: 2}, marks=marks[8:], forgotten=[("id-1", "default", 5)]))
+        sql_store.commit(Transaction({0: 2}, marks=marks[8:], forgotten=[("id-1", "default", 5)]))
 
         lengths = stored_characters(sql_store)
         assert [length > 20 for length in lengths] == [True, False, False, False]
@@ -115,8 +115,8 @@ def test_after_another_store_appended_a_mark_is_compared_with_that_one(
     marks = [with_cut(seq, {**offsets, 0: 5 + seq % 2}) for seq in (1, 2, 3)]
     with closing(one), closing(other):
         one.commit(replace(of_one_stream(), marks=marks[:1]))
-        other.commit(Batch({0: 2}, marks=marks[1:2]))
-        one.commit(Batch({0: 3}, marks=marks[2:]))
+        other.commit(Transaction({0: 2}, marks=marks[1:2]))
+        one.commit(Transaction({0: 3}, marks=marks[2:]))
 
         assert all_of(other) == (
             {"default": marks, "ship_time": []},
@@ -133,7 +133,7 @@ def test_a_mark_after_a_correction_is_read_as_it_was_written(store: Store) -> No
     store.commit(replace(of_one_stream(), marks=[with_cut(1, offsets), wrong]))
 
     corrected = replace(stream(), corrections=(correction,))
-    store.commit(Batch({0: 2}, streams=[corrected], marks=[right]))
+    store.commit(Transaction({0: 2}, streams=[corrected], marks=[right]))
 
     assert list(store.marks("id-1", "default")) == [with_cut(1, offsets), wrong, right]
     assert store.summaries(["flights"])[0].last_marks == {"default": right.mark}
@@ -169,8 +169,8 @@ def test_whatever_is_appended_and_forgotten_by_whom_is_read_as_it_was_written(
                 last[domain] = with_cut(before.seq + 1, offsets, domain)
                 marks.append(last[domain])
             with pytest.raises(Conflict):
-                pair[by].commit(Batch({0: 2}, marks=[*marks, with_cut(99, {})]))
+                pair[by].commit(Transaction({0: 2}, marks=[*marks, with_cut(99, {})]))
             for store in (pair[by], model):
-                store.commit(Batch({0: 2}, marks=marks, forgotten=of_marks))
+                store.commit(Transaction({0: 2}, marks=marks, forgotten=of_marks))
 
             assert [all_of(store) for store in pair] == [all_of(model)] * 2

@@ -13,7 +13,7 @@ import pytest
 
 from controller.store.migrate import check, create_if_new, migrate, revision
 from controller.store.open import open_store, open_tokens
-from controller.store.port import Batch, StoreUnavailable
+from controller.store.port import StoreUnavailable, Transaction
 from controller.store.postgres import PostgresStore, connect
 from controller.store.schema import REVISION
 from controller.store.tokens import TokenRecord
@@ -56,10 +56,10 @@ def test_after_a_lost_session_a_heartbeat_begins_anew(
     store.commit(of_one_stream(upto=1))
     server.cut(url)
     with pytest.raises(StoreUnavailable):
-        store.commit(Batch({0: 2}, marks=[mark(2)]))
+        store.commit(Transaction({0: 2}, marks=[mark(2)]))
 
     had = store.heartbeat().mine
-    store.commit(Batch({0: 3}, marks=[mark(2)]))
+    store.commit(Transaction({0: 3}, marks=[mark(2)]))
 
     assert (had, store.streams(), store.clocks()[0], seqs(store)) == (
         frozenset(),
@@ -89,14 +89,14 @@ def test_a_server_that_comes_back_has_all_that_was_committed(
     server.stop(how)
     try:
         with pytest.raises(StoreUnavailable):
-            store.commit(Batch({0: 5}, marks=[mark(3)]))
+            store.commit(Transaction({0: 5}, marks=[mark(3)]))
         with pytest.raises(StoreUnavailable):
             store.heartbeat()
     finally:
         server.start()
 
     store.heartbeat()
-    store.commit(Batch({0: 5}, marks=[mark(3)]))
+    store.commit(Transaction({0: 5}, marks=[mark(3)]))
 
     assert (store.clocks()[0], seqs(store)) == (5, [1, 2, 3])
 

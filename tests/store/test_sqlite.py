@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from sqlalchemy import event
 
-from controller.store.port import Batch, StoreLost, StoreUnavailable
+from controller.store.port import StoreLost, StoreUnavailable, Transaction
 from controller.store.sql import SqlStore
 from controller.store.sqlite import SqliteStore
 from noted_time.values import MarkConflict
@@ -113,10 +113,10 @@ def test_of_a_batch_for_which_there_is_no_room_nothing_is_written(
     members = records(*(member(f"writer-{n}") for n in range(3000)))
     store.commit(of_one_stream(4, upto=1))
     with files_no_larger_than(database.stat().st_size + 100_000), pytest.raises(StoreUnavailable):
-        store.commit(Batch({0: 5}, members=members))
+        store.commit(Transaction({0: 5}, members=members))
     found = store.clocks()[0], seqs(store), list(store.members("id-1"))
 
-    store.commit(Batch({0: 6}, members=members))
+    store.commit(Transaction({0: 6}, members=members))
 
     assert (found, len(list(store.members("id-1")))) == ((4, [1], []), 3000)
 
@@ -137,10 +137,10 @@ def test_of_two_stores_that_append_the_same_mark_one_has_a_conflict(
     """The compare-and-set looks at the file, not at what a process remembers."""
     store.commit(of_one_stream(upto=1))
     with closing(SqliteStore(database)) as other:
-        other.commit(Batch({0: 2}, marks=[mark(2)]))
+        other.commit(Transaction({0: 2}, marks=[mark(2)]))
 
         with pytest.raises(MarkConflict):
-            store.commit(Batch({0: 3}, marks=[mark(2)]))
+            store.commit(Transaction({0: 3}, marks=[mark(2)]))
 
 
 def test_every_commit_is_synced(store: SqliteStore) -> None:
@@ -171,10 +171,10 @@ def test_a_log_that_was_removed_takes_no_batch(
     store.commit(of_one_stream(upto=1))
     database.with_name(f"{database.name}{beside}").unlink()
     with pytest.raises(StoreLost, match=rf"{beside} was removed .* start the controller again"):
-        store.commit(Batch({0: 7}))
+        store.commit(Transaction({0: 7}))
     database.with_name(f"{database.name}{beside}").touch()
 
-    for call in (store.ping, store.streams, lambda: store.commit(Batch({0: 8}))):
+    for call in (store.ping, store.streams, lambda: store.commit(Transaction({0: 8}))):
         with pytest.raises(StoreLost):
             call()
 
@@ -215,7 +215,7 @@ def test_a_removal_during_a_commit_is_noticed_before_it_returns(
     monkeypatch.setattr(SqlStore, "_many", removing)
 
     with pytest.raises(StoreLost):
-        store.commit(Batch({0: 7}))
+        store.commit(Transaction({0: 7}))
 
 
 @contextmanager

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from controller.aggregation.inspection import WriterRow
-    from controller.store.port import Batch, Store
+    from controller.store.port import Store, Transaction
     from noted_time import Accepted, Mark, Note, Refused
 
 PATIENCE_S = 60.0
@@ -49,7 +49,7 @@ class Watch:
     A commit waits while `open` is not set.
     """
 
-    batches: list[Batch] = field(default_factory=list)
+    batches: list[Transaction] = field(default_factory=list)
     failures: list[Exception] = field(default_factory=list)
     lies: list[Exception] = field(default_factory=list)
     loads: list[Exception] = field(default_factory=list)
@@ -59,7 +59,7 @@ class Watch:
     def __post_init__(self) -> None:
         self.open.set()
 
-    def commit(self, batch: Batch, commit: Callable[[Batch], None]) -> None:
+    def commit(self, batch: Transaction, commit: Callable[[Transaction], None]) -> None:
         """Commit the batch, or fail as planned."""
         self.attempts += 1
         self.open.wait()
@@ -82,7 +82,7 @@ class Watching(MemoryStore if TYPE_CHECKING else object):  # type: ignore[misc]
             raise self.watch.loads.pop(0)
         return super().streams()
 
-    def commit(self, batch: Batch) -> None:
+    def commit(self, batch: Transaction) -> None:
         """Commit through the watch."""
         self.watch.commit(batch, super().commit)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from controller.store.port import AppendedMark, Batch, Change, StreamRecord
+from controller.store.port import AppendedMark, Change, StreamRecord, Transaction
 from noted_time import Mark, MemberRecord, StreamCut, StreamSettings
 
 if TYPE_CHECKING:
@@ -62,10 +62,10 @@ def change(at: int, of: str = "id-1") -> Change:
     return Change(of, at, "held", "UA", None, {"for_ms": 5, "until": at + 5}, "ops", "it is slow")
 
 
-def of_one_stream(service_ms: int = 1, upto: int = 0) -> Batch:
+def of_one_stream(service_ms: int = 1, upto: int = 0) -> Transaction:
     """Return the batch that makes a stream with its marks from 1 to `upto`."""
     marks = [mark(seq) for seq in range(1, upto + 1)]
-    return Batch({0: service_ms}, streams=[stream()], marks=marks)
+    return Transaction({0: service_ms}, streams=[stream()], marks=marks)
 
 
 def seqs(store: Store, stream_id: str = "id-1", domain: str = "default") -> list[int]:

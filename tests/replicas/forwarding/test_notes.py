@@ -13,7 +13,7 @@ from controller.api import forwarding
 from controller.api.answers import NOT_MINE, PROBLEM, Answer
 from controller.api.forwarding import FRAME_BYTES, FRAMES_AT_ONCE, MOST_ITEMS, Item
 from controller.service.limits import Limits
-from controller.store.port import Batch, StreamRecord
+from controller.store.port import StreamRecord, Transaction
 from tests.replicas.played import (
     ELSEWHERE,
     HERE,
@@ -154,7 +154,7 @@ async def test_notes_wait_for_a_stream_that_nobody_has(this: Played) -> None:
 
 async def test_notes_are_taken_here_where_the_stream_comes_here(this: Played) -> None:
     """As if it had been here from the first."""
-    this.store.commit(Batch(streams=[StreamRecord("id-there", THERE, settings())]))
+    this.store.commit(Transaction(streams=[StreamRecord("id-there", THERE, settings())]))
     this.owner.trouble = [httpx.ConnectError("it was killed")] * 1000
     asked = asyncio.create_task(this.note(THERE))
     await until(lambda: bool(this.owner.frames))

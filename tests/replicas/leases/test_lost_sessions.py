@@ -7,7 +7,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from controller.store.port import Batch, StoreUnavailable
+from controller.store.port import StoreUnavailable, Transaction
 from tests.replicas.leased import ALL, LONG_MS, SHORT_MS, became_free, end_session_of, lost, silent
 from tests.support.stored import mark, of_one_stream, seqs
 
@@ -46,11 +46,11 @@ def test_a_commit_in_a_session_that_was_ended_appends_nothing(
     silent(lease)
     b.heartbeat()
     lease(LONG_MS)
-    told = [lost(lambda: a.commit(Batch(marks=[mark(2)])))]
+    told = [lost(lambda: a.commit(Transaction(marks=[mark(2)])))]
     free = seqs(b)
     b.acquire(ALL)
-    b.commit(Batch(marks=[mark(2)]))
-    told.append(lost(lambda: a.commit(Batch(marks=[mark(3)]))))
+    b.commit(Transaction(marks=[mark(2)]))
+    told.append(lost(lambda: a.commit(Transaction(marks=[mark(3)]))))
 
     assert (told, free, seqs(b)) == ([True, True], [1], [1, 2])
 
@@ -64,7 +64,7 @@ def test_a_commit_that_was_under_way_is_undone(
 
     def commit() -> None:
         try:
-            a.commit(Batch({0: 7}, marks=[mark(2)]))
+            a.commit(Transaction({0: 7}, marks=[mark(2)]))
         except StoreUnavailable as error:
             outcome.append(type(error).__name__)
 
@@ -104,6 +104,6 @@ def test_a_process_that_was_paused_beyond_its_lease_appends_nothing(
     other_process.stdin.write("go on\n")
     said = other_process.stdout.readline()
     b_alone.acquire(ALL)
-    b_alone.commit(Batch({0: 2}, marks=[mark(2)]))
+    b_alone.commit(Transaction({0: 2}, marks=[mark(2)]))
 
     assert (said, seqs(b_alone)) == ("StoreUnavailable\n", [1, 2])

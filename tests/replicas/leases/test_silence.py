@@ -9,7 +9,7 @@ import pytest
 
 from controller.aggregation.owned_streams import load
 from controller.store import leases
-from controller.store.port import Batch
+from controller.store.port import Transaction
 from tests.replicas.leased import ALL, FAIR_MS, LONG_MS, at_work, lost, silent, while_leases_end
 from tests.support.stored import of_one_stream, seqs, stream
 
@@ -121,7 +121,7 @@ def test_who_loads_streams_without_anything_in_them_is_not_silent(
     """Thousands of streams that were made and never noted to are as much work as others."""
     monkeypatch.setattr(leases, "RENEW_S", FAIR_MS / 8000)
     streams = [stream(f"id-{number}", f"s{number}") for number in range(10)]
-    a.commit(Batch(streams=streams))
+    a.commit(Transaction(streams=streams))
     lease(FAIR_MS)
     for _ in while_leases_end():
         assert len(load(a, ALL, len(ALL))) == 10
