@@ -65,7 +65,7 @@ class Patterns:
         return "*" in self.patterns
 
     def match(self, name: str) -> bool:
-        """Whether one of the patterns is that of the name."""
+        """Whether one of the patterns matches the name."""
         if name in self.exact:
             return True
         return any(fnmatchcase(name, each) for each in self.patterns if "*" in each)
@@ -77,7 +77,7 @@ class Grant:
 
     Reading needs no right to write, nor the other way round: the answer to a note has the lower,
     which is all that a writer needs. `writers` narrows the right to write to those writers. An
-    administrator may do everything, and alone can note a writer that died as finished.
+    administrator may do everything; only an administrator can note a dead writer as finished.
     `alignments` narrows the right to read to those alignments.
 
     >>> carrier = Grant(write=Patterns(("flights*",)), writers=Patterns(("UA", "UA-*")))
@@ -94,7 +94,7 @@ class Grant:
     alignments: Patterns = Patterns(("*",))
 
     def may_administer(self) -> bool:
-        """Whether it may make, change, scale and remove streams."""
+        """Whether it may create, change, scale and remove streams."""
         return self.admin
 
     def may_read(self, stream: str) -> bool:
@@ -110,7 +110,7 @@ class Grant:
         return self.admin or (self.may_read_some() and self.alignments.match(alignment))
 
     def may_read_all(self) -> bool:
-        """Whether it may see every stream there is or will be."""
+        """Whether it may see every stream, present and future."""
         return self.admin or self.read.match_all
 
     def may_write(self, stream: str, writer: str | None = None) -> bool:

@@ -84,7 +84,7 @@ class AlignmentService:
         await self._committer.submit(drop)
         log.info("alignment_removed", alignment=name)
 
-    def report(  # noqa: PLR0913 - who is where, and who says so
+    def report(  # noqa: PLR0913 - what is reported, and by which caller
         self,
         name: str,
         member: str,
@@ -94,7 +94,7 @@ class AlignmentService:
         group: GroupOfStream | None = None,
         asker: Asker = NOBODY,
     ) -> None:
-        """Take a member's report, in memory; raises as `now` and `Alignment.report`.
+        """Record a member's report, in memory; raises as `now` and `Alignment.report`.
 
         Raises `ForeignMember` if the member is another token's.
         """

@@ -1,4 +1,4 @@
-"""Where the controller reads time: the only place that does."""
+"""The controller's clocks: the only place where it reads time."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Clocks:
     _wall: int = 0
 
     def read(self) -> Moment:
-        """Read all three at once; of a wall clock that cannot be read, the last reading stands."""
+        """Read all three at once; if the wall clock cannot be read, its last reading stands."""
         with suppress(OverflowError):  # beyond the year 2262, where 64 bits of ns end
             self._wall = self.wall_ms()
         return Moment(self.service.now, self._wall, self.steady_ms())
@@ -44,5 +44,5 @@ class Clocks:
         self._served_at = steady
 
     def pass_over(self) -> None:
-        """Do not count the time since then."""
+        """Do not count the time since the last call of `serve`."""
         self._served_at = self.steady_ms()

@@ -56,7 +56,7 @@ BATCH_NOTES = 5000
 """Number of notes after which a batch is committed; the rest waits for the next batch."""
 
 PATIENCE = Backoff(first_s=0.1, cap_s=4.0)
-"""How long the database is left alone after consecutive failures; by half, without jitter."""
+"""Pauses after consecutive failures of the database; used without jitter, so half as long."""
 
 AWAY = "the database does not answer; try again"
 
@@ -68,7 +68,7 @@ PROVED_S = 2.0
 
 @dataclass(slots=True)
 class Job:
-    """Work that waits for its commit, and the future of its outcome; it brings so many notes."""
+    """Work that waits for its commit, the future of its outcome, and how many notes it brings."""
 
     work: Work
     answer: asyncio.Future[Any]
@@ -149,7 +149,7 @@ class Committer:
     def submit(
         self, work: Callable[[OwnedStreams, Draft], Outcome], *, notes: int = 0
     ) -> asyncio.Future[Outcome]:
-        """Queue work that brings so many notes; returns a future of its outcome, durable then.
+        """Queue work with that many `notes`; returns a future of its outcome, durable by then.
 
         Raises `StoreUnavailable`, and `Overloaded` if too much waits already.
         """
@@ -224,7 +224,7 @@ class Committer:
         return jobs
 
     async def _commit(self, jobs: list[Job]) -> None:
-        """Run the jobs, let time advance, write what came of it, and answer."""
+        """Run the jobs, advance time, write the changes, and answer."""
         draft = Draft.at(self._clocks.read())
         try:
             for job in jobs:
@@ -282,9 +282,9 @@ class Committer:
     async def _reload(self, service_ms: int | None = None) -> None:
         """Reload the streams, however long the database stays away.
 
-        One that can be read but not written is left alone for longer after each failure, with every
-        request refused at once. The service clocks are read too, unless no other process can have
-        moved them: then they continue from `service_ms`.
+        The pause grows with each failure, also if the database can be read but not written; every
+        request is refused meanwhile. The service clocks are read too, unless no other process can
+        have moved them: then they continue from `service_ms`.
         """
         self.ready, self._away, self._proved_at = False, AWAY, -inf
         self._refuse_waiting(StoreUnavailable(AWAY))
@@ -310,7 +310,7 @@ class Committer:
                 return
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """Take no more work if the task failed, by a fault of ours: the process is to be restarted.
+        """Take no more work if the task failed, by a bug: the process must be restarted.
 
         It is not `ready` and renews no lease, so other controllers take over its streams.
         """

@@ -70,7 +70,7 @@ class Controller:
         self._maintenance: asyncio.Task[None] | None = None
 
     def called_at(self, url: str) -> None:
-        """Register where other controllers find this one; to be called before `start`."""
+        """Register the URL by which other controllers reach this one; call it before `start`."""
         self._store.register(url)
 
     async def start(self) -> None:
@@ -125,7 +125,7 @@ class Controller:
         return await asyncio.to_thread(self._store.reading.names)
 
     async def summaries(self, names: Sequence[str]) -> list[StreamSummary]:
-        """Return what lists show of these streams of any owner; raises as `names`."""
+        """Return what lists show of these streams, whoever owns them; raises as `names`."""
         return await asyncio.to_thread(self._store.reading.summaries, names)
 
     @property
@@ -151,7 +151,7 @@ class Controller:
         )
 
     def count_notes(self, results: Iterable[tuple[Accepted | Refused, int]]) -> int:
-        """Count the outcomes of the notes of one request, each with how many had it.
+        """Count the outcomes of the notes of one request; each comes with its number of notes.
 
         Returns how many were refused.
         """
@@ -168,7 +168,7 @@ class Controller:
     ) -> tuple[StreamState, bool]:
         """Create the stream or change its settings; returns it and whether it is new.
 
-        Raises `LimitReached` if there are as many streams as may be.
+        Raises `LimitReached` if there are `limits.streams` already.
         """
         checked_name("stream", name)
         new_id, most = uuid4().hex, self.limits.streams
@@ -220,7 +220,7 @@ class Controller:
         own: OwnBacklog | None = None,
         asker: Asker = NOBODY,
     ) -> tuple[StreamState, ReaderGroup]:
-        """Take how far a reader has read, and its own backlog; raises `LimitReached`."""
+        """Record how far a reader has read, and its own backlog; raises `LimitReached`."""
         checked_name("reader group", group)
         checked_name("reader", reader)
 

@@ -26,4 +26,4 @@ class Limits:
 
 
 class Overloaded(StoreUnavailable):
-    """Too much waits already; nothing was taken: try again after a while."""
+    """Too much is waiting already; nothing was taken: try again later."""

@@ -58,7 +58,7 @@ def configure(level: str, form: Format = "auto") -> None:
 
 
 def log_changes(streams: OwnedStreams, batch: Transaction) -> None:
-    """Log what was changed of streams, and by whom, now that it is durable."""
+    """Log the changes of streams that are durable now, and who made them."""
     for change in batch.changes:
         for stream in streams.with_ids((change.stream_id,)):
             facts = {"action": change.action, "writer": change.writer, "by": change.by}

@@ -98,7 +98,7 @@ def keep_clock(streams: OwnedStreams, draft: Draft) -> None:
 
 
 def forget_departed(streams: OwnedStreams, draft: Draft) -> None:
-    """Forget the writers that are gone for longer than their stream remembers them."""
+    """Forget the writers that have been gone for longer than their stream remembers them."""
     for stream in streams:
         forgotten = retention.forget_departed(stream, draft)
         if forgotten:

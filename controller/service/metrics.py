@@ -55,14 +55,14 @@ At each mark some writers hold until their next note, and a name seen once is a 
 
 SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
 
-# a second series for each counter, of no use
+# they would add a useless second series for each counter
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
 refused_calls = Counter(
     "noted_time_refused_calls", "Calls without the right, by outcome", ["outcome"], registry=None
 )
-"""Of the process, whatever the number of its gates."""
+"""Counted for the process, however many gates it has."""
 
 
 class Metrics:
@@ -107,7 +107,7 @@ class Metrics:
         self._ready = self._gauge("noted_time_ready", "1 if the controller serves, else 0")
         self._buckets = Gauge(
             "noted_time_buckets",
-            "Buckets of streams, by who owns them",
+            "Buckets of streams, by owner",
             ["owner"],
             registry=self.registry,
         )
@@ -156,7 +156,7 @@ class Exposition(Collector):
     """
 
     def __init__(self, registry: CollectorRegistry, streams: OwnedStreams, now: Moment) -> None:
-        """Read the streams, in the event loop: a thousand that many hold take 20 ms."""
+        """Read the streams, in the event loop: a thousand with many holders take 20 ms."""
         self._registry = registry
         self._now = now
         self._streams = [

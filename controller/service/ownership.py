@@ -38,14 +38,14 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 TURN_MS = 1000
-"""How long after one turn comes the next."""
+"""Time between two turns."""
 
 HURRY_MS = 100
-"""The same, while a bucket has no owner or the owner of a stream did not answer."""
+"""Time between two turns while a bucket has no owner or an owner did not answer."""
 
 
 class Share(NamedTuple):
-    """Which free buckets to acquire, and which of one's own to release; one of them is empty."""
+    """Which free buckets to acquire and which owned ones to release; one set is empty."""
 
     acquire: frozenset[int] = frozenset()
     release: frozenset[int] = frozenset()
@@ -91,7 +91,7 @@ class Ownership:
         self._is_to_leave = self._left = False
 
     def is_due(self, now: Moment) -> bool:
-        """Whether to take a turn; never again if only this process writes to the database."""
+        """Whether to take a turn; never if only this process writes to the database."""
         if self._store.local:
             return False
         if self._is_to_leave and not self._left:
@@ -118,7 +118,7 @@ class Ownership:
         return leases.others.get(bucket_of(name, leases.buckets)) or None
 
     async def change(self, seconds: float) -> None:
-        """Wait until the leases changed, at most so long."""
+        """Wait until the leases have changed, at most `seconds`."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._changed.wait()

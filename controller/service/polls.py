@@ -81,7 +81,7 @@ class LongPollNotifier:
 class NewMarks:
     """What a poll for marks found, and its stream; each mark is built when it is asked for.
 
-    `quiet` says that no writer is waited for, so that no mark follows until one is live again.
+    If `quiet`, the stream waits for no writer, and no mark follows until one is live again.
     """
 
     stream: StreamState
@@ -130,10 +130,10 @@ class LongPolls:
         wait_ms: int,
         asker: Asker = NOBODY,
     ) -> NewMarks:
-        """Return the marks after a seq, waiting up to `wait_ms` while there is none.
+        """Return the marks after a seq, waiting up to `wait_ms` for the first.
 
         It does not wait after the last mark of a sealed stream, and a correction of marks that were
-        given ends the wait.
+        returned ends the wait.
         """
         deadline, corrections = _now() + wait_ms / 1000, self._stream(name).corrections
         while True:

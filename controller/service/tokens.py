@@ -1,9 +1,9 @@
-"""How tokens are made, written and checked, and which of them are valid now.
+"""How tokens are created, written and checked, and which are valid now.
 
-A token is ``nt_<id>_<secret>``, with a secret of 256 random bits. Its SHA-256 is kept: nobody can
-try 2^256 secrets, so a digest made slow on purpose, as passwords need, would protect nothing more.
+A token is ``nt_<id>_<secret>``, with a secret of 256 random bits. Its SHA-256 is kept. Trying 2^256
+secrets is impossible, so a deliberately slow digest, as passwords need, would add no protection.
 
-The valid tokens are held in memory, and read again within a second after they changed.
+The valid tokens are held in memory, and read again within a second of a change.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 REFRESH_EVERY_S = 1.0
-"""How soon every controller on the database knows a token that was made or revoked."""
+"""How soon every controller on the database knows a token that was created or revoked."""
 
 MOST_SPELLINGS = 10_000
 """Maximum number of headers that are remembered; `Bearer` may be written in many ways."""
@@ -85,7 +85,7 @@ def credential_of(authorization: bytes) -> Credential | None:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Whose token it is and what it lets them do; `until_ms` is when it expires."""
+    """A valid token, its rights, and when it expires (`until_ms`)."""
 
     token_id: str
     grant: Grant
@@ -94,7 +94,7 @@ class Holder:
 
 @dataclass(slots=True)
 class Known:
-    """What was read from the database at once, and the headers that were found to match.
+    """The tokens as last read from the database, and the headers that were found to match one.
 
     A new reading starts without headers, so that none outlives its token.
     """
@@ -146,13 +146,13 @@ class TokenCache:
         if counts == self._known.counts:
             return
         records = {record.id: record for record in self._tokens.all()}
-        # Counted before they were read: what came between is found again at the next look.
+        # Counted before they were read: a change in between is found at the next refresh.
         self._known = Known(counts, records)
         log.info("tokens_read", known=counts[0], revoked=counts[1])
 
     @contextlib.asynccontextmanager
     async def watching(self) -> AsyncIterator[None]:
-        """Look again and again meanwhile, in another thread."""
+        """Refresh the tokens every `REFRESH_EVERY_S` meanwhile, in another thread."""
         watch = asyncio.create_task(self._watch(), name="token cache")
         try:
             yield
@@ -167,7 +167,7 @@ class TokenCache:
             try:
                 await asyncio.to_thread(self.refresh)
                 self._failing = False
-            except Exception as error:  # noqa: BLE001 - whatever it is, the next look may succeed
+            except Exception as error:  # noqa: BLE001 - whatever it is, the next refresh may succeed
                 if not self._failing:
                     log.warning("tokens_not_read", error=str(error))
                 self._failing = True
@@ -178,7 +178,7 @@ class TokenCache:
         if shown is None:
             return None
         record = known.records.get(shown.token_id)
-        # compared in a time that does not reveal how much of it is right
+        # the time of the comparison does not reveal how much of it is right
         fits = hmac.compare_digest(shown.digest, record.digest if record else NOBODY)
         if not fits or record is None or record.revoked_at is not None:
             return None

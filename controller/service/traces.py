@@ -22,7 +22,7 @@ _tracer = trace.get_tracer("noted-time")
 
 
 def can_be_sent() -> bool:
-    """Whether the packages of the extra `otel` are there; the environment says where to send.
+    """Whether the packages of the extra `otel` are installed; the environment has the destination.
 
     Sets the service name, and a short time-out for a collector that is away when this process ends,
     unless the environment does.

@@ -1,4 +1,4 @@
-"""What takes long to read of the streams: in slices, or in a thread."""
+"""Reads of streams that take long: in slices, or in a thread."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Views:
         clocks: Clocks,
         reading: Reading,
     ) -> None:
-        """Take how to find all streams there are now, and one by its name."""
+        """`streams` returns all streams of now, `stream` one by its name."""
         self._streams = streams
         self._stream = stream
         self._clocks = clocks
@@ -78,10 +78,10 @@ class Views:
     async def history(
         self, name: str, domain: str | None, start: int | None, end: int | None, *, points: int
     ) -> Period:
-        """Return how the watermark moved, as at most so many points.
+        """Return how the watermark moved, in at most `points` points.
 
-        By default from the first mark that is kept until now. Raises `Rejected` if it ends before
-        it begins, `UnknownDomain`, and what `Controller.stream` raises.
+        By default from the first mark that is kept until now. Raises `Rejected` if `start` is not
+        before `end`, `UnknownDomain`, and what `Controller.stream` raises.
         """
         now, trend = self._clocks.read().wall, self._stream(name).history(domain).trend()
         end = now if end is None else end
