@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 class Moment:
     """One reading of the three clocks, in ms.
 
-    `service` is what timeouts are measured on, `wall` is for people, and `steady` (monotone, since
-    an arbitrary start) spaces marks.
+    Timeouts are measured on `service`, people are shown `wall`, and `steady` (monotone, since an
+    arbitrary start) spaces marks.
     """
 
     service: int
@@ -90,7 +90,7 @@ class Draft:
         self._backlogs[record.stream_id, record.group] = record
 
     def forget_backlog(self, stream_id: str, group: str) -> None:
-        """Remove it, also if this commit would write it."""
+        """Remove what is kept of a group's backlog, also if this commit would write it."""
         self._backlogs[stream_id, group] = None
 
     def drop(self, stream: Touched) -> None:
@@ -103,30 +103,3 @@ class Draft:
 
     def finished(self) -> Transaction:
         """Return the batch to commit; the draft is done with then."""
-        self.batch.members = [
-            (stream_id, aggregator.record(writer))
-            for stream_id, (aggregator, writers) in self._touched.items()
-            for writer in writers
-        ]
-        self.batch.readers = [each for each in self._readers.values() if each is not None]
-        gone = [key for key, each in self._readers.items() if each is None]
-        self.batch.forgotten_readers = gone
-        self.batch.backlogs = [each for each in self._backlogs.values() if each is not None]
-        self.batch.forgotten_backlogs = [key for key, each in self._backlogs.items() if not each]
-        return self.batch
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether there is nothing to write."""
-        if (
-            self.keep_clock
-            or self._readers
-            or self._backlogs
-            or any(writers for _, writers in self._touched.values())
-        ):
-            return False
-        return self.batch == Transaction(clocks=self.batch.clocks)
-
-
-def _key(reader: ReaderRecord) -> ReaderKey:
-    return reader.stream_id, reader.group, reader.reader

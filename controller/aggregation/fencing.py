@@ -42,7 +42,7 @@ class FencedProcess(NamedTuple):
 
     @property
     def detail(self) -> str:
-        """What happened, to follow the name of the writer."""
+        """What happened, worded to follow the writer's name."""
         older, younger = self.label or "one without a label", self.by or "one without a label"
         return (
             f"is noted by two processes: {younger} has the name since {shown_time(self.since)}, "

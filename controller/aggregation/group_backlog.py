@@ -27,19 +27,19 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class GroupBacklog:
-    """What a look found; `record` is what to keep of it, `None` if there is nothing to keep."""
+    """Whether a group has a backlog; `record` is what to keep of it, `None` if nothing is kept."""
 
     record: BacklogRecord | None = None
     because: tuple[Cause, ...] = ()
 
     @property
     def backlog(self) -> bool:
-        """Whether there is one."""
+        """Whether the group has a backlog."""
         return bool(self.because)
 
     @property
     def since(self) -> int | None:
-        """Since when it is so, in Unix ms."""
+        """Since when the group has had a backlog, or none, in Unix ms."""
         return None if self.record is None else self.record.since
 
     @property
@@ -49,7 +49,7 @@ class GroupBacklog:
 
 
 def look(stream: StreamState, group: str, moment: Moment) -> GroupBacklog:
-    """Return what a look finds now, in any domain; changes nothing. Raises `UnknownReader`."""
+    """Return whether the group has a backlog now, in any domain; raises `UnknownReader`."""
     kept = stream.groups.backlog(group)
     reported = [Cause("told", reader=each) for each in stream.groups.behind(group)]
     if kept is None and not reported:
@@ -75,7 +75,7 @@ def flags(stream: StreamState, moment: Moment) -> list[tuple[str, bool]]:
 
 
 def keep(stream: StreamState, draft: Draft, group: str) -> GroupBacklog:
-    """Look, and write what was found if it is new; raises `UnknownReader`."""
+    """Look, and store the result if it is new; raises `UnknownReader`."""
     found = look(stream, group, draft.moment)
     if found.record is not None and found.record != stream.groups.backlog(group):
         stream.groups.keep_backlog(found.record, draft)

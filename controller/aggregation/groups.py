@@ -27,7 +27,7 @@ REMEDY = "remove a group with DELETE /v1/streams/{stream}/reader-groups/{group}"
 
 @dataclass(frozen=True, slots=True)
 class GroupLimits:
-    """How many groups a stream has, readers each of them, and segments all of them together.
+    """Maximum number of groups of a stream, of readers of a group, and of segments of all groups.
 
     A single group has at most `SEGMENTS_PER_POSITION` segments, as any position.
     """
@@ -86,7 +86,7 @@ class _Group:
 
     @property
     def is_configured(self) -> bool:
-        """Whether it was given a policy, which is to outlast its readers."""
+        """Whether the group was given a policy, which outlasts its readers."""
         return self.backlog is not None and self.backlog.policy is not None
 
 
@@ -143,9 +143,9 @@ class ReaderGroups:
         return (each.position for each in self._groups.values() if each.position.readers)
 
     def page(self, after: str | None, limit: int, *, unix_shift: int) -> list[GroupRow]:
-        """Return `limit` groups in the order of their names, those after a name.
+        """Return up to `limit` groups by name, those after a name.
 
-        `unix_shift` is what leads from the service clock to Unix ms.
+        `unix_shift` plus the service clock is Unix ms.
         """
         names = sorted(name for name in self._groups if after is None or name > after)
         return [_row(name, self._groups[name], unix_shift) for name in names[:limit]]
@@ -159,7 +159,7 @@ class ReaderGroups:
         return sorted(reader for reader, backlog in self._group(name).own.items() if backlog)
 
     def ensure(self, name: str) -> BacklogRecord | None:
-        """Create the group if there is none; returns what is kept of its backlog."""
+        """Create the group if it does not exist; returns what is kept of its backlog."""
         return self._groups.setdefault(name, _Group()).backlog
 
     def keep_backlog(self, record: BacklogRecord, draft: Draft) -> None:
@@ -209,7 +209,7 @@ class ReaderGroups:
         own: OwnBacklog | None = None,
         by: str = "",
     ) -> ReaderGroup:
-        """Take how far a reader has read in its segments; `check_room` was called before.
+        """Record how far a reader has read in its segments; `check_room` was called before.
 
         Without `own`, what the reader reported of its backlog stays. `by` is its token.
         """
@@ -292,7 +292,7 @@ class ReaderGroups:
             raise UnknownReader(name) from None
 
     def _draft(self, name: str, readers: Collection[str], draft: Draft) -> None:
-        """Write the readers, or forget those of which nothing is left to remember."""
+        """Write the readers, or forget those without anything left to remember."""
         if not readers:
             return
         stream, group = self._stream_id, self._groups[name]

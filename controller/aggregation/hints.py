@@ -26,7 +26,7 @@ NO_POSITION = "never named a position: no cut covers what it writes."
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """A writer whose notes look wrong; `detail` says it, to follow the writer's name.
+    """A writer whose notes look wrong; `detail` says how, worded to follow the writer's name.
 
     Two processes noted under its name within the hour (`fenced`), its time is probably in
     `seconds`, or it noted times and never named a position (`no_position`).

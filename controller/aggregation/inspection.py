@@ -39,8 +39,8 @@ class Explanation:
     """The decision now; `waiting_for` names some of the `holders`, the longest first.
 
     `lower_without` is the lower that the stream would have without each of them; `hints` name ten
-    writers whose notes look wrong. `sentences` put it in words: first what was decided, last what
-    the dry run leads to.
+    writers whose notes look wrong. `sentences` put it in words: first what was decided, last the
+    result of the dry run.
     """
 
     now: int
@@ -60,8 +60,8 @@ class Explanation:
 class WriterRow:
     """A member: every moment in Unix ms; `timeout_ms` and `domains` are what it declared itself.
 
-    `noted_at` of a member that never came is since when it is expected. Until `held_until` an
-    operator keeps it from timing out. `session` is the process that has its name.
+    For a member that never noted, `noted_at` is since when it has been expected. Until `held_until`
+    an operator keeps it from timing out. `session` is the process that has its name.
     `times_out_in_ms` and `lower_without`, the lower that there would be without it, are those of a
     holder of the domain asked for.
     """
@@ -101,8 +101,8 @@ class WritersPage:
 class WriterQuery(NamedTuple):
     """Which members to show, `limit` from the `start`-th on: those with `search` in their names.
 
-    The holders of `domain` come first, the longest before the others; if none is named, those of
-    all domains do, and each row shows the default one.
+    The holders of `domain` come first, the longest before the others. Without a domain, those of
+    all domains come first, and each row shows the default one.
     """
 
     start: int
@@ -166,7 +166,7 @@ def explain(
 def writers(stream: StreamState, query: WriterQuery, now: Moment) -> WritersPage:
     """Return the members that match; raises `UnknownDomain`.
 
-    A search passes over all members, in C.
+    A search scans all members, in C.
     """
     names, total = _holders_first(stream, query.domain), len(stream.aggregator)
     if query.search:
@@ -214,7 +214,7 @@ def writer_row(stream: StreamState, writer: str, domain: str | None, now: Moment
     record = stream.aggregator.record(writer)
     since = stream.aggregator.member(writer).holding_since
     name, left_ms, without = stream.settings.domain_or_default(domain), None, None
-    if name in stream.histories:  # of several domains none need be the default
+    if name in stream.histories:  # a stream of several domains may have no default
         track = stream.aggregator.domains[name].waited_for().get(writer)
         if track is not None:
             left_ms = times_out_in_ms(stream, track, now)

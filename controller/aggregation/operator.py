@@ -60,7 +60,7 @@ class Replaced:
 
 
 class Corrected(NamedTuple):
-    """What correcting a position does: what is taken for wrong offsets, and those of marks."""
+    """What correcting a position does: the correction, and the wrong offsets of marks."""
 
     correction: Correction
     replaced: tuple[Replaced, ...]
@@ -117,7 +117,7 @@ def _reconfigure(
 ) -> None:
     known, settings = stream.settings, replace(stream.settings, **changes)
     if settings == known:
-        return  # to look at all members again may take long
+        return  # scanning all members again may take long
     expected = [each for each in settings.expected_writers if each not in known.expected_writers]
     if expected and stream.aggregator.sealed is not None:
         raise StreamSealed("writers")
@@ -240,7 +240,7 @@ def planned_correction(
     """Return what correcting a writer's position would do; changes nothing.
 
     `drafted` has marks that are not durable yet. Raises `UnknownWriter`, `StreamSealed`, and
-    `KnownBeyond` if a reader or a scale event is at or beyond an offset that is to be wrong.
+    `KnownBeyond` if a reader or a scale event is at or beyond an offset that would count as wrong.
     """
     above, histories = request.above, stream.histories
     below: list[Mapping[int, int]] = [history.below(above) for history in histories.values()]

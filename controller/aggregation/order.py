@@ -18,7 +18,7 @@ GROUPS_SHOWN = 1000
 """Maximum number of reader groups of all streams that a scrape measures."""
 
 SEGMENTS_READ = 50_000
-"""Maximum number of segments that are looked at for that, which takes some 20 ms."""
+"""Maximum number of segments that a scrape examines, which takes some 20 ms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ def segment_times(
 
 
 def behind(stream: StreamState, windows: Mapping[str, TimeWindow]) -> dict[str, int | None]:
-    """Return by how much each window's lower is behind the watermark, `None` without either."""
+    """Return how far each window's lower is behind the watermark, `None` if one is unknown."""
     lasts = ((window.lower, stream.histories[domain].last) for domain, window in windows.items())
     return {
         domain: last.lower - lower if last is not None and lower is not None else None

@@ -90,7 +90,7 @@ def rank_of_stream(stream: StreamState, service_ms: int, sort: Sort) -> Rank:
 
 
 def rank_by_name(name: str) -> Rank:
-    """Return the place of a stream by its name; before all others, as if its owner is silent."""
+    """Return the place of a stream by its name; before all others, as without an answer."""
     return False, False, 0, False, name
 
 
@@ -121,7 +121,7 @@ def row_of_summary(summary: StreamSummary, wall_ms: int) -> StreamRow:
 
 
 def _domain(domain: str, history: MarkHistory, wall_ms: int) -> DomainRow:
-    """Return what the marks of a domain say of it."""
+    """Return the row of a domain as its marks show it."""
     last = history.last
     return DomainRow(
         domain=domain,

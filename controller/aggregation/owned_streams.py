@@ -38,7 +38,7 @@ def bucket_of(name: str, buckets: int) -> int:
 
 
 class OwnedStreams:
-    """The streams of this controller in memory; what is durable of them is in the store.
+    """The streams of this controller in memory; their durable part is in the store.
 
     `clocks` says how far the service clock of each bucket is ahead of this process's own, in ms.
     `alignments` are those of the same buckets, by name. Their settings are durable. Their members
@@ -59,7 +59,7 @@ class OwnedStreams:
         return len(self._by_name)
 
     def __contains__(self, name: str) -> bool:
-        """Whether this controller owns the bucket of that name, with a stream or without."""
+        """Whether this controller owns the bucket of that name; the stream need not exist."""
         return name in self._by_name or self.bucket_of(name) in self.clocks
 
     def bucket_of(self, name: str) -> int:
@@ -67,7 +67,7 @@ class OwnedStreams:
         return bucket_of(name, self.buckets)
 
     def find(self, name: str) -> StreamState | None:
-        """Return the stream of that name, `None` if there is none; raises `NotOwner`."""
+        """Return the stream of that name, `None` if it does not exist; raises `NotOwner`."""
         found = self._by_name.get(name)
         if found is None and name not in self:
             raise NotOwner(name)
@@ -85,7 +85,7 @@ class OwnedStreams:
         return self._by_id.get(stream.id) is stream
 
     def with_ids(self, stream_ids: Iterable[str]) -> Iterator[StreamState]:
-        """Yield those of the streams that are here."""
+        """Yield the streams with these ids that are in memory."""
         found = map(self._by_id.get, stream_ids)
         return (stream for stream in found if stream is not None)
 

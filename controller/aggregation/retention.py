@@ -64,7 +64,7 @@ def forget_old_records(streams: OwnedStreams, draft: Draft) -> None:
 
 
 def forget_departed(stream: StreamState, draft: Draft) -> tuple[str, ...]:
-    """Forget the writers that are gone for longer than the stream remembers them; returns them."""
+    """Forget the writers gone for longer than the stream remembers them; returns them."""
     now = stream.service_ms(draft.moment)
     names = stream.aggregator.forget_departed(now, FORGOTTEN_AT_ONCE)
     if names:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from controller.aggregation.stream import StreamState
 
 EXAMINED = 10_000
-"""Maximum number of members that are looked at, those that joined first."""
+"""Maximum number of members that are examined, those that joined first."""
 
 NAMED = 10
 """Maximum number of writers of a segment that are named."""
@@ -64,7 +64,7 @@ class Segments:
                     self._successors.setdefault(each, []).append(segment)
 
     def positions(self) -> list[tuple[str, Mapping[int, int]]]:
-        """Return the names and positions of the members that are looked at."""
+        """Return the names and positions of the members that are examined."""
         aggregator = self._stream.aggregator
         names = islice(aggregator.writers(), EXAMINED)
         return [(name, aggregator.member(name).position) for name in names]

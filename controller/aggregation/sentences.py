@@ -35,7 +35,7 @@ NAMED = 5
 """Maximum number of writers named in a sentence."""
 
 MOST_SUPPOSED = 100
-"""Maximum number of holders that are supposed away together."""
+"""Maximum number of holders that a dry run leaves out together."""
 
 ABANDONED = (
     "Every writer that has not finished is excluded: the watermark advances again when one of them "
@@ -53,7 +53,7 @@ def sentences(  # noqa: PLR0913 - what an explanation is made of
     hints: Sequence[Hint],
     would: Would | None,
 ) -> Iterator[str]:
-    """Yield first what was decided, then why and until when, last what a dry run leads to."""
+    """Yield first what was decided, then why and until when, last the result of a dry run."""
     lower = last.lower if last else None
     domains, states = stream.settings.domains, _states(stream, decision)
     yield _decided(stream.record.name, domain if len(domains) > 1 else None, decision, lower)

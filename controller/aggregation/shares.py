@@ -17,7 +17,7 @@ class Asker(NamedTuple):
     is_admin: bool = False
 
     def has_room(self, most: int, *, taken: int, own: int) -> bool:
-        """Whether there is a place for it, if `taken` of `most` are taken, `own` of them by itself.
+        """Whether the asker gets a place, if `taken` of `most` are taken, `own` of them by itself.
 
         Once three quarters are taken, a token that has a quarter gets no more. An administrator
         always gets one. Without tokens there are no shares.
@@ -50,7 +50,7 @@ class Shares:
         return self._taken.total()
 
     def has_room(self, asker: Asker) -> bool:
-        """Whether there is a place for it."""
+        """Whether the asker gets a place."""
         return asker.has_room(self._most, taken=len(self), own=self._taken[asker.token])
 
     @contextmanager

@@ -41,8 +41,8 @@ class StreamState:
     notes they follow from and shown when both are durable. `clock_ahead` is how far the service
     clock of the stream's bucket is ahead of this process's own, in ms, and `latest_ms` the latest
     moment on it that was stored with the stream. `excluded` counts how often a writer was excluded
-    since the stream was read, `fences` which notes were fenced, and `corrections` how many of them
-    the histories show.
+    since the stream was read, `fences` which notes were fenced, and `corrections` how many
+    corrections the histories show.
     """
 
     def __init__(self, record: StreamRecord) -> None:
@@ -124,7 +124,7 @@ class StreamState:
         return moment.service + self.clock_ahead
 
     def unix_shift(self, moment: Moment) -> int:
-        """Return what leads from the service clock to Unix ms, as of now.
+        """Return what to add to the service clock to get Unix ms, as of now.
 
         It stays the same while the two clocks agree within `CLOCKS_APART_MS`, so that the same
         moment is shown alike as long as the process is not paused.
@@ -314,9 +314,9 @@ class StreamState:
     def append(
         self, domain: str, before: Mark | None, mark: Mark, draft: Draft, by: str | None = None
     ) -> None:
-        """Write a mark, and in the ledger which writers it excludes; `by` is who had it made.
+        """Write a mark, and in the ledger which writers it excludes; `by` is who caused it.
 
-        The ledger also has whose position was corrected since the mark before it.
+        The ledger also has the writers whose position was corrected since the mark before it.
         """
         appended = AppendedMark(self.id, domain, mark, self.service_ms(draft.moment))
         draft.batch.marks.append(appended)
