@@ -102,4 +102,31 @@ class Draft:
         self.batch = self.batch.without_dropped()
 
     def finished(self) -> Transaction:
-        """Return the batch to commit; the draft is done with then."""
+        """Return the transaction to commit; the draft must not be used afterwards."""
+        self.batch.members = [
+            (stream_id, aggregator.record(writer))
+            for stream_id, (aggregator, writers) in self._touched.items()
+            for writer in writers
+        ]
+        self.batch.readers = [each for each in self._readers.values() if each is not None]
+        gone = [key for key, each in self._readers.items() if each is None]
+        self.batch.forgotten_readers = gone
+        self.batch.backlogs = [each for each in self._backlogs.values() if each is not None]
+        self.batch.forgotten_backlogs = [key for key, each in self._backlogs.items() if not each]
+        return self.batch
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to write."""
+        if (
+            self.keep_clock
+            or self._readers
+            or self._backlogs
+            or any(writers for _, writers in self._touched.values())
+        ):
+            return False
+        return self.batch == Transaction(clocks=self.batch.clocks)
+
+
+def _key(reader: ReaderRecord) -> ReaderKey:
+    return reader.stream_id, reader.group, reader.reader
