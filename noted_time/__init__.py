@@ -1,7 +1,7 @@
 """The pure core of noted-time: cuts, notes, marks and the rules that lead from one to the next.
 
-Only `client` uses a library or a socket, and nothing a clock: time and chance are arguments. The
-words are
+Only `client` uses a library or a socket, and nothing uses a clock: time and chance are arguments.
+The words are
 
 * *note*: one writer's claim that all its events below a time lie below its position;
 * *mark*: the aggregate of the notes, a stream cut with a lower and an upper time;

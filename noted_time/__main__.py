@@ -1,8 +1,9 @@
 """The command `noted-time`, and `python -m noted_time`.
 
-It is installed with the clients, which need nothing of the command line's; where that is missing
-it says what to install. The commands are those of the controller, which calls it over HTTP, and
-`observe` of the writers' client: neither package knows the other, so they are put together here.
+It is installed with the clients, which do not need the command line's dependencies; if these are
+missing it says what to install. The commands are those of the controller, which calls it over HTTP,
+and `observe` of the writers' client: neither package knows the other, so they are put together
+here.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 
 OURS = {"controller", "migrations", "noted_time", "writer_client"}
 CALLING = {"typer", "rich"}
-"""What the commands need that call a controller; those that run one need more."""
+"""What commands that call a controller need; those that run one need more."""
 
 
 def main() -> None:
@@ -41,7 +42,7 @@ def main() -> None:
 
 
 def _import_beside(package: str) -> None:
-    """Import the package beside this one, also where the path has another of its name before it."""
+    """Import the package beside this one, even if the path has another of that name first."""
     spec = PathFinder.find_spec(package, [str(Path(__file__).parents[1])])
     if package not in sys.modules and spec is not None and spec.loader is not None:
         sys.modules[package] = module_from_spec(spec)

@@ -1,4 +1,4 @@
-"""What an optional part of the package needs, if the package was installed without it."""
+"""The error for an optional part of the package that was not installed."""
 
 from __future__ import annotations
 

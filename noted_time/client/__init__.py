@@ -1,4 +1,4 @@
-"""What every client of a controller needs: questions, failover, patience, tokens, wire forms."""
+"""What every client of a controller needs: requests, failover, backoff, tokens, wire forms."""
 
 from noted_time.client.asking import (
     MISREAD,

@@ -28,16 +28,16 @@ STREAMS = "/v1/streams"
 NO_CONTENT = 204
 
 SHOWN = 200
-"""Maximum number of bytes shown of a page that is not an answer."""
+"""Maximum number of bytes shown of a page that is not an answer of a controller."""
 
 MOST_BYTES = 32 * 1024 * 1024
 """Maximum size of an answer that a client takes; a controller's longest pages have a few MiB."""
 
 MISREAD = (Rejected, KeyError, TypeError, ValueError, AttributeError)
-"""What reading an answer of another shape raises."""
+"""The exceptions raised when an answer has an unexpected shape."""
 
 UNPACKED = {"accept-encoding": "identity"}
-"""The header by which clients ask for answers that travel unpacked."""
+"""The header by which clients ask for uncompressed answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +90,8 @@ class Reply:
     def body(self, stream: str) -> dict[str, Any]:
         """Return the JSON object that a controller answered.
 
-        Raises what its problem document stands for, and `UnexpectedAnswer` for everything that is
-        not the controller's: a proxy's page, a redirect.
+        Raises the error of its problem document, and `UnexpectedAnswer` if a controller did not
+        send it: a proxy's page, a redirect.
 
         >>> Reply(200, {}, b'{"results": []}').body("flights")
         {'results': []}
@@ -122,7 +122,7 @@ class Reply:
 
 
 class Incoming:
-    """An answer whose body is coming, as it travels: neither packed nor over `MOST_BYTES`.
+    """An answer whose body is still arriving: uncompressed, and at most `MOST_BYTES`.
 
     >>> incoming = Incoming(200, {})
     >>> incoming.add(b"{}")
@@ -131,14 +131,14 @@ class Incoming:
     """
 
     def __init__(self, status: int, headers: Mapping[str, str]) -> None:
-        """Begin without a body; raises `UnexpectedAnswer` if that would have to be unpacked."""
+        """Start without a body; raises `UnexpectedAnswer` if it is compressed."""
         self._status, self._headers, self._parts, self._size = status, headers, list[bytes](), 0
         encoding = headers.get("content-encoding", "identity")
         if encoding != "identity":
             raise self.reply().unexpected(f"the answer is packed by {encoding[:SHOWN]!r}")
 
     def add(self, part: bytes) -> None:
-        """Take more of the body; raises `UnexpectedAnswer` if it is too large."""
+        """Add a part of the body; raises `UnexpectedAnswer` if it is too large."""
         self._size += len(part)
         if self._size > MOST_BYTES:
             self._parts = self._parts[:1]
@@ -146,12 +146,12 @@ class Incoming:
         self._parts.append(part)
 
     def reply(self) -> Reply:
-        """Return the answer with what came of its body."""
+        """Return the answer with the body received so far."""
         return Reply(self._status, self._headers, b"".join(self._parts))
 
 
 def no_answer(asked: Asked, error: Exception) -> Unreachable:
-    """Return the error for a question that failed on its way."""
+    """Return the error for a question that got no answer."""
     where = asked.url + asked.question.path
     return Unreachable(f"no answer from {where}: {str(error) or type(error).__name__}")
 

@@ -1,4 +1,4 @@
-"""Which of several controllers to ask, and how to show it a token."""
+"""Which of several controllers to ask, and how to send it a token."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ OWNER = "noted-time-owner"
 """The header in which a controller says at which URL another one has the stream."""
 
 DOUBTS = 100
-"""How often one that failed is named in vain before it is asked again."""
+"""How often a failed controller must be named as the owner before it is asked again."""
 
 
 VARIABLE = "NOTED_TIME_TOKEN"
-"""The environment variable with the token of clients that are given none."""
+"""The environment variable with the token, for clients created without one."""
 
 _VISIBLE = re.compile(r"[!-~]+")
 
@@ -26,9 +26,10 @@ _VISIBLE = re.compile(r"[!-~]+")
 class Controllers:
     """The controllers of one database, each of which answers for every stream.
 
-    A client stays with the one that answered last, or with the one which that says to have the
-    stream, and goes round once when it cannot be reached or cannot answer. Asking another what one
-    may have done already is safe, because the same note, report or question again changes nothing.
+    A client stays with the controller that answered last, or with the one that it names as the
+    owner of the stream. If that one cannot be reached or cannot answer, it asks each of the others
+    once. This is safe even if the first one did act, because repeating a note, report or question
+    changes nothing.
 
     >>> controllers = Controllers("http://a:7464, http://b:7464/")
     >>> controllers.pass_over("http://a:7464")
@@ -37,7 +38,7 @@ class Controllers:
     """
 
     def __init__(self, urls: str) -> None:
-        """Take one URL, or several with commas between; raises `Rejected` if one is not a URL."""
+        """Take one URL or several, separated by commas; raises `Rejected` if one is not a URL."""
         if not isinstance(urls, str):
             message = (
                 f"the URL of a controller is text, http://127.0.0.1:7464 for one; not {urls!r}"
@@ -58,9 +59,9 @@ class Controllers:
         return self.urls[self._at]
 
     def prefer(self, url: str | None) -> None:
-        """Ask that one from now on, if it is among them and did not fail lately.
+        """Ask this controller from now on, if it is one of them and did not fail lately.
 
-        The controller that names it may reach it when this client does not.
+        The controller that names it may be able to reach it when this client cannot.
         """
         if url not in self.urls:
             return
@@ -71,17 +72,17 @@ class Controllers:
             self._at = self.urls.index(url)
 
     def pass_over(self, url: str) -> None:
-        """Advance to the next, unless another thread already did."""
+        """Move on to the next controller, unless another thread already did."""
         self._doubted[url] = DOUBTS
         if url == self.current:
             self._at = (self._at + 1) % len(self.urls)
 
 
 def authorization(token: str | None, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the headers that show `token`, or that of the environment; none if there is no token.
+    """Return the headers with `token`, or with that of the environment; none without a token.
 
-    White space around it is that of the file it was read from. Raises `Rejected`, without the token
-    in its sentence, if it holds what no header may.
+    White space around it comes from the file it was read from, and is removed. Raises `Rejected`,
+    without repeating the token, if it has characters that a header cannot have.
 
     >>> authorization(None, {}), authorization("", {VARIABLE: "nt_1_x"})
     ({}, {})
@@ -98,9 +99,9 @@ def authorization(token: str | None, environment: Mapping[str, str]) -> dict[str
 
 def _check(url: str) -> None:
     """Raise `Rejected`, with the remedy, if it lacks its scheme, has a user or names a path."""
-    if "@" in url:  # which is not repeated: there may be a password before it
+    if "@" in url:  # do not repeat the URL: it may contain a password
         raise Rejected(
-            "the URL of a controller has no user and password: leave out what stands before the @"
+            "the URL of a controller cannot have a user or password: remove the part before the @"
         )
     if not url.lower().startswith(("http://", "https://")):
         raise Rejected(f"{url!r} has no scheme: use http://{url.rpartition('//')[2]}, or https://")

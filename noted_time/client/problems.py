@@ -1,8 +1,8 @@
 """What an HTTP answer that is not a success means to a client, in words of the error tree.
 
 The controller describes problems by RFC 9457. A problem is known by the last word of its `type`
-(``urn:noted-time:problem:unknown_stream``), its facts are members beside `detail`. What is refused
-without such a document was not refused by a controller: a proxy may have answered in its place.
+(``urn:noted-time:problem:unknown_stream``); its facts are members beside `detail`. A refusal
+without such a document does not come from a controller, but for example from a proxy.
 """
 
 from __future__ import annotations

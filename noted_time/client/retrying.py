@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 LONGEST_RETRY_AFTER_S = 300.0
 
 own_chance = SystemRandom().random
-"""To spread retries, without touching the state of the program's `random`, which may be seeded."""
+"""Spreads retries without touching the state of the program's `random`, which may be seeded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """A schedule of delays in seconds: doubling from `first_s` to `cap_s`, spread by chance.
+    """A schedule of delays in seconds: doubling from `first_s` to `cap_s`, with jitter.
 
     `chance` is a number in [0, 1) from the caller; a delay lies between half of its step and the
     whole, so that clients that failed together do not come back together:
@@ -47,7 +47,7 @@ class Backoff:
 
 
 class Outage:
-    """What keeps answers from the threads or tasks of a client, by their names.
+    """The outages that the threads or tasks of a client see, by their names.
 
     Each call returns the sentence to log, `None` if that was said already; `now` is in seconds
     of a clock that never goes back.
@@ -61,13 +61,13 @@ class Outage:
     """
 
     def __init__(self, who: str) -> None:
-        """Begin well; `who` begins each sentence."""
+        """Start without an outage; `who` begins each sentence."""
         self._who = who
         self._since: dict[str, float] = {}
         self._told: set[str] = set()
 
     def failed(self, error: NotedTimeError, *, now: float, asker: str = "") -> str | None:
-        """Learn that this asker was refused, or not answered."""
+        """Record that this asker was refused or got no answer."""
         self._since.setdefault(asker, now)
         kind = kind_of(error)
         if kind in self._told:
@@ -79,7 +79,7 @@ class Outage:
         return f"{self._who}: {what}, retrying: {error}"
 
     def answered(self, *, now: float, asker: str = "") -> str | None:
-        """Learn that this asker was answered; it is over once all are."""
+        """Record that this asker was answered; the outage is over once all are."""
         since = self._since.pop(asker, None)
         if since is None or self._since:
             return None
@@ -88,7 +88,7 @@ class Outage:
 
 
 def kind_of(error: NotedTimeError) -> str:
-    """Return what makes two errors the same one to a reader of the log.
+    """Return by what two errors count as the same one in the log.
 
     >>> kind_of(Unreachable("no route")), kind_of(Rejected("no such domain"))
     ('Unreachable', 'Rejected no such domain')

@@ -1,6 +1,6 @@
 """How questions travel: httpx, for threads or asyncio, with the errors of our own tree.
 
-Not among the names of `noted_time.client`, so that what needs no network does not import httpx.
+It is not exported by `noted_time.client`, so that code without a network does not import httpx.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 ANSWER_S = 10.0
-"""How long an answer may take beyond the time that the controller is asked to wait."""
+"""How much longer an answer may take than the controller is asked to wait."""
 
 
 class Transport:
@@ -45,9 +45,9 @@ class Transport:
         timeout_s: float = ANSWER_S,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        """Connect with the first question; `transport` takes the place of the network.
+        """Connect with the first question; `transport` replaces the network.
 
-        `url` may be several with commas between; raises `Rejected` if one is not a URL.
+        `url` may be several, separated by commas; raises `Rejected` if one is not a URL.
         """
         self.controllers = _controllers(url)
         self._timeout_s = timeout_s
@@ -90,7 +90,7 @@ class Transport:
             raise no_answer(asked, error) from error
 
     def _trace(self, event: str, info: Mapping[str, Any]) -> None:
-        """Remember each new connection's socket; TLS replaces it by another."""
+        """Remember the socket of each new connection; TLS replaces it with another."""
         if event in ("connection.connect_tcp.complete", "connection.start_tls.complete"):
             connected = info["return_value"].get_extra_info("socket")
             with self._lock:
@@ -162,7 +162,7 @@ def _options(token: str | None, transport: object | None) -> dict[str, Any]:
 
 @cache
 def _authorities() -> ssl.SSLContext:
-    """Return what certificates are checked against; reading it takes 30 ms, so it is shared."""
+    """Return the certificate authorities; reading them takes 30 ms, so they are shared."""
     return httpx.create_ssl_context()
 
 

@@ -1,7 +1,7 @@
 """Marks and windows from their JSON; notes and positions to it, as requests have them.
 
-JSON names segments by decimal strings; everything else is spelled as in the values. What does not
-fit raises `Rejected`, naming the field.
+JSON names segments by decimal strings; everything else is spelled as in the values. A field that is
+missing or malformed raises `Rejected`, naming it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Json = dict[str, Any]
 
 NAMES = tuple(each.name for each in fields(Note) if each.name != "position")
 DEFAULTS = tuple(each.default for each in fields(Note) if each.name != "position")
-"""The fields of a note, and with which value each is not sent."""
+"""The fields of a note, each with the value with which it is not sent."""
 
 _values = attrgetter(*NAMES)
 
@@ -52,7 +52,7 @@ def position_from_wire(wire: Mapping[str, object]) -> dict[int, int]:
 
 
 def note_to_wire(note: Note) -> Json:
-    """Return the JSON shape of a note: its state, and the fields that say something."""
+    """Return the JSON shape of a note: its state, and the fields unlike their defaults."""
     said = zip(NAMES, _values(note), DEFAULTS, strict=True)
     wire = {name: value for name, value, default in said if value != default}
     wire["state"] = note.state

@@ -1,10 +1,11 @@
 """The cuts of a run of marks, by segment, so that a position is found in them by bisection.
 
 A segment that often moves has a flat int64 array of its offset at each mark. A search of such a
-column takes a fraction of a microsecond, and each column narrows what the next must search, so that
-of many segments only the few that differ most are searched at all. A segment that rarely moves has
-but its moves: two such arrays, of the marks at which it moved and of the offsets there. So what a
-mark costs is in proportion to the segments that moved in it, however many were ever named (S17).
+column takes a fraction of a microsecond. Each column narrows the range that the next must search,
+so of many segments only the few that differ most are searched at all. A segment that rarely moves
+has only its moves: two such arrays, of the marks at which it moved and of the offsets there. So the
+cost of a mark is in proportion to the segments that moved in it, however many were ever named
+(S17).
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 OFTEN, RARELY = 4, 16
-"""With a move at every `OFTEN`-th mark a segment gets a column; below every `RARELY`-th it goes."""
+"""A segment that moves at every `OFTEN`-th mark gets a column; below every `RARELY`-th, it loses
+it."""
 
 CHOSEN_EVERY = 32
-"""Number of marks after which it is decided again which segments have columns."""
+"""Number of marks between two decisions which segments have columns."""
 
 
 class _Moves(NamedTuple):
@@ -73,7 +75,7 @@ class Cuts:
             found = moves.get(segment)
             if found is not None:
                 if found.offsets[-1] != offset:
-                    found.at.append(mark)  # first, as who finds an offset looks here then
+                    found.at.append(mark)  # first: a search that finds an offset looks here next
                     found.offsets.append(offset)
             elif segment not in columns:
                 new[segment] = _Moves(array("q", (mark,)), array("q", (offset,)))
@@ -86,8 +88,8 @@ class Cuts:
     def around(self, position: Mapping[int, int], count: int) -> tuple[int, int]:
         """Return the index of the last mark that the position reaches, and of the first beyond it.
 
-        In one pass: a segment in which the position is behind the one lowers that, and one in which
-        it is ahead of the other raises that; of those with columns, few do either.
+        One pass finds both: a segment in which the position is behind the first lowers it, and a
+        segment in which it is ahead of the second raises it. Few columns do either.
         """
         last, beyond = count - 1, 0
         columns, moves, _ = self._forms
@@ -156,7 +158,7 @@ class Cuts:
         return columns.keys() | moves.keys()
 
     def begun(self, segment: int, count: int) -> int | None:
-        """Return the index of the first mark with some of a segment, `None` if none has any."""
+        """Return the index of the first mark above 0 in a segment, `None` if there is none yet."""
         columns, moves, _ = self._forms
         if segment in columns:
             first = bisect_right(columns[segment], 0, 0, count)
@@ -237,7 +239,7 @@ class Cuts:
     def _within(self, moves: _Moves, offset: int, count: int) -> tuple[int, int]:
         """Return the index of the first mark at or above an offset, and of the first above it.
 
-        `count`, or one that is not visible yet, if there is none.
+        Without such a mark it is `count`, or a mark that is not visible yet.
         """
         at, offsets = moves
         move = bisect_right(offsets, offset)
@@ -248,9 +250,9 @@ class Cuts:
         return max(0, at[move - 1] - self._dropped if is_at else above), max(0, above)
 
     def _choose_forms(self, count: int) -> None:
-        """Give segments that often move a column, and take it from those that rarely do.
+        """Give a column to the segments that often move, and none to those that rarely do.
 
-        Between the two rates a segment keeps its form, so that to change it costs little a mark.
+        Between the two rates a segment keeps its form, so that changing it costs little per mark.
         """
         columns, moves, moved = self._forms
         least = max(count / OFTEN, CHOSEN_EVERY)

@@ -1,6 +1,6 @@
 """The marks of one (stream, domain) as a function from positions to time and back.
 
-The history *is* one monotone relation, time → cut (Materialize calls the like reclocking), so every
+The history *is* one monotone relation, time → cut (Materialize calls this reclocking), so every
 question is a binary search: of flat int64 arrays here, and by segment in `cuts`.
 """
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Stretch(NamedTuple):
-    """The offset of a segment and the lower, of the first mark that has some of it and the last."""
+    """The offset of a segment and the lower, at the first mark that names it and at the last."""
 
     first_offset: int
     first_lower: int
@@ -62,7 +62,7 @@ class MarkHistory:
     )
 
     def __init__(self, marks: Iterable[Mark] = ()) -> None:
-        """Take `marks` in the order of their seq."""
+        """Start with `marks`, in the order of their seq."""
         self._first_seq = 1
         self._count = 0
         self._lowers = array("q")
@@ -133,7 +133,7 @@ class MarkHistory:
         self._count = count + 1
 
     def seal(self, final_cut: Mapping[int, int]) -> None:
-        """Take the end of the stream: no mark follows, and nothing lies beyond the final cut.
+        """End the history: no mark follows, and nothing lies beyond the final cut.
 
         >>> history = MarkHistory([Mark(1, lower=10, upper=9, cut=StreamCut({0: 5}), final=True)])
         >>> history.seal({0: 5})
@@ -169,9 +169,10 @@ class MarkHistory:
     def times(self, position: Mapping[int, int]) -> dict[int, int | None]:
         """Return how far a normalised position is in each segment, in time (PDP-28).
 
-        Of a segment it is the lower of the last mark whose cut lies at or below the position there,
-        `None` before all marks: every event of that segment with a time below it was read. Segments
-        are those that marks or the position name. The least of the times is the window's lower:
+        The time of a segment is the lower of the last mark whose cut lies at or below the position
+        there, `None` before all marks: every event of that segment with a time below it was read.
+        The segments are those that the marks or the position name. The least of the times is the
+        window's lower:
 
         >>> cuts = [{0: 100}, {0: 200, 1: 50}, {0: 200, 1: 90}]
         >>> history = MarkHistory(Mark(n, n * 10, 99, StreamCut(cut)) for n, cut in enumerate(cuts))
@@ -192,7 +193,7 @@ class MarkHistory:
     def complete_to(self, time: int) -> Mark:
         """Return the first mark with lower >= `time`; raises `NotCompleteYet`.
 
-        Of a sealed stream the mark with the final cut is complete to any time.
+        In a sealed stream the mark with the final cut is complete to any time.
         """
         index = bisect_left(self._lowers, time, 0, self._count)
         if index < self._count:
@@ -224,9 +225,9 @@ class MarkHistory:
         return self._mark(found) if found >= 0 and uppers[found] < time else None
 
     def excluded_in(self, first_seq: int, last_seq: int) -> tuple[str, ...]:
-        """Return the writers that the marks from `first_seq` to `last_seq` were first without.
+        """Return the writers first excluded by the marks from `first_seq` to `last_seq`.
 
-        Each once, in the order of the marks.
+        Each writer appears once, in the order of the marks.
         """
         first = bisect_left(self._excluding, first_seq)
         last = bisect_right(self._excluding, last_seq)
@@ -239,9 +240,9 @@ class MarkHistory:
         return [self._mark(i) for i in range(start, min(start + limit, self._count))]
 
     def following(self, seq: int) -> Iterator[Mark]:
-        """Yield the marks with a seq above `seq`, of those there are now, one at a time.
+        """Yield, one at a time, the present marks with a seq above `seq`.
 
-        Marks may be appended meanwhile, and forgotten, which are then left out.
+        Marks may be appended meanwhile; those that are forgotten meanwhile are left out.
         """
         last = self.last_seq
         while seq < last:
@@ -270,7 +271,7 @@ class MarkHistory:
         if drop <= 0:
             return
         self._cuts.drop(drop, self._count)
-        # What a trend was taken of stays as it was: it may be read by another thread.
+        # The arrays of a trend stay as they were: another thread may be reading them.
         self._lowers, self._uppers = self._lowers[drop:], self._uppers[drop:]
         self._written, self._bounds = self._written[drop:], self._bounds[drop:]
         self._first_seq += drop
@@ -314,7 +315,7 @@ class MarkHistory:
         }
 
     def correct(self, above: Mapping[int, int], offsets: Mapping[int, int]) -> None:
-        """Take offsets of all marks so far for wrong; not while another thread searches.
+        """Correct wrong offsets of all marks so far; not while another thread searches.
 
         >>> written = enumerate((5, 900, 901), start=1)
         >>> history = MarkHistory(Mark(n, n, 9, StreamCut({0: offset})) for n, offset in written)
@@ -326,7 +327,7 @@ class MarkHistory:
             self._cuts.correct(segment, least, offsets[segment])
 
     def trend(self) -> Trend:
-        """Return the marks so far over wall time, for any thread, whatever becomes of them here."""
+        """Return the marks so far over wall time; later changes here do not affect it."""
         return Trend(
             self._first_seq,
             self._count,
@@ -344,7 +345,7 @@ class MarkHistory:
         return self._cuts.segments()
 
     def stretch(self, segment: int) -> Stretch | None:
-        """Return from where to where the marks have a segment, `None` if none has any of it.
+        """Return where the marks begin and end in a segment, `None` if no mark names it.
 
         >>> history = MarkHistory(Mark(n, n * 10, 99, StreamCut({0: n - 1})) for n in (1, 2, 3))
         >>> history.stretch(0), history.stretch(1)
@@ -358,7 +359,7 @@ class MarkHistory:
         return Stretch(offset(segment, first), lowers[first], offset(segment, last), lowers[last])
 
     def _keep_exclusions(self, of: MarkHistory) -> None:
-        """Take over what another history knows beside its columns, from the first mark here on."""
+        """Copy the exclusions and clock steps of another history, from the first mark here on."""
         first = self._first_seq
         self._excluded = {s: names for s, names in of._excluded.items() if s >= first}
         self._excluding = of._excluding[bisect_left(of._excluding, first) :]

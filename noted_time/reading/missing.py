@@ -1,8 +1,8 @@
-"""Which writers time advanced without, and from when to when, as windows and cuts name them (S18).
+"""Which writers time advanced without, and for which times: the missing writers of windows (S18).
 
 An interval of a writer begins with its last time, at the first mark above it, and ends with the
-last lower before a mark that counts the writer again, or with the mark that names it as removed.
-It is made of the entries of the ledger alone, so it is the same after a restart.
+last lower before a mark that counts the writer again, or with the mark that names it as removed. It
+follows from the entries of the ledger alone, so it is the same after a restart.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class MissingWriters:
     __slots__ = ("_ended", "_ends", "_last_seqs", "known_from", "open")
 
     def __init__(self, known_from: int = MIN_INT64) -> None:
-        """Of windows below `known_from` not all missing writers are known."""
+        """Start empty; for windows below `known_from` not all missing writers are known."""
         self.known_from = known_from
         self.open: dict[str, Interval] = {}
         self._ended: list[Interval] = []
@@ -67,9 +67,9 @@ class MissingWriters:
         absences: Iterable[Absence],
         returned: Iterable[str],
     ) -> None:
-        """Add what the ledger has of mark `seq`, which took the lower from one to the other.
+        """Add the ledger's entries of mark `seq`; `lowers` are those before and at the mark.
 
-        To be called in the order of the marks.
+        Call it in the order of the marks.
         """
         before, lower = lowers
         for name in returned:
@@ -101,7 +101,7 @@ class MissingWriters:
     def forget_before(self, at: int, last_lower: int | None, members: Iterable[str]) -> None:
         """Forget the intervals that began before `at` (Unix ms), as the ledger does.
 
-        One that is open is kept as long as its writer is a member.
+        An open interval is kept as long as its writer is a member.
         """
         old = [each for each in self._ended if each.opened_at < at]
         gone = {name for name, each in self.open.items() if each.opened_at < at}
@@ -120,16 +120,16 @@ class MissingWriters:
         self.known_from = max(self.known_from, *ends)
 
     def at_mark(self, mark: Mark) -> Missing:
-        """Return who is missing at the cut of a mark."""
+        """Return the writers missing at the cut of a mark."""
         seq = mark.seq
         later = self._ended[bisect_left(self._last_seqs, seq) :]
         found = [each.writer for each in (*later, *self.open.values()) if each.first_seq <= seq]
         return Missing(tuple(found[:MISSING_NAMED]), len(found), mark.lower > self.known_from)
 
     def in_windows(self, starts: Sequence[int], size: int) -> Iterator[Missing]:
-        """Yield who is missing in each of consecutive windows of one size.
+        """Yield the writers missing in each of consecutive windows of one size.
 
-        Each interval that ends above the first start is looked at once.
+        Each interval that ends above the first start is visited once.
         """
         if not starts:
             return
@@ -149,7 +149,7 @@ class MissingWriters:
     def _sweep(
         self, starts: Sequence[int], begin: list[list[Interval]], over: list[list[Interval]]
     ) -> Iterator[Missing]:
-        """Yield who is missing in each window, given the intervals that begin and end in each."""
+        """Yield each window's missing writers, given the intervals that begin and end in it."""
         missing: dict[str, list[Interval]] = {}
         for start, new, gone in zip(starts, begin, over, strict=False):
             for each in gone:

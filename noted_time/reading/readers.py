@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 class ReaderGroup:
     """The combined position of readers that share a stream's segments (PDP-33).
 
-    Per segment it is the offset last reported by its reader. Every reader of the group, with
-    segments or without, gets the window of the combined position:
+    For each segment it has the offset last reported by its reader. Every reader of the group, with
+    or without segments, gets the window of the combined position:
 
     >>> group = ReaderGroup()
     >>> group.report("a", {0: 10}); group.report("b", {1: 7}); group.report("c", {})
@@ -43,7 +43,7 @@ class ReaderGroup:
         return {s: offset for s, (offset, owner) in self.offsets.items() if owner == reader}
 
     def segments_by_reader(self) -> dict[str, dict[int, int]]:
-        """Return `segments_of` every reader that has any, in one pass over the segments."""
+        """Return `segments_of` every reader with segments, in one pass over them."""
         found: dict[str, dict[int, int]] = {}
         for segment, (offset, owner) in self.offsets.items():
             found.setdefault(owner, {})[segment] = offset

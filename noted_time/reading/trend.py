@@ -1,7 +1,7 @@
 """How the watermark of one domain moved over wall time: thinned to points, and how far it lagged.
 
-Wall time may step back from one mark to the next. Between such steps it does not, so there a moment
-is found by bisection, and a question costs the more the more steps there were.
+Wall time may step back from one mark to the next. Between such steps a moment is found by
+bisection, so the cost of a question rises with the number of steps.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 UNIX_MS = range(10**11, 10**13)
-"""1973 to 2286: a lower outside is not in Unix ms, and has no lag behind the wall clock."""
+"""1973 to 2286: a lower outside is not in Unix ms, so its lag is not defined."""
 
 NAMED = 10
 """Maximum number of excluded writers that a point names."""
 
 LOOKED_AT = 1000
-"""Maximum number of marks in which their names are looked for."""
+"""Maximum number of marks searched for their names."""
 
 AT_ONCE = 4096
-"""Marks that are looked at in one go, which keeps other threads waiting for 0.2 ms."""
+"""Number of marks visited in one go, which blocks other threads for 0.2 ms."""
 
 Run = tuple[int, int]
 """Marks from an index up to another, exclusive."""
@@ -34,7 +34,7 @@ Run = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """The last mark of a slot of time, and of the `marks` written in it the largest lag.
+    """The last mark of a slot of time, and the largest lag of the `marks` written in it.
 
     `lag_ms` is how far the lower was behind the wall clock just before a mark; null if it is not
     known or not in Unix ms. `excluded` names at most 10 writers that marks in the slot excluded,
@@ -53,11 +53,11 @@ class Point:
 
 
 class Trend(NamedTuple):
-    """The marks of one domain as they were at one moment, to be read by any thread.
+    """The marks of one domain as they were at one moment; any thread may read it.
 
-    Columns of a `MarkHistory`, of which no more than `marks` marks are looked at. `excluding` and
-    `stepped_back` have the seqs of the marks that advanced without a writer, and of those that were
-    written before their predecessor by the wall clock.
+    It has the columns of a `MarkHistory`, but uses only the first `marks` marks. `excluding` has
+    the seqs of the marks that excluded a writer, `stepped_back` the seqs of those written before
+    their predecessor by the wall clock.
     """
 
     first_seq: int
@@ -72,14 +72,14 @@ class Trend(NamedTuple):
 
     @property
     def first_at(self) -> int | None:
-        """When the first mark that is kept was written, `None` before it."""
+        """When the first mark that is kept was written, `None` without one."""
         return self.written[0] if self.marks else None
 
     def points(self, start: int, end: int, most: int) -> list[Point]:
-        """Return what was written from `start` to `end`, both inclusive, as at most `most` points.
+        """Return the marks written from `start` to `end`, both inclusive, as at most `most` points.
 
-        The time between is cut into that many slots of equal length, and one that has a mark gives
-        a point, so each mark is in exactly one. `start` must not be above `end`.
+        The time between is cut into that many slots of equal length. Each slot with a mark gives
+        one point, so each mark is in exactly one. `start` must not be above `end`.
 
         >>> from noted_time import Mark, MarkHistory, StreamCut
         >>> trend = MarkHistory(Mark(n, n, n, StreamCut({}), 10 * n) for n in range(1, 7)).trend()
@@ -150,7 +150,7 @@ class Trend(NamedTuple):
         )
 
     def _largest_lag(self, first: int, until: int) -> int | None:
-        """Return the largest of the marks whose predecessor has a Unix time."""
+        """Return the largest lag of the marks whose predecessor has a Unix time."""
         lowers = self.lowers
         first = max(first, bisect_left(lowers, UNIX_MS.start, 0, self.marks) + 1)
         until = min(until, bisect_left(lowers, UNIX_MS.stop, 0, self.marks) + 1)
@@ -164,7 +164,7 @@ class Trend(NamedTuple):
         )
 
     def _excluding(self, first: int, until: int) -> array[int]:
-        """Return the seqs of those of the marks that advanced without a writer."""
+        """Return the seqs of the marks that excluded a writer."""
         seqs = self.excluding
         start = bisect_left(seqs, self.first_seq + first)
         return seqs[start : bisect_left(seqs, self.first_seq + until, start)]

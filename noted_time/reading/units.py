@@ -18,7 +18,7 @@ def look_like_seconds(time: int) -> bool:
 
 
 def seconds_doubt(time: int) -> str:
-    """Return what a time that looks like seconds is as milliseconds, and the question.
+    """Return what a time that looks like seconds would be in milliseconds, with the question.
 
     >>> seconds_doubt(1795255200)
     '1795255200, which is January 1970: are these seconds?'
@@ -27,9 +27,9 @@ def seconds_doubt(time: int) -> str:
 
 
 def check_time(time: int, lower: int | None) -> None:
-    """Raise `ImplausibleTime` for a time in seconds once the lower shows that others are in ms.
+    """Raise `ImplausibleTime` for a time in seconds once the lower shows that times are in ms.
 
-    Only of streams whose times are Unix ms.
+    Only for streams whose times are Unix ms.
     """
     if lower is not None and lower > LEAST_UNIX_MS and look_like_seconds(time):
         raise ImplausibleTime(time, lower)

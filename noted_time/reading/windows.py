@@ -1,9 +1,9 @@
 """Which windows of time are complete, and between which two cuts their rows lie.
 
 Time is divided into windows of one size. A window is complete once a mark's lower is at or above
-its end: all its rows lie below that mark's cut. If all writers declare their largest event
-times, a cut whose upper is below the start of the window has none of its rows below it, so a batch
-job reads what lies between the two cuts and nothing else.
+its end: all its rows lie below that mark's cut. If all writers declare their largest event times,
+none of its rows lie below a cut whose upper is below the start of the window, so a batch job reads
+only what lies between the two cuts.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NOTHING = StreamCut({})
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
-    """Windows of `size_ms`, one of which begins at `origin`; raises `Rejected` for no size.
+    """Windows of `size_ms` with a border at `origin`; raises `Rejected` for an invalid size.
 
     >>> hours = Tiling(3_600_000)
     >>> hours.start_of(1_357_034_220_000)
@@ -51,16 +51,16 @@ class Tiling:
 
 @dataclass(frozen=True, slots=True)
 class CompleteWindow:
-    """A window from `start` to `end`, exclusive, of which no further row comes.
+    """A window from `start` to `end`, exclusive, that gets no further rows.
 
     All its rows of vouching writers lie below `to_cut`, that of mark `seq`, written at `written_at`
     (Unix ms). If it is `exact`, none of them lies below `from_cut`; else that is empty, and the
-    rows may begin anywhere. `excluded` names the writers that a mark was the first to advance
-    without when it advanced over a part of the window.
+    rows may begin anywhere. `excluded` names the writers that were first excluded by a mark that
+    advanced over a part of the window.
 
-    `missing` has the writers that time advanced without while it passed the window, so that rows of
-    theirs may be missing: `missing.writers`, at most 100 of `missing.count`, each with the reason,
-    since when (Unix ms) and its last time. If `missing.is_known` is false there may be others.
+    `missing` has the writers that were excluded while time passed the window, so some of their rows
+    may be missing: `missing.writers`, at most 100 of `missing.count`, each with the reason, since
+    when (Unix ms) and its last time. If `missing.is_known` is false there may be others.
     """
 
     start: int
@@ -77,7 +77,7 @@ class CompleteWindow:
 def check_windows(after: int | None, tiling: Tiling, history: MarkHistory) -> None:
     """Raise `ImplausibleTime` for windows after a time in seconds, see `check_time`.
 
-    If marks are kept of that time, it may be the end of the window before.
+    If marks of that time are kept, it may be the end of the previous window.
     """
     first = history.first
     if after is not None and first is not None and after + tiling.size_ms < first.lower:
@@ -92,13 +92,13 @@ def complete_windows(
     limit: int,
     missing: MissingWriters | None = None,
 ) -> Iterator[CompleteWindow]:
-    """Return at most `limit` complete windows in order, from the one on that `after` lies in.
+    """Return at most `limit` complete windows in order, starting with the one that `after` lies in.
 
-    Each is looked up when it is asked for.
+    Each window is looked up when it is asked for.
 
-    So the end of the last one leads on to the next. Without `after` they begin with the last that
-    was complete at the first mark kept. The last one of a sealed stream ends with its last lower,
-    or that lies in it. Without `missing` it is not known which writers are.
+    So the end of one answer is the `after` of the next. Without `after` they begin with the last
+    window that was complete at the first mark kept. The last window of a sealed stream ends at its
+    last lower or contains it. Without `missing` the missing writers are not known.
 
     >>> from noted_time import Mark, MarkHistory
     >>> history = MarkHistory([
@@ -126,7 +126,7 @@ def complete_windows(
 def _between(
     history: MarkHistory, starts: Iterable[tuple[int, Missing]], size_ms: int
 ) -> Iterator[CompleteWindow]:
-    """Yield the window at each start; many may end at one mark, which is looked up once."""
+    """Yield the window at each start; a mark at which many end is looked up once."""
     to: Mark | None = None
     for start, missing in starts:
         end = start + size_ms

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from noted_time.values import Note, Succession
 
 DOMAINS_NAMED = 10
-"""Maximum number of domains that a writer vouches for that are named if a note is of another."""
+"""Maximum number of vouched domains named when a note for another domain is refused."""
 
 NOTHING: Mapping[int, int] = MappingProxyType({})
-"""The position of a writer that is not a member."""
+"""The position of a writer that is not a member yet."""
 
 
 class Admission:
@@ -46,10 +46,10 @@ class Admission:
     ) -> Refused | tuple[int, Mapping[int, int]]:
         """Refuse a note, or return the number of its domain and what its position gains.
 
-        Neither its time nor a largest time of it may be above `largest_time`: one bad clock would
-        make every other writer late. Nor may its `sequence` be below one that was accepted of its
-        writer, which has continued from there, whatever the note says. Nor may another process note
-        under the writer's name, unless it takes the name over.
+        Neither its time nor its largest times may be above `largest_time`: one bad clock would make
+        every other writer late. Its `sequence` may not be below an accepted one of its writer,
+        which has continued from there, whatever the note says. Another process may not note under
+        the writer's name, unless it takes the name over.
         """
         domains, numbers = self._domains, self._domains.numbers
         sequence, session = note.sequence, note.session
@@ -86,7 +86,7 @@ class Admission:
         if vouched is not None and name not in vouched and _speaks_of_one_domain(note):
             return Refused("not_vouched", tuple(vouched)[:DOMAINS_NAMED])
         position = note.position
-        if self._succession.final:  # what is not sealed implies nothing
+        if self._succession.final:  # a segment that is not sealed implies nothing
             beyond = self._succession.beyond_the_end(position)
             if beyond:
                 return Refused("invalid_position", beyond)
@@ -95,7 +95,7 @@ class Admission:
         if member is not None:
             known = member.position
             last = member.others[number - 1].time if number else member.first.time
-            # a writer that was removed begins again
+            # a removed writer starts again
             if time is not None and time < last and member.excluded != "removed":
                 return Refused("invalid_time", last)
         most, jump = SEGMENTS_PER_POSITION, domains.segments.jump
@@ -114,7 +114,7 @@ class Admission:
         return number, position
 
     def domain_of(self, note: Note) -> str:
-        """Return the domain that a note speaks of, which may be one that is not declared."""
+        """Return the domain of a note, which may not be declared."""
         default = self._domains.default
         if _speaks_of_one_domain(note):
             return default if note.domain is None else note.domain

@@ -1,8 +1,8 @@
 """How notes aggregate to marks: one stream, all its domains, no clock and no I/O.
 
-The rules are PDP-33's, with Hazelcast's keyed coalescing, made exact: a cut takes each member's
+The rules are PDP-33's with Hazelcast's keyed coalescing, but exact: a cut takes each member's
 *first* note at or above the new lower, not its latest. The caller feeds notes, asks for timeouts,
-and lets time advance; whatever changed is read back through `record` and the marks returned.
+and lets time advance; it reads back what changed through `record` and the marks returned.
 
 >>> from noted_time import Note, StreamSettings
 >>> stream = Aggregator(StreamSettings())
@@ -83,10 +83,10 @@ class Aggregator:
         sealed: Seal | None = None,
         unbounded: Collection[str] = (),
     ) -> None:
-        """Start without members, at the last mark per domain and the service time of its append.
+        """Start without members, at each domain's last mark and the service time of its append.
 
-        A domain without a mark starts when it was declared, by default at 0. `sealed` says that the
-        stream is, and how. `unbounded` is what the property had.
+        A domain without a mark starts when it was declared, by default at 0. `sealed` is the seal
+        of a sealed stream. `unbounded` is the last value of the property.
         """
         self.succession = succession or Succession()
         self.sealed = sealed
@@ -115,13 +115,13 @@ class Aggregator:
 
     @property
     def unbounded(self) -> tuple[str, ...]:
-        """The domains in which no later upper is a bound, as a writer below the cut is gone."""
+        """The domains in which no later upper is a bound, see `Domain.is_unbounded`."""
         return tuple(domain.name for domain in self.domains if domain.is_unbounded)
 
     def note(self, note: Note, now: int, largest_time: int = LARGEST_TIME) -> Accepted | Refused:
-        """Accept the note, or say what it fell behind; a refused note changes nothing.
+        """Accept the note, or return why it is refused; a refused note changes nothing.
 
-        None of its times may be above `largest_time`. See `Admission` for what is refused.
+        Its times may not be above `largest_time`; `Admission` has every reason to refuse a note.
         """
         if self.sealed is not None:
             return SEALED
@@ -138,7 +138,7 @@ class Aggregator:
         return self.answer(note)
 
     def answer(self, note: Note) -> Accepted:
-        """Return the answer to a note that was accepted, as of now."""
+        """Return the current answer to an accepted note."""
         member, numbers = self.member(note.writer), self.domains.numbers
         number = numbers[self._admission.domain_of(note)]
         lower, exclusion = self._accepted[number].lower, member.track(number).exclusion
@@ -152,7 +152,7 @@ class Aggregator:
         return Accepted(lower, exclusion, member.position, noted, timeout_ms)
 
     def next_timeout(self) -> int | None:
-        """Return a service time before which no writer is excluded, `None` if none may be."""
+        """Return a service time before which no writer times out, `None` if no writer can."""
         times = (domain.timeouts.next for domain in self.domains)
         return min((time for time in times if time is not None), default=None)
 
@@ -163,7 +163,7 @@ class Aggregator:
     def advance(self, domain: str, *, now: int, written_at: int) -> Mark | None:
         """Advance the watermark as far as the notes allow; returns the new mark if it advanced.
 
-        If it did not, `decide` says why.
+        If it did not advance, `decide` says why.
         """
         state = self.domains[domain]
         step = state.next_step()
@@ -181,7 +181,7 @@ class Aggregator:
     def would(
         self, domain: str, removed: Collection[str], writer_timeout_ms: int | None, now: int
     ) -> Would:
-        """Return what would happen without these writers, or with another writer timeout.
+        """Return what would happen without these writers or with another writer timeout.
 
         Nothing changes. Raises `UnknownDomain` and `UnknownWriter`.
         """
@@ -206,19 +206,19 @@ class Aggregator:
             raise UnknownWriter(writer) from None
 
     def record(self, writer: str) -> MemberRecord:
-        """Return what must outlive the process of `writer`; raises `UnknownWriter`."""
+        """Return what is stored of `writer`; raises `UnknownWriter`."""
         return record_of(self.member(writer), self.domains.numbers)
 
     def _join(
         self, writer: str, now: int, state: State = "finished", terms: Terms = NO_TERMS
     ) -> Member:
-        """Add a member, which holds no domain and is ahead in none before it is placed."""
+        """Add a member, which neither holds a domain nor is ahead before it is placed."""
         member = Member(writer, state, noted_at=now, since=now, terms=terms)
         self._members[writer] = self.domains.join(member)
         return member
 
     def expect(self, writers: Iterable[str], now: int) -> list[str]:
-        """Add the writers that are not members yet, and hold time from now on; returns them.
+        """Add the writers that are not members yet, which hold time from now on; returns them.
 
         Raises `StreamSealed`.
         """
@@ -230,10 +230,10 @@ class Aggregator:
         return new
 
     def remove(self, writer: str, now: int, by: str | None = None) -> None:
-        """Exclude a writer, as an operator decides, at its last position; its times do not count.
+        """Exclude a writer at its last position, for an operator; its times no longer count.
 
-        If it comes back it begins again, except for its position. Raises `UnknownWriter`, and
-        `StreamSealed`, as nothing waits for it then.
+        A writer that comes back starts again, but keeps its position. Raises `UnknownWriter` and
+        `StreamSealed`, as a sealed stream waits for no writer.
         """
         self._check_open("changes of its writers")
         member = self.member(writer)
@@ -255,7 +255,7 @@ class Aggregator:
         return tuple(overdue)
 
     def forget_departed(self, now: int, limit: int) -> tuple[str, ...]:
-        """Forget at most `limit` writers that are gone for the writer retention; returns them."""
+        """Forget at most `limit` writers that left before the writer retention; returns them."""
         gone = self.domains.forget(now - self.settings.writer_retention_ms, limit)
         for member in gone:
             del self._members[member.writer]
@@ -264,10 +264,10 @@ class Aggregator:
     def restore(
         self, records: Iterable[MemberRecord], missing: Mapping[str, Iterable[str]] | None = None
     ) -> None:
-        """Restore the members after a restart; by domain, who was missing at the last mark.
+        """Restore the members after a restart, and by domain the writers missing at the last mark.
 
-        The history that made cuts tight is gone: each member has one note, at its latest position,
-        so the next cut may be loose, never unsound.
+        The earlier notes that made cuts tight are gone: each member has one note, at its latest
+        position, so the next cut may be loose, but never unsound.
         """
         for domain in self.domains:
             domain.absences.missing.update((missing or {}).get(domain.name, ()))
@@ -278,24 +278,24 @@ class Aggregator:
             domain.restored()
 
     def scale(self, event: ScaleEvent) -> None:
-        """Take a scale event; raises `InvalidScale`, `TooManySegments` and `StreamSealed`.
+        """Apply a scale event.
 
-        Then nothing changes.
+        If it raises `InvalidScale`, `TooManySegments` or `StreamSealed`, nothing changes.
         """
         self._check_open("scale events")
         take_scale(self.domains, self.succession, event)
 
     def settle(self, first_cuts: Iterable[Mapping[int, int]]) -> None:
-        """Learn the cuts of the first marks that are kept, one for each domain.
+        """Record the cuts of the first marks that are kept, one for each domain.
 
-        Sealed segments that these have whole no longer count towards `max_segments`.
+        Sealed segments that lie wholly below these cuts no longer count towards `max_segments`.
         """
         self.domains.segments.settle(self.succession.final, first_cuts)
 
     def plan_correction(
         self, writer: str, request: CorrectionRequest, below: Iterable[Mapping[int, int]]
     ) -> Correction:
-        """Return what would be taken for wrong offsets, see `positions.planned`.
+        """Return the correction that `correct` would apply, see `positions.planned`.
 
         Raises `StreamSealed` and `UnknownWriter`; nothing changes.
         """
@@ -305,13 +305,13 @@ class Aggregator:
     def correct(
         self, writer: str, request: CorrectionRequest, correction: Correction, now: int
     ) -> None:
-        """Put a writer's position right as it was planned, and all cuts to come."""
+        """Correct a writer's position as planned, and all cuts to come."""
         take(self.domains, self.member(writer), request, correction, now)
 
     def seal(self, request: SealRequest, *, now: int, written_at: int) -> Seal:
-        """Make the last marks and finish every member, as `noted_time.rules.seal.seal` says.
+        """Append the last marks and finish every member, as `noted_time.rules.seal.seal` describes.
 
-        The same request again changes nothing; another one raises `AlreadySealed`.
+        Repeating the request changes nothing; another request raises `AlreadySealed`.
         """
         if self.sealed is None:
             self.sealed = seal(
@@ -323,10 +323,10 @@ class Aggregator:
         return self.sealed
 
     def reconfigure(self, settings: StreamSettings, now: int) -> None:
-        """Take changed settings; domains can be added, not taken away (raises `Rejected`)."""
+        """Apply changed settings; domains can be added, but not removed (raises `Rejected`)."""
         missing = [name for name in self.settings.domains if name not in settings.domains]
         if missing:
-            message = f"domains can be added, not taken away: {', '.join(missing)} missing"
+            message = f"domains can be added, but not removed: {', '.join(missing)} missing"
             raise Rejected(message)
         added = [name for name in settings.domains if name not in self.domains.numbers]
         if added:
@@ -338,7 +338,7 @@ class Aggregator:
         self.domains.reconfigure(settings, now)
 
     def _check_open(self, to: str) -> None:
-        """Raise `StreamSealed` if the stream is closed to these."""
+        """Raise `StreamSealed` if the stream is sealed."""
         if self.sealed is not None:
             raise StreamSealed(to)
 

@@ -1,6 +1,6 @@
 """The decision of a domain, and what it would be if writers were excluded, or timed out sooner.
 
-Nothing changes by asking.
+Asking changes nothing.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from noted_time.values import Decision
 
 HOLDERS_NAMED = 1000
-"""Maximum number of holders that a decision names; before the first mark all members hold."""
+"""Maximum number of holders named in a decision; before the first mark all members hold."""
 
 
 @dataclass(frozen=True, slots=True)
 class Would:
-    """What a dry run leads to: with `advance` the next mark's lower, cut and excluded writers.
+    """The result of a dry run: with `advance`, the next mark's lower, cut and excluded writers.
 
-    With another decision they are those of the last mark, null and empty before the first.
+    With any other decision, they are those of the last mark; null and empty before the first mark.
     """
 
     decision: DecisionName
@@ -74,8 +74,8 @@ def would(
 ) -> Would:
     """Return what would happen in `domain` without the `removed`, or with that writer timeout.
 
-    Law: it is what `Aggregator.remove` of each, or the changed setting with `expire`, and then one
-    `advance` lead to.
+    Law: it equals the outcome of `Aggregator.remove` for each of them (or of the changed setting
+    and `expire`) followed by one `advance`.
     """
     number = domains.numbers[domain.name]
     out = removed | _timed_out(domains, writer_timeout_ms, now)
@@ -122,7 +122,7 @@ def _timed_out(domains: Domains, writer_timeout_ms: int | None, now: int) -> set
 
 
 def _highest_without(domains: Domains, domain: Domain, number: int, gone: AbstractSet[str]) -> int:
-    """Return the highest time noted by the others, which only a flush asks for."""
+    """Return the highest time noted by the others, which only a flush needs."""
     if not gone:
         return domain.highest
     others = (

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CorrectionRequest:
-    """What is asked for: offsets from those in `above` on are wrong, and the writer's `position`.
+    """An operator's request: offsets from those in `above` on are wrong.
 
-    The operator vouches that the writer wrote no more than that. Raises `Rejected` if the two do
-    not name the same segments, or a position is not below.
+    The operator vouches that the writer wrote nothing beyond `position`. Raises `Rejected` if the two do not name the same segments, or an offset of `position` is not
+    below `above`.
     """
 
     position: Mapping[int, int]
@@ -43,11 +43,11 @@ class CorrectionRequest:
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """That offsets from those in `above` on were wrong: `offsets` has what they became.
+    """A correction: offsets from those in `above` on were wrong, and became those in `offsets`.
 
-    It holds in each domain for the marks up to `last_seqs`: later ones may get there rightly. The
-    first of these has `named` in its entry of the ledger: the writer at the position asked for.
-    `by` is the operator who corrected it.
+    In each domain it applies to the marks up to `last_seqs`: later marks may reach those offsets
+    rightly. The first mark after them has `named` in its entry of the ledger: the writer at the
+    position asked for. `by` is the operator who corrected it.
     """
 
     above: Mapping[int, int]
@@ -58,7 +58,7 @@ class Correction:
 
 
 def corrected(corrections: Iterable[Correction], domain: str, mark: Mark) -> Mark:
-    """Return a mark as it is to be read.
+    """Return a mark with the corrections applied.
 
     >>> from noted_time import Mark
     >>> wrong = Mark(3, lower=10, upper=9, cut=StreamCut({0: 2**60, 1: 7}))
@@ -76,7 +76,7 @@ def corrected(corrections: Iterable[Correction], domain: str, mark: Mark) -> Mar
 
 
 def take_scale(domains: Domains, succession: Succession, event: ScaleEvent) -> None:
-    """Take a scale event; raises as `KnownSegments.scale`, and then changes nothing.
+    """Apply a scale event; raises as `KnownSegments.scale`, and then changes nothing.
 
     A position that names a segment which the event created implies that its predecessors are
     complete.
@@ -93,7 +93,7 @@ def take_scale(domains: Domains, succession: Succession, event: ScaleEvent) -> N
 
 
 def _complete(domains: Domains, member: Member, floor: Mapping[int, int]) -> None:
-    """Raise a member's position to what a segment that it named implies."""
+    """Raise a member's position to the offsets that a named segment implies."""
     gained = gained_by(floor, member.position)
     if member.wrote_by((), gained):
         for domain, track in domains.pairs(member):
@@ -105,10 +105,10 @@ def _complete(domains: Domains, member: Member, floor: Mapping[int, int]) -> Non
 def planned(
     domains: Domains, member: Member, request: CorrectionRequest, below: Iterable[Mapping[int, int]]
 ) -> Correction:
-    """Return what is to be taken for the offsets that are wrong in a member's position.
+    """Return the offsets that replace the wrong ones in a member's position.
 
-    It is the offset asked for, or the largest that is not wrong of the members, of the last
-    marks, and of those in `below`.
+    For each segment it is the offset asked for, or the largest offset that is not wrong of the
+    members, of the last marks and of `below`.
     """
     offsets = dict(request.position)
     members = (each.position for each in domains.members.values())
@@ -126,9 +126,9 @@ def planned(
 def take(
     domains: Domains, member: Member, request: CorrectionRequest, correction: Correction, now: int
 ) -> None:
-    """Put the position of a writer right, and all cuts to come; if it was wrong, it is fenced.
+    """Correct a writer's position, and all cuts to come; fence the writer if it was wrong.
 
-    If the one that was wrong is forgotten by now, any other may be named in its place.
+    If the writer with the wrong offsets is forgotten by now, any other may be named instead.
     """
     above = request.above
     if correct(member.position, above, request.position):

@@ -1,7 +1,7 @@
-"""The end of a stream: what an administrator asks for, and what comes of it.
+"""The end of a stream: the seal that an administrator asks for, and the marks it leads to.
 
 Every member becomes finished at its position. The final cut joins all positions, the cuts of the
-last marks and the cut that was asked for; the last mark of each domain has it.
+last marks and the cut that was asked for; each domain's last mark has it.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from noted_time.values import Absence, Succession
 
 NEVER_NOTED_NAMED = 1000
-"""Maximum number of members that never noted a time that are named."""
+"""Maximum number of named members that never noted a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class SealRequest:
-    """What is asked for: a final cut (segment → exclusive offset) and final times by domain.
+    """The request: a final cut (segment → exclusive offset) and final times by domain.
 
-    Both may leave out what the notes already say.
+    Both may leave out what follows from the notes.
     """
 
     cut: Mapping[int, int] = field(default_factory=dict)
@@ -46,11 +46,11 @@ class SealRequest:
 
 @dataclass(frozen=True, slots=True)
 class Seal:
-    """That a stream is sealed, `at` in Unix ms: nothing is written beyond `final_cut` any more.
+    """The seal of a stream, set `at` (Unix ms): nothing is written beyond `final_cut`.
 
-    `request` is what was asked for, so that the same is known when it is asked for again.
-    `never_noted` has members that joined and noted no time, at most `NEVER_NOTED_NAMED`: what they
-    wrote may lie beyond the final cut.
+    `request` is what was asked for, by which a repeated request is recognised. `never_noted` has at
+    most `NEVER_NOTED_NAMED` members that joined and noted no time: their rows may lie beyond the
+    final cut.
     """
 
     request: SealRequest
@@ -62,11 +62,11 @@ class Seal:
 def seal(
     domains: Domains, succession: Succession, request: SealRequest, *, now: int, written_at: int
 ) -> Seal:
-    """Make the last mark of each domain and finish every member; returns the seal.
+    """Append the last mark of each domain and finish every member; returns the seal.
 
-    Law: an event of a member that declared its `max_time`, and was never removed, lies below the
-    final cut, and below the lower of a last mark whose final time was not asked for.
-    Raises `InvalidCut`, `InvalidFinalTime` and `UnknownDomain`, and changes nothing then.
+    Law: an event of a member that declared its `max_time` and was never removed lies below the
+    final cut, and below the lower of the last mark, unless a final time was asked for. Raises
+    `InvalidCut`, `InvalidFinalTime` or `UnknownDomain`, and then changes nothing.
     """
     known = _known(domains, succession)
     final_cut = _final_cut(known, succession, request.cut)
@@ -115,7 +115,7 @@ def _final_cut(
 def _final_times(
     domains: Domains, asked: Mapping[str, int], final_cut: Mapping[int, int]
 ) -> dict[str, int | None]:
-    """Return the lower of each domain's last mark, `None` if there is to be none."""
+    """Return the lower of each domain's last mark, `None` if it needs no further mark."""
     names = [domain.name for domain in domains]
     for name in asked:
         if name not in names:
@@ -128,7 +128,7 @@ def _final_times(
 def _final_time(domain: Domain, asked: int | None, final_cut: Mapping[int, int]) -> int | None:
     """Return the lower of the last mark: above all event times, and above the last lower.
 
-    `None` if the mark before has all that there is, or is at the largest time.
+    `None` if the mark before already covers everything, or is at the largest time.
     """
     if asked is not None:
         if not LEAST_TIME <= asked <= LARGEST_TIME or asked <= domain.lower:

@@ -1,4 +1,4 @@
-"""Values: cuts, notes, marks, decisions, settings, and the errors that say what is wrong."""
+"""Values: cuts, notes, marks, decisions, settings and errors."""
 
 from noted_time.values.cut import (
     Mark,

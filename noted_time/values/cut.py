@@ -29,7 +29,7 @@ class StreamCut:
     True
     """
 
-    # no dataclass, which msgspec would write as {"offsets": {…}}: in JSON a cut is its offsets
+    # not a dataclass, which msgspec would encode as {"offsets": {…}}: in JSON a cut is its offsets
     __slots__ = ("offsets",)
 
     def __init__(self, offsets: Mapping[int, int]) -> None:
@@ -74,10 +74,10 @@ class Mark:
     event time that was declared. Marks of a (stream, domain) form a chain: `seq` 1, 2, 3 …, `lower`
     strictly rising, each cut reaching the one before.
 
-    `written_at` is wall time in Unix ms, for people; nothing is decided by it. `excluded` names the
-    writers that this mark was the first to advance without. `upper_is_bound`: no event below the
-    cut has a time above the upper, whatever its writer. `final`: the stream is sealed, and nothing
-    lies beyond the cut.
+    `written_at` is wall time in Unix ms, for people; no decision depends on it. `excluded` names
+    the writers that this mark was the first to exclude. `upper_is_bound`: no event below the cut
+    has a time above the upper, whatever its writer. `final`: the stream is sealed, and nothing lies
+    beyond the cut.
     """
 
     seq: int
@@ -93,12 +93,12 @@ class Mark:
 class TimeWindow(NamedTuple):
     """What a position in the stream implies about time.
 
-    Every event with time < `lower` (of a writer that keeps its word) was read before the position;
-    no event read before it has a time > `upper`. Either is `None` if no mark bounds it.
+    Every event with time < `lower` (of a writer that vouches correctly) was read before the
+    position; no event read before it has a time > `upper`. Either is `None` if no mark bounds it.
     `sealed`: the stream is sealed, and all of it was read.
     """
 
-    # a tuple: to make a frozen dataclass took longer than a search of four segments
+    # a tuple: creating a frozen dataclass took longer than a search of four segments
     lower: int | None
     upper: int | None
     lower_seq: int | None = None
@@ -107,7 +107,7 @@ class TimeWindow(NamedTuple):
 
 
 def plain_position(position: Mapping[int, int]) -> Mapping[int, int]:
-    """Return plain ints whatever they were (numpy's are common), as JSON takes no others.
+    """Return a position as plain ints (numpy's are common), as JSON has no others.
 
     >>> plain_position([120])
     Traceback (most recent call last):

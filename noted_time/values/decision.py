@@ -33,9 +33,9 @@ class Advance:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Time stands: these members have not gone beyond the last lower, the longest holder first.
+    """Time is held by members that have not gone beyond the last lower, the longest holder first.
 
-    `holders` counts them all, of which at most 1000 are named.
+    `holders` counts all of them; at most 1000 are named.
     """
 
     waiting_for: tuple[Waiting, ...]
@@ -44,12 +44,12 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Quiet:
-    """Time stands still, waiting for no writer: none is live, and all that was noted is marked."""
+    """Time waits for no writer: none is live, and all that was noted is marked."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """Time stands for ever: the stream is sealed, and its last mark has the final cut."""
+    """Time has ended: the stream is sealed, and its last mark has the final cut."""
 
 
 Decision = Advance | Hold | Quiet | Sealed

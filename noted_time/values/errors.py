@@ -5,7 +5,7 @@
     NotedTimeError
     ├── Rejected            don't retry: the request itself is wrong
     │   ├── InvalidName     a stream, writer, domain or reader name outside [A-Za-z0-9._-]{1,249}
-    │   ├── Unreadable      a text is not a time, or not a duration
+    │   ├── Unreadable      a text is not a time or not a duration
     │   ├── InvalidNote     a writer's note was refused; `status` and `last` say why
     │   ├── NotesRefused    no note of a request was accepted; `answer` says why
     │   ├── ImplausibleTime a time in seconds was asked for of a stream in milliseconds
@@ -32,7 +32,7 @@
     │   └── NotCompleteYet  no mark is complete to the time asked for; `lower` says how far it is
     ├── Unreachable         the outcome is unknown: retry with backoff
     │   └── UnexpectedAnswer  the answer is not that of a controller of this version
-    └── ClientFailed        a fault in the client itself: make a new one, and report the cause
+    └── ClientFailed        a fault in the client itself: create a new one, and report the cause
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class NotedTimeError(Exception):
 
 
 class Rejected(NotedTimeError):
-    """The request is wrong and would be wrong again: don't retry."""
+    """The request itself is wrong: don't retry."""
 
 
 class InvalidName(Rejected):
@@ -74,14 +74,13 @@ class Unreadable(Rejected):
 class InvalidNote(Rejected):
     """A note was refused.
 
-    `status` is the wire word: ``invalid_time``, ``invalid_position`` and ``superseded``, where
-    `last` is the stored value the note fell behind; ``unknown_domain`` and ``not_vouched``, where
-    it is the domains there are; ``unknown_writer`` and ``sealed``, where it is `None`;
-    ``too_far_ahead``,
-    ``too_many_segments`` and ``too_many_writers``, where it is the bound that the note goes beyond,
-    as it is, for each segment, with ``implausible_position``. `beyond` says which time of a note is
-    ``too_far_ahead``, `None` if that is not known. `first` says that no note of this process was
-    accepted before, so that an earlier one noted what it fell behind.
+    `status` is the wire word, and `last` what it refers to: the stored value that the note fell
+    behind (``invalid_time``, ``invalid_position``, ``superseded``); the domains there are
+    (``unknown_domain``, ``not_vouched``); the bound that the note exceeds (``too_far_ahead``,
+    ``too_many_segments``, ``too_many_writers``, and by segment ``implausible_position``); `None`
+    for ``unknown_writer`` and ``sealed``. `beyond` says which time of a note is ``too_far_ahead``,
+    `None` if that is not known. `first` says that no note of this process was accepted before, so
+    an earlier process noted what it fell behind.
     """
 
     def __init__(
@@ -109,19 +108,19 @@ class InvalidNote(Rejected):
 BEHIND_ANOTHER = ("invalid_time", "invalid_position")
 
 _EARLIER = (
-    ", which an earlier process under its name noted, perhaps one that still runs: join without a "
-    "position, flush, and look the ends of the segments up then"
+    ", noted by an earlier process under its name, which may still be running: join without a "
+    "position, flush, and then look up the ends of the segments"
 )
 
 _WHY = {
     "unknown_domain": "the stream declares {last}",
     "not_vouched": "it vouches for {last}; add the domain to domains= of its client",
-    "sealed": "the stream is sealed, and takes no more notes",
+    "sealed": "the stream is sealed and takes no more notes",
     "implausible_position": "at most {last} would be taken; is the offset right, or "
     "max_offset_jump of the stream too small?",
     "unknown_writer": "it never joined, so it can be neither idle nor finished; is the name right?",
 }
-"""What a refusal means, if `last` alone does not show it."""
+"""What a refusal means, for those that `last` alone does not explain."""
 
 
 class NotesRefused(Rejected):
@@ -159,8 +158,8 @@ class InvalidScale(Rejected):
 class InvalidCut(Rejected):
     """A final cut contradicts what is known of the stream's segments.
 
-    `behind` has what was noted or marked already where the cut is behind it, and `beyond` the final
-    offsets of the sealed segments that it exceeds.
+    `behind` has the noted or marked offsets that the cut is behind, and `beyond` the final offsets
+    of the sealed segments that it exceeds.
     """
 
     def __init__(self, behind: Mapping[int, int], beyond: Mapping[int, int]) -> None:
@@ -182,10 +181,10 @@ class InvalidFinalTime(Rejected):
 
 
 class StreamSealed(Rejected):
-    """The stream is sealed: it takes no notes, scale events, domains and writers any more."""
+    """The stream is sealed: it takes no more notes, scale events, domains or writers."""
 
     def __init__(self, what: str) -> None:
-        super().__init__(f"the stream is sealed, and takes no more {what}")
+        super().__init__(f"the stream is sealed and takes no more {what}")
 
 
 class LimitReached(Rejected):
@@ -205,11 +204,11 @@ class TooManySegments(LimitReached):
 
 
 class NotAllowed(Rejected):
-    """The token is missing, expired or revoked, or lacks the right; another one may have it."""
+    """The token is missing, expired or revoked, or lacks the right; another token may have it."""
 
 
 class SharedName(Rejected):
-    """Another process notes under the writer's name: each calls the other's requests old."""
+    """Another process notes under the writer's name: each supersedes the other's requests."""
 
     def __init__(self, writer: str) -> None:
         super().__init__(
@@ -220,11 +219,11 @@ class SharedName(Rejected):
 
 
 class Fenced(Rejected):
-    """Another process took the writer's name over, so this one notes nothing any more: stop it.
+    """Another process took over the writer's name, so this one can no longer note: stop it.
 
-    `label` and `session` are those of the younger process, each `None` if nothing is known of
-    it, and `since` is when it took over, in Unix ms. `rows` is how many rows this client was told
-    of since its last accepted note: no note covers them, unless the younger process found them.
+    `label` and `session` are those of the younger process, each `None` if not known, and `since` is
+    when it took over, in Unix ms. `rows` is how many rows this client was given since its last
+    accepted note: no note covers them, unless the younger process found them.
     """
 
     def __init__(self, writer: str, held: Session, rows: int) -> None:
@@ -244,7 +243,7 @@ class Fenced(Rejected):
 
 
 class UnknownStream(Rejected):
-    """There is no stream of that name."""
+    """No stream has that name."""
 
     def __init__(self, stream: str) -> None:
         super().__init__(
@@ -254,7 +253,7 @@ class UnknownStream(Rejected):
 
 
 class UnknownAlignment(Rejected):
-    """There is no alignment of that name."""
+    """No alignment has that name."""
 
     def __init__(self, alignment: str) -> None:
         super().__init__(
@@ -306,7 +305,7 @@ class UnknownReader(Rejected):
 
 
 class Conflict(NotedTimeError):
-    """What was read has changed since: read again, then retry."""
+    """What was read has changed: read again, then retry."""
 
 
 class MarkConflict(Conflict):
@@ -325,7 +324,7 @@ class AlreadySealed(Conflict):
     """The stream was sealed before, with another cut or other final times."""
 
     def __init__(self) -> None:
-        super().__init__("the stream is sealed already, with another cut or other final times")
+        super().__init__("the stream is already sealed, with another cut or other final times")
 
 
 class NotedMeanwhile(Conflict):
@@ -345,7 +344,7 @@ class KnownBeyond(Conflict):
 
     def __init__(self, known: Mapping[int, int]) -> None:
         super().__init__(
-            "offsets that were said to be wrong are known to readers or to a scale event: "
+            "readers or a scale event have reached offsets that were reported to be wrong: "
             f"{dict(known)}"
         )
         self.known = known
@@ -375,12 +374,13 @@ class Unreachable(NotedTimeError):
 class UnexpectedAnswer(Unreachable):
     """The answer is not that of a controller of this version, but of a proxy or another service.
 
-    What became of the request is unknown, so it is retried; the URL may be the wrong one.
+    The outcome of the request is unknown, so it is retried; the URL may be wrong.
     """
 
 
 class ClientFailed(NotedTimeError):
-    """The client itself failed, and sends and follows nothing any more; its cause is the fault.
+    """The client itself failed, and no longer sends or follows.
 
-    What `flush` did not confirm may not be durable. Make a new client, and report the cause.
+    `__cause__` is the fault. What `flush` did not confirm may not be durable. Create a new client,
+    and report the cause.
     """

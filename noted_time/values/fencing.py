@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 FORMER_KEPT = 8
-"""How many sessions a member remembers that lost its name."""
+"""Maximum number of sessions remembered that lost a member's name."""
 
 SESSION_LENGTH = 64
 LABEL_LENGTH = 128
@@ -21,7 +21,7 @@ class Former(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HeldName:
-    """The process that has a writer's name, and since when (Unix ms); none has it without one."""
+    """The process that has a writer's name, and since when (Unix ms); empty if none has it."""
 
     session: str | None
     label: str
@@ -30,10 +30,10 @@ class HeldName:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """The process that notes under a writer's name, and those that lost it, the latest last.
+    """The process that notes under a writer's name, and those that lost the name, the latest last.
 
-    `since` is when it took over, in Unix ms. A session that lost the name has no note
-    accepted again, whatever requests are delayed:
+    `since` is when it took over, in Unix ms. No note of a session that lost the name is accepted
+    again, even if requests are delayed:
 
     >>> held = NO_SESSION.taken_by("b1", "host-a", since=5).taken_by("f7", "host-b", since=9)
     >>> held
@@ -48,22 +48,22 @@ class Session:
     lost: tuple[Former, ...] = ()
 
     def admits(self, session: str, *, takes_over: bool) -> bool:
-        """Whether a note of another session may be accepted, and so take the name over."""
+        """Whether a note of this session may be accepted, and so take over the name."""
         if any(session == each.id for each in self.lost):
             return False
         return self.id is None or takes_over
 
     def taken_by(self, session: str, label: str, since: int) -> Session:
-        """Return that another session has the name since then."""
+        """Return the session after another one took over the name at `since`."""
         return Session(session, label, since, self._lost())
 
     def fenced(self, since: int) -> Session:
-        """Return that no process has the name since then: this one lost it."""
+        """Return the session after this one lost the name at `since`, to no other."""
         return Session(None, "", since, self._lost())
 
     @property
     def held(self) -> HeldName:
-        """Who has the name, without those that lost it."""
+        """The process that has the name, without those that lost it."""
         return HeldName(self.id, self.label, self.since)
 
     def _lost(self) -> tuple[Former, ...]:

@@ -21,8 +21,8 @@ FORM = re.compile(r"(0|[1-9][0-9]{0,15})(ms|s|m|h|d)", re.ASCII)
 def unix_ms_of(time: Time, *, up: bool = False) -> int:
     """Return the time in Unix ms; an integer is taken as it is, numpy's as well.
 
-    What is finer than a millisecond is rounded down, which is sound for a time below which all is
-    written, or `up`, which is sound for the time of an event or one to wait for.
+    Fractions of a millisecond are rounded down, which is sound for a time below which all is
+    written, or `up`, which is sound for the time of an event or a time to wait for.
 
     >>> from datetime import UTC
     >>> noon = datetime(2013, 1, 1, 12, 0, 0, 1, tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""What sets one writer apart from the others: why it is excluded, its own terms, its late rows."""
+"""What is particular to one writer: why it is excluded, its own terms, its late rows."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from dataclasses import dataclass
 from typing import Literal
 
 ExclusionReason = Literal["timed_out", "removed", "returned_late"]
-"""Why a writer is excluded: it was silent for its timeout, an operator removed it, or it came back
-below the last lower."""
+"""Why a writer is excluded: it timed out, an operator removed it, or it returned below the last
+lower."""
 
 MissingReason = Literal[ExclusionReason, "sealed"]
 """Why a writer is missing: it is excluded, or it was live when the stream was sealed."""
 
 Reason = Literal[MissingReason, "late_rows", "corrected"]
-"""Why a mark names a writer: it is missing, it reported rows that it wrote below the lower, or an
-operator corrected its position, and so the cuts before this mark."""
+"""Why a mark names a writer: it is missing, it reported rows written below the lower, or an
+operator corrected its position and so the cuts before this mark."""
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What holds for one writer alone; most writers have none of their own.
+    """The terms of one writer; most writers have none of their own.
 
     `timeout_ms` and `domains` (those it vouches for) are what the writer declared; `None` stands
     for the stream's timeout and for all domains. `hold_until` (service clock) is how long an
-    operator keeps it from timing out, and `removed_by` who removed it.
+    operator suspends its timeout, and `removed_by` the operator who removed it.
     """
 
     timeout_ms: int | None = None
@@ -38,13 +38,13 @@ NO_TERMS = Terms()
 
 @dataclass(frozen=True, slots=True)
 class LateRows:
-    """Rows that a writer wrote below the lower of that moment: how many, and the least time."""
+    """Rows that a writer wrote below the lower at that time: how many, and the least time."""
 
     rows: int
     least: int
 
     def join(self, other: LateRows) -> LateRows:
-        """Return both together.
+        """Return the sum of both.
 
         >>> LateRows(3, 500).join(LateRows(1, 200))
         LateRows(rows=4, least=200)
@@ -54,11 +54,10 @@ class LateRows:
 
 @dataclass(frozen=True, slots=True)
 class ExcludedSince:
-    """That time advanced without a writer: why, and since when (Unix ms).
+    """Why time advances without a writer, and since when (Unix ms).
 
-    It stands from that moment until the writer, having returned, has noted a time above the lower
-    by a later note, or says that it is idle or finished. The writer, the API and the page all read
-    it here.
+    It lasts until the writer has returned and then noted a time above the lower by a later note, or
+    reports that it is idle or finished. The writer, the API and the page all read it here.
     """
 
     reason: ExclusionReason
@@ -70,8 +69,8 @@ class Absence:
     """One writer that a mark advanced without, with its last time and position.
 
     `since` is when it was excluded (Unix ms). Its events may be missing from `missing_from` on: its
-    last time, or where it noted none the lower before the mark. `None`: at any time, as those of a
-    writer that was expected and never came.
+    last time, or, if it noted none, the lower before the mark. `None`: at any time, as for an
+    expected writer that never noted.
     """
 
     writer: str
@@ -84,7 +83,7 @@ class Absence:
 
 
 MISSING_NAMED = 100
-"""Maximum number of missing writers that are named at a time; all of them are counted."""
+"""Maximum number of missing writers named at a time; all of them are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +98,9 @@ class MissingWriter:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """The writers that are missing, at most `MISSING_NAMED`, and how many those are.
+    """At most `MISSING_NAMED` of the missing writers, and how many are missing.
 
-    `is_known` is false if the ledger does not reach back so far: there may be others.
+    `is_known` is false if the ledger does not reach back far enough: there may be others.
     """
 
     writers: tuple[MissingWriter, ...] = ()
@@ -114,7 +113,7 @@ class Missing:
 
     @property
     def sentence(self) -> str:
-        """Who is missing, and why.
+        """The missing writers, each with its reason, as a clause.
 
         >>> Missing((MissingWriter("stock", "timed_out", 7, 5),), 3).sentence
         'without stock (timed_out) and 2 more writers'

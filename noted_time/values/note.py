@@ -1,4 +1,4 @@
-"""What a writer claims when it notes time, and what it is answered."""
+"""What a writer claims when it notes time, and the answers to it."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ State = Literal["live", "idle", "finished"]
 MAX_NOTES_PER_REQUEST = 1000
 
 UNCHANGED = 0
-"""The `timeout_ms` of a note that says nothing of it; no timeout is 0."""
+"""The `timeout_ms` of a note that does not change it; a timeout is never 0."""
 
 LEAST_TIME, LARGEST_TIME = MIN_INT64 + 1, MAX_INT64 - 1
-"""What may be noted; the ends of int64 are kept for what is before and after all time."""
+"""The times that may be noted; the ends of int64 stand for before and after all time."""
 
 SEGMENTS_PER_POSITION = 4096
-"""Maximum number of segments that one position names, and all notes of a writer together."""
+"""Maximum number of segments named by one position, or by all notes of a writer together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Note:
     """One writer's claim: all my events with time < `time` lie below `position` (PDP-33).
 
     Times are int64 of the application's own clock, Unix milliseconds by convention. A note without
-    a time only says that the writer is there and how far it wrote.
+    a time only says that the writer is alive and how far it wrote.
 
     >>> Note("UA", 1357034220000, {0: 10})  # doctest: +NORMALIZE_WHITESPACE
     Note(writer='UA', time=1357034220000, position={0: 10}, domain=None, max_time=None,
@@ -43,11 +43,11 @@ class Note:
     """
 
     writer: str
-    """Who claims it."""
+    """The writer that claims it."""
     time: int | None = None
-    """Up to when all is written, exclusive."""
+    """The time below which all is written."""
     position: Mapping[int, int] = field(default_factory=dict)
-    """How far: segment → exclusive offset; a segment that is not named stays where it was."""
+    """Segment → exclusive offset; a segment that is not named keeps its offset."""
     domain: str | None = None
     """The time domain; `None` stands for the stream's default."""
     max_time: int | None = None
@@ -55,27 +55,25 @@ class Note:
     state: State = "live"
     """Whether to wait for this writer from now on."""
     sequence: int | None = None
-    """The place of its request among all that the writer makes, from 1 on.
-
-    It rises with each, also with one that says the same again, so that one which is delivered late
-    is known as such. `None`: they have no order but that of their arrival.
+    """The number of its request among all of the writer's, from 1 on. It rises with each request,
+    also with a repeated one, so that a request delivered late is recognised. `None`: requests are
+    ordered by their arrival only.
     """
     domains: tuple[str, ...] | None = None
     """The domains that the writer vouches for from now on; `None`: as before, at first all."""
     timeout_ms: int | None = UNCHANGED
     """The writer's own timeout from now on; `None`: the stream's, `UNCHANGED`: as before."""
     late: LateRows | None = None
-    """Rows that it wrote below the lower since it last said so."""
+    """Rows that it wrote below the lower since it last reported such rows."""
     session: str | None = None
-    """The process that notes; `None`: not given, and taken for the right one (S15)."""
+    """The process that notes; `None`: not given, and assumed to be the right one (S15)."""
     takes_over: bool = False
-    """Whether it takes the writer's name over from the process that has it."""
+    """Whether it takes over the writer's name from the process that has it."""
     label: str = ""
-    """What people know the process by; kept where its session begins."""
+    """A name of the process for people; kept when its session begins."""
     max_times: Mapping[str, int] | None = None
-    """The largest time by domain, of any that are declared, if what is written has times in all.
-
-    Of the note's own domain the larger of the two counts.
+    """The largest time in each of the named domains, if the rows written have times in all of them.
+    For the note's own domain the larger of the two counts.
     """
 
 
@@ -83,10 +81,9 @@ class Note:
 class Accepted:
     """The note counts; `lower` is that of its domain's last mark, `None` before the first.
 
-    `exclusion` says that time advanced without the writer, which has not caught up since. If it
-    joined, `timeout_ms` is in force for it, and `position` and `times` (the last of each domain)
-    are all that is known of its own, if it named a position before: one that restarts continues
-    from there.
+    `exclusion` is set while time advances without the writer. If it joined, `timeout_ms` is the
+    timeout in force, and `position` and `times` (the last of each domain) are all that it noted, if
+    it named a position before: a restarted writer continues from there.
     """
 
     lower: int | None
@@ -98,7 +95,7 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The note fell behind what its writer said before, or goes beyond a bound.
+    """The note fell behind what its writer noted before, or exceeds a bound.
 
     `last` is what it fell behind: an int for `invalid_time`, the offsets of the offending segments
     for `invalid_position`, the largest sequence accepted of the writer for `superseded`, the

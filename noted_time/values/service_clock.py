@@ -9,9 +9,8 @@ from dataclasses import dataclass
 class ServiceClock:
     """Milliseconds during which some controller was serving.
 
-    The caller measures how long it served and persists `now`; each step is capped, so that neither
-    a paused machine nor a stalled process counts as silence of the writers, which could not have
-    been heard:
+    The caller measures how long it served and persists `now`; each step is capped, so that time in
+    which the machine or the process stood still does not count as silence of the writers:
 
     >>> clock = ServiceClock(now=5000, step_cap_ms=1000)
     >>> clock.serve(250), clock.serve(3_600_000), clock.serve(-4)

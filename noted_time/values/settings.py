@@ -13,11 +13,11 @@ ReturningWriter = Literal["hold", "exclude"]
 HOUR_MS = 60 * 60 * 1000
 DAY_MS = 24 * HOUR_MS
 NAME = re.compile(r"(?!\.\.?\Z)[A-Za-z0-9._-]{1,249}", re.ASCII)
-"""Neither `.` nor `..`: clients and proxies take these out of a path before it is sent."""
+"""Neither `.` nor `..`: clients and proxies remove these from a path before it is sent."""
 
 
 def checked_name(what: str, name: str) -> str:
-    """Return `name`; raises `InvalidName` naming `what` where it is not a legal name.
+    """Return `name`; raises `InvalidName` naming `what` if the name is not legal.
 
     >>> checked_name("stream", "flights.2013")
     'flights.2013'
@@ -36,11 +36,12 @@ class StreamSettings:
     `mark_interval_ms` is the least wall time between marks, 0 for a mark at every advance.
     `returning_writer`: whether the watermark waits for a writer that returns below the last lower
     (`hold`) or advances without it until it has caught up (`exclude`). A note whose time is more
-    than `max_time_ahead_ms` beyond the wall clock is refused; `None` asks no clock, as times may be
-    none of ours. Writers that are gone for `writer_retention_ms` are forgotten. `expected_writers`
-    are members from the start, before they note. A reader that is silent for `reader_timeout_ms`
-    goes offline. Notes and scale events add no segment beyond `max_segments`, and no note an offset
-    more than `max_offset_jump` beyond the last one known of its segment; `None` takes any.
+    than `max_time_ahead_ms` beyond the wall clock is refused; With `None` no clock is asked, as
+    times may not be wall-clock times. Writers that left `writer_retention_ms` ago are forgotten.
+    `expected_writers` are members from the start, before they note. A reader that is silent for
+    longer than `reader_timeout_ms` goes offline. Notes and scale events add no segment beyond
+    `max_segments`, and no note an offset more than `max_offset_jump` beyond the last one known of
+    its segment; `None` takes any.
     """
 
     writer_timeout_ms: int = 60_000
@@ -70,7 +71,7 @@ class StreamSettings:
         return self.max_time_ahead_ms is not None
 
     def domain_or_default(self, domain: str | None) -> str:
-        """Return the domain that an unnamed one stands for: `default`, or the only one declared.
+        """Return `domain`; if it is not named, `default` or the only domain declared.
 
         >>> StreamSettings(domains=("ship_time",)).domain_or_default(None)
         'ship_time'

@@ -26,9 +26,9 @@ class ScaleEvent:
 class Succession:
     """All scale events of a stream so far.
 
-    A position on a successor implies that its predecessors are complete; merely naming one says
-    so, even at offset 0. Cuts are normalised that way, so that *reaches* stays a comparison per
-    segment across splits and merges (PDP-33):
+    A position on a successor implies that its predecessors are complete, even at offset 0. Cuts are
+    normalised that way, so that *reaches* stays a comparison per segment across splits and merges
+    (PDP-33):
 
     >>> succession = Succession()
     >>> succession.scale(ScaleEvent({0: 500}, {2: (0,), 3: (0,)}), known={0, 1})
@@ -47,7 +47,7 @@ class Succession:
     def normalise(self, position: Mapping[int, int]) -> Mapping[int, int]:
         """Return `position` with every predecessor of a named segment at its final offset.
 
-        The position itself if it implies nothing.
+        Returns the position itself if it implies nothing.
         """
         if not any(segment in self._implied for segment in position):
             return position
@@ -66,7 +66,7 @@ class Succession:
         return segment in self.final and position.get(segment, 0) >= self.final[segment]
 
     def unread_before(self, segment: int, position: Mapping[int, int]) -> int:
-        """Return how many segments must be read to their ends before this one is begun.
+        """Return how many segments must be read to their ends before this one.
 
         >>> succession = Succession()
         >>> succession.scale(ScaleEvent({0: 500}, {2: (0,), 3: (0,)}), known={0, 1})
@@ -84,7 +84,7 @@ class Succession:
     def check(self, event: ScaleEvent, known: AbstractSet[int]) -> None:
         """Raise `InvalidScale` if the event contradicts what is known of the segments.
 
-        `known` are the segments that notes have named; those of earlier events are known anyway.
+        `known` are the segments that notes have named; those of earlier events are always known.
         """
         for segment, offset in event.sealed.items():
             self._check_sealed(segment, offset, known)
@@ -105,7 +105,7 @@ class Succession:
         if segment in self.final:
             raise InvalidScale(segment, f"already sealed at {self.final[segment]}")
         if segment not in known and segment not in self._implied:
-            raise InvalidScale(segment, "unknown: no note and no scale event has named it")
+            raise InvalidScale(segment, "is not known: no note or scale event has named it")
         if not 0 <= offset <= MAX_INT64:
             raise InvalidScale(segment, f"final offset {offset} is not from 0 to {MAX_INT64}")
 

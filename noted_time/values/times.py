@@ -13,13 +13,13 @@ UNITS_MS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
 YEAR_MS = 365 * UNITS_MS["d"]
 
 LEAST_UNIX_MS = 10**11
-"""March 1973: a stream whose lower is above has left the years in which seconds look like ms."""
+"""March 1973: no time in seconds looks like one in ms above this lower."""
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 UNIX_MS = range(31_536_000_000, 7_258_118_400_000)
-"""Read as Unix ms: 1971 to 2199. Times beyond are of another clock, and shown as they are."""
+"""1971 to 2199 in Unix ms. Times outside are of another clock, and shown as they are."""
 
 
 def shown_time(time: int | None) -> str:
@@ -70,7 +70,7 @@ def shown_duration(ms: int) -> str:
 
 
 def shown_seconds(ms: int) -> str:
-    """Return a duration in full seconds, for what continues while it is read.
+    """Return a duration in full seconds, for one that still grows while it is read.
 
     >>> shown_seconds(4061), shown_seconds(250), shown_seconds(5_400_000), shown_seconds(-1)
     ('4s', '0s', '1h 30m', '0s')
@@ -97,7 +97,7 @@ class Beyond:
     time: int
 
     def sentence(self, bound: int) -> str:
-        """Return how far it is beyond the largest time allowed, and which unit it may be in."""
+        """Return how far it is beyond the largest time allowed, and the unit that it may be in."""
         if abs(self.time) >= MAX_INT64:
             return f"{self.field} {self.time} is an end of int64, which is not a time"
         ahead = self.time - bound

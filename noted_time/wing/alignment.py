@@ -23,9 +23,9 @@ Standing = Literal["counted", "idle", "finished", "no_time", "silent"]
 class AlignmentSettings:
     """What the owner of an alignment decides; `max_drift` is in the unit of the members' times.
 
-    A member that is silent for `member_timeout_ms` is not counted. Raises `Rejected` if one of
-    them is not above 0: whoever is exactly at the bound may read, so no drift would be one member
-    at a time.
+    A member that is silent for `member_timeout_ms` is not counted. Raises `Rejected` if one of them
+    is not above 0: a member exactly at the bound may read, so without a drift only one member could
+    read at a time.
     """
 
     max_drift: int
@@ -49,10 +49,10 @@ class GroupOfStream:
 
 @dataclass(frozen=True, slots=True)
 class MemberNow:
-    """A member: what it reported last, how long ago, and whether it is counted.
+    """A member: what it last reported, how long ago, and whether it is counted.
 
-    `at_bound`: it is counted, and at the bound, which another one holds, or above it. `group` is
-    the reader group that it reported to be.
+    `at_bound`: it is counted, and at or above the bound, which another member holds. `group` is the
+    reader group whose time it reports.
     """
 
     time: int | None
@@ -64,7 +64,7 @@ class MemberNow:
 
     @property
     def standing(self) -> Standing:
-        """That it is counted, or why it is not."""
+        """Whether it is counted, and if not, why."""
         if self.counted:
             return "counted"
         if self.state != "live":
@@ -94,15 +94,15 @@ class _Report(NamedTuple):
 
 @dataclass(slots=True)
 class Alignment:
-    """The members of one alignment and what they reported last; `now` is any clock in ms.
+    """The members of one alignment and their last reports; `now` is any clock in ms.
 
     >>> both = Alignment(AlignmentSettings(max_drift=1000, member_timeout_ms=30_000))
     >>> both.report("flights", 42, now=0); both.report("deliveries", 5000, now=100)
     >>> both.at(100).bound, both.at(100).held_by
     (1042, 'flights')
 
-    The bound goes back when a member reports a lower time, and there is none without a member
-    that is counted:
+    The bound goes back when a member reports a lower time. Without a counted member there is no
+    bound:
 
     >>> both.report("flights", 7, now=200); both.at(200).bound
     1007
@@ -113,7 +113,7 @@ class Alignment:
     settings: AlignmentSettings
     _reports: dict[str, _Report] = field(default_factory=dict)
 
-    def report(  # noqa: PLR0913 - who is where, and who says so
+    def report(  # noqa: PLR0913 - a member's time, and the caller that reports it
         self,
         member: str,
         time: int | None,
@@ -123,12 +123,13 @@ class Alignment:
         group: GroupOfStream | None = None,
         by: str = "",
     ) -> None:
-        """Record a member's time, `None` before it has one; `group` is what it is the time of.
+        """Record a member's time, `None` before it has one.
 
-        `by` is who reports: the member is theirs, unless it has an owner already.
+        `group` is the reader group it belongs to. `by` is the caller, which becomes the member's
+        owner unless it has one.
 
-        Raises `Rejected` for a time outside int64 or at an end of it, and `LimitReached` where
-        there are too many members that are not silent.
+        Raises `Rejected` for a time outside int64 or at an end of it, and `LimitReached` if there
+        are too many members that are not silent.
         """
         if time is not None and not LEAST_TIME <= time <= LARGEST_TIME:
             raise Rejected(f"time {time} is not an int64 between its ends")
@@ -138,15 +139,15 @@ class Alignment:
         self._reports[member] = _Report(time, state, group, now, owner)
 
     def owner(self, member: str, now: int) -> str:
-        """Return whose a member is until it is silent; empty if it is nobody's."""
+        """Return the owner of a member until it falls silent; empty without an owner."""
         last = self._reports.get(member)
         return "" if last is None or self._is_silent(last.at, now) else last.owner
 
     def at(self, now: int) -> AlignmentNow:
         """Return the bound at that moment, and the members in the order of their names.
 
-        Of several members with the least time the first by name holds the bound. A bound beyond
-        int64 is its end, above which there is no time.
+        Of several members with the least time, the first by name holds the bound. A bound beyond
+        int64 is the end of int64.
         """
         reports = sorted(self._reports.items())
         counted = {
@@ -191,7 +192,7 @@ class Alignment:
 
 
 class HeldBound:
-    """The last bound that was answered, which holds for the timeout while no answer comes.
+    """The last bound received, which stays in force for the timeout while answers fail.
 
     >>> held = HeldBound()
     >>> held.take(1042, timeout_ms=30_000, now=0)
@@ -214,6 +215,6 @@ class HeldBound:
         return bound if now < until else None
 
     def allows(self, time: int | None, *, now: int) -> bool:
-        """Whether what has that time may be read on; nothing is known to be too far without one."""
+        """Whether a member at that time may read on; it may if it has no time."""
         bound = self.at(now)
         return bound is None or time is None or time <= bound

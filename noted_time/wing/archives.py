@@ -1,7 +1,7 @@
 """Which archives of Kafka topics are file logs, and how to mend what is not.
 
-The sinks know many layouts, of which the file log is one. The others hold rows too, so they are
-refused by name: passed over, they would read as an empty log. Names come from the caller.
+The sinks know many layouts; the file log is one of them. The others hold rows too, so they are
+refused by name: if they were skipped, the log would look empty. Names come from the caller.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _ROWS = re.compile(r".+=.+|.+\.(?:avro|bin|csv|jsonl?|orc|txt)(?:\.[a-z0-9]+)?", re.ASCII)
-"""What holds rows that are no Parquet: directories by the value of a field, and files."""
+"""Directories and files whose rows are not in Parquet, or not by segment."""
 
 
 def segments_in(directory: Path, names: Iterable[str]) -> set[int]:
     """Return the segments among the entries of a stream's directory.
 
-    Raises `Rejected` if rows lie there by something else than their segment.
+    Raises `Rejected` if rows are stored there by something other than their segment.
 
     >>> from pathlib import Path
     >>> sorted(segments_in(Path("flights"), ["partition=1", "partition=0", "_SUCCESS"]))
@@ -46,7 +46,7 @@ def segments_in(directory: Path, names: Iterable[str]) -> set[int]:
 
 
 def check_segment(directory: Path, names: Iterable[str]) -> None:
-    """Raise `Rejected` if the directory of a segment has rows, and none in Parquet."""
+    """Raise `Rejected` if the directory of a segment has rows, but none in Parquet."""
     shown = [name for name in names if not is_hidden(name)]
     rows = [name for name in shown if _ROWS.fullmatch(name)]
     if rows and not any(name.endswith(SUFFIX) for name in shown):
@@ -57,9 +57,9 @@ def check_segment(directory: Path, names: Iterable[str]) -> None:
 
 
 def check_root(root: Path, stream: str, names_in: Callable[[Path], Iterable[str]]) -> None:
-    """Raise `Rejected` if `root`, which has no log of the stream, lies one level off its root.
+    """Raise `Rejected` if `root`, which has no log of the stream, is one level off the right root.
 
-    `names_in` returns the names of the entries of a directory, none if there is no directory.
+    `names_in` returns the names of the entries of a directory, empty if it does not exist.
     """
     inside = [name for name in names_in(root) if not is_hidden(name)]
     for name in inside:

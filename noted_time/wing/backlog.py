@@ -1,13 +1,13 @@
 """Whether a reader has a backlog: decided from how far its lower is behind (FLIP-327, 328, 309).
 
-A reader that processes old events may as well work in large batches, since its results
-are not awaited yet. Three ways say that it does, and any of them is enough:
+A reader that processes old events may as well work in large batches, since its results are not
+awaited yet. There are three reasons, and any of them is enough:
 
-* its lower is further behind the wall clock than a threshold (FLIP-328); a stream in which nobody
-  writes any more gives no reason, and neither do times that are no Unix ms;
-* its lower is further behind the last lower of the stream than another. No clock is asked: it
-  distinguishes "I am behind" from "the writers are", and so serves replays of the past;
-* it was told so (FLIP-309).
+* its lower is further behind the wall clock than a threshold (FLIP-328); this does not count for a
+  stream without live writers, or if times are not in Unix ms;
+* its lower is further behind the last lower of the stream than another threshold. No clock is
+  asked: it distinguishes "I am behind" from "the writers are", and so suits replays of the past;
+* the application reported one (FLIP-309).
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ Reason = Literal["told", "watermark_lag", "behind"]
 
 @dataclass(frozen=True, slots=True)
 class BacklogPolicy:
-    """When a reader has a backlog; durations in ms, `None` for never, both thresholds exclusive.
+    """When a reader has a backlog; durations in ms, `None` to disable, both thresholds exclusive.
 
-    `watermark_lag_ms` is for how far the lower is behind the wall clock (FLIP-328), `behind_ms`
-    for how far it is behind the stream's last lower. With `two_way` each look decides again; with
-    `sticky` a reader that once caught up never has a backlog again but by being told.
+    `watermark_lag_ms` is for how far the lower is behind the wall clock (FLIP-328), `behind_ms` for
+    how far it is behind the stream's last lower. With `two_way` each look decides again; with
+    `sticky` a reader that once caught up only has a backlog again if one is reported.
 
     Raises `Rejected` for a threshold below 1 or an unknown rule:
 
@@ -54,16 +54,16 @@ class BacklogPolicy:
 
     @property
     def is_never(self) -> bool:
-        """Whether only being told makes for a backlog."""
+        """Whether only a report makes a backlog."""
         return self.watermark_lag_ms is None and self.behind_ms is None
 
 
 @dataclass(frozen=True, slots=True)
 class BacklogState:
-    """Whether there is a backlog, and all reasons that say so.
+    """Whether there is a backlog, and all reasons for it.
 
-    `since` is the moment of the look that found it so, `None` before the first. `caught_up` says
-    that once no lag that is known exceeded its threshold.
+    `since` is the time of the look that found it so, `None` before the first. `caught_up`: at least
+    once no known lag exceeded its threshold.
     """
 
     backlog: bool = False
@@ -76,7 +76,7 @@ UNKNOWN = BacklogState()
 
 
 class Backlog:
-    """What one reader of one domain found at its last look.
+    """The backlog of one reader of one domain, as of its last look.
 
     >>> backlog = Backlog(BacklogPolicy(behind_ms=1000))
     >>> backlog.look(now_ms=7, lower=5000, last_lower=9000)
@@ -89,7 +89,7 @@ class Backlog:
     """
 
     def __init__(self, policy: BacklogPolicy, last: BacklogState = UNKNOWN) -> None:
-        """Begin with what was found last."""
+        """Start with the last result."""
         self._policy = policy
         self.state = last
 
@@ -105,7 +105,8 @@ class Backlog:
         """Return whether there is a backlog now, and remember it.
 
         `now_ms` is the wall clock, `lower` the reader's own and `last_lower` the stream's last,
-        each `None` if there is none. `idle`: nobody writes, so the wall clock tells nothing.
+        each `None` if there is none. `idle`: no writer is live, so the lag behind the wall clock
+        does not count.
         """
         lags: dict[Reason, bool | None] = {}
         if self._policy.watermark_lag_ms is not None:
@@ -132,10 +133,10 @@ def changed(
 
 
 def combined(flags: Iterable[bool | None]) -> bool | None:
-    """Return the flag of several sources, of which those that are `None` have said nothing yet.
+    """Return the combined flag of several sources.
 
-    One that has a backlog is enough; that there is none is known when all have said so (Flink's
-    combiner of record attributes).
+    `None` stands for one that has not reported yet. One source with a backlog is enough; without
+    one, all must have reported that they have none (Flink's combiner of record attributes).
 
     >>> combined([None, True]), combined([None, False]), combined([False, False]), combined([])
     (True, None, False, None)
@@ -147,7 +148,7 @@ def combined(flags: Iterable[bool | None]) -> bool | None:
 
 
 class CombinedBacklog:
-    """The flag of several sources as it changes.
+    """The combined flag of several sources, and its changes.
 
     >>> both = CombinedBacklog(2)
     >>> both.take(0, backlog=False), both.take(1, backlog=True), both.take(0, backlog=True)
@@ -155,12 +156,12 @@ class CombinedBacklog:
     """
 
     def __init__(self, sources: int) -> None:
-        """Begin before any of `count` sources has reported."""
+        """Start before any of the `sources` has reported."""
         self._said: list[bool | None] = [None] * sources
         self.flag: bool | None = None
 
     def take(self, source: int, *, backlog: bool | None) -> bool | None:
-        """Record what a source reports; returns the flag of all if it has changed."""
+        """Record the report of a source; returns the combined flag if it changed."""
         self._said[source] = backlog
         flag = combined(self._said)
         if flag is None or flag == self.flag:

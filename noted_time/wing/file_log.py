@@ -1,10 +1,10 @@
-"""How the file log names things: the layout of the Kafka Connect S3 and HDFS sinks.
+"""The names in a file log: the layout of the Kafka Connect S3 and HDFS sinks.
 
 ``<root>/<stream>/partition=<p>/<stream>+<p>+<start offset, 10 digits>.parquet``: a file is one
 append, its start offset is in its name and its row count in its footer. So archived topics are read
 as they are, and an exclusive create under the next offset is an append. The sinks also write other
-paddings, a codec before the suffix (``.snappy.parquet``, the S3 sink) and the last offset behind
-the first one (the HDFS sink): these are read, and not appended to.
+paddings, a codec before the suffix (``.snappy.parquet``, the S3 sink) and the last offset after the
+first one (the HDFS sink): these are read, but not appended to.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _DIRECTORY = re.compile(r"partition=(0|[1-9]\d{0,18})", re.ASCII)
 
 
 def segment_directory(root: Path, stream: str, segment: int) -> Path:
-    """Return where the files of one segment live.
+    """Return the directory of the files of one segment.
 
     >>> from pathlib import Path
     >>> segment_directory(Path("/log"), "flights", 3).as_posix()
@@ -37,7 +37,7 @@ def segment_directory(root: Path, stream: str, segment: int) -> Path:
 def file_name(stream: str, segment: int, start: int) -> str:
     """Return the name of the append that begins at offset `start`.
 
-    Each offset has one, so an exclusive create of a name is one of its offset.
+    Each offset has one name, so an exclusive create of the name reserves the offset.
 
     >>> file_name("flights", 3, 1200)
     'flights+3+0000001200.parquet'
@@ -62,12 +62,12 @@ def start_of(name: str, stream: str, segment: int) -> int | None:
 
 
 def is_hidden(name: str) -> bool:
-    """Whether readers pass over a file, as Spark and Hadoop do (checksums, markers)."""
+    """Whether readers skip a file, as Spark and Hadoop do (checksums, markers)."""
     return name.startswith((".", "_"))
 
 
 def segment_of(directory: str) -> int | None:
-    """Return the segment in a directory's name, `None` if it holds none.
+    """Return the segment in a directory's name, `None` if the name has none.
 
     >>> segment_of("partition=3"), segment_of("_temporary")
     (3, None)

@@ -1,11 +1,11 @@
-"""Ingestion time: what was visible in a log at a moment, noted by somebody who only looks at it.
+"""Ingestion time: what was visible in a log at a moment, noted by a process that only watches it.
 
 A process that can read a clock and the ends of all segments can vouch for a time domain of its own,
 without the writers' help (PDP-26): *whatever was visible at T lies below the ends that were read
-after T*. The order matters. Ends that are read first leave out what became visible before the clock
-was read.
+after T*. The order matters: if the ends were read first, they would leave out what became visible
+before the clock was read.
 
-A look also notes if nothing was appended, once the time noted last is `max_lag_ms` old: so the
+A look also notes if nothing was appended, once the last noted time is `max_lag_ms` old, so that the
 domain advances on a quiet stream (PDP-26 calls this the idle advancer).
 """
 
@@ -27,7 +27,7 @@ LEAST_POLL_MS = 10
 
 @dataclass(slots=True)
 class GrowingEnds:
-    """The ends of a log's segments as they were seen last; a log that lives on only grows.
+    """The ends of a log's segments as last seen; unless the log is recreated, they only grow.
 
     >>> ends = GrowingEnds()
     >>> ends.take({0: 5, 1: 0})
@@ -37,7 +37,7 @@ class GrowingEnds:
     seen: dict[int, int] = field(default_factory=dict)
 
     def take(self, ends: Mapping[int, int]) -> dict[int, int]:
-        """Return the ends of what is not empty.
+        """Record the ends; returns those of segments that are not empty.
 
         Raises `Rejected` naming a segment whose end went back: the log was recreated.
         """
@@ -53,7 +53,7 @@ class GrowingEnds:
         return found
 
     def reach(self, ends: Mapping[int, int]) -> None:
-        """Know that the segments ended there, or beyond."""
+        """Record that the segments end there or beyond."""
         seen = dict(self.seen)
         join_into(seen, ends)
         self.seen = seen
@@ -61,11 +61,11 @@ class GrowingEnds:
 
 @dataclass(slots=True)
 class Look:
-    """Looks at a log every `poll_ms`, and says what to note.
+    """Looks at a log every `poll_ms`, and returns what to note.
 
-    `skew_ms` is how far the clock may be ahead of those that its time is compared with: so much is
-    taken off. Raises `Rejected` if `poll_ms` is below 10, `max_lag_ms` below `poll_ms`, or
-    `skew_ms` below 0.
+    `skew_ms` is how far the clock may be ahead of those that its time is compared with; it is
+    subtracted from each time. Raises `Rejected` if `poll_ms` is below 10, `max_lag_ms` below
+    `poll_ms`, or `skew_ms` below 0.
 
     >>> look = Look(poll_ms=1000, max_lag_ms=10_000)
     >>> note = look.due(5000, {0: 12})
@@ -101,9 +101,9 @@ class Look:
     def due(self, now: int, ends: Mapping[int, int]) -> Note | None:
         """Return the note of a look that began at `now` (ms) and found these `ends` of segments.
 
-        It is due where the ends are others than those noted last, or the time noted last is
-        `max_lag_ms` old; never while the clock is behind that time. Raises `Rejected` naming the
-        segment whose end went back: the log was recreated.
+        It is due if the ends differ from those last noted, or the last noted time is `max_lag_ms`
+        old; never while the clock is behind that time. Raises `Rejected` naming the segment whose
+        end went back: the log was recreated.
         """
         found = self.ends.take(ends)
         time, last = now - self.skew_ms, self._last

@@ -1,8 +1,8 @@
 """How far a position is in each segment, in time, and which segment to read next (PDP-28).
 
-Marks are the index of time over segments, so nothing is stored for it. The order is that of the
-least time first. A reader that keeps to it reads the events of all segments nearly in the order of
-their times; how nearly depends on how far apart the marks are, so no bound is promised.
+Marks are the index of time over segments, so nothing else is stored. The segment with the least
+time comes first. A reader that keeps to this order reads the events of all segments nearly in the
+order of their times; how nearly depends on how far apart the marks are, so no bound is promised.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 class Lag(NamedTuple):
-    """By how much a position is behind the last mark, in time: as a whole, and in each segment.
+    """How far a position is behind the last mark, in time: as a whole, and in each segment.
 
-    `None` before the first mark, and where the position is before all marks that are kept. It tells
-    nothing of the wall clock: it grows with each mark that the position does not reach, also while
-    nothing is written, and is 0 at the last cut.
+    `None` before the first mark, and if the position is before all marks that are kept. It does not
+    depend on the wall clock: it grows with each mark that the position does not reach, and is 0 at
+    the last cut.
     """
 
     behind: int | None
@@ -31,8 +31,8 @@ class Lag(NamedTuple):
 class SegmentTimes:
     """Where a position stands in each segment, by the marks of one domain.
 
-    A segment that was sealed and read to its end is not to be read any more, and a successor not
-    before its predecessors are at their ends: to name it would say that they are.
+    A sealed segment that was read to its end is not read again, and a successor is not read before
+    its predecessors are at their ends: naming it would imply that they are.
 
     >>> from noted_time import Mark, MarkHistory, StreamCut, Succession
     >>> cuts = {10: {0: 100}, 20: {0: 100, 1: 50}, 40: {0: 300, 1: 70}}
@@ -47,7 +47,7 @@ class SegmentTimes:
     def __init__(
         self, history: MarkHistory, succession: Succession, position: Mapping[int, int]
     ) -> None:
-        """Look the position up, which need not be normalised."""
+        """Look up the position, which need not be normalised."""
         self._history = history
         self._succession = succession
         self._position: Mapping[int, int] = succession.normalise(position)
@@ -68,9 +68,9 @@ class SegmentTimes:
         return Lag(largest_of(behind.values()), behind)
 
     def order(self, among: Collection[int] | None = None) -> list[int]:
-        """Return the segments that are still to be read, in the order in which to read them.
+        """Return the segments still to be read, in the order in which to read them.
 
-        Least time first, and before all others those that are before all marks; of equal times,
+        Segments before all marks come first, then those with the least time; at equal times
         predecessors first, then those with most unread, then by id.
         """
         succession, position = self._succession, self._position
@@ -87,16 +87,17 @@ class SegmentTimes:
         return sorted((s for s in asked if not succession.is_read(s, position)), key=place)
 
     def next_segment(self, among: Collection[int] | None = None) -> int | None:
-        """Return the segment to read next, of these or of all; `None` if none may be read now.
+        """Return the segment to read next, of these or of all.
 
-        A successor may be once its predecessors were read to their ends.
+        `None` if none may be read now. A successor may be read once its predecessors were read to
+        their ends.
         """
         unread_before, position = self._succession.unread_before, self._position
         return next((s for s in self.order(among) if not unread_before(s, position)), None)
 
 
 def largest_of(behind: Collection[int | None]) -> int | None:
-    """Return the largest lag of some segments, 0 of none; not known is larger than any.
+    """Return the largest lag of some segments, 0 for no segments; an unknown lag is the largest.
 
     >>> largest_of([3, 5]), largest_of([3, None]), largest_of([])
     (5, None, 0)

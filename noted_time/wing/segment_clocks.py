@@ -1,4 +1,4 @@
-"""Event time of a log whose rows carry times and whose writers do not note: a clock per segment.
+"""Event time of a log whose rows have times but whose writers do not note: a clock per segment.
 
 Each segment's clock is its newest event time minus a delay, and the time of the log is the minimum
 over the segments that are not idle (Hazelcast Jet's EventTimeMapper). Spark itself takes the
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 Outcome = int | Literal["idle"]
-"""What a step changes: the time of the log in ms, or that no segment is active."""
+"""A change made by a step: the time of the log in ms, or that no segment is active."""
 
 
 @dataclass(slots=True)
@@ -28,8 +28,8 @@ class _Clock:
 class SegmentClocks:
     """The clocks of the segments of one log; `now` is ms of a clock that never goes back.
 
-    Each step returns what it changed, in order: a new time, which always rises, then `"idle"` where
-    the last active segment became idle. Nothing more comes then until an event does.
+    Each step returns what it changed, in order: a new time, which always rises, then `"idle"` if
+    the last active segment became idle. After that nothing changes until the next event.
 
     A segment is idle once it had no event for `idle_timeout_ms`, counted from its last event, or
     from when it was added; 0 means never. `delay_ms` is how far events of one segment may come out
@@ -78,21 +78,21 @@ class SegmentClocks:
         return self.tick(now=now)
 
     def event(self, segment: int, time: int, *, now: int) -> list[Outcome]:
-        """Take an event, or the newest of several; the time does not pass it in this step."""
+        """Record an event, or the newest of several; the time does not pass it in this step."""
         self._take(segment, time, now)
         return self._step(now, cap=time)
 
     def events(self, newest: Mapping[int, int], *, now: int) -> list[Outcome]:
-        """Take the newest time of each segment that had events, in one step.
+        """Record the newest time of each segment that had events, in one step.
 
-        They are in the log already, none is in hand, so nothing caps the time.
+        The events are in the log already, so nothing caps the time.
         """
         for segment, time in newest.items():
             self._take(segment, time, now)
         return self._step(now, cap=None)
 
     def tick(self, *, now: int) -> list[Outcome]:
-        """Take it that time has passed without an event."""
+        """Record that time has passed without an event."""
         return self._step(now, cap=None)
 
     def _take(self, segment: int, time: int, now: int) -> None:

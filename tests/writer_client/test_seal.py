@@ -36,7 +36,7 @@ def test_a_writer_of_a_sealed_stream_is_told_so(
         "finished",
         {"0": 10},
     )
-    assert "the stream is sealed, and takes no more notes" in caplog.text
+    assert "the stream is sealed and takes no more notes" in caplog.text
 
 
 def test_the_only_writer_of_a_stream_may_seal_it(served: Served, stream: str) -> None:

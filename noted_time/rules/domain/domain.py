@@ -1,10 +1,10 @@
 """One time domain of a stream: which members hold it back, and how it advances.
 
 Every member that is waited for is in one of two places. Those whose time is above the last lower
-are *ahead*, in a queue by time; the others *hold*. While a member holds, the watermark stands; when
-none does, the least time ahead is the next lower, and those at exactly that time hold from then
-on. So a note costs O(log members), and so does a member's share of an advance; nothing scans all
-members. What the cut of the next mark will be is in `running_cut`.
+are *ahead*, in a queue by time; the others *hold*. While a member holds, the watermark does not
+advance; when none does, the least time ahead is the next lower, and the members at exactly that
+time hold from then on. So a note costs O(log members), and so does a member's share of an advance;
+nothing scans all members. `running_cut` has the cut of the next mark.
 """
 
 from __future__ import annotations
@@ -33,11 +33,12 @@ if TYPE_CHECKING:
 class Domain:
     """The running state of one domain; times on the service clock are called `now`.
 
-    `named` is what the last mark reports of the members that it excluded, and `returned` which
-    writers are no longer missing since it. `late_rows` is how many rows below the lower writers
-    reported since the stream was loaded, and `undeclared` how many members wrote without declaring
-    their event times. `tracks` yields how each member stands. `is_unbounded`: a member that wrote
-    undeclared is gone, so that no later upper is a bound. `is_sealed`: no mark follows any more.
+    `named` is what the last mark reports of the members that it excluded, and `returned` has the
+    writers that are no longer missing since that mark. `late_rows` counts the rows below the lower
+    that writers reported since the stream was loaded, and `undeclared` the members that wrote
+    without declaring their event times. `tracks` yields the track of each member. `is_unbounded`: a
+    member that wrote without declaring event times left, so no later upper is a bound. `is_sealed`:
+    no mark follows.
     """
 
     def __init__(
@@ -66,10 +67,10 @@ class Domain:
         self.cut = RunningCut(self.lower, last.cut if last else None)
         self._ahead = Ahead()
 
-    # What notes do: plain code without small calls, since every note goes through it
+    # Notes: plain code without small calls, since every note passes through it
 
     def note(self, track: Track, time: int | None, max_time: int | None) -> None:  # noqa: C901
-        """Take the time that the member noted and the largest event time that it wrote."""
+        """Record the time that the member noted and the largest event time that it wrote."""
         if max_time is not None:
             if max_time == time:
                 max_time = time  # one object for both: 100,000 members more are in the cache
@@ -100,7 +101,7 @@ class Domain:
             self.undeclared += 1
 
     def place(self, track: Track, timeout_ms: int, now: int) -> None:
-        """Give the track the role that its member's state and time lead to."""
+        """Set the track's role by its member's state and time."""
         member = track.member
         role: Role
         if member.excluded or member.state != "live" or not track.vouched:
@@ -127,7 +128,7 @@ class Domain:
             self.absences.look(track, self.lower)
 
     def return_late(self, track: Track, unix_ms: int) -> None:
-        """Exclude a member that came back below the last lower."""
+        """Exclude a member that returned below the last lower."""
         track.returned_late = True
         track.exclusion = track.exclusion or ExcludedSince("returned_late", unix_ms)
         self.absences.add(track)
@@ -137,13 +138,13 @@ class Domain:
         self.late_rows += late.rows
         self.absences.add_late_rows(track, late)
 
-    # Members that go
+    # Members that leave
 
     def is_done_with(self, track: Track) -> bool:
-        """Whether no later mark needs anything of a member that is gone.
+        """Whether later marks need nothing of a member that left.
 
-        The last mark must cover all that it said: reach its position and its times, and name it if
-        it was excluded. Then time advances the same way without it, after a restart too.
+        The last mark must cover all that it noted: reach its position and its times, and name it if
+        it was excluded. Then time advances the same way without it, even after a restart.
         """
         member, last = track.member, self.last
         if self.absences.awaits(track):
@@ -151,29 +152,29 @@ class Domain:
         if last is None:
             return (track.time, track.max_time) == (BEFORE_ALL_TIME, None) and not member.position
         cut, is_withdrawn = last.cut.offsets, member.excluded == "removed"
-        # a segment must be named, as a later scale event may say what naming it implies
+        # a segment must be named, as a later scale event may define what naming it implies
         return (is_withdrawn or (track.time <= last.lower and track.largest <= last.upper)) and all(
             cut.get(segment, -1) >= offset for segment, offset in member.position.items()
         )
 
     def forget(self, track: Track, *, is_passed: bool) -> None:
-        """Forget a member; what it wrote without declaring its times stays below the cut.
+        """Forget a member; rows that it wrote without declaring their times stay below the cut.
 
-        If `is_passed`, so may what it wrote without noting it.
+        If `is_passed`, the cut may also cover rows that it did not note.
         """
         self.undeclared -= track.is_undeclared
         self.is_unbounded = self.is_unbounded or track.is_undeclared or is_passed
 
     @property
     def highest(self) -> int:
-        """The highest time noted, but for those of members removed or that began again."""
+        """The highest time noted, except by members that were removed or started again."""
         if self._is_highest_old:
             times = (each.time for each in self._standing())
             self._highest, self._is_highest_old = max(times, default=BEFORE_ALL_TIME), False
         return self._highest
 
     def take_times_back(self) -> None:
-        """Ignore times of a member from now on; the highest left is looked for when asked for."""
+        """Ignore a member's times from now on; the highest of the rest is computed when needed."""
         self._is_highest_old = True
 
     def _standing(self) -> Iterator[Track]:
@@ -182,8 +183,8 @@ class Domain:
     def withdraw(self) -> None:
         """Ignore a removed member's times: only those of the others count.
 
-        A wrong clock would otherwise be the upper forever, and the lower once no member is live.
-        What the removed member wrote stays below the cut, so the upper bounds it no more.
+        A wrong clock would otherwise set the upper forever, and the lower once no member is live.
+        The removed member's rows stay below the cut, so the upper no longer bounds them.
         """
         self.take_times_back()
         largest = max(self.lower, *(each.largest for each in self._standing()), BEFORE_ALL_TIME)
@@ -191,10 +192,10 @@ class Domain:
             self.upper, self.is_unbounded = largest, True
 
     def begin_again(self, old: Track, max_time: int | None, timeout_ms: int) -> Track:
-        """Forget the times that a member noted, which may note any again; returns its new track.
+        """Forget a member's times, so that it may note any time; returns its new track.
 
-        What it wrote so far may have any time now, so the next cut has all of it. Queues drop the
-        old track in their turn, as it is of a member that finished.
+        Its rows so far may have any time now, so the next cut covers them all. Queues drop the old
+        track when its turn comes, as that of a finished member.
         """
         member = old.member
         old.vouched = old.returned_late = False
@@ -210,7 +211,7 @@ class Domain:
         return new
 
     def restore(self, track: Track, record: MemberRecord) -> None:
-        """Restore how a member stood, whose record and position are known."""
+        """Restore a member's track from its record; its position is known already."""
         time, max_time = record.times.get(self.name), record.max_times.get(self.name)
         self.cut.add(BEFORE_ALL_TIME, record.position)
         self.note(track, time, max_time)
@@ -226,13 +227,10 @@ class Domain:
             if record.state == "live" or record.writer in self.absences.missing:
                 self.absences.add(track)
         elif record.excluded != "removed":
-            self.absences.missing.add(record.writer)  # its entry of the ledger may be forgotten
+            self.absences.missing.add(record.writer)  # its entry in the ledger may be forgotten
 
     def restored(self) -> None:
-        """Repair what a restart forgot, once all members are restored.
-
-        The last upper may be what a removed member said.
-        """
+        """Repair the upper once all members are restored: a removed member may have declared it."""
         self.holders, self.late = _longest_first(self.holders), _longest_first(self.late)
         removed = [each for each in self.tracks() if each.member.excluded == "removed"]
         if removed:
@@ -242,13 +240,13 @@ class Domain:
             if not is_spoilt:
                 self.upper = upper
 
-    # What comes of it
+    # Advancing
 
     def next_step(self) -> Advance | None:
-        """Return where the watermark may go now, `None` while it stands: the loop's question.
+        """Return how far the watermark may advance now, `None` if it may not.
 
-        If no member is ahead, a live one that is late still keeps the highest time from being
-        flushed past it (as in Flink's valve).
+        If no member is ahead, a live member that is late still prevents a flush to the highest time
+        (as in Flink's valve).
         """
         if self.holders or self.is_sealed:
             return None
@@ -260,7 +258,7 @@ class Domain:
         return Advance(self.highest, flush=True)
 
     def waited_for(self) -> Mapping[str, Track]:
-        """Return the members without which the watermark stands, the longest holder first."""
+        """Return the members that the watermark waits for, the longest holder first."""
         if self.holders or (self.next_step() is None and self.highest > self.lower):
             return self.holders or self.late
         return {}
@@ -271,7 +269,7 @@ class Domain:
         return self.next_step() is None and not self.waited_for()
 
     def step_without(self, names: AbstractSet[str]) -> Advance | None:
-        """Return where the watermark may go if the members of these names were not live."""
+        """Return how far the watermark could advance if members of these names were not live."""
         if self.is_sealed or any(writer not in names for writer in self.holders):
             return None
         least = self._ahead.first_time_without(names)
@@ -305,7 +303,7 @@ class Domain:
         self.moved_at = now
         if self._ahead.first_time() == lower:
             for track in self._ahead.pop():
-                if track.role == "ahead" and track.time > lower:  # its entry was too low
+                if track.role == "ahead" and track.time > lower:  # its queue entry was too low
                     self._ahead.push(track.time, track)
                     continue
                 track.in_ahead = False
@@ -319,5 +317,5 @@ class Domain:
 
 
 def _longest_first(members: Mapping[str, Track]) -> dict[str, Track]:
-    """Return them in the order in which they began, in which they are kept."""
+    """Return them in the order in which they began to hold."""
     return dict(sorted(members.items(), key=lambda each: each[1].began))

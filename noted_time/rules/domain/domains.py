@@ -1,4 +1,4 @@
-"""The domains of one stream, and what a change of one of its members does in each of them."""
+"""The domains of one stream, and how a change of one member affects each of them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Domains:
-    """The domains by number and by name, and the `members`, which their owner adds and removes.
+    """The domains by number and by name, and the `members`, which the caller adds and removes.
 
     `now` is always the service clock in ms; `unix_ahead` is how far Unix ms is ahead of it at
     present. `census` counts the members by their states.
@@ -68,11 +68,11 @@ class Domains:
         domain.tracks = partial(self._tracks, number)
 
     def _tracks(self, number: int) -> Iterator[Track]:
-        """Yield how each member stands in the domain of that number, in the order of joining."""
+        """Yield the track of each member in the domain of that number, in the order of joining."""
         return (member.track(number) for member in self.members.values())
 
     def pairs(self, member: Member) -> Iterator[tuple[Domain, Track]]:
-        """Yield each domain, with how the member stands in it."""
+        """Yield each domain with the member's track in it."""
         return zip(self.by_number, member.tracks, strict=True)
 
     def join(self, member: Member) -> Member:
@@ -90,7 +90,7 @@ class Domains:
     def accept(  # noqa: C901 - plain code, since every note goes through it
         self, member: Member, number: int, note: Note, gained: Mapping[int, int], now: int
     ) -> Track:
-        """Take a note of the domain of that number; returns the member's track of it.
+        """Apply a note in the domain of that number; returns the member's track there.
 
         `gained` has the segments and offsets in which its position is beyond the member's.
         """
@@ -118,7 +118,7 @@ class Domains:
         domain.note(track, note.time, note.max_time)
         if note.late is not None:
             domain.report_late(track, member.report_late(domain.name, note.late))
-        # the first note after its return may be above the lower, and is answered all the same
+        # the first note after its return may be above the lower; its answer still has the exclusion
         if track.exclusion and not returns and track.has_caught_up(max(last, domain.lower)):
             track.exclusion, changes = None, True
         if changes:
@@ -154,11 +154,11 @@ class Domains:
     def _undeclare(
         self, member: Member, number: int, note: Note, gained: Mapping[int, int]
     ) -> None:
-        """Remember in which domains no time bounds what the member wrote up to its position."""
+        """Record the domains in which no time bounds the member's rows up to its position."""
         own = None if note.max_time is None else self.by_number[number].name
         carried = note.max_times or ()
         if len(carried) + (own is not None and own not in carried) == len(self.by_number):
-            return  # all of them, as our own clients do
+            return  # all of them, as the Python clients do
         left = [
             (domain, track)
             for domain, track in self.pairs(member)
@@ -194,7 +194,7 @@ class Domains:
         return returns
 
     def _begin_again(self, member: Member, number: int, max_time: int | None) -> None:
-        """Forget the times that the member noted of a domain."""
+        """Forget the times that the member noted in a domain."""
         old, timeout_ms = member.track(number), self.settings.writer_timeout_ms
         tracks = list(member.tracks)
         tracks[number] = self.by_number[number].begin_again(old, max_time, timeout_ms)
@@ -207,7 +207,7 @@ class Domains:
         for domain, track in self.pairs(member):
             is_late = track.vouched and domain.last is not None and track.time < domain.lower
             if is_late and not track.returned_late:
-                member.since = now  # by this a restart knows whether a mark has named it
+                member.since = now  # tells a restart whether a mark has named it
                 domain.return_late(track, now + self.unix_ahead)
 
     def _place(self, member: Member, now: int) -> None:
@@ -217,7 +217,7 @@ class Domains:
         self.census.count(member)
 
     def _take_terms(self, member: Member, note: Note) -> bool:
-        """Take the terms that a note has; returns whether the member vouches for more by them."""
+        """Apply the terms of a note; returns whether the member now vouches for more domains."""
         terms = member.terms
         if note.timeout_ms != UNCHANGED:
             terms = replace(terms, timeout_ms=note.timeout_ms)
@@ -227,10 +227,10 @@ class Domains:
         return terms != member.terms and self.set_terms(member, terms)
 
     def set_terms(self, member: Member, terms: Terms) -> bool:
-        """Change what holds for a member alone; returns whether it vouches for more by that.
+        """Set the member's own terms; returns whether it now vouches for more domains.
 
-        Widening starts a domain from its beginning; narrowing rests there, at the last position
-        (S6).
+        In a domain that is added the member starts from the beginning; in one that is dropped it
+        rests at its last position (S6).
         """
         member.terms = NO_TERMS if terms == NO_TERMS else terms
         widens = False
@@ -247,13 +247,13 @@ class Domains:
         return widens
 
     def overdue(self, now: int) -> dict[str, Member]:
-        """Return the members that were silent for their timeout, by their names."""
+        """Return the members that were silent for longer than their timeout, by their names."""
         timeout_ms = self.settings.writer_timeout_ms
         overdue = chain(*(domain.timeouts.overdue(now, timeout_ms) for domain in self))
         return {member.writer: member for member in overdue}
 
     def exclude(self, member: Member, reason: ExclusionReason, now: int) -> None:
-        """Exclude a member at its last position; the times of one that was removed do not count."""
+        """Exclude a member at its last position; the times of a removed member do not count."""
         waited_for = member.vouches
         member.excluded = reason
         member.since = now
@@ -263,7 +263,7 @@ class Domains:
                 track.exclusion = exclusion
                 if waited_for or member.writer in domain.absences.missing:
                     domain.absences.add(track)
-            track.returned_late = False  # if it comes back late again, a mark says so again
+            track.returned_late = False  # if it returns late again, a mark reports it again
         self._place(member, now)
         self._departures.add(member)
         if reason == "removed":
@@ -271,9 +271,10 @@ class Domains:
                 domain.withdraw()
 
     def forget(self, horizon: int, limit: int) -> list[Member]:
-        """Forget at most `limit` members that are gone since before `horizon`; returns them.
+        """Forget at most `limit` members that left before `horizon`; returns them.
 
-        Never one that a mark has still to name or to cover. A writer that comes back is new.
+        A member that a mark has still to name or to cover is kept. A forgotten writer that comes
+        back is new.
         """
         gone = self._departures.due(horizon + 1, self._is_done_with, limit)
         for member in gone:
@@ -291,14 +292,14 @@ class Domains:
         return all(domain.is_done_with(track) for domain, track in pairs)
 
     def finish(self, member: Member, now: int) -> None:
-        """Finish a member at its position, whatever it was."""
+        """Finish a member at its position, whatever its state."""
         if member.excluded is None and member.state == "finished":
             return
         self._change_state(member, "finished", now)
         self._change_place(member, now, returns=False)
 
     def restore(self, member: Member, record: MemberRecord) -> None:
-        """Restore how a member stood: it has one note, at its latest position."""
+        """Restore a member: it has one note, at its latest position."""
         member.restore(record)
         self.segments.join(record.position)
         self.sharing.name(member, member.position)
@@ -309,7 +310,7 @@ class Domains:
             self._departures.add(member)
 
     def declare(self, domain: Domain) -> None:
-        """Add a domain, which every live member that vouches for all domains holds from now on."""
+        """Add a domain, held from now on by every live member that vouches for all domains."""
         self._add(domain)
         for member in self.members.values():
             track = Track(member, vouched=member.vouches_for(domain.name))
@@ -321,7 +322,7 @@ class Domains:
                 domain.absences.add(track)
 
     def reconfigure(self, settings: StreamSettings, now: int) -> None:
-        """Take changed settings: members below the lower are late, or waited for again."""
+        """Apply changed settings: members below the lower become late, or are waited for again."""
         self.settings = settings
         self.default = settings.domain_or_default(None)
         self.segments.reconfigure(settings)

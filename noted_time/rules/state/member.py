@@ -1,7 +1,7 @@
 """The members of a stream: its writers, how each stands in each time domain, and what is stored.
 
-A `Member` is a writer, a `Track` how it stands in one domain, and a `MemberRecord` what must
-outlive the process of it.
+A `Member` is a writer, a `Track` its standing in one domain, and a `MemberRecord` what is stored of
+it.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ Standing = Literal["live", "idle", "finished", "excluded"]
 """The state of a member, or that it is excluded."""
 
 Role = Literal["ahead", "holds", "late", "rests"]
-"""`ahead` of the last lower; `holds` time back; `late`: live, but time does not wait for it as it
-came back below the last lower; `rests`: not waited for."""
+"""`ahead` of the last lower; `holds` time back; `late`: live, but not waited for as it returned
+below the last lower; `rests`: not waited for."""
 
 
 @dataclass(slots=True, eq=False)
@@ -42,11 +42,10 @@ class Member:
     """A writer that has noted, or that the stream expects; membership is for all domains at once.
 
     `noted_at`, its last accepted note, and `since`, the last change of its membership, are on the
-    service clock. `heard_at` is that note in Unix ms, `None` if it is expected and never came.
-    `counted_as` is how the census counts it. `sequence` is the largest that it gave a request of
-    which a note was accepted, 0 if it gave none. Its tracks are those of the first domain and
-    the others: most streams have but one, and among 100,000 members each object more is a wait
-    for memory.
+    service clock. `heard_at` is the time of that note in Unix ms, `None` if it is expected and
+    never noted. `counted_as` is how the census counts it. `sequence` is the largest of its accepted
+    requests, 0 if they had none. Its tracks are kept as that of the first domain and the others:
+    most streams have only one, and with 100,000 members each further object costs a cache miss.
     """
 
     writer: str
@@ -67,11 +66,11 @@ class Member:
 
     @property
     def tracks(self) -> tuple[Track, ...]:
-        """How it stands in each domain, in the order of the domains."""
+        """Its track in each domain, in the order of the domains."""
         return (self.first, *self.others)
 
     def track(self, number: int) -> Track:
-        """Return how it stands in the domain of that number."""
+        """Return its track in the domain of that number."""
         return self.others[number - 1] if number else self.first
 
     @property
@@ -81,7 +80,7 @@ class Member:
 
     @property
     def vouches(self) -> bool:
-        """Whether it is live and was heard in time."""
+        """Whether it is live and did not time out."""
         return self.state == "live" and self.excluded is None
 
     @property
@@ -101,7 +100,7 @@ class Member:
 
     @property
     def silent_since(self) -> int:
-        """When (service clock) it was last heard of, or went."""
+        """When (service clock) it last noted, or left."""
         return max(self.noted_at, self.since)
 
     def vouches_for(self, domain: str) -> bool:
@@ -116,7 +115,7 @@ class Member:
         return domains is None or domain in domains
 
     def wrote_by(self, named: Container[int], gained: Mapping[int, int]) -> bool:
-        """Whether it wrote what its position gains, and did not only name a successor.
+        """Whether it wrote the rows that its position gains, and did not only name a successor.
 
         `named` are the segments that its note names.
         """
@@ -126,8 +125,8 @@ class Member:
         )
 
     def report_late(self, domain: str, reported: LateRows) -> LateRows:
-        """Add rows of a domain that it reports to have written below the lower; returns them."""
-        late = LateRows(reported.rows, reported.least)  # a decoded note has a struct of msgspec's
+        """Add rows that it reports to have written below a domain's lower; returns them."""
+        late = LateRows(reported.rows, reported.least)  # a decoded note has a msgspec struct
         if self.late is None:
             self.late = {}
         known = self.late.get(domain)
@@ -135,7 +134,7 @@ class Member:
         return late
 
     def restore(self, record: MemberRecord) -> None:
-        """Be as the record says; its tracks are the domains' to restore."""
+        """Restore its fields from the record; the domains restore its tracks."""
         self.excluded = record.excluded
         self.since = record.since
         self.heard_at = record.heard_at
@@ -147,11 +146,11 @@ class Member:
 
 @dataclass(slots=True, eq=False)
 class Track:
-    """How one member stands in one domain.
+    """The standing of one member in one domain.
 
     `began` is the service time at which it last began to hold time back, or to be late. `exclusion`
-    is why it is excluded, and `is_unrecorded` that no mark has named it yet. The last three say
-    which of the domain's queues hold an entry for it, so that each holds at most one.
+    is why it is excluded; `is_unrecorded`: no mark has named it yet. The last three tell which of
+    the domain's queues have an entry for it, so that each has at most one.
     """
 
     member: Member
@@ -169,7 +168,7 @@ class Track:
     timeout_queued: int | None = None
 
     def times_out_at(self, timeout_ms: int) -> int:
-        """Return when the member, if it stays silent, is excluded (service clock).
+        """Return when the member times out if it stays silent (service clock).
 
         Its timeout, by default the stream's, counts from its last accepted note or the moment it
         began to hold, whichever is later; an operator may hold it for longer.
@@ -183,7 +182,7 @@ class Track:
 
     @property
     def is_waited_for(self) -> bool:
-        """Whether it holds time back, or may keep the highest time from being flushed."""
+        """Whether it holds time back, or prevents a flush to the highest time."""
         return self.role == "holds" or self.role == "late"  # noqa: PLR1714 - asked for each note
 
     @property
@@ -199,7 +198,7 @@ class Track:
         return self.vouched and is_out and member.state == "live"
 
     def is_missed_at(self, lower: int) -> bool:
-        """Whether a mark at `lower` would pass what it vouches for without it."""
+        """Whether a mark at `lower` would advance without it over times that it vouches for."""
         return self.vouched and self.is_out and self.time < lower
 
     def has_caught_up(self, above: int) -> bool:
@@ -221,15 +220,14 @@ class MemberRecord(NamedTuple):
     """The latest note of a writer per domain, and its membership.
 
     A tuple, because one is created for every note: a frozen dataclass took four times as long.
-
-    `times` and `max_times` map domains to int64; `noted_at` (its last accepted
-    note) and `since` (when its membership last changed) are on the service clock. `sequence` is the
-    largest of its accepted notes, 0 if none had one. `late` has the late rows that it reported,
-    by domain, and `returned_late` the domains in which it came back below the last lower. `session`
-    is the process that notes under its name, with those that did before. `heard_at` is its last
-    accepted note in Unix ms, `None` if it never came, and `exclusions` by domain why and since
-    when (Unix ms) it is excluded. `undeclared` are the domains in which it declared event times,
-    but not of what it wrote last.
+    `times` and `max_times` map domains to int64; `noted_at` (its last accepted note) and `since`
+    (when its membership last changed) are on the service clock. `sequence` is the largest of its
+    accepted notes, 0 if none had one. `late` has the late rows that it reported, by domain, and
+    `returned_late` the domains in which it returned below the last lower. `session` is the process
+    that notes under its name, with its predecessors. `heard_at` is the time of its last accepted
+    note in Unix ms, `None` if it never noted, and `exclusions` says by domain why and since when
+    (Unix ms) it is excluded. `undeclared` are the domains in which it declared event times, but not
+    those of its last rows.
     """
 
     writer: str
@@ -256,7 +254,7 @@ class MemberRecord(NamedTuple):
 
 
 def record_of(member: Member, domains: Iterable[str]) -> MemberRecord:
-    """Return what must outlive the process of a member of a stream with these domains."""
+    """Return what is stored of a member of a stream with these domains."""
     times: dict[str, int] = {}
     max_times: dict[str, int] = {}
     late: tuple[str, ...] = ()
@@ -310,7 +308,7 @@ class Census:
         self.members: dict[Standing, int] = dict.fromkeys(get_args(Standing), 0)
 
     def count(self, member: Member) -> None:
-        """Count a member that joined, or may have changed."""
+        """Count a member that joined, or whose state may have changed."""
         standing: Standing = "excluded" if member.exclusion else member.state
         if standing != member.counted_as:
             self.leave(member)
@@ -318,6 +316,6 @@ class Census:
             member.counted_as = standing
 
     def leave(self, member: Member) -> None:
-        """Count a member no more."""
+        """Stop counting a member."""
         if member.counted_as is not None:
             self.members[member.counted_as] -= 1

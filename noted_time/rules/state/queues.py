@@ -1,7 +1,7 @@
 """Queues of members by time: those ahead, to time out, to be named by a mark, to be forgotten.
 
-An entry may be stale, as the time of a member moves on without it: it is looked at when its turn
-comes, and queued again if it came too early. So nothing scans all members.
+An entry may be stale, as it does not follow its member's time: it is checked when its turn comes,
+and queued again if it was too early. So nothing scans all members.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ Thing = TypeVar("Thing")
 class TimeQueue(Generic[Thing]):
     """A heap of the distinct times, and a list for each.
 
-    Writers often note the same times (whole seconds, the ticks of one replay), so the heap is
-    short, compares plain ints, and a thing with a time that is there already costs an append.
+    Writers often note the same times (whole seconds, the ticks of one replay), so the heap is short
+    and compares plain ints, and a thing at a queued time costs an append.
 
     >>> queue = TimeQueue[str]()
     >>> for time, name in ((9, "DL"), (5, "UA"), (9, "AA")):
@@ -58,19 +58,19 @@ class TimeQueue(Generic[Thing]):
         return self._times[0] if self._times else None
 
     def at_least(self) -> list[Thing]:
-        """Return what waits at the least time; the caller may take things off the end."""
+        """Return what waits at the least time; the caller may remove things from the end."""
         return self._things[self._times[0]]
 
     def pop(self) -> list[Thing]:
-        """Take out all that waits at the least time."""
+        """Remove and return all that waits at the least time."""
         return self._things.pop(heappop(self._times))
 
     def discard(self, time: int, thing: Thing) -> None:
-        """Take out `thing`, which waits at `time`; costs a look at all that waits there."""
+        """Remove `thing`, which waits at `time`; scans all that waits there."""
         self._things[time].remove(thing)
 
     def before(self, time: int) -> Iterator[Thing]:
-        """Yield what waits at times below `time`, in no order; nothing is taken out."""
+        """Yield what waits at times below `time`, unordered; nothing is removed."""
         for each in self._times:
             if each < time:
                 yield from self._things[each]
@@ -86,7 +86,7 @@ class TimeQueue(Generic[Thing]):
 class Ahead(TimeQueue["Track"]):
     """The live members of a domain whose time is above the last lower, by their times.
 
-    A member's time only rises, so an entry is at most too low.
+    A member's time only rises, so an entry can only be too low.
     """
 
     __slots__ = ()
@@ -108,7 +108,7 @@ class Ahead(TimeQueue["Track"]):
         return None
 
     def first_time_without(self, names: AbstractSet[str]) -> int | None:
-        """Return the least time of the members ahead but for those of these names."""
+        """Return the least time of the members ahead, except those of these names."""
         put_aside: list[Track] = []
         while (first := self.first_time()) is not None:
             if self.at_least()[-1].member.writer not in names:
@@ -132,7 +132,7 @@ class Timeouts:
 
     @property
     def next(self) -> int | None:
-        """A moment before which no member times out, `None` if none may."""
+        """A moment before which no member times out, `None` if no member can."""
         return self._queue.least
 
     def add(self, track: Track, timeout_ms: int) -> None:
@@ -142,7 +142,7 @@ class Timeouts:
             self._queue.push(track.timeout_queued, track)
 
     def overdue(self, now: int, timeout_ms: int) -> Iterator[Member]:
-        """Yield the members that were silent for their timeout at `now`."""
+        """Yield the members that have timed out at `now`."""
         while self._queue.due(now + 1):
             for track in self._queue.pop():
                 track.timeout_queued = None
@@ -154,7 +154,7 @@ class Timeouts:
                     self.add(track, timeout_ms)
 
     def change_one(self, track: Track, timeout_ms: int) -> None:
-        """Take the changed terms of one member into account."""
+        """Apply the changed terms of one member."""
         if track.timeout_queued is not None:
             self._queue.discard(track.timeout_queued, track)
             track.timeout_queued = None
@@ -162,7 +162,7 @@ class Timeouts:
             self.add(track, timeout_ms)
 
     def change_all(self, waited_for: Iterable[Track], timeout_ms: int) -> None:
-        """Take a changed writer timeout of the stream into account."""
+        """Apply a changed writer timeout of the stream."""
         while self._queue:
             for track in self._queue.pop():
                 track.timeout_queued = None
@@ -173,7 +173,7 @@ class Timeouts:
 class Departures:
     """The members that left or were excluded, by the service time since which they are silent.
 
-    A member that came back is dropped when its turn comes; one that was heard again is queued
+    A member that came back is dropped when its turn comes; one that noted in between is queued
     again.
     """
 
@@ -183,15 +183,15 @@ class Departures:
         self._queue: TimeQueue[Member] = TimeQueue()
 
     def add(self, member: Member) -> None:
-        """Remember that the member is gone; it is queued once, however often it goes."""
+        """Record that the member left; it is queued once, however often it leaves."""
         if not member.is_queued_as_gone:
             member.is_queued_as_gone = True
             self._queue.push(member.silent_since, member)
 
     def due(self, before: int, is_done_with: Callable[[Member], bool], limit: int) -> list[Member]:
-        """Take out at most `limit` members that are gone and silent since before `before`.
+        """Remove and return at most `limit` members that left and are silent since before `before`.
 
-        One that the stream is not done with is looked at again the next time.
+        A member that the stream still needs is checked again the next time.
         """
         gone: list[Member] = []
         kept: list[Member] = []
@@ -211,9 +211,9 @@ class Departures:
 class Absences:
     """Members that were excluded, each until the first mark above its time names it.
 
-    A member that came back meanwhile is dropped in its turn. `missing` has the writers that the
-    last mark excluded, be they members still or forgotten, until a mark counts them again or names
-    them as removed (S18).
+    A member that came back meanwhile is dropped when its turn comes. `missing` has the writers that
+    the last mark excluded, whether still members or forgotten, until a mark counts them again or
+    names them as removed (S18).
     """
 
     __slots__ = ("_back", "_late", "_queue", "missing")
@@ -225,19 +225,19 @@ class Absences:
         self.missing: set[str] = set()
 
     def look(self, track: Track, lower: int) -> None:
-        """Notice a missing member that the next mark may count again, or that left the domain."""
+        """Note a missing member that the next mark may count again, or that left the domain."""
         if track.member.writer in self.missing and not track.is_missed_at(lower + 1):
             self._back[track.member.writer] = track
 
     def add(self, track: Track) -> None:
-        """Name the member on the first mark above its time, if it is excluded by then."""
+        """Name the member on the first mark above its time, if it is still excluded by then."""
         track.is_unrecorded = True
         if not track.in_absences:
             track.in_absences = True
             self._queue.push(track.time, track)
 
     def add_late_rows(self, track: Track, late: LateRows) -> None:
-        """Report with the next mark rows that the member wrote below the lower."""
+        """Add rows that the member wrote below the lower, to be reported with the next mark."""
         known = self._late.get(track)
         self._late[track] = known.join(late) if known else late
 
@@ -254,9 +254,9 @@ class Absences:
         return (track for track in self._queue.before(lower) if _is_to_be_named(track, lower))
 
     def take(self, lower: int, last_lower: int | None) -> tuple[Absence, ...]:
-        """Return what the mark at `lower` reports of them, by name; it is reported once.
+        """Return what the mark at `lower` reports of them, by name; each is reported once.
 
-        `last_lower` is that of the mark before it.
+        `last_lower` is the lower of the mark before.
         """
         absences: dict[str, Absence] = {}
         while self._queue.due(lower):

@@ -1,8 +1,8 @@
-"""The cut of one domain as time goes on.
+"""The cut of one domain as time advances.
 
-What a writer wrote after it noted T belongs to its first note above T. So the cut of a lower has it
-exactly if that lower is above T, whoever the writer is, and all that waits for the same T is one
-position: nothing is kept for each note, nor for each member.
+What a writer wrote after it noted T belongs to its first note above T. So the cut of a lower covers
+it exactly if that lower is above T, whichever the writer. All that waits for the same T is one
+position: nothing is kept per note or per member.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 OFFSETS_KEPT = 1 << 18
-"""So many offsets wait as exactly as they were noted, which takes some 100 MB at most."""
+"""Maximum number of offsets that wait exactly as noted, which takes 100 MB at most."""
 
 
 class RunningCut:
-    """The join of all that time has passed, and positions that wait for it by their times.
+    """The join of all positions that time has passed, and those that wait for it by their times.
 
     >>> cut = RunningCut(lower=4)
     >>> for after, position in ((3, {0: 60}), (5, {0: 70}), (5, {1: 3}), (9, {0: 80})):
@@ -33,7 +33,7 @@ class RunningCut:
     __slots__ = ("_limit", "_lower", "_passed", "_size", "_times", "_waiting")
 
     def __init__(self, lower: int, passed: StreamCut | None = None) -> None:
-        """Begin at `lower`, whose mark has the cut `passed`."""
+        """Start at `lower`, whose mark has the cut `passed`."""
         self._lower = lower
         self._passed = dict(passed.offsets) if passed else {}
         self._times: list[int] = []
@@ -42,7 +42,7 @@ class RunningCut:
         self._limit = OFFSETS_KEPT
 
     def add(self, after: int, position: Mapping[int, int]) -> None:
-        """Have every cut reach `position` whose lower is above `after`."""
+        """Make every cut whose lower is above `after` reach `position`."""
         if after < self._lower:
             join_into(self._passed, position)
             return
@@ -61,7 +61,7 @@ class RunningCut:
             self._thin()
 
     def at(self, lower: int) -> StreamCut:
-        """Let time go on to `lower` and return the cut there."""
+        """Advance time to `lower` and return the cut there."""
         self._lower = lower
         times, waiting = self._times, self._waiting
         while times and times[0] < lower:
@@ -71,7 +71,7 @@ class RunningCut:
         return StreamCut(dict(self._passed))
 
     def would_be(self, lower: int) -> StreamCut:
-        """Return the cut that `at` would give, without letting time go on."""
+        """Return the cut that `at` would give, without advancing time."""
         cut = dict(self._passed)
         for after in self._times:
             if after < lower:
@@ -79,7 +79,7 @@ class RunningCut:
         return StreamCut(cut)
 
     def correct(self, above: Mapping[int, int], offsets: Mapping[int, int]) -> None:
-        """Put right the offsets from those in `above` on, wherever they wait."""
+        """Correct the offsets from those in `above` on, wherever they wait."""
         for position in (self._passed, *self._waiting.values()):
             correct(position, above, offsets)
 
@@ -91,10 +91,10 @@ class RunningCut:
         self._size = self._counted()
 
     def _thin(self) -> None:
-        """Have every second position wait for the time before its own, until a quarter is free.
+        """Let every second position wait for the time before its own, until a quarter is free.
 
-        Sound: a cut may only reach further. Where many segments leave little to join, the limit
-        rises to twice of what there is.
+        Sound: a cut may only reach further. If many segments leave little to join, the limit rises
+        to twice the present number.
         """
         while len(self._times) > 1 and self._size > self._limit * 3 // 4:
             self._times.sort()

@@ -1,8 +1,8 @@
 """Which segments a stream has, how far each is known to be written, and which member writes to it.
 
-A position covers a segment up to an offset, whoever wrote the rows below it. If one member alone
-writes to the segment, it noted all of them; if two do, the position of one may cover rows of the
-other that are not noted yet. A writer names a segment before it writes to it.
+A position covers a segment up to an offset, whichever writers wrote the rows below it. If only one
+member writes to the segment, it noted all of them; if two do, the position of one may cover rows of
+the other that are not noted yet. A writer names a segment before it writes to it.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
     from noted_time.values import ScaleEvent, StreamSettings, Succession
 
 NOT_NAMED = -MAX_INT64 - 2
-"""The offset of a segment that a member has not named: any other is a jump from here."""
+"""The offset of a segment that a member has not named; any other is a jump from here."""
 
 ANY_JUMP = MAX_INT64 + 1
-"""Further than from the least offset to the largest."""
+"""A jump larger than from the least offset to the largest: no bound."""
 
 LARGEST_FIRST_OFFSET = 2**62
 """The first offset of a segment may be any up to here, as its log may be old."""
 
 
 class KnownSegments:
-    """The last offset known of each segment of one stream, and what bounds both (S17).
+    """The last known offset of each segment of one stream, and the bounds of both (S17).
 
-    One wrong offset would be in all later cuts, and each segment is in the memory of all marks. A
-    segment has the offset -1 between its first mention and the first offset that is taken.
+    One wrong offset would be in all later cuts, and each segment takes memory in all marks. A
+    segment has the offset -1 between its first mention and the first accepted offset.
 
     >>> from noted_time.values.settings import StreamSettings
     >>> segments = KnownSegments(StreamSettings(max_segments=2, max_offset_jump=10))
@@ -52,20 +52,20 @@ class KnownSegments:
         self.reconfigure(settings)
 
     def load(self, succession: Succession, cuts: Iterable[Mapping[int, int]]) -> None:
-        """Take what scale events and last marks say; members add what they noted."""
+        """Add the segments of scale events and last marks; members add theirs later."""
         self.offsets |= dict.fromkeys(succession.created, -1)
         self.join(succession.final)
         for cut in cuts:
             self.join(cut)
 
     def reconfigure(self, settings: StreamSettings) -> None:
-        """Take changed settings; what is there stays."""
+        """Apply changed settings; known segments stay."""
         self.most = settings.max_segments
         jump = settings.max_offset_jump
         self.jump = ANY_JUMP if jump is None else jump
 
     def admit(self, gained: Mapping[int, int]) -> Refused | None:
-        """Add the segments of a note, or return why its offsets are not taken."""
+        """Add the segments of a note, or return why its offsets are refused."""
         known, jump = self.offsets, self.jump
         beyond = {}
         for segment, offset in gained.items():
@@ -80,7 +80,7 @@ class KnownSegments:
         return None
 
     def scale(self, event: ScaleEvent, succession: Succession, members: Iterable[Member]) -> None:
-        """Take a scale event, with `succession`; raises `InvalidScale` if it contradicts a note.
+        """Apply a scale event to `succession`; raises `InvalidScale` if it contradicts a note.
 
         Raises `TooManySegments` if there is no room for the successors. Then nothing changes.
         """
@@ -102,9 +102,9 @@ class KnownSegments:
         join_into(self.offsets, position)
 
     def settle(self, final: Mapping[int, int], cuts: Iterable[Mapping[int, int]]) -> None:
-        """Stop counting the sealed segments that all of these cuts have whole.
+        """Stop counting the sealed segments that lie wholly below all of these cuts.
 
-        They are those of the first marks kept: no later mark costs anything for such a segment.
+        The cuts are those of the first marks kept: no later mark has a cost for such a segment.
         """
         firsts = list(cuts)
         self._settled = sum(
@@ -113,7 +113,7 @@ class KnownSegments:
         )
 
     def _add(self, segments: AbstractSet[int]) -> bool:
-        """Add those that are new, if there is room for all of them."""
+        """Add the new ones, if there is room for all of them."""
         new = segments - self.offsets.keys()
         if new and len(self.offsets) - self._settled + len(new) > self.most:
             return False
@@ -122,11 +122,11 @@ class KnownSegments:
 
 
 class Sharing:
-    """The member that writes to each segment: memory for each segment, not for each member.
+    """The member that writes to each segment; takes memory per segment, not per member.
 
-    A segment whose writer finished may have another one. A member at the end of a sealed segment
-    writes no more to it: to name a successor is not to write to its predecessors, but covers all of
-    them, and so what their writers have still to note.
+    A segment whose writer finished may get another one. A member at the end of a sealed segment no
+    longer writes to it: naming a successor is not writing to its predecessors, but covers all of
+    them, including what their writers have still to note.
     """
 
     __slots__ = ("_final", "_passed", "_shared", "_writers")
@@ -134,7 +134,7 @@ class Sharing:
     def __init__(self, final: Mapping[int, int], cuts: Iterable[Mapping[int, int]] = ()) -> None:
         """Start with the ends of sealed segments, which grow elsewhere, and with the last cuts.
 
-        What no member names of these was written by members that are forgotten.
+        Offsets of these that no member names were written by forgotten members.
         """
         self._final = final
         self._writers: dict[int, Member] = {}
@@ -144,7 +144,7 @@ class Sharing:
             self.name(Member("", "finished", position=dict(cut)), cut)
 
     def name(self, member: Member, segments: Iterable[int], *, again: bool = False) -> None:
-        """Record that a member names these segments, or that it is back and may write `again`."""
+        """Record that a member names these segments, or that it returned and may write `again`."""
         for segment in segments:
             writer = self._writers.setdefault(segment, member)
             if writer is not member:
@@ -176,7 +176,7 @@ class Sharing:
         )
 
     def is_needed(self, member: Member) -> bool:
-        """Whether the member alone shows that more was written to a segment than it noted."""
+        """Whether only this member shows that more was written to a segment than it noted."""
         return member.state != "finished" and any(
             self._writers[segment] is member and segment not in self._shared
             for segment in member.position
