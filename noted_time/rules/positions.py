@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 class CorrectionRequest:
     """An operator's request: offsets from those in `above` on are wrong.
 
-    The operator vouches that the writer wrote nothing beyond `position`. Raises `Rejected` if the two do not name the same segments, or an offset of `position` is not
-    below `above`.
+    The operator vouches that the writer wrote nothing beyond `position`. Raises `Rejected` if the
+    two do not name the same segments, or if an offset of `position` is not below `above`.
     """
 
     position: Mapping[int, int]
