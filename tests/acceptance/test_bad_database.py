@@ -43,7 +43,7 @@ def noting(client: httpx.Client, url: str, first: int, *, until: int) -> tuple[l
 
 
 @pytest.mark.parametrize("trouble", [full, locked, moved])
-def test_trouble_with_the_database_is_told_and_outlived(
+def test_trouble_with_the_database_is_reported_and_survived(
     tmp_path: Path, trouble: Callable[[ServeProcess, Path], AbstractContextManager[None]]
 ) -> None:
     """503 while it lasts, no note acknowledged that is not kept, and no help needed afterwards."""

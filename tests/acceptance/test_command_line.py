@@ -123,7 +123,7 @@ def test_settings_come_from_the_environment(tmp_path: Path) -> None:
     assert (host, (tmp_path / "elsewhere.db").exists()) == ("http://127.0.0.2", True)
 
 
-def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
+def test_a_taken_port_is_reported(tmp_path: Path) -> None:
     """The second controller, on a database of its own, ends with the reason."""
     with ServeProcess(tmp_path).ready() as first:
         port, other = str(first.port), "sqlite:///other.db"
@@ -162,7 +162,7 @@ def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
         (["migrate"], ["--database", "NOTED_TIME_DATABASE"]),
     ],
 )
-def test_help_tells_all_there_is(arguments: list[str], names: list[str]) -> None:
+def test_help_lists_everything(arguments: list[str], names: list[str]) -> None:
     """Every command, flag and variable."""
     told = CliRunner().invoke(app, [*arguments, "--help"], env={"COLUMNS": "200"})
 

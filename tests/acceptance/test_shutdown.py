@@ -89,7 +89,7 @@ def test_ctrl_c_ends_it_quietly(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("first", [signal.SIGTERM, signal.SIGINT])
-def test_told_often_it_ends_as_if_told_once(tmp_path: Path, first: signal.Signals) -> None:
+def test_many_signals_end_it_like_one(tmp_path: Path, first: signal.Signals) -> None:
     """Also while the interpreter ends, which is no time for a handler of signals."""
     with ServeProcess(tmp_path).ready() as controller:
         controller.process.send_signal(first)

@@ -248,7 +248,7 @@ async def test_the_document_declares_the_tokens() -> None:
     )
 
 
-def test_every_documented_call_but_changes_by_hand_needs_a_named_right() -> None:
+def test_every_documented_call_but_operators_changes_needs_a_named_right() -> None:
     """A route that nobody entered among the rights would need that to administer."""
     rights = {(method, path): needed(method, path).right for method, path in calls()}
 
@@ -274,7 +274,7 @@ def test_every_documented_call_but_changes_by_hand_needs_a_named_right() -> None
     st.sampled_from(["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS"]),
     st.lists(st.sampled_from(["", "v1", "streams", "s", "notes", "marks", "notes\n", "%2f", "."])),
 )
-def test_what_is_no_known_call_needs_the_right_to_administer(method: str, parts: list[str]) -> None:
+def test_an_unknown_call_needs_the_right_to_administer(method: str, parts: list[str]) -> None:
     """However a path is bent, it needs no less than the call it may come to."""
     path = "/" + "/".join(parts)
     known = {("POST", "notes"): "write", ("GET", "marks"): "read", ("GET", ""): "read"}
@@ -328,7 +328,7 @@ async def test_a_token_uses_the_alignments_that_it_names() -> None:
     assert [each["name"] for each in listed] == ["a"]
 
 
-async def test_two_headers_are_none() -> None:
+async def test_two_headers_count_as_no_token() -> None:
     """Nobody knows which of them counts."""
     guarded = Guarded()
     token = guarded.token("admin")

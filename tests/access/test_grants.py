@@ -111,7 +111,7 @@ def test_a_grant_comes_back_as_it_was_kept(grant: Grant) -> None:
 
 
 @pytest.mark.parametrize("kept", [{}, {"admin": 1}, {"admin": "true"}, {"writers": ["*"]}])
-def test_what_was_not_granted_in_so_many_words_is_not(kept: dict[str, object]) -> None:
+def test_what_was_not_granted_explicitly_is_not_granted(kept: dict[str, object]) -> None:
     """A row of another make opens nothing."""
     grant = Grant.from_scopes(kept)
 

@@ -58,7 +58,7 @@ def test_another_process_finds_them(database: str) -> None:
         assert (before, reader.counts(), reader.all()) == ((0, 0), (1, 0), [FIRST])
 
 
-def test_a_database_without_the_table_is_told(database: str) -> None:
+def test_a_database_without_the_table_is_reported(database: str) -> None:
     """As any database that does not answer."""
     with closing(open_tokens(database)) as opened:
         with closing(sqlite3.connect(file_of(database))) as connection:

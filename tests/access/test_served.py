@@ -45,7 +45,7 @@ def test_a_token_that_is_revoked_while_it_serves_is_refused_soon(tmp_path: Path)
     assert (before, revoked.returncode, after) == ([201, 200], 0, 200)
 
 
-def test_the_log_tells_who_was_refused_and_who_administered_but_no_secret(tmp_path: Path) -> None:
+def test_the_log_has_refused_and_administering_callers_but_no_secret(tmp_path: Path) -> None:
     """Who by the token's id, what, which stream, from where and what came of it."""
     admin, reader = make(tmp_path, "--scope", "admin"), make(tmp_path, "--scope", "read")
     stranger = "nt_0123456789ab_" + 43 * "s"
@@ -96,7 +96,7 @@ def test_tls_is_served_by_flags(tmp_path: Path) -> None:
         ([TLS[0], TLS[3], *TLS[2:]], "are no certificate and its key"),
     ],
 )
-def test_a_certificate_without_its_key_is_told(
+def test_a_certificate_without_its_key_is_reported(
     tmp_path: Path, options: list[str], says: str
 ) -> None:
     """Before anything is served."""
@@ -140,7 +140,7 @@ def test_tokens_are_listed_without_their_secrets(tmp_path: Path) -> None:
         (["create", "--scope", "read", "--stream", "a?"], "pattern 'a?' is not"),
     ],
 )
-def test_a_token_command_that_cannot_be_done_is_told(
+def test_a_token_command_that_cannot_be_done_is_reported(
     tmp_path: Path, arguments: list[str], says: str
 ) -> None:
     """In a sentence, with status 1, no token shown and no database made."""
@@ -150,7 +150,7 @@ def test_a_token_command_that_cannot_be_done_is_told(
     assert [*tmp_path.iterdir()] == []
 
 
-def test_an_unknown_token_is_told_with_the_database(tmp_path: Path) -> None:
+def test_an_unknown_token_is_reported_with_the_database(tmp_path: Path) -> None:
     """The command that lists them names it as well."""
     make(tmp_path, "--scope", "read")
     done = command("token", "revoke", "0123456789ab", cwd=tmp_path)

@@ -111,7 +111,7 @@ def test_a_token_may_be_required_before_there_is_one() -> None:
         gate.admit(Need("a token"), RequestInfo("GET", "/v1/streams", [], ""))
 
 
-def test_a_look_reads_no_rows_where_nothing_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_look_reads_no_rows_if_nothing_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two counts tell."""
     guarded = Guarded()
     guarded.token("read")
@@ -134,7 +134,7 @@ def test_spellings_of_a_header_do_not_pile_up() -> None:
     assert len(guarded.cache._known.holders) <= MOST_SPELLINGS
 
 
-def test_a_header_much_longer_than_a_token_is_none() -> None:
+def test_a_header_much_longer_than_a_token_counts_as_no_token() -> None:
     """It is neither read nor remembered, so that what is remembered stays small."""
     guarded = Guarded()
     token = guarded.token("read").encode()

@@ -66,7 +66,7 @@ def test_a_figure_is_one_line_of_80_columns_and_its_remark_below() -> None:
     assert shown[2:5:2] == [below, f"{below}; a a a a a a a a a a a"]
 
 
-def test_a_refused_note_is_no_result(tmp_path: Path) -> None:
+def test_a_refused_note_gives_no_result(tmp_path: Path) -> None:
     """A benchmark whose notes go back in time stops instead of looking fast."""
     database = sqlite_url(tmp_path / "b.db")
     with controller(database) as server:
@@ -107,7 +107,7 @@ def test_aggregation_is_measured_at_every_size(run: Run) -> None:
     assert [figure.ratio is not None for figure in figures] == [True] * 3
 
 
-def test_time_windows_are_measured_where_the_reader_has_followed_all_marks(run: Run) -> None:
+def test_time_windows_are_measured_once_the_reader_has_followed_all_marks(run: Run) -> None:
     """Both kinds of positions are within the marks."""
     figures = time_windows.measure(run, marks=1000, positions=50)
 

@@ -39,7 +39,7 @@ def run(tmp_path: Path) -> Run:
     return Run(quick=True, directory=tmp_path, say=lambda _: None)
 
 
-def test_a_note_that_is_not_stored_is_no_result(server: Server) -> None:
+def test_a_note_that_is_not_stored_gives_no_result(server: Server) -> None:
     """What is lost behind the controller's back stops the benchmark."""
     database, writers = server.make_database(), Writers("s", 8)
     with controller(database) as taking:

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from controller.service import maintenance
 from noted_time import Accepted, Aggregator, Note, StreamSettings
-from tests.support.controllers import marks_of, running, serve_for, serving, tell, until
+from tests.support.controllers import deliver, marks_of, running, serve_for, serving, until
+from tests.support.streams import deliver as tell_stream
 from tests.support.streams import marks_of as marks_of_stream
 from tests.support.streams import restarted
-from tests.support.streams import tell as tell_stream
 
 if TYPE_CHECKING:
     from controller.service.controller import Controller
@@ -51,7 +51,7 @@ def test_a_writer_that_left_is_forgotten_after_the_retention() -> None:
     assert (forgotten, list(stream.writers())) == ([(), ("gone",), ()], ["a"])
 
 
-def test_a_sign_of_life_begins_the_retention_anew() -> None:
+def test_a_sign_of_life_restarts_the_retention() -> None:
     """To say again that one left is to be heard of."""
     stream = stream_with(Note("gone", state="finished"))
     stream.note(Note("gone", state="finished"), now=700)
@@ -70,7 +70,7 @@ def test_a_writer_that_may_return_is_never_forgotten(state: State) -> None:
 
 
 def test_a_writer_excluded_is_forgotten_once_a_mark_has_named_it() -> None:
-    """Before that, nobody would learn that time went on without it."""
+    """Before that, nobody would learn that time advanced without it."""
     stream = stream_with(Note("silent", 5), Note("a", 5), Note("a", 6))
     stream.expire(now=10)
     before = stream.forget_departed(5000, MANY)
@@ -102,7 +102,7 @@ def test_a_writer_is_kept_for_each_domain_that_has_to_cover_it() -> None:
 
 
 def test_a_writer_that_comes_back_is_new() -> None:
-    """What it said before counts no more: it may begin anew."""
+    """What it said before counts no more: it may start again."""
     stream = stream_with(Note("a", 5), Note("gone", 5, {0: 9}), Note("gone", state="finished"))
     stream.note(Note("a", 6), now=0)
     marks_of_stream(stream)
@@ -126,7 +126,7 @@ def test_no_more_writers_go_at_once_than_asked_for() -> None:
     assert counts == [2, 2, 1, 0]
 
 
-def test_a_retention_of_gone_writers_goes_on_after_a_restart() -> None:
+def test_a_retention_of_gone_writers_continues_after_a_restart() -> None:
     """Who left before is known to have left."""
     stream = restarted(stream_with(Note("gone", state="finished")))
 
@@ -200,10 +200,10 @@ async def test_gone_writers_go_from_memory_and_from_the_store(
 ) -> None:
     """And time goes on, before and after a restart."""
     async with serving(store, time, writer_retention_ms=30_000) as controller:
-        await tell(
+        await deliver(
             controller, Note("a", 5), Note("gone", 5, {0: 1}), Note("gone", state="finished")
         )
-        await tell(controller, Note("a", 6))
+        await deliver(controller, Note("a", 6))
         serve_for(controller, time, maintenance.FORGET_EVERY_MS)
         await until(lambda: names(controller) == ["a"])
         await until(
@@ -212,20 +212,20 @@ async def test_gone_writers_go_from_memory_and_from_the_store(
         stream_id = controller.stream("s").id
         await until(lambda: [each.writer for each in store.members(stream_id)] == ["a"])
     async with running(store.reopened(), time) as controller:
-        await tell(controller, Note("a", 7))
+        await deliver(controller, Note("a", 7))
 
         assert (names(controller), marks_of(controller)[-1].lower) == (["a"], 7)
 
 
 @pytest.mark.anyio
-async def test_downtime_forgets_nobody(store: Watched, time: GivenTime) -> None:
+async def test_downtime_forgets_no_writer(store: Watched, time: GivenTime) -> None:
     """Silence is measured on the service clock: a week without a controller is none."""
     async with serving(store, time, writer_retention_ms=30_000) as controller:
-        await tell(controller, Note("gone"), Note("gone", state="finished"))
+        await deliver(controller, Note("gone"), Note("gone", state="finished"))
     time.passes(604_800_000)
     async with running(store.reopened(), time) as controller:
         controller._clocks.serve()
         time.passes(maintenance.FORGET_EVERY_MS)
-        await tell(controller, Note("a"))
+        await deliver(controller, Note("a"))
 
         assert names(controller) == ["gone", "a"]

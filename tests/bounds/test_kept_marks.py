@@ -11,7 +11,7 @@ from controller.aggregation import operator
 from controller.aggregation.operator import ANONYMOUS
 from controller.service import maintenance
 from noted_time import Note, ScaleEvent, TimeWindow
-from tests.support.controllers import marks_of, running, serve_for, serving, tell, until
+from tests.support.controllers import deliver, marks_of, running, serve_for, serving, until
 
 if TYPE_CHECKING:
     from controller.service.controller import Controller
@@ -24,7 +24,7 @@ TRUNCATE = "/v1/streams/s/truncate"
 
 async def made(controller: Controller, upto: int = 5) -> None:
     """Make marks with seq and lower 1, 2, 3 … at ten times as many events of segment 0."""
-    await tell(controller, *(Note("a", seq, {0: 10 * seq}) for seq in range(1, upto + 1)))
+    await deliver(controller, *(Note("a", seq, {0: 10 * seq}) for seq in range(1, upto + 1)))
 
 
 def seqs(controller: Controller, domain: str = "default") -> list[int]:
@@ -89,7 +89,7 @@ async def test_a_reader_before_the_first_mark_keeps_them_all(
         await controller.report("s", "g", "r", {})
         await made(controller)
         serve_for(controller, time, 2 * maintenance.FORGET_EVERY_MS)
-        await tell(controller, Note("a", 6, {0: 60}))
+        await deliver(controller, Note("a", 6, {0: 60}))
         before = seqs(controller)
         await controller.report("s", "g", "r", {0: 40})
         await retained(controller, time, first=4)
@@ -142,7 +142,7 @@ async def test_a_cut_that_crosses_a_mark_does_not_reach_it(memory: WatchedMemory
     """A segment that is missing stands at 0."""
     async with serving(memory) as controller:
         await made(controller, upto=2)
-        await tell(controller, Note("a", 3, {0: 30, 1: 5}), Note("a", 4, {0: 40, 1: 6}))
+        await deliver(controller, Note("a", 3, {0: 30, 1: 5}), Note("a", 4, {0: 40, 1: 6}))
         await controller.change("s", operator.truncate, ANONYMOUS, {0: 1000, 1: 5})
 
         assert seqs(controller) == [3, 4]

@@ -49,7 +49,7 @@ def small_answers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.anyio
-async def test_marks_end_with_the_answer_and_the_next_goes_on(call: Caller) -> None:
+async def test_marks_end_with_the_answer_and_the_next_one_continues(call: Caller) -> None:
     """All of them come, none twice; only the last answer has no more."""
     await call.note(*WIDE)
     answers = [await call.get(f"{S}/marks", limit=1000)]
@@ -122,7 +122,7 @@ def served() -> Iterator[Served]:
         yield served
 
 
-def test_an_event_stream_goes_on_where_an_answer_ended(served: Served) -> None:
+def test_an_event_stream_continues_where_an_answer_ended(served: Served) -> None:
     """It is made of such answers."""
     with listening(served) as answer:
         found = marks(answer, MARKS)
@@ -130,7 +130,7 @@ def test_an_event_stream_goes_on_where_an_answer_ended(served: Served) -> None:
     assert [seq for _, seq in found] == list(range(1, MARKS + 1))
 
 
-def test_clients_go_on_where_an_answer_ended(served: Served) -> None:
+def test_clients_continue_where_an_answer_ended(served: Served) -> None:
     """The reader, and the feed of Spark's sources."""
     with ReaderClient(served.url, "s") as reader:
         followed = [mark.seq for mark in islice(reader.marks(wait=30), MARKS)]

@@ -13,7 +13,7 @@ from controller.service.controller import Controller
 from controller.service.limits import Limits
 from noted_time import Accepted, Note, Refused, Unreachable
 from noted_time.values import SEGMENTS_PER_POSITION
-from tests.support.controllers import WatchedMemory, tell, until
+from tests.support.controllers import WatchedMemory, deliver, until
 from tests.support.http import Caller, answering, problem
 from tests.support.served import Served
 from tests.support.waiting import eventually
@@ -99,7 +99,7 @@ async def test_a_stream_that_is_removed_makes_room_for_another() -> None:
 async def test_a_writer_beyond_the_limit_is_refused_alone() -> None:
     """The notes of those who are members count, in the same request."""
     async with limited(Limits(writers=2)) as call:
-        answers = await tell(
+        answers = await deliver(
             call.controller, Note("a"), Note("b", 4), Note("c", 5), Note("a", 6), Note("b", 7)
         )
 
@@ -126,7 +126,7 @@ async def test_a_position_of_too_many_segments_is_refused(call: Caller) -> None:
 
 
 @pytest.mark.parametrize("limits", [Limits(waiting_requests=3), Limits(waiting_notes=4)])
-async def test_over_the_intake_writers_are_told_to_come_back(limits: Limits) -> None:
+async def test_over_the_intake_writers_are_asked_to_retry(limits: Limits) -> None:
     """While a commit takes long, what does not fit is refused at once; what was taken is kept."""
     store = WatchedMemory()
     async with limited(limits, store) as call:
@@ -150,7 +150,7 @@ async def test_over_the_intake_writers_are_told_to_come_back(limits: Limits) -> 
 async def test_one_request_is_always_taken_on() -> None:
     """However small the bound: else a large request would never get through."""
     async with limited(Limits(waiting_notes=1)) as call:
-        answers = await tell(call.controller, Note("a"), Note("b"))
+        answers = await deliver(call.controller, Note("a"), Note("b"))
 
         assert answers == [JOINED, JOINED]
 

@@ -14,7 +14,7 @@ from controller.service import maintenance
 from controller.store.port import ReaderRecord, Transaction
 from noted_time import Note
 from noted_time.values import SEGMENTS_PER_POSITION, LimitReached
-from tests.support.controllers import marks_of, running, serve_for, serving, tell, until
+from tests.support.controllers import deliver, marks_of, running, serve_for, serving, until
 from tests.support.http import problem
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ async def test_a_reader_that_died_keeps_no_marks_any_longer(
     """They are removed like those of a group that went offline in order."""
     async with serving(store, time, mark_retention_ms=0, reader_timeout_ms=1000) as controller:
         await controller.report("s", "g", "died", {0: 10})
-        await tell(controller, *(Note("a", seq, {0: 10 * seq}) for seq in range(1, 6)))
+        await deliver(controller, *(Note("a", seq, {0: 10 * seq}) for seq in range(1, 6)))
         serve_for(controller, time, 1000)
         await until(lambda: not online(controller))
         serve_for(controller, time, maintenance.FORGET_EVERY_MS)
@@ -74,7 +74,7 @@ async def test_a_reader_that_died_keeps_no_marks_any_longer(
         assert [mark.seq for mark in marks_of(controller)] == [5]
 
 
-async def test_the_silence_of_a_reader_goes_on_over_a_restart(
+async def test_the_silence_of_a_reader_continues_over_a_restart(
     store: Watched, time: GivenTime
 ) -> None:
     """Its last report is as durable as its position; time without a controller does not count."""
@@ -117,7 +117,7 @@ async def test_a_reader_whose_last_report_has_no_date_counts_from_the_first_look
         assert before == {"old"}
 
 
-async def test_a_group_is_forgotten_when_nobody_was_heard_of_for_the_retention_of_marks(
+async def test_a_group_is_forgotten_when_no_reader_reported_for_the_retention_of_marks(
     store: Watched, time: GivenTime
 ) -> None:
     """With its position, in memory and in the store; a group with a reader online stays."""

@@ -8,7 +8,7 @@ import pytest
 
 from noted_time import Accepted, Aggregator, InvalidNote, Note, Refused, StreamSettings
 from noted_time.values import Beyond
-from tests.support.controllers import serving, tell
+from tests.support.controllers import deliver, serving
 from tests.support.http import problem
 from writer_client import WriterClient
 from writer_client import answers as told_by
@@ -55,16 +55,16 @@ async def test_the_bound_goes_along_with_the_wall_clock(
 ) -> None:
     """What is too far ahead now is not a second later."""
     async with serving(memory, time, max_time_ahead_ms=0) as controller:
-        before = await tell(controller, Note("a", WALL + 1000))
+        before = await deliver(controller, Note("a", WALL + 1000))
         time.passes(1000)
-        after = await tell(controller, Note("a", WALL + 1000))
+        after = await deliver(controller, Note("a", WALL + 1000))
 
         ahead = Refused("too_far_ahead", WALL, Beyond("time", WALL + 1000))
         assert (before, after) == ([ahead], [Accepted(WALL + 1000)])
 
 
 @pytest.mark.anyio
-async def test_the_bound_is_told_as_a_status_of_the_note(call: Caller) -> None:
+async def test_the_bound_is_reported_as_a_status_of_the_note(call: Caller) -> None:
     """With the largest time allowed, which time is beyond it, and by how much."""
     await call.put("/v1/streams/s", {"max_time_ahead_ms": 1000})
 
@@ -111,7 +111,7 @@ def test_a_writer_whose_first_note_is_too_far_ahead_has_joined(served: Served) -
 
 
 @pytest.mark.parametrize("state", ["idle", "finished"])
-def test_what_a_writer_is_now_is_told_without_what_was_refused(state: str) -> None:
+def test_a_writers_state_is_reported_without_what_was_refused(state: str) -> None:
     """A change of state has no time, and not the largest event time of a wrong clock again."""
     outbox = Outbox("UA")
     outbox.note(5, {0: 10}, max_time=FAR)

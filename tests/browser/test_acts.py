@@ -99,7 +99,7 @@ def test_a_setting_is_changed_and_put_back(visit: Visit, seed: Calls, stalled: S
     assert (change["action"], change["is"], change["comment"]) == ("settings", is_now, WHY)
 
 
-def test_the_dry_run_of_a_truncation_says_how_many_marks_go(
+def test_the_dry_run_of_a_truncation_shows_how_many_marks_go(
     visit: Visit, seed: Calls, stalled: Stalled
 ) -> None:
     """As many as are then gone."""
@@ -119,7 +119,7 @@ def test_the_dry_run_of_a_truncation_says_how_many_marks_go(
     assert re.search(rf"\b{gone}\b", shown)
 
 
-def test_a_stream_that_is_sealed_says_so_and_is_not_sealed_twice(
+def test_a_sealed_stream_is_shown_as_such_and_not_sealed_twice(
     visit: Visit, seed: Calls, stalled: Stalled
 ) -> None:
     """Its writers are finished, the reason is kept, and the button is gone."""
@@ -133,7 +133,7 @@ def test_a_stream_that_is_sealed_says_so_and_is_not_sealed_twice(
     assert (change["action"], change["comment"]) == ("sealed", WHY)
 
 
-def test_a_change_that_is_refused_is_said_and_loses_no_text(
+def test_a_refused_change_is_reported_and_loses_no_text(
     visit: Visit, seed: Calls, stalled: Stalled
 ) -> None:
     """The stream was removed meanwhile, for example."""

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tests.support.calls import Calls
 
 
-def test_an_alignment_names_who_holds_it_and_who_is_at_the_bound(
+def test_an_alignment_names_its_holders_and_members_at_the_bound(
     visit: Visit, aligned: str
 ) -> None:
     """And who does not count, and why; a reader group leads to its stream."""
@@ -32,7 +32,7 @@ def test_an_alignment_names_who_holds_it_and_who_is_at_the_bound(
     expect(visit.page.get_by_role("heading", level=1)).to_have_text("orders")
 
 
-def test_a_reader_group_at_the_bound_says_who_holds_it(visit: Visit, aligned: str) -> None:
+def test_a_reader_group_at_the_bound_names_its_holder(visit: Visit, aligned: str) -> None:
     """Beside its name, and no other group of the stream does."""
     visit.open_stream("orders")
     held = visit.rows("Readers").filter(has_text=f"at the bound of {aligned}, held by ledger")

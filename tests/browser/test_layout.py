@@ -81,8 +81,8 @@ def test_an_axis_of_lag_has_at_least_two_labels(visit: Visit) -> None:
         lags.pop(0)
 
 
-def test_the_lag_falls_where_the_lower_rises(visit: Visit) -> None:
-    """At the same moment, straight down: when the watermark went on without a writer, say."""
+def test_the_lag_falls_when_the_lower_rises(visit: Visit) -> None:
+    """At the same moment, straight down: when the watermark advanced without a writer, say."""
     visit.open_stream("orders")
     plot = visit.page.get_by_role("img", name=LAG)
     expect(plot).to_be_visible()

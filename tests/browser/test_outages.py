@@ -36,7 +36,7 @@ def cargo(visiting: Visiting, empty: Served) -> Visit:
     return visit
 
 
-def test_no_answer_is_said_with_the_age_of_what_is_shown(cargo: Visit, empty: Served) -> None:
+def test_a_missing_answer_is_shown_with_the_age_of_the_data(cargo: Visit, empty: Served) -> None:
     """What was known stays, and the page continues once there are answers."""
     empty.stop()
     alert = cargo.alert.filter(has_text=NO_ANSWER)
@@ -47,7 +47,7 @@ def test_no_answer_is_said_with_the_age_of_what_is_shown(cargo: Visit, empty: Se
     expect(alert).to_have_count(0)
 
 
-def test_a_controller_that_hangs_is_no_answer_either(cargo: Visit) -> None:
+def test_a_controller_that_hangs_counts_as_not_answering(cargo: Visit) -> None:
     """A request without an answer is given up: here after 200 ms in place of eight seconds."""
     cargo.page.evaluate("""
         const after = AbortSignal.timeout.bind(AbortSignal);
@@ -59,7 +59,7 @@ def test_a_controller_that_hangs_is_no_answer_either(cargo: Visit) -> None:
     cargo.page.unroute_all(behavior="ignoreErrors")
 
 
-def test_an_answer_that_no_controller_gives_is_said(cargo: Visit) -> None:
+def test_an_answer_that_no_controller_gives_is_reported(cargo: Visit) -> None:
     """A page that a proxy shows in place of the answer."""
     cargo.page.route(CALLS, lambda route: route.fulfill(body="<html>welcome to the hotel</html>"))
 

@@ -113,7 +113,7 @@ def test_all_that_is_known_of_a_stream_is_there(visit: Visit) -> None:
     expect(visit.region("History").locator("svg").first).to_be_visible()
 
 
-def test_an_unknown_stream_is_said_and_leads_back(visit: Visit) -> None:
+def test_an_unknown_stream_is_reported_and_leads_back(visit: Visit) -> None:
     """By a link to those there are."""
     visit.open("/streams/nowhere")
     expect(visit.alert).to_contain_text("There is no stream")

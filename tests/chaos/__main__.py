@@ -48,7 +48,7 @@ def chaos(
     """Make replicas and their database fail under load, and check that nothing was lost or wrong.
 
     With --minutes and --kills it ends when both are reached. What happened is written to
-    build/chaos-SEED. Ends with status 1 where a law did not hold, and with 3 where that may be as
+    build/chaos-SEED. Ends with status 1 if a law did not hold, and with 3 where that may be as
     the machine was too busy to run the trial.
     """
     faults = _known(fault or list(FAULTS))

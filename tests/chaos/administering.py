@@ -98,7 +98,7 @@ class Administering:
                 )
 
     def _passed(self, stream: ScaledStream, chance: random.Random) -> dict[int, int]:
-        """Return the cut of some mark that the group has passed, of nothing where there is none."""
+        """Return the cut of some mark that the group has passed, of nothing if there is none."""
         chain = self._history.chains[stream.name, chance.choice(stream.domains)]
         reported = complete(self._history.reported.get(stream.name, {}), stream.scalings)
         last = _last_reached(chain, reported)
@@ -111,7 +111,7 @@ class Administering:
     def _firsts(self, stream: ScaledStream, cut: Mapping[int, int]) -> dict[str, int] | None:
         """Return the first mark of each domain that is left by a truncation there.
 
-        `None` where it would drop nothing, or might drop what a follower has not seen: then the
+        `None` if it would drop nothing, or might drop what a follower has not seen: then the
         history would have a gap.
         """
         firsts = {}
@@ -130,7 +130,7 @@ class Administering:
 def _last_reached(chain: Chain, cut: Mapping[int, int]) -> int | None:
     """Return the last mark that the cut reaches, or else the first that is left.
 
-    `None` where it may be one that some follower has not seen.
+    `None` if it may be one that some follower has not seen.
     """
     seq, seen = chain.first_asked, min(chain.followers, default=0)
     while seq < seen:

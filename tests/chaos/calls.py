@@ -105,7 +105,7 @@ class Caller:
         raise NobodyAnswersError(f"{method} {path}: nobody answered for {PATIENCE_S:.0f} s")
 
     async def _try(self, method: str, path: str, wait_s: float, arguments: Any) -> Json | None:  # noqa: ANN401 - whatever httpx takes
-        """Ask the replica at hand once; `None` where it gives no answer to go on with."""
+        """Ask the replica at hand once; `None` if it gives no answer to go on with."""
         url, body = f"{self.url}{path}", arguments.get("json")
         if callable(body):
             arguments = arguments | {"json": body()}

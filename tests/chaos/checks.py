@@ -65,7 +65,7 @@ def misstated(
 def excluded(
     marks: Iterable[Json], silent: str | None, absences: Mapping[str, int] | None = None
 ) -> list[str]:
-    """Return the marks that went on without a writer that was not silent.
+    """Return the marks that advanced without a writer that was not silent.
 
     The silent one has to be excluded by exactly one mark, or nothing was proved. One that was away
     and came back may be excluded as often as it was away:

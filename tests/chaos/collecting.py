@@ -67,7 +67,7 @@ async def disagreements(
 async def _said_by(
     http: httpx.AsyncClient, url: str, stream: str, domain: str, marks: Sequence[Json]
 ) -> str | None:
-    """Return how the last marks differ from the true ones, `None` where they agree in time."""
+    """Return how the last marks differ from the true ones, `None` if they agree in time."""
     kept = marks[-PAGE:]
     after = kept[0]["seq"] - 1 if kept else 0
     query: dict[str, str | int] = {"domain": domain, "after": after, "limit": PAGE + 1}

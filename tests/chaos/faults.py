@@ -123,7 +123,7 @@ async def isolate(arena: Arena) -> None:
 async def unreach(arena: Arena) -> None:
     """Let nobody reach the one with the most streams, while it keeps the database and its streams.
 
-    Who asks the others for one of those is told so. Raises `AssertionError` where not.
+    Who asks the others for one of those is told so. Raises `AssertionError` if not.
     """
     replica = await arena.busiest()
     async with replica.busy, _patience(arena):
@@ -158,7 +158,7 @@ async def shift_clocks(arena: Arena) -> None:
 async def start_on_nothing(arena: Arena) -> None:
     """Start two or three more replicas at once on a database without tables, and use them.
 
-    Raises `AssertionError` where one of them does not start, or their first note makes no mark.
+    Raises `AssertionError` if one of them does not start, or their first note makes no mark.
     """
     async with arena.database_busy:
         directory = Path(tempfile.mkdtemp(prefix="empty-start-", dir=arena.directory))
@@ -217,7 +217,7 @@ async def _patience(arena: Arena) -> AsyncIterator[None]:
 
 
 async def _set_writer_timeout(arena: Arena, seconds: float) -> None:
-    """Change it for every stream; raises `TimeoutError` where that is not taken for long."""
+    """Change it for every stream; raises `TimeoutError` if that is not taken for long."""
     body = {"writer_timeout_ms": int(seconds * 1000)}
     async with asyncio.timeout(PATIENT_S):
         for stream in SETTINGS:
@@ -244,7 +244,7 @@ async def _ask_for(arena: Arena, replica: Replica, stream: str) -> None:
 
 
 async def _make_a_mark(arena: Arena) -> None:
-    """Make a stream, note to it and see the mark; raises `AssertionError` where none comes."""
+    """Make a stream, note to it and see the mark; raises `AssertionError` if none comes."""
     until = now() + FIRST_MARK_S
     while (seen := await _first_lowers(arena)) != [1]:
         assert now() < until, f"the first note made the marks {seen}"

@@ -61,7 +61,7 @@ class Replica:
         """Start the process, on a wall clock that is ahead, and wait until it listens.
 
         It ends by itself where it does not reach the database; then it is started again, as a
-        supervisor does. Raises `TimeoutError` where that goes on for long.
+        supervisor does. Raises `TimeoutError` if that goes on for long.
         """
         async with asyncio.timeout(START_PATIENCE_S):
             while not await self._try_to_start(ahead_ms):
@@ -108,7 +108,7 @@ class Replica:
         return f"status {self._process.process.returncode}: {self._process.text()[-2000:]}"
 
     async def streams(self, http: httpx.AsyncClient) -> int:
-        """Return how many streams it says it has, 0 where it does not answer."""
+        """Return how many streams it says it has, 0 if it does not answer."""
         try:
             url = f"http://127.0.0.1:{self.door.target}/metrics"
             lines = (await http.get(url, timeout=READY_S)).text.splitlines()

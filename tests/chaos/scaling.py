@@ -91,7 +91,7 @@ class ScaledStream(LoadedStream):
     def scale(self, chance: random.Random) -> Scaling | None:
         """Seal the first segments of a writer, and have it go on in as many others or more or less.
 
-        Returns `None` where nobody can know of them yet, as no note that named them was answered.
+        Returns `None` if nobody can know of them yet, as no note that named them was answered.
         """
         writer = chance.choice(self.writers)
         before = writer.segments
@@ -182,7 +182,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 CONTROL = "control"
 """The stream of a writer that does fall silent; time stands there until it is excluded."""
 EXCLUDING = "ferries"
-"""The stream that goes on without who comes back."""
+"""The stream that advances without who comes back."""
 SCALED = ("flights", "ships", "buses")
 """The streams whose segments are split and merged."""
 TRUNCATED = ("flights", "trains", "ships")

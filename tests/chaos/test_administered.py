@@ -163,7 +163,7 @@ def test_what_is_wrong_breaks_its_own_laws(
         WindowSeen({0: 1}, window(10, 1, 2), least=20),
     ],
 )
-def test_a_window_that_no_mark_allows_is_told(
+def test_a_window_that_no_mark_allows_is_reported(
     truth: tuple[History, Said], seen: WindowSeen
 ) -> None:
     """Not all was read; the position is beyond; a truncation took what a reader needs."""
@@ -172,7 +172,7 @@ def test_a_window_that_no_mark_allows_is_told(
     assert _broken(*truth) == {"windows are true"}
 
 
-def test_anybody_may_be_excluded_where_who_comes_late_is_excluded(
+def test_any_writer_may_be_excluded_if_late_writers_are_excluded(
     truth: tuple[History, Said],
 ) -> None:
     """Time does not wait for it."""

@@ -38,7 +38,7 @@ def stream() -> tuple[History, ScaledStream]:
     return History({"s": made}), made
 
 
-async def test_a_caller_goes_on_to_the_next_replica_until_one_answers() -> None:
+async def test_a_caller_continues_to_the_next_replica_until_one_answers() -> None:
     """Whether nobody is there, it stands by, or the answer is lost."""
     history, _ = stream()
     asked: list[str] = []
@@ -59,7 +59,7 @@ async def test_a_caller_goes_on_to_the_next_replica_until_one_answers() -> None:
 
 
 @pytest.mark.parametrize("status", [404, 422, 500])
-async def test_an_answer_that_the_api_never_gives_is_told(status: int) -> None:
+async def test_an_answer_that_the_api_never_gives_is_reported(status: int) -> None:
     """Of a stream that is there, asked as it should be."""
     history, _ = stream()
     answers = iter([httpx.Response(status, text="?"), httpx.Response(200, json={})])
@@ -116,12 +116,12 @@ async def finished(told: dict[str, Any], tmp_path: Path, seen: int | None = None
     return [violation.law for violation in history.violations]
 
 
-async def test_a_note_in_order_that_is_refused_is_told(tmp_path: Path) -> None:
+async def test_a_note_in_order_that_is_refused_is_reported(tmp_path: Path) -> None:
     """A writer that keeps its promise is always accepted."""
     assert await finished({"status": "invalid_time", "last": 9}, tmp_path) == ["answers"]
 
 
-async def test_a_writer_that_is_told_an_old_lower_is_told(tmp_path: Path) -> None:
+async def test_an_old_lower_in_an_answer_is_reported(tmp_path: Path) -> None:
     """Whoever joins relies on it."""
     told = {"status": "accepted", "lower": 3}
 
@@ -131,7 +131,7 @@ async def test_a_writer_that_is_told_an_old_lower_is_told(tmp_path: Path) -> Non
     )
 
 
-async def test_a_reader_that_misses_a_mark_is_told() -> None:
+async def test_a_reader_that_misses_a_mark_is_reported() -> None:
     """Marks come gapless and in order."""
     history, _ = stream()
     stopping = asyncio.Event()

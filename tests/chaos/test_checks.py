@@ -134,7 +134,7 @@ def test_what_is_wrong_with_a_stream_breaks_its_law(
         (2, NOTHING | {"upper": 30, "upper_seq": 1}),
     ],
 )
-def test_a_window_that_no_mark_allows_is_told(
+def test_a_window_that_no_mark_allows_is_reported(
     truth: tuple[History, Said], at: int, window: dict[str, int | None]
 ) -> None:
     """A bound of no mark, of another mark, or of one that the position does not allow."""
@@ -143,14 +143,14 @@ def test_a_window_that_no_mark_allows_is_told(
     assert _broken(*truth) == {"windows are true"}
 
 
-def test_a_window_above_an_event_of_later_is_told(truth: tuple[History, Said]) -> None:
+def test_a_window_above_an_event_of_later_is_reported(truth: tuple[History, Said]) -> None:
     """An event that was written after the window was answered counts as well."""
     truth[0].streams["s"].append(0, {KEY: 9})
 
     assert "windows are true" in _broken(*truth)
 
 
-def test_a_mark_that_two_readers_saw_differently_is_told() -> None:
+def test_a_mark_that_two_readers_saw_differently_is_reported() -> None:
     """At once, whatever the chain is in the end."""
     chain = Chain()
     chain.see([mark(1, 10, 1)], at=0.0)
@@ -158,12 +158,12 @@ def test_a_mark_that_two_readers_saw_differently_is_told() -> None:
     assert chain.see([mark(1, 10, 2)], at=1.0) == [f"{mark(1, 10, 2)} was {mark(1, 10, 1)}"]
 
 
-def test_time_that_does_not_come_to_its_end_is_told(truth: tuple[History, Said]) -> None:
+def test_time_that_does_not_come_to_its_end_is_reported(truth: tuple[History, Said]) -> None:
     """Every live writer has noted 21, and the last lower is 20."""
     assert late(truth[0], 21) == ["s/default stands at 20, not 21"]
 
 
-def test_a_chain_that_stands_is_told(truth: tuple[History, Said]) -> None:
+def test_a_stuck_chain_is_reported(truth: tuple[History, Said]) -> None:
     """It did not grow since it was looked at."""
     history, _ = truth
     since = history.lengths()
@@ -182,7 +182,7 @@ def test_a_chain_that_stands_is_told(truth: tuple[History, Said]) -> None:
         ("marks are sound", STARVED_S, False),
     ],
 )
-def test_what_a_busy_machine_may_have_done_is_told_from_a_violation(
+def test_what_a_busy_machine_may_have_done_is_distinguished_from_a_violation(
     law: str, starved_s: float, *, starved: bool
 ) -> None:
     """Where no process ran for half a writer timeout, writers are excluded rightly; no law else."""

@@ -70,7 +70,7 @@ async def test_nothing_is_lost_or_wrong_after_replicas_and_the_database_end(
     assert tried(verdict) > 0
 
 
-async def test_nothing_is_lost_or_wrong_after_replicas_that_nobody_hears(
+async def test_nothing_is_lost_or_wrong_after_replicas_are_cut_off(
     server: Server, tmp_path: Path
 ) -> None:
     """Likewise; an owner that nobody reaches keeps its streams, and who asks is told so."""

@@ -24,7 +24,7 @@ def note(writer: LoadWriter, lower: int | None) -> bool:
 
 
 @pytest.mark.parametrize("shared", [True, False])
-def test_nobody_writes_to_what_was_sealed(shared: bool) -> None:  # noqa: FBT001 - a parameter
+def test_no_writer_writes_to_what_was_sealed(shared: bool) -> None:  # noqa: FBT001 - a parameter
     """From that moment on; and all of it is read before what follows."""
     chance = random.Random(1)
     stream = ScaledStream("s", shared=shared, rests=0.0)

@@ -149,7 +149,7 @@ def _judge_key(history: History, stream: ScaledStream, domain: str, said: Said) 
 
 
 def _excluded(history: History, stream: ScaledStream, marks: Sequence[Json]) -> list[str]:
-    """Return the marks that went on without somebody they had to wait for.
+    """Return the marks that advanced without somebody they had to wait for.
 
     Where a stream excludes who comes late, that may be anybody.
     """

@@ -43,7 +43,7 @@ SETTLED_S = 30.0
 class Writing:
     """The notes of one trial: makes them, and has the history know what became of them.
 
-    Writers number their requests, each try anew. Those that do not, of one stream, stay what they
+    Writers number their requests, each try again. Those that do not, of one stream, stay what they
     are, live or idle, while a request that they gave up may still be under way.
     """
 

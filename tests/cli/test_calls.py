@@ -87,7 +87,7 @@ def test_a_position_is_corrected_after_yes(run: Commands, served: Served, stream
     assert ["default", "0", "1000000000", "2", "2"] in corrected.table
 
 
-def test_to_make_a_stream_again_says_that_it_was_there(run: Commands, stream: str) -> None:
+def test_recreating_a_stream_reports_that_it_existed(run: Commands, stream: str) -> None:
     """And changes no setting that is not given."""
     again = run("stream", "create", stream, "--writer-timeout", "5s")
     shown = run("stream", "show", stream, "--json").json
@@ -108,7 +108,7 @@ def test_streams_are_listed_with_their_last_marks(
     assert (rows["stream"], rows[stream]) == (["domain", "mark", "lower", "upper", "cut"], mark)
 
 
-def test_a_list_that_goes_on_says_so(run: Commands, served: Served) -> None:
+def test_an_incomplete_list_says_so(run: Commands, served: Served) -> None:
     """Pages are put together up to the limit."""
     for name in ("listed-1", "listed-2", "listed-3"):
         served.create(name)
@@ -297,9 +297,7 @@ def test_a_url_that_leads_nowhere_is_explained(run: Commands, url: str, says: st
     assert (refused.status, says in refused.err) == (1, True)
 
 
-def test_wait_says_that_no_position_stands_behind_a_mark(
-    run: Commands, served: Served, stream: str
-) -> None:
+def test_wait_says_that_a_mark_has_no_position(run: Commands, served: Served, stream: str) -> None:
     """Its writers noted times alone; the status is 0, as time is complete."""
     served.call("POST", f"/{stream}/notes", {"notes": [{"writer": "a", "time": TEN}]})
     waited = run("wait", stream, str(TEN))
@@ -320,7 +318,7 @@ def without_stock(served: Served, stream: str) -> str:
     return stream
 
 
-def test_wait_says_whom_the_watermark_advanced_without(
+def test_wait_names_the_writers_the_watermark_advanced_without(
     run: Commands, served: Served, stream: str
 ) -> None:
     """In its sentence with the reason, and in its JSON."""
@@ -347,7 +345,7 @@ def test_wait_says_whom_the_watermark_advanced_without(
         (("--require-all",), 3, "noted-time: writers that are missing: 1\n"),
     ],
 )
-def test_wait_ends_with_3_where_a_required_writer_is_missing(
+def test_wait_ends_with_3_if_a_required_writer_is_missing(
     run: Commands, without_stock: str, flags: tuple[str, ...], status: int, says: str
 ) -> None:
     """Or unknown to the stream."""
@@ -395,7 +393,7 @@ def test_remove_shows_again_what_would_follow_if_the_writer_noted(
     assert served.writers(stream)["UA"]["state"] == "excluded"
 
 
-def test_remove_gives_up_on_a_writer_that_goes_on_noting(
+def test_remove_gives_up_on_a_writer_that_keeps_noting(
     run: Commands, served: Served, stream: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After three times with `--yes`."""
@@ -437,7 +435,7 @@ def test_the_ledger_has_a_row_for_each_writer(run: Commands, without_stock: str)
 
 
 @pytest.mark.parametrize(("command", "cursor"), [("ledger", "--after"), ("changes", "--before")])
-def test_a_list_of_what_was_done_says_how_to_go_on(
+def test_a_list_of_changes_shows_how_to_continue(
     run: Commands, without_stock: str, served: Served, command: str, cursor: str
 ) -> None:
     """Beyond the limit; the option begins there."""

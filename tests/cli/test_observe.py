@@ -85,7 +85,7 @@ def test_one_look_by_event_time_makes_a_mark(served: Served, stream: str, root: 
     assert marks(served, stream, "ingestion") == []
 
 
-def test_it_observes_until_it_is_told_to_end(served: Served, stream: str, root: Path) -> None:
+def test_it_observes_until_it_is_stopped(served: Served, stream: str, root: Path) -> None:
     """By a signal, as a command of `noted-time`; its last note is durable."""
     process = subprocess.Popen(
         [sys.executable, "-m", "noted_time", "observe", "log", root, stream, "--poll", "50ms"],

@@ -5,7 +5,7 @@ from tests.support.served import Served
 from writer_client import WriterClient
 
 
-def test_a_writer_goes_on_with_another_controller() -> None:
+def test_a_writer_continues_with_another_controller() -> None:
     """With several URLs, the next one is asked as soon as one is away; nothing noted is lost."""
     first, second = Served(), Served()
     for served in (first, second):

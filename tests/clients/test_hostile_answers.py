@@ -109,7 +109,7 @@ async def command(url: str) -> None:
     ("kind", "why"),
     [("packed", "packed by 'gzip'"), ("long", f"over {MOST_BYTES} bytes")],
 )
-async def test_an_answer_beyond_the_bound_is_none(
+async def test_an_answer_beyond_the_bound_is_not_read(
     url: str, call: Callable[[str], Awaitable[None]], kind: str, why: str
 ) -> None:
     """It is read no further, and nothing is unpacked."""

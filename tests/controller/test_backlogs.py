@@ -14,7 +14,7 @@ from controller.aggregation.operator import ANONYMOUS, Order
 from controller.service import maintenance
 from noted_time import BacklogPolicy, Note
 from noted_time.values import UnknownReader
-from tests.support.controllers import running, serve_for, serving, tell, until
+from tests.support.controllers import deliver, running, serve_for, serving, until
 from tests.support.scrapes import scraped
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ async def found(controller: Controller, group: str = "g") -> Found:
 async def noted(controller: Controller, *times: int) -> None:
     """Note these times, each at ten times its number among them."""
     for number, time in enumerate(times, 1):
-        await tell(controller, Note("a", time, {0: 10 * number}))
+        await deliver(controller, Note("a", time, {0: 10 * number}))
 
 
 async def test_a_group_is_behind_until_its_lower_comes_near_the_last(
@@ -57,7 +57,7 @@ async def test_a_group_is_behind_until_its_lower_comes_near_the_last(
     assert states == [(True, behind, 0), (True, behind, 0), (True, behind, 0), (False, (), 21)]
 
 
-async def test_readers_may_say_so_themselves_without_a_policy(
+async def test_readers_may_report_a_backlog_without_a_policy(
     store: Watched, time: GivenTime
 ) -> None:
     """All of those online that do are named, as long as they do."""
@@ -73,7 +73,7 @@ async def test_readers_may_say_so_themselves_without_a_policy(
     assert states == [["a"], ["a", "b"], ["a", "b"], ["b"], []]
 
 
-async def test_a_group_of_which_nobody_asked_has_no_backlog_and_leaves_no_record(
+async def test_a_group_that_was_never_asked_for_has_no_backlog_and_leaves_no_record(
     memory: WatchedMemory,
 ) -> None:
     """However far behind it is."""
@@ -85,9 +85,7 @@ async def test_a_group_of_which_nobody_asked_has_no_backlog_and_leaves_no_record
         assert memory.backlogs(controller.stream("s").id) == []
 
 
-async def test_policy_flag_and_what_was_said_outlast_a_restart(
-    store: Watched, time: GivenTime
-) -> None:
+async def test_policy_flag_and_reports_outlast_a_restart(store: Watched, time: GivenTime) -> None:
     """Since when is what it was; a group without a reader is there again, too."""
     async with serving(store, time) as controller:
         await noted(controller, 1000, 9000)
@@ -107,7 +105,7 @@ async def test_policy_flag_and_what_was_said_outlast_a_restart(
 async def test_a_group_that_caught_up_by_the_sticky_rule_has_for_good(
     store: Watched, time: GivenTime
 ) -> None:
-    """Over a restart too: it is stored before it is told. Another policy begins anew."""
+    """Over a restart too: it is stored before it is told. Another policy starts again."""
     async with serving(store, time) as controller:
         await noted(controller, 1000)
         await controller.change(
@@ -116,7 +114,7 @@ async def test_a_group_that_caught_up_by_the_sticky_rule_has_for_good(
         states = [await found(controller)]
         await controller.report("s", "g", "r", {0: 10})
         states.append(await found(controller))
-        await tell(controller, Note("a", 9000, {0: 20}))
+        await deliver(controller, Note("a", 9000, {0: 20}))
     async with running(store.reopened(), time) as controller:
         states.append(await found(controller))
         await controller.change("s", operator.set_backlog_policy, ANONYMOUS, "g", BEHIND)
@@ -125,7 +123,7 @@ async def test_a_group_that_caught_up_by_the_sticky_rule_has_for_good(
     assert [flag for flag, _, _ in states] == [True, False, False, True]
 
 
-async def test_a_group_with_a_policy_is_forgotten_by_hand_only(
+async def test_a_group_with_a_policy_is_forgotten_by_an_operator_only(
     store: Watched, time: GivenTime
 ) -> None:
     """Others go when they are unused; a removed one leaves no record."""
@@ -145,7 +143,7 @@ async def test_a_group_with_a_policy_is_forgotten_by_hand_only(
             await controller.backlog("s", "kept")
 
 
-async def test_a_policy_is_recorded_with_who_set_it_and_why(store: Watched) -> None:
+async def test_a_policy_is_recorded_with_its_author_and_reason(store: Watched) -> None:
     """Once: the same again changes nothing."""
     order = Order("ops", "replay")
     async with serving(store) as controller:

@@ -10,7 +10,7 @@ from controller.aggregation.operator import ANONYMOUS
 from controller.store.port import StoreUnavailable
 from noted_time import Accepted, Note, ScaleEvent
 from noted_time.values import MarkConflict
-from tests.support.controllers import marks_of, names, serve_for, serving, tell, until
+from tests.support.controllers import deliver, marks_of, names, serve_for, serving, until
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -34,16 +34,20 @@ async def refused(answer: Awaitable[Any]) -> type[Exception] | None:
 
 
 async def ready(controller: Controller) -> None:
-    """Wait until the streams were read anew."""
+    """Wait until the streams were read again."""
     await until(lambda: controller._committer.ready)
 
 
 @pytest.mark.parametrize("failure", FAILURES, ids=lambda failure: type(failure).__name__)
-async def test_every_caller_of_a_failed_batch_is_told(store: Watched, failure: Exception) -> None:
+async def test_every_caller_of_a_failed_batch_gets_the_error(
+    store: Watched, failure: Exception
+) -> None:
     """One commit fails: all whose work was in it hear so, none is acknowledged."""
     async with serving(store) as controller:
         store.watch.failures = [failure]
-        told = await asyncio.gather(*(refused(tell(controller, Note(f"w{i}"))) for i in range(20)))
+        told = await asyncio.gather(
+            *(refused(deliver(controller, Note(f"w{i}"))) for i in range(20))
+        )
 
         assert told == [type(failure)] * 20
 
@@ -54,24 +58,24 @@ async def test_a_later_note_is_judged_by_what_is_durable(
 ) -> None:
     """A note below the one that failed is accepted: that one never happened."""
     async with serving(store) as controller:
-        await tell(controller, Note("a", 2, {0: 2}))
+        await deliver(controller, Note("a", 2, {0: 2}))
         store.watch.failures = [failure]
-        await refused(tell(controller, Note("a", 5, {0: 50}), Note("b", 9)))
+        await refused(deliver(controller, Note("a", 5, {0: 50}), Note("b", 9)))
         await ready(controller)
 
-        after = await tell(controller, Note("a", 3, {0: 3}))
+        after = await deliver(controller, Note("a", 3, {0: 3}))
         durable = {m.writer: m.times for m in store.members(controller.stream("s").id)}
         assert (after, durable) == ([Accepted(3)], {"a": {"default": 3}})
 
 
-async def test_those_who_wait_behind_a_failed_batch_are_told_at_once(store: Watched) -> None:
+async def test_callers_behind_a_failed_batch_get_the_error_at_once(store: Watched) -> None:
     """Work that was queued while the commit failed is refused with it, not left to hang."""
     async with serving(store) as controller:
         store.watch.failures = [DISK_FULL]
         store.watch.open.clear()
-        first = asyncio.create_task(refused(tell(controller, Note("a"))))
+        first = asyncio.create_task(refused(deliver(controller, Note("a"))))
         await until(lambda: store.watch.attempts == 2)
-        behind = asyncio.create_task(refused(tell(controller, Note("b"))))
+        behind = asyncio.create_task(refused(deliver(controller, Note("b"))))
         await asyncio.sleep(0)
         store.watch.open.set()
 
@@ -107,7 +111,7 @@ async def test_a_change_that_was_not_written_is_undone(
 ) -> None:
     """Whatever failed to be committed leaves no trace in memory."""
     async with serving(store) as controller:
-        await tell(controller, Note("a", 1, {0: 5}))
+        await deliver(controller, Note("a", 1, {0: 5}))
         await controller.report("s", "g", "first", {0: 3})
         before = shown(controller)
         store.watch.failures = [DISK_FULL]
@@ -120,10 +124,10 @@ async def test_a_change_that_was_not_written_is_undone(
 async def test_a_database_that_stays_away_is_asked_less_and_less(memory: WatchedMemory) -> None:
     """A mark that is due but cannot be written does not keep the controller spinning."""
     async with serving(memory, mark_interval_ms=50) as controller:
-        await tell(controller, Note("a", 1))
+        await deliver(controller, Note("a", 1))
         memory.watch.failures = [DISK_FULL] * 1000
         before = memory.watch.attempts
-        await refused(tell(controller, Note("b", 2), Note("a", 2)))
+        await refused(deliver(controller, Note("b", 2), Note("a", 2)))
         await asyncio.sleep(0.6)
         attempts = memory.watch.attempts - before
         memory.watch.failures.clear()
@@ -131,19 +135,19 @@ async def test_a_database_that_stays_away_is_asked_less_and_less(memory: Watched
         assert attempts <= 6
 
 
-async def test_while_the_streams_are_read_anew_requests_are_refused_at_once(
+async def test_while_the_streams_are_reloaded_requests_are_refused_at_once(
     memory: WatchedMemory,
 ) -> None:
     """Nobody hangs on a database that is away, and it is found again without help."""
     async with serving(memory) as controller:
         memory.watch.failures = [DISK_FULL]
         memory.watch.loads = [StoreUnavailable("locked")] * 3
-        await refused(tell(controller, Note("a", 5)))
-        told = await refused(tell(controller, Note("a", 5)))
+        await refused(deliver(controller, Note("a", 5)))
+        told = await refused(deliver(controller, Note("a", 5)))
         still_away = bool(memory.watch.loads)
         await ready(controller)
 
-        accepted = await tell(controller, Note("a", 4))
+        accepted = await deliver(controller, Note("a", 4))
         assert (told, still_away, accepted) == (StoreUnavailable, True, [Accepted(4)])
 
 
@@ -152,7 +156,7 @@ async def test_a_controller_closes_while_its_database_is_away(memory: WatchedMem
     async with serving(memory) as controller:
         memory.watch.failures = [DISK_FULL]
         memory.watch.loads = [StoreUnavailable("locked")] * 1000
-        await refused(tell(controller, Note("a", 5)))
+        await refused(deliver(controller, Note("a", 5)))
         await until(lambda: len(memory.watch.loads) < 998)
 
     assert len(memory.watch.loads) > 900
@@ -163,11 +167,11 @@ async def test_writers_are_not_timed_out_by_a_database_that_is_away(
 ) -> None:
     """The service clock stands while no note can be taken, as nobody could have been heard."""
     async with serving(memory, time, writer_timeout_ms=5000) as controller:
-        await tell(controller, Note("a", 1), Note("b"))
+        await deliver(controller, Note("a", 1), Note("b"))
         before = controller._clocks.read().service
         memory.watch.failures = [DISK_FULL]
         memory.watch.open.clear()
-        failing = asyncio.create_task(refused(tell(controller, Note("b", 1))))
+        failing = asyncio.create_task(refused(deliver(controller, Note("b", 1))))
         await until(lambda: memory.watch.attempts == 3)
         serve_for(controller, time, 60_000)
         memory.watch.open.set()
@@ -180,7 +184,7 @@ async def test_writers_are_not_timed_out_by_a_database_that_is_away(
 async def test_the_ticker_outlives_a_conflict(memory: WatchedMemory, time: GivenTime) -> None:
     """A timeout that could not be written is written by a later tick."""
     async with serving(memory, time, writer_timeout_ms=500) as controller:
-        await tell(controller, Note("b"), Note("a", 5))
+        await deliver(controller, Note("b"), Note("a", 5))
         memory.watch.failures = [MarkConflict("s", "default", 1)]
         serve_for(controller, time, 600)
         await until(lambda: not memory.watch.failures)
@@ -199,7 +203,7 @@ async def test_a_mark_that_was_written_all_the_same_wakes_its_readers(
         poll = asyncio.create_task(controller.polls.marks("s", None, after=0, wait_ms=30_000))
         await until(lambda: len(controller._notifier) == 1)
         memory.watch.lies = [StoreUnavailable("the connection broke")]
-        await refused(tell(controller, Note("a", 5)))
+        await refused(deliver(controller, Note("a", 5)))
 
         async with asyncio.timeout(5):
             found = await poll

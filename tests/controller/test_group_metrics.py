@@ -9,7 +9,7 @@ import pytest
 from controller.aggregation import order
 from noted_time import Note
 from noted_time.wing import AlignmentSettings
-from tests.support.controllers import serve_for, serving, tell
+from tests.support.controllers import deliver, serve_for, serving
 from tests.support.scrapes import scraped
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ async def test_a_group_is_behind_by_what_its_lower_is_below_the_last(memory: Wat
     """One that is before all marks is not shown, as there is no number that would not lie."""
     async with serving(memory) as controller:
         for time in (10, 15, 40):
-            await tell(controller, Note("a", time, {0: time}))
+            await deliver(controller, Note("a", time, {0: time}))
         for group, offset in (("at the end", 40), ("stopped", 39), ("before", 9)):
             await controller.report("s", group.replace(" ", "-"), "r", {0: offset})
 
@@ -34,13 +34,13 @@ async def test_a_group_is_behind_by_what_its_lower_is_below_the_last(memory: Wat
 
 
 @pytest.mark.parametrize(("bound", "most"), [("GROUPS_SHOWN", 2), ("SEGMENTS_READ", 2)])
-async def test_a_scrape_looks_at_so_many_groups_and_segments(
+async def test_a_scrape_looks_at_a_bounded_number_of_groups_and_segments(
     memory: Watched, monkeypatch: pytest.MonkeyPatch, bound: str, most: int
 ) -> None:
     """The others are counted."""
     monkeypatch.setattr(order, bound, most)
     async with serving(memory) as controller:
-        await tell(controller, Note("a", 10, {0: 1}))
+        await deliver(controller, Note("a", 10, {0: 1}))
         for group in "abc":
             await controller.report("s", group, "r", {0: 1})
 
@@ -67,7 +67,7 @@ async def test_drift_is_from_the_slowest_that_counts_to_the_fastest(memory: Watc
         assert shown(controller) == [{("a",): 7.0}, {("a",): 10.0}, {("a",): 15.0}]
 
 
-async def test_where_nobody_counts_there_is_neither_drift_nor_bound(memory: Watched) -> None:
+async def test_without_counted_members_there_is_neither_drift_nor_bound(memory: Watched) -> None:
     """There is no number that would not lie."""
     async with serving(memory) as controller:
         await controller.alignments.put("a", AlignmentSettings(10))
@@ -75,7 +75,9 @@ async def test_where_nobody_counts_there_is_neither_drift_nor_bound(memory: Watc
         assert shown(controller) == [{}, {("a",): 10.0}, {}]
 
 
-async def test_members_are_counted_or_it_is_said_why_not(memory: Watched, time: GivenTime) -> None:
+async def test_members_are_counted_or_shown_with_the_reason_why_not(
+    memory: Watched, time: GivenTime
+) -> None:
     """Each state has its number, also where that is none."""
     async with serving(memory, time) as controller:
         alignments = controller.alignments

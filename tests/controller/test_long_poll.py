@@ -9,7 +9,7 @@ import pytest
 from controller.service.polls import LongPollNotifier
 from noted_time import Note
 from noted_time.values import UnknownStream
-from tests.support.controllers import serving, tell, until
+from tests.support.controllers import deliver, serving, until
 
 if TYPE_CHECKING:
     from controller.service.controller import Controller
@@ -31,7 +31,7 @@ async def test_a_poll_is_answered_by_the_next_mark(memory: WatchedMemory) -> Non
     """The reader has the mark as soon as it is durable."""
     async with serving(memory) as controller:
         poll = await polling(controller)
-        await tell(controller, Note("a", 5))
+        await deliver(controller, Note("a", 5))
 
         assert [mark.lower for mark in (await poll).marks] == [5]
 
@@ -40,22 +40,24 @@ async def test_a_poll_for_later_marks_sleeps_through_earlier_ones(memory: Watche
     """Woken too early, it waits on."""
     async with serving(memory) as controller:
         poll = await polling(controller, after=1)
-        await tell(controller, Note("a", 5))
+        await deliver(controller, Note("a", 5))
         await until(lambda: len(controller._notifier) == 1)
-        await tell(controller, Note("a", 6))
+        await deliver(controller, Note("a", 6))
 
         assert [mark.seq for mark in (await poll).marks] == [2]
 
 
-async def test_completeness_is_told_by_the_mark_that_reaches_it(memory: WatchedMemory) -> None:
+async def test_completeness_is_reported_with_the_mark_that_reaches_it(
+    memory: WatchedMemory,
+) -> None:
     """An earlier mark does not end the wait."""
     async with serving(memory) as controller:
         waits = controller.polls.cut("s", None, 6, wait_ms=30_000)
         poll = asyncio.create_task(waits)
         await until(lambda: len(controller._notifier) == 1)
-        await tell(controller, Note("a", 5))
+        await deliver(controller, Note("a", 5))
         await until(lambda: len(controller._notifier) == 1)
-        await tell(controller, Note("a", 7))
+        await deliver(controller, Note("a", 7))
 
         assert (await poll).lower == 7
 
@@ -72,7 +74,7 @@ async def test_a_poll_times_out_empty(memory: WatchedMemory) -> None:
 async def test_a_poll_that_need_not_wait_does_not(memory: WatchedMemory) -> None:
     """Marks that are there already are given at once."""
     async with serving(memory) as controller:
-        await tell(controller, Note("a", 5), Note("a", 6), Note("a", 7))
+        await deliver(controller, Note("a", 5), Note("a", 6), Note("a", 7))
         found = await controller.polls.marks("s", None, after=1, wait_ms=30_000)
 
         assert [mark.seq for mark in found.marks] == [2, 3]
@@ -132,7 +134,7 @@ async def test_no_ring_is_lost() -> None:
     assert seen == 10_000
 
 
-async def test_a_notifier_wakes_all_who_wait_for_it() -> None:
+async def test_a_notifier_wakes_all_waiters() -> None:
     """Every poll of the stream is woken, and those of others sleep on."""
     notifier = LongPollNotifier()
     waits = [asyncio.create_task(notifier.wait(name, 5.0)) for name in ("s", "s", "s", "t")]

@@ -10,7 +10,7 @@ from controller.service.metrics import Metrics
 from controller.store.port import Leases, StoreUnavailable
 from noted_time import Note
 from noted_time.values import LateRows
-from tests.support.controllers import running, serve_for, serving, tell, until
+from tests.support.controllers import deliver, running, serve_for, serving, until
 from tests.support.scrapes import scraped
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ KEY = ("default", "s")
 async def test_lag_is_the_wall_clock_less_lower(memory: Watched, time: GivenTime) -> None:
     """In seconds, for a stream whose time is Unix ms."""
     async with serving(memory, time) as controller:
-        await tell(controller, Note("a", time.wall - 4500))
+        await deliver(controller, Note("a", time.wall - 4500))
 
         assert scraped(controller, "noted_time_watermark_lag_seconds") == {KEY: 4.5}
 
@@ -32,8 +32,8 @@ async def test_lag_is_the_wall_clock_less_lower(memory: Watched, time: GivenTime
 async def test_lag_keeps_counting_while_idle(memory: Watched, time: GivenTime) -> None:
     """Nobody notes and nothing is marked: it is reckoned at each scrape."""
     async with serving(memory, time) as controller:
-        await tell(controller, Note("a", time.wall))
-        await tell(controller, Note("a", state="idle"))
+        await deliver(controller, Note("a", time.wall))
+        await deliver(controller, Note("a", state="idle"))
         time.passes(60_000)
 
         assert scraped(controller, "noted_time_watermark_lag_seconds") == {KEY: 60.0}
@@ -51,9 +51,9 @@ async def test_a_domain_without_a_mark_has_neither_lower_nor_age(memory: Watched
 async def test_marks_are_counted_over_a_restart(store: Watched) -> None:
     """The count is the last seq, so it never goes back."""
     async with serving(store) as controller:
-        await tell(controller, Note("a", 1), Note("a", 2))
+        await deliver(controller, Note("a", 1), Note("a", 2))
     async with running(store.reopened()) as controller:
-        await tell(controller, Note("a", 3))
+        await deliver(controller, Note("a", 3))
 
         assert scraped(controller, "noted_time_marks_total") == {KEY: 3.0}
 
@@ -61,11 +61,11 @@ async def test_marks_are_counted_over_a_restart(store: Watched) -> None:
 async def test_members_are_counted_by_state(store: Watched) -> None:
     """Who changes its state changes the count it is in, also after a restart."""
     async with serving(store) as controller:
-        await tell(controller, Note("a"), Note("b"), Note("c"), Note("d"))
-        await tell(controller, Note("d", state="idle"))
-        await tell(controller, Note("b", state="idle"), Note("c", state="finished"))
+        await deliver(controller, Note("a"), Note("b"), Note("c"), Note("d"))
+        await deliver(controller, Note("d", state="idle"))
+        await deliver(controller, Note("b", state="idle"), Note("c", state="finished"))
     async with running(store.reopened()) as controller:
-        await tell(controller, Note("b"), Note("d", state="finished"))
+        await deliver(controller, Note("b"), Note("d", state="finished"))
 
         assert scraped(controller, "noted_time_members") == {
             ("live", "s"): 2.0,
@@ -80,7 +80,7 @@ async def test_a_batch_that_was_not_written_is_not_counted(memory: WatchedMemory
     async with serving(memory) as controller:
         memory.watch.failures.append(StoreUnavailable("gone"))
         with pytest.raises(StoreUnavailable):
-            await tell(controller, Note("a"))
+            await deliver(controller, Note("a"))
         await until(lambda: controller._committer.ready)
 
         names = ("failed_commits_total", "members")
@@ -91,7 +91,7 @@ async def test_a_batch_that_was_not_written_is_not_counted(memory: WatchedMemory
 async def test_a_writer_excluded_is_counted_and_shown(memory: Watched, time: GivenTime) -> None:
     """Once as an event, and as a member in that state until it returns."""
     async with serving(memory, time, writer_timeout_ms=1000) as controller:
-        await tell(controller, Note("a", 1), Note("b"))
+        await deliver(controller, Note("a", 1), Note("b"))
         serve_for(controller, time, 1000)
         await until(lambda: bool(scraped(controller, "noted_time_excluded_total")["s",]))
 
@@ -104,8 +104,8 @@ async def test_rows_below_the_lower_are_counted(memory: Watched) -> None:
     """For each domain, from the start: a rise from nothing would be no increase."""
     async with serving(memory, domains=("order", "ship")) as controller:
         before = scraped(controller, "noted_time_broken_promises_total")
-        await tell(controller, Note("a", 5, domain="ship", late=LateRows(3, 1)))
-        await tell(controller, Note("b", domain="ship", late=LateRows(2, 4)))
+        await deliver(controller, Note("a", 5, domain="ship", late=LateRows(3, 1)))
+        await deliver(controller, Note("b", domain="ship", late=LateRows(2, 4)))
 
         assert (before, scraped(controller, "noted_time_broken_promises_total")) == (
             {("order", "s"): 0.0, ("ship", "s"): 0.0},
@@ -116,9 +116,9 @@ async def test_rows_below_the_lower_are_counted(memory: Watched) -> None:
 async def test_who_holds_is_named_with_how_long(memory: Watched, time: GivenTime) -> None:
     """On the service clock, for each domain."""
     async with serving(memory, time, domains=("order", "ship")) as controller:
-        await tell(controller, Note("slow", domain="order"))
+        await deliver(controller, Note("slow", domain="order"))
         serve_for(controller, time, 7000)
-        await tell(controller, Note("slow", 5, domain="order"))
+        await deliver(controller, Note("slow", 5, domain="order"))
 
         shown = [
             scraped(controller, f"noted_time_{n}_seconds") for n in ("holder", "longest_holding")
@@ -132,9 +132,9 @@ async def test_who_holds_is_named_with_how_long(memory: Watched, time: GivenTime
 async def test_a_holder_has_the_time_it_has_left(memory: Watched, time: GivenTime) -> None:
     """Until it is excluded; a note gives it its whole timeout again, although it still holds."""
     async with serving(memory, time, writer_timeout_ms=20_000) as controller:
-        await tell(controller, Note("silent"), Note("heard"))
+        await deliver(controller, Note("silent"), Note("heard"))
         serve_for(controller, time, 6000)
-        await tell(controller, Note("heard"))
+        await deliver(controller, Note("heard"))
         serve_for(controller, time, 1000)
 
         shown = [scraped(controller, f"noted_time_holder_{n}seconds") for n in ("", "times_out_")]
@@ -145,7 +145,7 @@ async def test_a_holder_has_the_time_it_has_left(memory: Watched, time: GivenTim
 async def test_who_holds_for_a_moment_is_not_named(memory: Watched, time: GivenTime) -> None:
     """It is counted: a name at every mark would make series without end."""
     async with serving(memory, time) as controller:
-        await tell(controller, Note("a"))
+        await deliver(controller, Note("a"))
         serve_for(controller, time, metrics.NAMED_AFTER_MS - 1)
 
         names = ("holder_seconds", "holders", "holders_not_named")
@@ -157,7 +157,7 @@ async def test_at_most_five_holders_of_a_domain_are_named(memory: Watched, time:
     """The longest, and how many are not."""
     async with serving(memory, time) as controller:
         for number in range(8):
-            await tell(controller, Note(f"w{number}"))
+            await deliver(controller, Note(f"w{number}"))
             serve_for(controller, time, 100)
         serve_for(controller, time, metrics.NAMED_AFTER_MS)
 
@@ -198,7 +198,7 @@ async def test_streams_shown_are_bounded(memory: Watched, monkeypatch: pytest.Mo
 async def test_a_removed_stream_is_shown_no_more(memory: Watched) -> None:
     """None of its series stays behind."""
     async with serving(memory) as controller:
-        await tell(controller, Note("a", 1))
+        await deliver(controller, Note("a", 1))
         await controller.drop_stream("s")
 
         names = ("lower", "members", "marks_total", "holders", "excluded_total")
@@ -235,7 +235,7 @@ async def test_a_scrape_looks_at_few_holders(
     monkeypatch.setattr(inspection, "EXAMINED", 3)
     async with serving(memory, time) as controller:
         for number in range(6):
-            await tell(controller, Note(f"w{number}"))
+            await deliver(controller, Note(f"w{number}"))
         serve_for(controller, time, metrics.NAMED_AFTER_MS)
 
         named = {writer for *_, writer in scraped(controller, "noted_time_holder_seconds")}

@@ -12,7 +12,7 @@ from controller.service import maintenance
 from noted_time import Note
 from noted_time.reading import Tiling
 from noted_time.values import MissingWriter
-from tests.support.controllers import member, running, serve_for, serving, tell, until
+from tests.support.controllers import deliver, member, running, serve_for, serving, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -61,10 +61,10 @@ async def test_a_writer_is_missing_until_a_mark_counts_it_again(
 ) -> None:
     """In each window that time passed without it, not in the first one alone."""
     async with serving(store, time, writer_timeout_ms=TIMEOUT_MS) as controller:
-        await tell(controller, Note("a", 10), Note("slow", 10))
+        await deliver(controller, Note("a", 10), Note("slow", 10))
         await lose(controller, time, "a", "slow")
-        await tell(controller, *(Note("a", at) for at in (20, 30, 40)))
-        await tell(controller, Note("slow", 40), Note("a", 60), Note("slow", 60))
+        await deliver(controller, *(Note("a", at) for at in (20, 30, 40)))
+        await deliver(controller, Note("slow", 40), Note("a", 60), Note("slow", 60))
 
         found, named = await windows(controller), cuts(controller)
 
@@ -77,14 +77,14 @@ async def test_who_is_missing_is_known_after_a_restart(store: Watched, time: Giv
     """Those that are still away, those that came back, and those that finished meanwhile."""
     async with serving(store, time, writer_timeout_ms=TIMEOUT_MS) as controller:
         writers = ("away", "back", "done")
-        await tell(controller, Note("a", 10), *(Note(each, 10) for each in writers))
+        await deliver(controller, Note("a", 10), *(Note(each, 10) for each in writers))
         await lose(controller, time, "a", *writers)
-        await tell(controller, Note("a", 20), Note("done", state="finished"))
-        await tell(controller, Note("a", 30), Note("back", 30))
+        await deliver(controller, Note("a", 20), Note("done", state="finished"))
+        await deliver(controller, Note("a", 30), Note("back", 30))
         before = await windows(controller), cuts(controller)
     async with running(store.reopened(), time) as controller:
         after = await windows(controller), cuts(controller)
-        await tell(controller, Note("back", 50), Note("a", 50))
+        await deliver(controller, Note("back", 50), Note("a", 50))
         then = names(await windows(controller))
 
     assert after == before
@@ -97,31 +97,31 @@ async def test_a_writer_that_is_forgotten_is_missing_all_the_same(
     """Until it comes back, over a restart too."""
     settings = {"writer_timeout_ms": TIMEOUT_MS, "writer_retention_ms": 5000}
     async with serving(memory, time, **settings) as controller:
-        await tell(controller, Note("a", 10), Note("slow", 10))
+        await deliver(controller, Note("a", 10), Note("slow", 10))
         await lose(controller, time, "a", "slow")
-        await tell(controller, Note("a", 20))
+        await deliver(controller, Note("a", 20))
         serve_for(controller, time, 900)
-        await tell(controller, Note("a", 20))
+        await deliver(controller, Note("a", 20))
         for _ in range(6):
             serve_for(controller, time, 900)
-            await tell(controller, Note("a", 20))
+            await deliver(controller, Note("a", 20))
         await controller._committer.submit(maintenance.forget_departed)
         known = "slow" in controller.stream("s").aggregator
     async with running(memory.reopened(), time) as controller:
-        await tell(controller, Note("a", 30), Note("slow", 30), Note("a", 40), Note("slow", 40))
+        await deliver(controller, Note("a", 30), Note("slow", 30), Note("a", 40), Note("slow", 40))
         found = names(await windows(controller))
 
     assert (known, found) == (False, ["", "slow", "slow", ""])
 
 
-async def test_windows_say_that_the_ledger_does_not_reach_back(
+async def test_windows_show_that_the_ledger_does_not_reach_back(
     store: Watched, time: GivenTime
 ) -> None:
     """Of those that began before the end of an interval that is forgotten, over a restart too."""
     async with serving(store, time, writer_timeout_ms=TIMEOUT_MS) as controller:
-        await tell(controller, Note("a", 10), Note("slow", 10))
+        await deliver(controller, Note("a", 10), Note("slow", 10))
         await lose(controller, time, "a", "slow")
-        await tell(controller, Note("a", 20), Note("slow", 20), Note("a", 40), Note("slow", 40))
+        await deliver(controller, Note("a", 20), Note("slow", 20), Note("a", 40), Note("slow", 40))
         time.wall += retention.RECORDS_KEPT_MS + TIMEOUT_MS + 1
         await controller._committer.submit(retention.forget_old_records)
         now = await windows(controller)
@@ -137,16 +137,16 @@ async def test_a_forgotten_writer_is_missing_no_longer_once_it_joined_and_was_re
 ) -> None:
     """So an operator can be done with a writer that never comes back."""
     async with serving(memory, time, writer_timeout_ms=TIMEOUT_MS) as controller:
-        await tell(controller, Note("a", 10), Note("slow", 10))
+        await deliver(controller, Note("a", 10), Note("slow", 10))
         await lose(controller, time, "a", "slow")
-        await tell(controller, Note("a", 20))
+        await deliver(controller, Note("a", 20))
         await controller.put_stream("s", {"writer_retention_ms": 1})
         serve_for(controller, time, 900)
         await controller._committer.submit(maintenance.forget_departed)
         known = "slow" in controller.stream("s").aggregator
-        await tell(controller, Note("slow"))
+        await deliver(controller, Note("slow"))
         await controller.change("s", operator.remove, ANONYMOUS, "slow")
-        await tell(controller, Note("a", 30), Note("a", 40))
+        await deliver(controller, Note("a", 30), Note("a", 40))
         found = names(await windows(controller))
 
     assert (known, found) == (False, ["", "slow", "slow", ""])

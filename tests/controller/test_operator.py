@@ -13,7 +13,7 @@ from controller.service import maintenance
 from controller.store.port import StoreUnavailable
 from noted_time import Note, NotedMeanwhile, ScaleEvent
 from noted_time.values import DAY_MS
-from tests.support.controllers import marks_of, member, running, serve_for, serving, tell, until
+from tests.support.controllers import deliver, marks_of, member, running, serve_for, serving, until
 
 if TYPE_CHECKING:
     from controller.service.controller import Controller
@@ -39,7 +39,7 @@ async def last(controller: Controller) -> tuple[Any, ...]:
 async def test_what_changes_nothing_is_not_recorded(memory: WatchedMemory) -> None:
     """Neither settings as they are, nor what was removed, released or truncated before."""
     async with serving(memory) as controller:
-        await tell(controller, Note("a", 1, {0: 5}), Note("b", 2, {0: 6}))
+        await deliver(controller, Note("a", 1, {0: 5}), Note("b", 2, {0: 6}))
         await controller.change("s", operator.remove, ANONYMOUS, "a")
         before = len(await changes(controller))
         await controller.put_stream("s", {"mark_interval_ms": 0})
@@ -51,10 +51,10 @@ async def test_what_changes_nothing_is_not_recorded(memory: WatchedMemory) -> No
         assert len(await changes(controller)) == before
 
 
-async def test_numbers_go_on_after_a_restart(store: Watched) -> None:
+async def test_numbers_continue_after_a_restart(store: Watched) -> None:
     """They rise by one in the order of the changes."""
     async with serving(store) as controller:
-        await tell(controller, Note("a", 1))
+        await deliver(controller, Note("a", 1))
         await controller.change("s", operator.hold, ANONYMOUS, "a", 1000)
     async with running(store.reopened()) as controller:
         await controller.change("s", operator.hold, ANONYMOUS, "a", 2000)
@@ -66,7 +66,7 @@ async def test_numbers_go_on_after_a_restart(store: Watched) -> None:
 async def test_a_change_that_was_not_written_is_not_recorded(store: Watched) -> None:
     """Both are in one transaction."""
     async with serving(store) as controller:
-        await tell(controller, Note("a", 1))
+        await deliver(controller, Note("a", 1))
         store.watch.failures.append(StoreUnavailable("the disk is full"))
         with pytest.raises(StoreUnavailable):
             await controller.change("s", operator.remove, ANONYMOUS, "a")
@@ -82,7 +82,7 @@ async def test_a_change_that_was_not_written_is_not_recorded(store: Watched) -> 
 async def test_changes_of_one_batch_are_numbered_in_their_order(store: Watched) -> None:
     """However many a transaction takes."""
     async with serving(store) as controller:
-        await tell(controller, Note("a", 1))
+        await deliver(controller, Note("a", 1))
         store.watch.open.clear()
         calls = [controller.change("s", operator.hold, ANONYMOUS, "a", ms) for ms in (1, 2, 3, 4)]
         waiting = asyncio.gather(*calls)
@@ -99,7 +99,7 @@ async def test_changes_of_one_batch_are_numbered_in_their_order(store: Watched) 
 async def test_changes_are_kept_for_90_days(store: Watched, time: GivenTime) -> None:
     """But for the last one, after which the next is numbered."""
     async with serving(store, time) as controller:
-        await tell(controller, Note("a", 1))
+        await deliver(controller, Note("a", 1))
         time.wall += 90 * DAY_MS
         await controller.change("s", operator.hold, ANONYMOUS, "a", 1000)
         time.wall += 1
@@ -115,10 +115,10 @@ async def test_a_writer_that_noted_meanwhile_is_not_removed(
 ) -> None:
     """Whoever asked for it saw it silent; at that very moment it counts as silent still."""
     async with serving(memory, time) as controller:
-        await tell(controller, Note("a", 1))
+        await deliver(controller, Note("a", 1))
         seen = member(controller, "a").noted_at
         serve_for(controller, time, 50)
-        await tell(controller, Note("a", 2))
+        await deliver(controller, Note("a", 2))
         with pytest.raises(NotedMeanwhile) as refused:
             await controller.change("s", operator.remove, OPS, "a", seen)
         kept = member(controller, "a").state, len(await changes(controller))
@@ -134,10 +134,10 @@ async def test_a_note_that_came_first_is_seen_by_the_removal(
 ) -> None:
     """It is looked for where the removal is done, not where it is asked for."""
     async with serving(store, time) as controller:
-        await tell(controller, Note("a", 1))
+        await deliver(controller, Note("a", 1))
         seen = member(controller, "a").noted_at
         store.watch.open.clear()
-        under_way = asyncio.ensure_future(tell(controller, Note("b", 1)))
+        under_way = asyncio.ensure_future(deliver(controller, Note("b", 1)))
         await until(lambda: store.watch.attempts == 3)
         serve_for(controller, time, 50)
         noted = controller.note("s", [Note("a", 2)])
@@ -160,13 +160,15 @@ async def test_a_note_that_came_first_is_seen_by_the_removal(
         ({0: 10, 1: 1}, Truncation(beyond=True, dropped={"x": 0, "y": 0})),
     ],
 )
-async def test_a_truncation_does_what_its_dry_run_says(
+async def test_a_truncation_does_what_its_dry_run_shows(
     memory: WatchedMemory, cut: dict[int, int], does: Truncation
 ) -> None:
     """How many marks of each domain go, and whether a domain's last mark is behind the cut."""
     async with serving(memory, domains=("x", "y")) as controller:
         notes = [(1, 10, "x"), (1, 10, "y"), (2, 20, "x"), (3, 30, "x"), (2, 40, "y")]
-        await tell(controller, *(Note("a", t, {0: to}, domain=domain) for t, to, domain in notes))
+        await deliver(
+            controller, *(Note("a", t, {0: to}, domain=domain) for t, to, domain in notes)
+        )
         marks = {domain: len(marks_of(controller, domain)) for domain in ("x", "y")}
         said = truncation(controller.stream("s"), cut)
         _, done = await controller.change("s", operator.truncate, ANONYMOUS, cut)

@@ -20,7 +20,7 @@ from noted_time import (
     StreamSealed,
 )
 from noted_time.values import DAY_MS, Absence
-from tests.support.controllers import marks_of, running, serving, tell, until
+from tests.support.controllers import deliver, marks_of, running, serving, until
 
 if TYPE_CHECKING:
     from controller.service.controller import Controller
@@ -35,7 +35,7 @@ WALL = 1_700_000_000_000
 
 async def sealed(controller: Controller) -> None:
     """Seal the stream `s` after one note."""
-    await tell(controller, Note("a", 5, {0: 9}, max_time=6))
+    await deliver(controller, Note("a", 5, {0: 9}, max_time=6))
     await controller.change("s", operator.seal, OPS, NOTHING)
 
 
@@ -43,7 +43,7 @@ async def test_a_note_counts_before_the_seal_of_its_commit_and_never_after(store
     """All are in one transaction, in the order in which they came."""
     async with serving(store, mark_interval_ms=60_000) as controller:
         store.watch.open.clear()
-        first = asyncio.create_task(tell(controller, Note("b", 1, {1: 1})))
+        first = asyncio.create_task(deliver(controller, Note("b", 1, {1: 1})))
         await until(lambda: store.watch.attempts == 2)
         before = controller.note("s", [Note("a", 5, {0: 9})])
         seal = asyncio.create_task(controller.change("s", operator.seal, OPS, NOTHING))
@@ -70,7 +70,7 @@ async def test_a_sealed_stream_is_sealed_after_a_restart(store: Watched) -> None
         assert (marks_of(controller), stream.window({0: 9}, None), stream.record) == was
         assert was[1].sealed
         assert inspection.explain(controller.stream("s"), None, controller.now).decision == "sealed"
-        assert await tell(controller, Note("a", 9)) == [Refused("sealed")]
+        assert await deliver(controller, Note("a", 9)) == [Refused("sealed")]
         assert (await controller.change("s", operator.seal, ANONYMOUS, NOTHING))[1] == was[2].seal
         with pytest.raises(AlreadySealed):
             await controller.change("s", operator.seal, ANONYMOUS, SealRequest({0: 99}))
@@ -81,7 +81,7 @@ async def test_a_sealed_stream_is_sealed_after_a_restart(store: Watched) -> None
 async def test_a_seal_is_recorded_once(store: Watched, time: GivenTime) -> None:
     """With the final cut, who was live, by whom and why."""
     async with serving(store, time) as controller:
-        await tell(controller, Note("a", 5, {0: 9}, max_time=6), Note("b"))
+        await deliver(controller, Note("a", 5, {0: 9}, max_time=6), Note("b"))
         for _ in range(2):
             await controller.change("s", operator.seal, OPS, NOTHING)
         changes = await controller.views.changes("s", before=None, limit=9)
@@ -101,7 +101,7 @@ async def test_a_seal_is_recorded_once(store: Watched, time: GivenTime) -> None:
 async def test_a_seal_that_is_not_durable_is_not_shown(memory: WatchedMemory) -> None:
     """While its commit is under way readers see an open stream, and after a failed one too."""
     async with serving(memory) as controller:
-        await tell(controller, Note("a", 5, {0: 9}))
+        await deliver(controller, Note("a", 5, {0: 9}))
         memory.watch.open.clear()
         seal = asyncio.create_task(controller.change("s", operator.seal, OPS, NOTHING))
         await until(lambda: memory.watch.attempts == 3)
@@ -113,13 +113,13 @@ async def test_a_seal_that_is_not_durable_is_not_shown(memory: WatchedMemory) ->
         await until(lambda: controller._committer.ready)
 
         assert (shown, controller.stream("s").final_cut) == (False, None)
-        assert await tell(controller, Note("a", 6)) == [Accepted(6)]
+        assert await deliver(controller, Note("a", 6)) == [Accepted(6)]
 
 
 async def test_long_polls_end_with_the_stream(memory: WatchedMemory) -> None:
     """Those that wait are woken, also where no mark is made; later ones do not wait."""
     async with serving(memory) as controller:
-        await tell(controller, Note("a", 5, {0: 9}, max_time=3))
+        await deliver(controller, Note("a", 5, {0: 9}, max_time=3))
         polls = controller.polls
         marks = asyncio.create_task(
             polls.marks("s", None, after=1, wait_ms=30_000),
@@ -166,7 +166,7 @@ async def test_settings_of_a_sealed_stream_change_but_for_domains_and_writers(
 async def test_a_sealed_stream_is_quiet_for_alerts(memory: WatchedMemory, time: GivenTime) -> None:
     """Alerts ask for live members and for holders, of which there are none."""
     async with serving(memory, time) as controller:
-        await tell(controller, Note("a", 5), Note("b"))
+        await deliver(controller, Note("a", 5), Note("b"))
         await controller.change("s", operator.seal, OPS, NOTHING)
         time.passes(DAY_MS)
         lines = controller.measure().collect()

@@ -9,7 +9,7 @@ from controller.aggregation import operator
 from controller.aggregation.operator import ANONYMOUS
 from noted_time import Accepted, Note, ScaleEvent, StreamSettings
 from noted_time.values import UnknownStream
-from tests.support.controllers import marks_of, names, running, serving, tell
+from tests.support.controllers import deliver, marks_of, names, running, serving
 
 if TYPE_CHECKING:
     from tests.support.controllers import Watched, WatchedMemory
@@ -35,13 +35,13 @@ async def test_settings_outlive_a_restart(store: Watched) -> None:
 async def test_a_stream_made_again_is_another(store: Watched) -> None:
     """It has a new id and none of the old one's members, marks, readers and scale events."""
     async with serving(store) as controller:
-        await tell(controller, Note("a", 5, {0: 5}))
+        await deliver(controller, Note("a", 5, {0: 5}))
         await controller.report("s", "g", "r", {0: 5})
         await controller.change("s", operator.scale, ANONYMOUS, SPLIT)
         old = controller.stream("s").id
         await controller.drop_stream("s")
         await controller.put_stream("s", {"mark_interval_ms": 0})
-        answer = await tell(controller, Note("a", 1))
+        answer = await deliver(controller, Note("a", 1))
     async with running(store.reopened()) as controller:
         stream = controller.stream("s")
 
@@ -55,10 +55,10 @@ async def test_a_stream_is_removed_and_made_again_in_one_breath(store: Watched) 
     async with serving(store) as controller:
         old = controller.stream("s").id
         before, _, _, after = await asyncio.gather(
-            tell(controller, Note("a", 9)),
+            deliver(controller, Note("a", 9)),
             controller.drop_stream("s"),
             controller.put_stream("s", {"mark_interval_ms": 0}),
-            tell(controller, Note("a", 3)),
+            deliver(controller, Note("a", 3)),
         )
     async with running(store.reopened()) as controller:
         lowers = [mark.lower for mark in marks_of(controller)]
@@ -81,7 +81,7 @@ async def test_a_removed_stream_is_gone(store: Watched) -> None:
         await controller.drop_stream("s")
     async with running(store.reopened()) as controller:
         with pytest.raises(UnknownStream):
-            await tell(controller, Note("a"))
+            await deliver(controller, Note("a"))
 
         assert store.reopened().streams() == []
 
@@ -91,8 +91,8 @@ async def test_a_stream_can_be_removed_while_it_waits_for_its_interval(
 ) -> None:
     """The mark that was due is not written for a stream that is gone."""
     async with serving(memory, mark_interval_ms=30) as controller:
-        await tell(controller, Note("a", 1))
-        await tell(controller, Note("a", 2))
+        await deliver(controller, Note("a", 1))
+        await deliver(controller, Note("a", 2))
         await controller.drop_stream("s")
         await asyncio.sleep(0.1)
 
@@ -102,7 +102,7 @@ async def test_a_stream_can_be_removed_while_it_waits_for_its_interval(
 async def test_a_repeated_scale_event_changes_nothing(store: Watched) -> None:
     """A caller that did not hear the answer may ask again, also after a restart."""
     async with serving(store) as controller:
-        await tell(controller, Note("a", 1, {0: 5}))
+        await deliver(controller, Note("a", 1, {0: 5}))
         await controller.change("s", operator.scale, ANONYMOUS, SPLIT)
         await controller.change("s", operator.scale, ANONYMOUS, SPLIT)
     async with running(store.reopened()) as controller:

@@ -10,7 +10,7 @@ from controller.aggregation.inspection import WriterQuery
 from controller.aggregation.operator import ANONYMOUS
 from controller.service import maintenance
 from noted_time import Accepted, Note
-from tests.support.controllers import marks_of, member, running, serve_for, serving, tell, until
+from tests.support.controllers import deliver, marks_of, member, running, serve_for, serving, until
 
 if TYPE_CHECKING:
     from controller.service.controller import Controller
@@ -28,10 +28,10 @@ def excluded(controller: Controller) -> list[str]:
     return [row.writer for row in rows if row.state == "excluded"]
 
 
-async def test_time_goes_on_without_a_silent_writer(store: Watched, time: GivenTime) -> None:
+async def test_time_advances_without_a_silent_writer(store: Watched, time: GivenTime) -> None:
     """After the writer timeout on the service clock a holder is excluded, and the mark says so."""
     async with serving(store, time, writer_timeout_ms=5000) as controller:
-        await tell(controller, Note("silent"), Note("a", 5))
+        await deliver(controller, Note("silent"), Note("a", 5))
         serve_for(controller, time, 5100)
         await until(lambda: bool(marks_of(controller)))
 
@@ -41,21 +41,23 @@ async def test_time_goes_on_without_a_silent_writer(store: Watched, time: GivenT
 async def test_a_paused_machine_is_not_a_silent_writer(memory: Watched, time: GivenTime) -> None:
     """An hour that passed at once, in which nobody was heard, counts as a second at most."""
     async with serving(memory, time, writer_timeout_ms=5000) as controller:
-        await tell(controller, Note("silent"), Note("a", 5))
+        await deliver(controller, Note("silent"), Note("a", 5))
         time.passes(3_600_000)
         await asyncio.sleep(SOON)
 
         assert (marks_of(controller), excluded(controller)) == ([], [])
 
 
-async def test_a_commit_that_hangs_times_nobody_out(memory: WatchedMemory, time: GivenTime) -> None:
+async def test_a_commit_that_hangs_times_no_writer_out(
+    memory: WatchedMemory, time: GivenTime
+) -> None:
     """Who notes meanwhile cannot be heard, and may give up; later it is heard in time."""
     async with serving(memory, time, writer_timeout_ms=5000) as controller:
-        await tell(controller, Note("slow"), Note("a", 5))
+        await deliver(controller, Note("slow"), Note("a", 5))
         memory.watch.open.clear()
-        hanging = asyncio.create_task(tell(controller, Note("a", 6)))
+        hanging = asyncio.create_task(deliver(controller, Note("a", 6)))
         await until(lambda: memory.watch.attempts == 3)
-        given_up = asyncio.create_task(tell(controller, Note("slow", 6)))
+        given_up = asyncio.create_task(deliver(controller, Note("slow", 6)))
         for _ in range(10):
             time.passes(1000)
             await asyncio.sleep(SOON / 5)
@@ -64,17 +66,17 @@ async def test_a_commit_that_hangs_times_nobody_out(memory: WatchedMemory, time:
         await hanging
         await asyncio.sleep(SOON)
         early = excluded(controller), marks_of(controller)
-        await tell(controller, Note("slow", 6))
+        await deliver(controller, Note("slow", 6))
 
         assert (early, [mark.lower for mark in marks_of(controller)]) == (([], []), [6])
 
 
-async def test_downtime_times_nobody_out(store: Watched, time: GivenTime) -> None:
+async def test_downtime_times_no_writer_out(store: Watched, time: GivenTime) -> None:
     """After a day without a controller a holder has as much of its timeout left as before."""
     async with serving(store, time, writer_timeout_ms=5000) as controller:
-        await tell(controller, Note("silent"), Note("a", 5))
+        await deliver(controller, Note("silent"), Note("a", 5))
         serve_for(controller, time, 4000)
-        await tell(controller, Note("a", 6))
+        await deliver(controller, Note("a", 6))
     time.passes(86_400_000)
     async with running(store.reopened(), time) as controller:
         await asyncio.sleep(SOON)
@@ -83,12 +85,12 @@ async def test_downtime_times_nobody_out(store: Watched, time: GivenTime) -> Non
         assert [(w.writer, w.times_out_in_ms) for w in decision.waiting_for] == [("silent", 1000)]
 
 
-async def test_a_timeout_goes_on_after_a_restart(store: Watched, time: GivenTime) -> None:
+async def test_a_timeout_continues_after_a_restart(store: Watched, time: GivenTime) -> None:
     """What was left of the timeout passes while the next controller serves."""
     async with serving(store, time, writer_timeout_ms=5000) as controller:
-        await tell(controller, Note("silent"), Note("a", 5))
+        await deliver(controller, Note("silent"), Note("a", 5))
         serve_for(controller, time, 4000)
-        await tell(controller, Note("a", 6))
+        await deliver(controller, Note("a", 6))
     async with running(store.reopened(), time) as controller:
         serve_for(controller, time, 1100)
         await until(lambda: bool(marks_of(controller)))
@@ -101,7 +103,7 @@ async def test_the_service_clock_is_kept_while_somebody_holds(
 ) -> None:
     """Without any note the clock is written every few seconds, so a crash repeats no wait."""
     async with serving(memory, time) as controller:
-        await tell(controller, Note("silent"))
+        await deliver(controller, Note("silent"))
         before = memory.clocks()[0]
         serve_for(controller, time, maintenance.KEEP_CLOCK_EVERY_MS)
         await until(lambda: memory.clocks()[0] > before)
@@ -114,7 +116,7 @@ async def test_the_service_clock_never_goes_back_behind_what_was_stored_by_it(
 ) -> None:
     """Though its last reading was lost: a second owner would record a leaving-out again."""
     async with serving(memory, time, writer_timeout_ms=1000) as controller:
-        await tell(controller, Note("silent"), Note("a", 5))
+        await deliver(controller, Note("silent"), Note("a", 5))
         serve_for(controller, time, 1100)
         await until(lambda: bool(marks_of(controller)))
         before = controller.stream("s").service_ms(controller._clocks.read())
@@ -128,11 +130,11 @@ async def test_the_service_clock_never_goes_back_behind_what_was_stored_by_it(
 async def test_a_writer_excluded_stays_so_over_a_restart(store: Watched, time: GivenTime) -> None:
     """Time does not wait again for a writer only because the controller is new."""
     async with serving(store, time, writer_timeout_ms=1000) as controller:
-        await tell(controller, Note("silent"), Note("a", 5))
+        await deliver(controller, Note("silent"), Note("a", 5))
         serve_for(controller, time, 1100)
         await until(lambda: bool(marks_of(controller)))
     async with running(store.reopened(), time) as controller:
-        await tell(controller, Note("a", 8))
+        await deliver(controller, Note("a", 8))
 
         assert ([m.lower for m in marks_of(controller)], excluded(controller)) == (
             [5, 8],
@@ -145,9 +147,9 @@ async def test_a_new_domain_waits_out_the_timeout_after_a_restart(
 ) -> None:
     """Nobody is excluded from a domain that was declared just before the controller came back."""
     async with serving(store, time, domains=("a",), writer_timeout_ms=5000) as controller:
-        await tell(controller, Note("old", 5, domain="a"), Note("new", 6, domain="a"))
+        await deliver(controller, Note("old", 5, domain="a"), Note("new", 6, domain="a"))
         serve_for(controller, time, 4900)
-        await tell(controller, Note("old", 5, domain="a"))
+        await deliver(controller, Note("old", 5, domain="a"))
         await controller.put_stream("s", {"domains": ("a", "b")})
     async with running(store.reopened(), time) as controller:
         serve_for(controller, time, 4200)
@@ -162,7 +164,7 @@ async def test_a_writer_taken_back_by_a_setting_holds_from_then_on(
 ) -> None:
     """What `hold` makes of an excluded writer is as durable as the setting."""
     async with serving(store, time, returning_writer="exclude", writer_timeout_ms=5000) as before:
-        await tell(before, Note("a", 50), Note("late", 5))
+        await deliver(before, Note("a", 50), Note("late", 5))
         serve_for(before, time, 4000)
         await before.put_stream("s", {"returning_writer": "hold"})
     async with running(store.reopened(), time) as controller:
@@ -176,14 +178,14 @@ async def test_a_downtime_moves_no_moment_of_a_writer(
 ) -> None:
     """When it noted and since when it is excluded, as the API and the writer itself are told."""
     async with serving(memory, time, writer_timeout_ms=100) as controller:
-        await tell(controller, Note("slow", 5), Note("a", 9))
+        await deliver(controller, Note("slow", 5), Note("a", 9))
         serve_for(controller, time, 100)
         await until(lambda: controller.stream("s").history(None).last_seq == 2)
         before = member(controller, "slow")
     time.wall += 3_600_000
     async with running(memory.reopened(), time) as controller:
         after = member(controller, "slow")
-        (answer,) = await tell(controller, Note("slow", 6))
+        (answer,) = await deliver(controller, Note("slow", 6))
         returned = member(controller, "slow")
         removal = controller.change("s", operator.remove, ANONYMOUS, "slow", returned.noted_at)
 

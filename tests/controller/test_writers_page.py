@@ -67,7 +67,7 @@ def test_the_domain_held_longest_comes_first() -> None:
     assert page(stream, 0, 9) == ["early", "later", "late", "done"]
 
 
-def test_a_moment_is_told_alike_however_the_clocks_are_rounded() -> None:
+def test_a_moment_is_reported_alike_however_the_clocks_are_rounded() -> None:
     """A writer that is told twice since when it is excluded knows that it is one exclusion."""
     stream = StreamState(StreamRecord("id", "s", StreamSettings()))
     readings = [Moment(1000, 5000, 0), Moment(1010, 5011, 0), Moment(1020, 5019, 0)]

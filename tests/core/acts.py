@@ -50,7 +50,7 @@ _note = _act(
 _advance = _act("advance", _domains)
 _wait = _act("wait", st.integers(0, 6))
 _scale = _act("scale", st.sets(st.integers(0, 5), min_size=1, max_size=2), st.integers(1, 2))
-_tell = _act("tell")
+_learn = _act("learn")
 _restart = _act("restart")
 _deliver = _act("deliver", _writers, st.integers(0, 5))
 _vouch = _act("vouch", _writers, st.sampled_from((DOMAINS, DOMAINS[:1], DOMAINS[1:])))
@@ -68,7 +68,7 @@ def histories(*kinds: Kind, length: int = 50) -> st.SearchStrategy[list[Act]]:
         "narrows": (_vouch,),
         "removals": (_remove,),
         "restarts": (_restart,),
-        "scales": (_scale, _tell),
+        "scales": (_scale, _learn),
         "waits": (_wait,),
     }
     extra = [act for kind in kinds for act in trouble[kind]]
@@ -110,7 +110,7 @@ def declared_histories() -> st.SearchStrategy[list[Act]]:
         begun += [("note", (writer, domain, 1, True, "live", "all")) for domain in DOMAINS]
     whole, all_ = st.just(value=True), st.just("all")
     note = _act("note", _writers, _domains, st.integers(0, 6), whole, _states, all_)
-    trouble = (_write, _note, _wait, _scale, _tell, _restart, _deliver, _vouch, _forget, _remove)
+    trouble = (_write, _note, _wait, _scale, _learn, _restart, _deliver, _vouch, _forget, _remove)
     acts = st.one_of(*own, note, note, note, _advance, _advance, *trouble)
     return st.lists(acts, min_size=10, max_size=50).map(lambda acts: begun + acts)
 

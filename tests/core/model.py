@@ -23,7 +23,7 @@ NEVER = -(2**63) - 1
 
 @dataclass(frozen=True)
 class Noted:
-    """One accepted note of a writer: `position` is all that the writer had said by then."""
+    """One accepted note of a writer: `position` is everything the writer had noted by then."""
 
     domain: str
     time: int | None
@@ -33,10 +33,10 @@ class Noted:
 
 @dataclass
 class Writer:
-    """All that one writer ever noted; `began` says since when it holds which domain.
+    """Everything one writer ever noted; `began` holds the time since which it holds each domain.
 
-    Notes before `begun_at` say nothing of a domain's times any more, and all that was written by
-    then (`floor`) is in every later cut.
+    Notes before `begun_at` no longer count for a domain's times, and everything written by then
+    (`floor`) is in every later cut.
     """
 
     name: str
@@ -54,12 +54,12 @@ class Writer:
     begun_at: dict[str, int] = field(default_factory=dict)
     floor: dict[str, Position] = field(default_factory=dict)
     unrecorded: set[str] = field(default_factory=set)
-    told: dict[str, ExcludedSince] = field(default_factory=dict)
+    reported: dict[str, ExcludedSince] = field(default_factory=dict)
     undeclared: set[str] = field(default_factory=set)
 
     @property
     def position(self) -> Position:
-        """The position it said so far."""
+        """The position it has noted so far."""
         return self.log[-1].position if self.log else {}
 
     def said_of(self, domain: str) -> list[Noted]:
@@ -73,15 +73,15 @@ class Writer:
         return max((time for time in times if time is not None), default=NEVER)
 
     def vouches(self, domain: str) -> bool:
-        """Whether it is live, and says of the domain what it wrote."""
+        """Whether it is live, and what it wrote counts for the domain."""
         return self.state == "live" and not self.excluded and self.is_of(domain)
 
     def is_of(self, domain: str) -> bool:
-        """Whether it says of the domain what it wrote while it is live."""
+        """Whether what it wrote counts for the domain while it is live."""
         return self.domains is None or domain in self.domains
 
     def is_missed_at(self, domain: str, lower: int) -> bool:
-        """Whether a mark at that lower goes on without what it should vouch for."""
+        """Whether a mark at that lower advances without what it should vouch for."""
         is_out = bool(self.excluded) or domain in self.returned_late
         return self.is_of(domain) and is_out and self.time(domain) < lower
 
@@ -95,11 +95,11 @@ class Writer:
         return [n.max_times[domain] for n in self.log[since:] if domain in n.max_times]
 
     def highest_event(self, domain: str) -> int:
-        """Return the largest event time it declared, or its noted time where it declared none."""
+        """Return the largest event time it declared, or its noted time if it declared none."""
         return max(self.declared(domain), default=self.time(domain))
 
     def is_undeclared(self, domain: str) -> bool:
-        """Whether it wrote, and nothing that it said since says up to which time."""
+        """Whether it wrote, and nothing it noted since says up to which time."""
         is_unsaid = not self.declared(domain) and self.time(domain) != NEVER
         return domain in self.undeclared or is_unsaid
 
@@ -129,7 +129,7 @@ def join(one: Position, other: Position) -> Position:
 
 
 class Model:
-    """One stream by rules 1 to 8, told what an `Aggregator` is told."""
+    """One stream by rules 1 to 8, given the same input as an `Aggregator`."""
 
     def __init__(self, settings: StreamSettings) -> None:
         self.settings = settings
@@ -205,10 +205,10 @@ class Model:
             self._exclude_late(writer, now)
         self.settle(now)
         if not returns and max(before, self.lower(domain)) < writer.time(domain):
-            writer.told.pop(domain, None)
+            writer.reported.pop(domain, None)
         if note.state != "live":
-            writer.told.clear()
-        writer.told = {k: each for k, each in writer.told.items() if writer.is_of(k)}
+            writer.reported.clear()
+        writer.reported = {k: each for k, each in writer.reported.items() if writer.is_of(k)}
         return "accepted", self.marks[domain][-1].lower if self.marks[domain] else None
 
     def has_written(self, writer: Writer) -> bool:
@@ -240,12 +240,12 @@ class Model:
         return bool(added)
 
     def _exclude_late(self, writer: Writer, now: int) -> None:
-        """Go on without who came back below the last lower, where the stream says so."""
+        """Exclude a writer that came back below the last lower, if the stream says so."""
         if self.settings.returning_writer == "exclude":
             below = {k for k in self.marks if writer.vouches(k) and writer.time(k) < self.lower(k)}
             writer.unrecorded |= below - writer.returned_late
             for domain in below - writer.returned_late:
-                writer.told.setdefault(domain, ExcludedSince("returned_late", now))
+                writer.reported.setdefault(domain, ExcludedSince("returned_late", now))
             writer.returned_late |= below
 
     def _refusal(  # noqa: PLR0911 - one for each refusal
@@ -301,7 +301,7 @@ class Model:
         return max([NEVER, *(writer.highest_event(domain) for writer in said)])
 
     def remove(self, writer: Writer, now: int) -> None:
-        """Exclude the writer by hand; its times count no more."""
+        """Exclude the writer as an operator does; its times no longer count."""
         if writer.excluded != "removed":
             self.leave_out(writer, now, "removed")
             writer.hold_until = 0
@@ -312,7 +312,7 @@ class Model:
                     self.unbounded.add(domain)
 
     def expect(self, names: tuple[str, ...], now: int) -> None:
-        """Make members of those that are none yet."""
+        """Add those that are not members yet."""
         for name in names:
             if name not in self.writers:
                 self.writers[name] = Writer(name, "live", noted_at=now)
@@ -327,17 +327,17 @@ class Model:
         return max(min(dues), writer.hold_until) if dues else None
 
     def leave_out(self, writer: Writer, now: int, reason: ExclusionReason = "timed_out") -> None:
-        """Go on without the writer."""
+        """Advance without the writer."""
         missing = {k for k in self.marks if writer.name in self.missing[k]}
         writer.unrecorded |= {k for k in self.marks if writer.vouches(k)}
         writer.unrecorded |= {k for k in missing if writer.is_of(k)}
-        writer.told |= {k: ExcludedSince(reason, now) for k in self.marks if writer.is_of(k)}
+        writer.reported |= {k: ExcludedSince(reason, now) for k in self.marks if writer.is_of(k)}
         writer.excluded = reason
         writer.returned_late.clear()
         self.settle(now)
 
     def expire(self, now: int) -> set[str]:
-        """Leave out who held time back in silence for the writer timeout; returns the names."""
+        """Exclude the holders that were silent for the writer timeout; return their names."""
         dues = {name: self.due(writer) for name, writer in self.writers.items()}
         out = {name for name, due in dues.items() if due is not None and due <= now}
         for name in out:
@@ -345,7 +345,7 @@ class Model:
         return out
 
     def waiting_for(self, domain: str) -> set[str]:
-        """Return the names of those who hold the domain, or keep its highest time from a flush."""
+        """Return the names of those that hold the domain, or keep its highest time from a flush."""
         holders = {name for name, writer in self.writers.items() if domain in writer.began}
         ahead = any(writer.counts(domain) for writer in self.writers.values())
         if holders or ahead or self._highest(domain) <= self.lower(domain):
@@ -357,7 +357,7 @@ class Model:
         return max([NEVER, *(writer.time(domain) for writer in said)])
 
     def next_lower(self, domain: str) -> int | None:
-        """Return where time may go, `None` while it stands."""
+        """Return where time may advance to, or `None` if it has to stand."""
         everybody = self.writers.values()
         live = [writer.time(domain) for writer in everybody if writer.counts(domain)]
         if not live and any(domain in writer.late_since for writer in everybody):
@@ -386,9 +386,9 @@ class Model:
         return mark
 
     def _miss(self, domain: str, lower: int, named: set[str]) -> None:
-        """Remember whom a mark goes on without, each with the time from which it is missing.
+        """Remember the writers a mark advances without, each with the time it is missing from.
 
-        One that was removed by hand is missing at the mark that names it, and no longer.
+        One that was removed by an operator is missing at the mark that names it, and no longer.
         """
         missing = {
             name: start
@@ -406,7 +406,7 @@ class Model:
         self.missing[domain] = {k: start for k, start in missing.items() if k not in removed}
 
     def missing_in(self, domain: str, start: int, end: int) -> set[str]:
-        """Return who was missing from a mark while time passed the window."""
+        """Return the writers missing from a mark while time passed the window."""
         passed = zip(self.marks[domain], self.went_without.get(domain, ()), strict=True)
         return {
             name
@@ -435,7 +435,7 @@ class Model:
         return out
 
     def reconfigure(self, settings: StreamSettings, now: int) -> None:
-        """Take changed settings; who lives below the last lower is out or back accordingly."""
+        """Take changed settings; exclude or restore a writer below the last lower accordingly."""
         self.settings = settings
         for domain in settings.domains:
             if domain not in self.marks:

@@ -55,7 +55,7 @@ def test_without_foretells_what_leaving_a_writer_out_gives(
 def test_a_dry_run_foretells_what_then_happens(
     settings: StreamSettings, history: list[Step], removed: set[str], timeout_ms: int | None
 ) -> None:
-    """Removing the writers, or changing the writer timeout, then leads to that very mark."""
+    """Removing the writers, or changing the writer timeout, then leads to exactly that mark."""
     twins = Twins(settings)
     for step in history:
         twins.take(step)
@@ -82,7 +82,7 @@ def test_a_dry_run_foretells_what_then_happens(
 
 
 def to_come(stream: Aggregator, now: int) -> list[object]:
-    """Return by domain who is waited for, and what of the next marks no restart may change."""
+    """Return for each domain its holders, and what no restart may change of its next marks."""
     come: list[object] = []
     for domain in stream.settings.domains:
         decision = stream.decide(domain, now)
@@ -96,7 +96,7 @@ def to_come(stream: Aggregator, now: int) -> list[object]:
 
 
 @given(settings=starts, history=steps)
-def test_a_restart_changes_neither_times_nor_who_is_waited_for(
+def test_a_restart_changes_neither_times_nor_holders(
     settings: StreamSettings, history: list[Step]
 ) -> None:
     """Whatever sets a member apart is durable: its own timeout, its domains, that it is late."""
@@ -111,7 +111,7 @@ def test_a_restart_changes_neither_times_nor_who_is_waited_for(
 
 
 @given(settings=starts, history=steps)
-def test_a_writer_is_told_what_is_recorded_over_a_restart_too(
+def test_a_writer_learns_what_is_recorded_over_a_restart_too(
     settings: StreamSettings, history: list[Step]
 ) -> None:
     """Why it is excluded, and since which one moment; its state is counted as that."""
@@ -123,17 +123,17 @@ def test_a_writer_is_told_what_is_recorded_over_a_restart_too(
             for name, writer in twins.model.writers.items():
                 record = stream.record(name)
                 answers = (stream.answer(Note(name, 0, domain=k)) for k in settings.domains)
-                told = {
+                reported = {
                     k: each.exclusion for k, each in zip(settings.domains, answers, strict=True)
                 }
                 recorded = {k: record.exclusions.get(k) for k in settings.domains}
-                assert told == recorded == {k: writer.told.get(k) for k in settings.domains}
+                assert reported == recorded == {k: writer.reported.get(k) for k in settings.domains}
                 counts["excluded" if record.exclusions else record.state] += 1
             assert stream.domains.census.members == counts
 
 
 @given(settings=starts, history=steps, size=st.integers(1, 7), start=st.integers(-9, 9))
-def test_windows_and_cuts_name_whom_time_went_on_without(
+def test_windows_and_cuts_name_the_writers_time_advanced_without(
     settings: StreamSettings, history: list[Step], size: int, start: int
 ) -> None:
     """Exactly those whose interval meets the window, or is open at the mark (S18)."""
@@ -153,6 +153,6 @@ def test_windows_and_cuts_name_whom_time_went_on_without(
 
 
 def _names(missing: Missing) -> set[str]:
-    """Return who is named; each is once."""
+    """Return the names; each occurs once."""
     assert len(missing.writers) == missing.count
     return {each.writer for each in missing.writers}

@@ -1,4 +1,4 @@
-"""How far ahead of the slowest the members of an alignment may be."""
+"""How far the members of an alignment may be ahead of the slowest."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_the_bound_is_where_other_engines_have_it(case: dict[str, Any]) -> None:
 
 
 def after(reports: list[Any], drift: int) -> tuple[Alignment, int]:
-    """Return an alignment after some reports, each so long after the one before, and the time."""
+    """Return an alignment after reports, each that long after the previous one, and the time."""
     alignment, now = Alignment(AlignmentSettings(drift, TIMEOUT_MS)), 0
     for member, time, state, wait in reports:
         now += wait
@@ -65,7 +65,7 @@ def after(reports: list[Any], drift: int) -> tuple[Alignment, int]:
 
 
 def counted(reports: list[Any], now: int) -> dict[str, int]:
-    """Return the times of who is counted, by going through all reports."""
+    """Return the times of the members that count, by going through all reports."""
     at, last = 0, {}
     for member, time, state, wait in reports:
         at += wait
@@ -95,7 +95,7 @@ def test_the_bound_is_the_least_time_counted_plus_the_drift(
 
 @given(reports=st.lists(REPORTS, max_size=12), drift=DRIFTS)
 def test_the_slowest_member_is_never_above_the_bound(reports: list[Any], drift: int) -> None:
-    """So somebody may always read: the one that holds the bound, and it has the least time."""
+    """So one member may always read: the one that holds the bound, and it has the least time."""
     alignment, now = after(reports, drift)
     found = alignment.at(now)
     times = counted(reports, now)
@@ -123,7 +123,7 @@ def test_the_ends_of_int64_are_no_times(end: int) -> None:
 
 
 def test_silent_members_make_room_for_new_ones() -> None:
-    """While all of them report, there is no room for another."""
+    """While all of them report, no further member fits."""
     alignment = Alignment(AlignmentSettings(1, TIMEOUT_MS))
     for member in range(MOST_MEMBERS):
         alignment.report(f"m{member}", 1, now=0 if member else 1)

@@ -57,7 +57,7 @@ def test_the_lag_behind_the_wall_clock_decides_as_in_flip_328(case: dict[str, An
 
 @pytest.mark.parametrize("case", cases("backlog_combiner"))
 def test_the_flags_of_several_sources_combine_as_in_flink(case: dict[str, Any]) -> None:
-    """Only changes are told, and what a source has not said yet is not false."""
+    """Only changes are reported, and an unknown flag of a source is not false."""
     sources = CombinedBacklog(case["channels"])
     changes = [sources.take(step["channel"], backlog=step["backlog"]) for step in case["steps"]]
 
@@ -66,7 +66,7 @@ def test_the_flags_of_several_sources_combine_as_in_flink(case: dict[str, Any]) 
 
 @pytest.mark.parametrize("case", cases("backlog_coordinator"))
 def test_one_reason_of_several_is_enough(case: dict[str, Any]) -> None:
-    """The backlog ends when the last of those that had one says so."""
+    """The backlog ends when the last reader that had one reports none."""
     said: dict[str, bool] = {}
     state, found = BacklogState(), []
     for step in case["steps"]:
@@ -79,7 +79,7 @@ def test_one_reason_of_several_is_enough(case: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("case", cases("metrics"))
-def test_a_lag_keeps_counting_while_nobody_writes(case: dict[str, Any]) -> None:
+def test_a_lag_keeps_counting_while_no_writer_writes(case: dict[str, Any]) -> None:
     """Flink's freezes: a writer that died looks healthy. Ours differs after `idle`, only there."""
     lower, lags = None, []
     for step in case["steps"]:
@@ -160,7 +160,7 @@ def test_every_reason_is_named_and_since_when() -> None:
     ]
 
 
-def test_what_is_told_counts_at_once() -> None:
+def test_a_readers_report_counts_at_once() -> None:
     """Beside what was found before, and once."""
     state = BacklogState(backlog=True, because=("behind",), since=7)
     told = with_reason(state, told=True)
@@ -174,7 +174,7 @@ def test_what_is_told_counts_at_once() -> None:
 
 @pytest.mark.parametrize("threshold", [0, -1, True, 1.5, "1", 2**63])
 def test_a_threshold_below_one_is_refused(threshold: Any) -> None:  # noqa: ANN401 - that is meant
-    """And so is whatever is no number of ms."""
+    """The same holds for anything that is not a number of ms."""
     for name in ("watermark_lag_ms", "behind_ms"):
         with pytest.raises(Rejected, match=f"{name} must be at least"):
             BacklogPolicy(**{name: threshold})
@@ -193,7 +193,7 @@ rules: st.SearchStrategy[Rule] = st.sampled_from(("two_way", "sticky"))
 
 
 @given(lag=thresholds, behind=thresholds, rule=rules, looks=st.lists(steps, max_size=12))
-def test_the_flag_is_what_its_definition_says(
+def test_the_flag_follows_its_definition(
     lag: int | None,
     behind: int | None,
     rule: Rule,
@@ -218,8 +218,10 @@ def test_the_flag_is_what_its_definition_says(
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from((None, True, False))), max_size=20))
-def test_the_changes_told_lead_to_the_combined_flag(said: list[tuple[int, bool | None]]) -> None:
-    """Whoever follows the changes knows the flag wherever it is known; none is told twice."""
+def test_the_reported_changes_lead_to_the_combined_flag(
+    said: list[tuple[int, bool | None]],
+) -> None:
+    """A follower knows the flag whenever it is known; no change is reported twice."""
     sources, flags = CombinedBacklog(3), dict.fromkeys(range(3))
     followed: bool | None = None
     for source, flag in said:

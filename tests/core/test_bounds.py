@@ -13,7 +13,7 @@ from noted_time import MarkHistory, Note, Refused, ScaleEvent, SealRequest
 from noted_time.reading import Tiling, complete_windows
 from noted_time.values import MAX_INT64, Beyond
 from tests.core.acts import WRITERS, Act, declared_histories, histories, lived, streams
-from tests.support.streams import expiries, marks_of, restarted, stream_of, tell, told
+from tests.support.streams import deliver, expiries, marks_after, marks_of, restarted, stream_of
 
 if TYPE_CHECKING:
     from noted_time import Aggregator, StreamSettings
@@ -23,12 +23,12 @@ FORGOTTEN_MS = 6
 
 
 def bounds(stream: Aggregator, *notes: Note) -> list[bool]:
-    """Tell each note and let time go on; returns whether the upper of each mark is a bound."""
-    return [mark.upper_is_bound for note in notes for mark in told(stream, note)]
+    """Accept each note and let time advance; return whether the upper of each mark is a bound."""
+    return [mark.upper_is_bound for note in notes for mark in marks_after(stream, note)]
 
 
 def both(stream: Aggregator) -> list[bool]:
-    """Let the time of two domains go on; returns whether the upper of each mark is a bound."""
+    """Let the time of two domains advance; return whether the upper of each mark is a bound."""
     return [mark.upper_is_bound for domain in TWO for mark in marks_of(stream, domain)]
 
 
@@ -47,14 +47,14 @@ def test_what_a_note_gains_is_undeclared_until_the_next_that_declares() -> None:
 
 
 def test_what_is_gained_is_undeclared_in_each_domain_that_the_note_does_not_declare() -> None:
-    """A client that was killed between its two notes has told of one domain alone."""
+    """A client that was killed between its two notes has noted only one domain."""
     stream = stream_of(domains=TWO)
     for time, offset in ((5, 1), (7, 2)):
         for domain in TWO:
-            tell(stream, Note("UA", time, {0: offset}, domain, max_time=time))
+            deliver(stream, Note("UA", time, {0: offset}, domain, max_time=time))
     before = both(stream)
 
-    tell(stream, Note("UA", 9, {0: 3}, "order", max_time=9), Note("UA", 9, {}, "ship"))
+    deliver(stream, Note("UA", 9, {0: 3}, "order", max_time=9), Note("UA", 9, {}, "ship"))
 
     assert (before, both(stream)) == ([True, True], [True, False])
 
@@ -62,8 +62,8 @@ def test_what_is_gained_is_undeclared_in_each_domain_that_the_note_does_not_decl
 def test_a_note_declares_all_domains_at_once() -> None:
     """Whatever its own domain is."""
     stream = stream_of(domains=TWO)
-    tell(stream, Note("UA", 5, {0: 1}, "order", max_times={"order": 6, "ship": 30}))
-    tell(stream, Note("UA", 5, {}, "ship"))
+    deliver(stream, Note("UA", 5, {0: 1}, "order", max_times={"order": 6, "ship": 30}))
+    deliver(stream, Note("UA", 5, {}, "ship"))
 
     marks = {domain: marks_of(stream, domain) for domain in TWO}
 
@@ -77,7 +77,7 @@ def test_of_two_largest_times_of_one_domain_the_larger_counts(times: tuple[int, 
     own, named = times
     note = Note("UA", 5, {0: 1}, max_time=own, max_times={"default": named})
 
-    (mark,) = told(stream_of(), note)
+    (mark,) = marks_after(stream_of(), note)
 
     assert (mark.upper, mark.upper_is_bound) == (8, True)
 
@@ -99,21 +99,21 @@ def test_largest_times_are_judged_like_any_other() -> None:
 def test_a_domain_that_a_writer_does_not_vouch_for_is_undeclared_too() -> None:
     """Its rows are below the cut of that domain; it may declare their times all the same."""
     stream = stream_of("DL", domains=TWO)
-    tell(stream, Note("UA", 5, {0: 1}, "order", 6, domains=("order",)))
-    tell(stream, Note("DL", 5, {1: 1}, "ship", 6))
+    deliver(stream, Note("UA", 5, {0: 1}, "order", 6, domains=("order",)))
+    deliver(stream, Note("DL", 5, {1: 1}, "ship", 6))
     before = [mark.upper_is_bound for mark in marks_of(stream, "ship")]
 
-    tell(stream, Note("UA", 6, {0: 2}, "order", 6, max_times={"ship": 9}))
-    tell(stream, Note("DL", 9, {1: 2}, "ship", 9))
+    deliver(stream, Note("UA", 6, {0: 2}, "order", 6, max_times={"ship": 9}))
+    deliver(stream, Note("DL", 9, {1: 2}, "ship", 9))
 
     assert (before, [m.upper_is_bound for m in marks_of(stream, "ship")]) == ([False], [True])
 
 
 def test_what_is_undeclared_survives_a_restart() -> None:
-    """Also where times were declared before."""
+    """Also if times were declared before."""
     stream = stream_of()
-    told(stream, Note("UA", 5, {0: 1}, max_time=6))
-    tell(stream, Note("UA", 7, {0: 2}))
+    marks_after(stream, Note("UA", 5, {0: 1}, max_time=6))
+    deliver(stream, Note("UA", 7, {0: 2}))
 
     again = restarted(stream)
 
@@ -125,11 +125,11 @@ def test_what_is_undeclared_survives_a_restart() -> None:
 def test_a_removed_writer_that_wrote_nothing_returns_with_nothing_undeclared() -> None:
     """It had noted a time alone, which counts no more."""
     stream = stream_of("UA", "DL", domains=TWO)
-    tell(stream, Note("UA", 1, {0: 7}, domain="order", max_time=2))
-    tell(stream, Note("DL", 0, domain="order"), Note("DL", domains=("ship",)))
+    deliver(stream, Note("UA", 1, {0: 7}, domain="order", max_time=2))
+    deliver(stream, Note("DL", 0, domain="order"), Note("DL", domains=("ship",)))
     stream.remove("DL", now=0)
 
-    tell(stream, Note("DL"))
+    deliver(stream, Note("DL"))
 
     assert both(stream) == [True]
 
@@ -137,7 +137,7 @@ def test_a_removed_writer_that_wrote_nothing_returns_with_nothing_undeclared() -
 def test_a_writer_that_is_forgotten_undeclared_leaves_no_bound() -> None:
     """Its rows stay below the cut, also after a restart and once all others have declared."""
     stream = stream_of("UA")
-    tell(stream, Note("UA", 5, {0: 1}, state="finished"), Note("DL", 6, {1: 1}))
+    deliver(stream, Note("UA", 5, {0: 1}, state="finished"), Note("DL", 6, {1: 1}))
     marks_of(stream)
     stream.forget_departed(10**9, 9)
 
@@ -167,7 +167,7 @@ def test_a_cut_of_a_segment_that_two_members_name_bounds_nothing() -> None:
 def test_a_segment_goes_from_a_writer_that_finished_to_the_next() -> None:
     """The position of the first is final, and the second one begins behind it."""
     stream = stream_of()
-    told(stream, Note("UA", 5, {0: 10}, max_time=5), Note("UA", state="finished"))
+    marks_after(stream, Note("UA", 5, {0: 10}, max_time=5), Note("UA", state="finished"))
 
     for each in (stream, restarted(stream)):
         assert bounds(each, Note("DL", 6, {0: 12}, max_time=6)) == [True]
@@ -177,7 +177,7 @@ def test_a_segment_goes_from_a_writer_that_finished_to_the_next() -> None:
 def test_a_segment_does_not_go_from_a_writer_that_may_return(state: str) -> None:
     """What it writes then is passed by the position of the other."""
     stream = stream_of()
-    told(stream, Note("UA", 5, {0: 10}, max_time=5), Note("UA", state=state))  # type: ignore[arg-type]
+    marks_after(stream, Note("UA", 5, {0: 10}, max_time=5), Note("UA", state=state))  # type: ignore[arg-type]
     expiries(stream, 10**9)
 
     assert bounds(stream, Note("DL", 6, {0: 12}, max_time=6)) == [False]
@@ -186,9 +186,9 @@ def test_a_segment_does_not_go_from_a_writer_that_may_return(state: str) -> None
 def test_a_writer_that_finished_and_returns_shares_what_went_to_another() -> None:
     """From then on both write."""
     stream = stream_of()
-    told(stream, Note("UA", 5, {0: 10}, max_time=5), Note("UA", state="finished"))
-    told(stream, Note("DL", 6, {0: 12}, max_time=6))
-    tell(stream, Note("UA", 7))
+    marks_after(stream, Note("UA", 5, {0: 10}, max_time=5), Note("UA", state="finished"))
+    marks_after(stream, Note("DL", 6, {0: 12}, max_time=6))
+    deliver(stream, Note("UA", 7))
 
     assert bounds(stream, Note("DL", 8, max_time=8)) == [False]
 
@@ -196,7 +196,7 @@ def test_a_writer_that_finished_and_returns_shares_what_went_to_another() -> Non
 def test_a_successor_passes_its_predecessor_until_the_writer_of_that_is_at_its_end() -> None:
     """To name a successor is not to write to what was sealed."""
     stream = stream_of("UA")
-    told(stream, Note("UA", 5, {0: 10}, max_time=5))
+    marks_after(stream, Note("UA", 5, {0: 10}, max_time=5))
     stream.scale(ScaleEvent({0: 12}, {1: (0,)}))
 
     passed = bounds(stream, Note("DL", 6, {1: 3}, max_time=6), Note("UA", 6, {0: 11}, max_time=6))
@@ -206,23 +206,23 @@ def test_a_successor_passes_its_predecessor_until_the_writer_of_that_is_at_its_e
 
 
 def test_a_successor_that_is_only_named_leaves_nothing_undeclared() -> None:
-    """Whoever wrote the predecessor declared it."""
+    """Whichever writer wrote the predecessor declared it."""
     stream = stream_of("UA")
-    told(stream, Note("UA", 5, {0: 12}, max_time=5))
+    marks_after(stream, Note("UA", 5, {0: 12}, max_time=5))
     stream.scale(ScaleEvent({0: 12}, {1: (0,)}))
-    tell(stream, Note("DL", None, {1: 0}), Note("DL", 6))
+    deliver(stream, Note("DL", None, {1: 0}), Note("DL", 6))
 
     assert bounds(stream, Note("UA", 6, max_time=5), Note("DL", 6, max_time=6)) == [False]
     assert not stream.domains["default"].undeclared
 
 
 def test_a_writer_that_died_is_remembered_as_long_as_it_alone_wrote_to_a_segment() -> None:
-    """Whoever goes on there passes rows that it may not have noted, also after a restart."""
+    """A writer that continues there passes rows it may not have noted, also after a restart."""
     stream = stream_of()
-    told(stream, Note("UA", 5, {0: 10}, max_time=5))
-    told(stream, Note("DL", 6, {1: 10}, max_time=6))
+    marks_after(stream, Note("UA", 5, {0: 10}, max_time=5))
+    marks_after(stream, Note("DL", 6, {1: 10}, max_time=6))
     expiries(stream, 10**6)
-    told(stream, Note("DL", 7, max_time=7), now=10**6)
+    marks_after(stream, Note("DL", 7, max_time=7), now=10**6)
     stream.forget_departed(10**9, 9)
 
     again = restarted(stream)
@@ -235,7 +235,7 @@ def test_a_writer_that_died_is_remembered_as_long_as_it_alone_wrote_to_a_segment
 def test_a_segment_does_not_go_to_a_writer_that_begins_before_the_end_of_the_first() -> None:
     """It wrote beside it, and the cut passes what it has still to note."""
     stream = stream_of()
-    told(stream, Note("UA", 5, {0: 10}, max_time=5), Note("UA", state="finished"))
+    marks_after(stream, Note("UA", 5, {0: 10}, max_time=5), Note("UA", state="finished"))
 
     assert bounds(stream, Note("DL", 6, {0: 8}, max_time=6)) == [False]
 
@@ -264,7 +264,7 @@ def test_no_event_below_the_cut_is_above_a_bound(
 def test_an_exact_window_has_all_its_rows(
     settings: StreamSettings, history: list[Act], size: int
 ) -> None:
-    """None of its rows lies below the cut that it begins with, whoever wrote it."""
+    """None of its rows lies below the cut it begins with, no matter which writer wrote it."""
     world = lived(replace(settings, writer_retention_ms=FORGOTTEN_MS), history, names_first=True)
     lost = []
     for domain in world.domains:
@@ -283,7 +283,7 @@ def test_an_exact_window_has_all_its_rows(
 
 
 @given(settings=streams, history=histories("waits", "restarts", "late"))
-def test_the_upper_is_a_bound_where_all_declare_and_nobody_shares(
+def test_the_upper_is_a_bound_if_all_declare_and_share_no_segment(
     settings: StreamSettings, history: list[Act]
 ) -> None:
     """No mark is needlessly without one: each writer has a segment, and declares all domains."""

@@ -40,7 +40,7 @@ def test_the_one_that_answered_is_asked_again() -> None:
 
 
 def test_all_are_asked_once_before_it_fails() -> None:
-    """When nobody answers, the caller's own backoff decides when to go round again."""
+    """When no controller answers, the caller's own backoff decides when to start another round."""
     controllers = Controllers("http://a,http://b")
 
     with pytest.raises(Unreachable, match="http://b"):
@@ -64,14 +64,14 @@ def test_a_refusal_is_an_answer() -> None:
 
 @pytest.mark.parametrize("urls", [None, b"http://a:7464", ["http://a:7464"]])
 def test_a_url_is_text(urls: Any) -> None:  # noqa: ANN401 - what a caller may give by mistake
-    """An unset variable of the environment, say: told in a sentence."""
+    """For example an environment variable that is not set: the error says so."""
     with pytest.raises(Rejected, match="the URL of a controller is text"):
         Controllers(urls)
 
 
 @pytest.mark.parametrize("urls", ["", " , "])
 def test_somebody_must_be_named(urls: str) -> None:
-    """No URL at all is a mistake that is told at once."""
+    """An empty list of URLs is reported at once."""
     with pytest.raises(Rejected, match="not the URL"):
         Controllers(urls)
 
@@ -87,7 +87,7 @@ def test_somebody_must_be_named(urls: str) -> None:
         ("https://a/v1/", "use https://a$"),
     ],
 )
-def test_what_is_no_url_of_a_controller_is_refused_with_the_remedy(url: str, remedy: str) -> None:
+def test_an_invalid_controller_url_is_refused_with_the_remedy(url: str, remedy: str) -> None:
     """At once, and not as a controller that does not answer."""
     with pytest.raises(Rejected, match=remedy):
         Controllers(url)

@@ -1,4 +1,4 @@
-"""A position that is put right by hand is put right in all marks, and no window goes back."""
+"""A corrected position is corrected in all marks, and no window goes back."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from noted_time import Accepted, MarkHistory, Note, Rejected, StreamCut, StreamSealed
 from noted_time.rules import Correction, CorrectionRequest, SealRequest, corrected
-from tests.support.streams import marks_of, restarted, stream_of, tell, told
+from tests.support.streams import deliver, marks_after, marks_of, restarted, stream_of
 
 WRONG = 1000
 RIGHT = CorrectionRequest({0: 20}, {0: WRONG})
@@ -19,23 +19,23 @@ RIGHT = CorrectionRequest({0: 20}, {0: WRONG})
 def test_the_position_and_all_cuts_to_come_are_put_right() -> None:
     """Of the last mark too; honest members and other segments stay as they are."""
     stream = stream_of("UA", "DL")
-    told(stream, Note("UA", 5, {0: 10, 1: 3}), Note("DL", 5, {0: 12}))
-    told(stream, Note("UA", 6, {0: 10**6, 1: 4}), Note("DL", 6, {0: 13}))
-    tell(stream, Note("UA", 7, {0: 10**6 + 1}))
+    marks_after(stream, Note("UA", 5, {0: 10, 1: 3}), Note("DL", 5, {0: 12}))
+    marks_after(stream, Note("UA", 6, {0: 10**6, 1: 4}), Note("DL", 6, {0: 13}))
+    deliver(stream, Note("UA", 7, {0: 10**6 + 1}))
 
     stream.correct("UA", RIGHT, stream.plan_correction("UA", RIGHT, []), now=9)
 
     last = stream.domains["default"].last
     assert last is not None
     assert (stream.record("UA").position, last.cut) == ({0: 20, 1: 4}, StreamCut({0: 20, 1: 4}))
-    (mark,) = told(stream, Note("DL", 8, {0: 14}), Note("UA", 8, {0: 30}))
+    (mark,) = marks_after(stream, Note("DL", 8, {0: 14}), Note("UA", 8, {0: 30}))
     assert mark.cut == StreamCut({0: 30, 1: 4})
 
 
-def test_the_cut_is_no_less_than_what_other_members_and_marks_know() -> None:
-    """Who corrects need not know how far the others are."""
+def test_the_cut_reaches_what_other_members_and_marks_know() -> None:
+    """The caller of a correction need not know how far the others are."""
     stream = stream_of("UA", "DL")
-    tell(stream, Note("UA", 5, {0: 10**6}), Note("DL", 5, {0: 55}))
+    deliver(stream, Note("UA", 5, {0: 10**6}), Note("DL", 5, {0: 55}))
 
     plan = stream.plan_correction("UA", RIGHT, [{0: 40}, {0: 2000}])
 
@@ -45,10 +45,10 @@ def test_the_cut_is_no_less_than_what_other_members_and_marks_know() -> None:
 def test_the_session_is_fenced() -> None:
     """A process that is still running does not note it again."""
     stream = stream_of()
-    tell(stream, Note("UA", 5, {0: 10**6}, session="old"))
+    deliver(stream, Note("UA", 5, {0: 10**6}, session="old"))
 
     stream.correct("UA", RIGHT, stream.plan_correction("UA", RIGHT, []), now=9)
-    (answer, later) = tell(
+    (answer, later) = deliver(
         stream,
         Note("UA", 6, {0: 10**6 + 1}, session="old", takes_over=True),
         Note("UA", 6, {0: 25}, session="new", takes_over=True),
@@ -57,17 +57,17 @@ def test_the_session_is_fenced() -> None:
     assert (answer.status, later.lower) == ("fenced", None)  # type: ignore[union-attr]
 
 
-def test_a_writer_that_is_named_for_another_goes_on() -> None:
-    """The one that was wrong may be forgotten by now; its marks are put right all the same."""
+def test_a_writer_that_is_named_for_another_continues() -> None:
+    """The wrong member may be forgotten by now; its marks are still corrected."""
     stream = stream_of()
-    tell(stream, Note("UA", 5, {0: 30}, session="ours"))
+    deliver(stream, Note("UA", 5, {0: 30}, session="ours"))
     request = CorrectionRequest({0: 0}, {0: WRONG})
 
     plan = stream.plan_correction("UA", request, [{0: 25}])
     stream.correct("UA", request, plan, now=9)
 
     assert (plan.offsets, stream.record("UA").position) == ({0: 30}, {0: 30})
-    assert tell(stream, Note("UA", 6, {0: 50}, session="ours")) == [Accepted(None)]
+    assert deliver(stream, Note("UA", 6, {0: 50}, session="ours")) == [Accepted(None)]
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_a_correction_that_makes_no_sense_is_refused(
 
 
 def test_a_sealed_stream_is_not_corrected() -> None:
-    """Its final cut is what everybody was told."""
+    """Its final cut is what every reader received."""
     stream = stream_of("UA")
     stream.seal(SealRequest(), now=0, written_at=0)
 
@@ -102,12 +102,12 @@ steps = st.lists(
 
 
 @given(before=steps, after=steps, places=st.lists(st.integers(0, 60), min_size=3, max_size=3))
-def test_no_window_goes_back_and_who_read_all_reads_on(
+def test_no_window_goes_back_and_a_reader_that_read_all_reads_on(
     before: list[tuple[str, dict[int, int], bool]],
     after: list[tuple[str, dict[int, int], bool]],
     places: list[int],
 ) -> None:
-    """Whatever was noted before, by two writers that both may be wrong, and after a restart too."""
+    """For any earlier notes by two writers that may both be wrong, and after a restart too."""
     stream, ends = stream_of("UA", "DL"), dict.fromkeys(range(3), 0)
     clock, marks, positions = 0, [], {"UA": dict(ends), "DL": dict(ends)}
     wrong: set[str] = set()
@@ -122,7 +122,7 @@ def test_no_window_goes_back_and_who_read_all_reads_on(
         if errs or writer in wrong:
             wrong.add(writer)
             claimed[0] = WRONG + clock
-        marks.extend(told(stream, Note(writer, clock, claimed)))
+        marks.extend(marks_after(stream, Note(writer, clock, claimed)))
 
     for writer, gains, errs in before:
         note(writer, gains, errs=errs)
@@ -143,7 +143,9 @@ def test_no_window_goes_back_and_who_read_all_reads_on(
     stream = restarted(stream)
     for writer, gains, _ in after:
         note(writer, gains, errs=False)
-    marks.extend(told(stream, *(Note(writer, clock + 9, dict(ends)) for writer in ("UA", "DL"))))
+    marks.extend(
+        marks_after(stream, *(Note(writer, clock + 9, dict(ends)) for writer in ("UA", "DL")))
+    )
 
     seen = MarkHistory(corrected(corrections, "default", mark) for mark in marks)
     assert (seen.window(reader).lower or 0) >= (window.lower or 0)

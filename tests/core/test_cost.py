@@ -39,14 +39,14 @@ def permuted(members: int) -> list[str]:
 
 
 def settle(stream: Aggregator) -> None:
-    """Let all members note distinct times in a shuffled order, then let time go on once."""
+    """Let all members note distinct times in a shuffled order, then let time advance once."""
     for number, writer in enumerate(permuted(len(stream))):
         stream.note(Note(writer, CountedTime(number), {number % SEGMENTS: number + 1}), now=0)
     stream.advance("default", now=0, written_at=0)
 
 
 def bill(members: int) -> Bill:
-    """Let the slowest note and time go on, again and again; count each."""
+    """Let the slowest note and time advance, again and again; count each."""
     stream = crowd(members)
     settle(stream)
     notes, advances = [], []
@@ -74,7 +74,7 @@ def test_the_cost_of_a_note_and_of_an_advance_grows_with_the_logarithm_of_the_me
 
 
 def settling(members: int) -> float:
-    """Return what it costs per note to hear from all members, and to let time go on then."""
+    """Return the cost per note of accepting notes of all members, and of advancing then."""
     stream = crowd(members)
     with counted() as cost:
         settle(stream)
@@ -82,7 +82,7 @@ def settling(members: int) -> float:
 
 
 def test_an_advance_after_many_notes_costs_each_of_them_its_share() -> None:
-    """It takes in every member that noted since, once; nobody is looked at again."""
+    """It processes every member that noted since, once; no member is looked at again."""
     assert settling(MANY) <= settling(FEW) * math.log(MANY) / math.log(FEW)
 
 
@@ -98,7 +98,7 @@ def questions(members: int) -> int:
 
 
 def test_asking_for_the_state_of_time_costs_the_same_among_many() -> None:
-    """Without whom it would be where, whether it may go on, when to look for the silent."""
+    """Where time would be without which writers, if it may advance, when to look for silence."""
     assert questions(MANY) == questions(FEW)
 
 
@@ -118,5 +118,5 @@ def memory_of(members: int) -> float:
 
 
 def test_a_member_of_16_segments_takes_less_than_3_kib() -> None:
-    """So 100,000 of them are comfortable in one process."""
+    """So 100,000 of them fit comfortably into one process."""
     assert memory_of(5_000) < 3 * 1024

@@ -41,7 +41,7 @@ def test_reaching_is_transitive(low: StreamCut, middle: StreamCut, high: StreamC
 
 @given(one=cuts, other=cuts)
 def test_two_cuts_reach_or_cross_and_never_both(one: StreamCut, other: StreamCut) -> None:
-    """`not a.reaches(b)` does not say that b reaches a."""
+    """`not a.reaches(b)` does not mean that b reaches a."""
     comparable = one.reaches(other) or other.reaches(one)
 
     assert (one.crosses(other), other.crosses(one)) == (not comparable, not comparable)
@@ -102,7 +102,7 @@ def test_offsets_are_int64_from_0(offset: int) -> None:
         ({3: 2**63}, f"offset {2**63} of segment 3 "),
     ],
 )
-def test_what_is_no_offset_or_segment_is_rejected_by_name(
+def test_an_invalid_offset_or_segment_is_rejected_by_name(
     offsets: dict[int, int], named: str
 ) -> None:
     """One beyond each end."""

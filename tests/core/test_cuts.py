@@ -57,7 +57,7 @@ def times_of(marks: list[Mark], position: dict[int, int]) -> dict[int, int | Non
 
 
 def test_a_segment_that_rests_costs_later_marks_nothing() -> None:
-    """Five hundred segments named once, and two thousand marks that move one of them."""
+    """Five hundred segments named once, and two thousand marks that each move one of them."""
     named = dict.fromkeys(range(500), 1)
     tracemalloc.start()
     history = MarkHistory()

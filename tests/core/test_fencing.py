@@ -7,7 +7,7 @@ import pytest
 from noted_time import Accepted, Note, Refused
 from noted_time.values import Session
 from noted_time.values.fencing import FORMER_KEPT, Former
-from tests.support.streams import restarted, stream_of, tell
+from tests.support.streams import deliver, restarted, stream_of
 
 OLDER = Session("older", "a:1", 0)
 YOUNGER = Session("younger", "b:2", 7, (Former("older", "a:1"),))
@@ -24,11 +24,11 @@ def younger(time: int | None = None, *, takes_over: bool = True, **facts: object
 
 
 def test_the_younger_process_takes_over_and_the_older_is_fenced() -> None:
-    """The refusal names who has the name now, and since when."""
+    """The refusal names the process that has the name now, and since when."""
     stream = stream_of()
-    tell(stream, older(5))
+    deliver(stream, older(5))
 
-    answers = tell(stream, younger(6), older(7), older(8, takes_over=True), now=7)
+    answers = deliver(stream, younger(6), older(7), older(8, takes_over=True), now=7)
 
     assert answers == [Accepted(None), *[Refused("fenced", YOUNGER)] * 2]
 
@@ -36,9 +36,9 @@ def test_the_younger_process_takes_over_and_the_older_is_fenced() -> None:
 def test_a_session_that_does_not_take_over_is_fenced() -> None:
     """Also one that joins: a join delayed on its way must not take the name back."""
     stream = stream_of()
-    tell(stream, older(5))
+    deliver(stream, older(5))
 
-    answers = tell(stream, younger(takes_over=False))
+    answers = deliver(stream, younger(takes_over=False))
 
     assert answers == [Refused("fenced", OLDER)]
 
@@ -46,10 +46,10 @@ def test_a_session_that_does_not_take_over_is_fenced() -> None:
 def test_a_fenced_note_changes_nothing_and_is_no_sign_of_life() -> None:
     """Neither its time, nor its position, nor its terms count."""
     stream = stream_of()
-    tell(stream, older(5), younger(6), now=7)
+    deliver(stream, older(5), younger(6), now=7)
     before = stream.record("UA")
 
-    tell(stream, older(8, position={0: 9}, timeout_ms=5), now=50)
+    deliver(stream, older(8, position={0: 9}, timeout_ms=5), now=50)
 
     assert stream.record("UA") == before
 
@@ -63,40 +63,40 @@ def test_a_fenced_note_changes_nothing_and_is_no_sign_of_life() -> None:
     ],
 )
 def test_a_note_refused_for_anything_else_takes_nothing_over(note: Note, status: str) -> None:
-    """The older process goes on as if it had not come."""
+    """The older process continues as if the younger had not come."""
     stream = stream_of()
-    tell(stream, older(5, position={0: 3}))
+    deliver(stream, older(5, position={0: 3}))
 
-    refused, accepted = tell(stream, note, older(6))
+    refused, accepted = deliver(stream, note, older(6))
 
     assert (getattr(refused, "status", None), accepted) == (status, Accepted(None))
 
 
 def test_superseded_and_sealed_are_judged_first_and_then_fencing() -> None:
-    """A request that was overtaken says so, whoever sent it; a fenced one of nonsense is fenced."""
+    """An overtaken request is superseded even if fenced; an invalid fenced one is fenced."""
     stream = stream_of()
-    tell(stream, older(5, sequence=3), younger(6, sequence=9), now=7)
+    deliver(stream, older(5, sequence=3), younger(6, sequence=9), now=7)
 
-    answers = tell(stream, older(7, sequence=8), older(7, sequence=9, domain="nonsense"))
+    answers = deliver(stream, older(7, sequence=8), older(7, sequence=9, domain="nonsense"))
 
     assert answers == [Refused("superseded", 9), Refused("fenced", YOUNGER)]
 
 
 def test_a_note_without_a_session_is_taken_as_ever() -> None:
-    """By hand, or from another language: it neither takes over nor is fenced."""
+    """Sent manually, or from another language: it neither takes over nor is fenced."""
     stream = stream_of()
 
-    answers = tell(stream, Note("UA", 5), older(6), Note("UA", 7), older(8))
+    answers = deliver(stream, Note("UA", 5), older(6), Note("UA", 7), older(8))
 
     assert answers == [Accepted(None)] * 4
 
 
 def test_who_has_the_name_outlives_the_process_of_the_controller() -> None:
-    """And who lost it."""
+    """And the process that lost it."""
     stream = stream_of()
-    tell(stream, older(5), younger(6), now=7)
+    deliver(stream, older(5), younger(6), now=7)
 
-    answers = tell(restarted(stream), older(8, takes_over=True), younger(8, takes_over=False))
+    answers = deliver(restarted(stream), older(8, takes_over=True), younger(8, takes_over=False))
 
     assert answers == [Refused("fenced", YOUNGER), Accepted(None)]
 
@@ -105,20 +105,20 @@ def test_the_last_eight_that_lost_the_name_are_remembered() -> None:
     """Each of them is fenced for good."""
     stream = stream_of()
     sessions = [f"s{number}" for number in range(FORMER_KEPT + 2)]
-    tell(stream, *(Note("UA", session=each, takes_over=True) for each in sessions))
+    deliver(stream, *(Note("UA", session=each, takes_over=True) for each in sessions))
 
     lost = [each.id for each in stream.member("UA").session.lost]
 
     assert lost == sessions[1:-1]
 
 
-def test_a_session_that_is_fenced_by_hand_never_notes_again() -> None:
-    """Whoever comes next has the name, without taking it over."""
+def test_a_session_fenced_by_an_operator_never_notes_again() -> None:
+    """The next process has the name, without taking it over."""
     stream = stream_of()
-    tell(stream, older(5))
+    deliver(stream, older(5))
     stream.member("UA").session = stream.member("UA").session.fenced(since=9)
 
-    answers = tell(stream, older(6, takes_over=True), younger(6, takes_over=False))
+    answers = deliver(stream, older(6, takes_over=True), younger(6, takes_over=False))
 
     nobody = Session(None, "", 9, (Former("older", "a:1"),))
     assert answers == [Refused("fenced", nobody), Accepted(None)]

@@ -8,7 +8,7 @@ import pytest
 
 from noted_time import Aggregator, Note
 from noted_time.values import State
-from tests.support.streams import marks_of, stream_of, tell
+from tests.support.streams import deliver, marks_of, stream_of
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "coalescing.json"
 CASES: list[dict[str, Any]] = json.loads(GOLDEN.read_text(encoding="utf-8"))
@@ -16,7 +16,7 @@ STATES: dict[str, State] = {"idle": "idle", "done": "finished"}
 
 
 def domains_of(case: dict[str, Any]) -> tuple[str, ...]:
-    """Return the domains that the case uses; one of its own where it uses none."""
+    """Return the domains that the case uses; one of its own if it uses none."""
     used = {step["key"] for step in case["steps"] if "key" in step}
     return tuple(str(key) for key in sorted(used)) or ("0",)
 
@@ -26,7 +26,7 @@ def taken(stream: Aggregator, step: dict[str, Any]) -> list[list[int]]:
     domains = stream.settings.domains
     domain = str(step.get("key", domains[0]))
     writer = f"input-{step['input']}"
-    tell(
+    deliver(
         stream, Note(writer, step.get("value"), domain=domain, state=STATES.get(step["op"], "live"))
     )
     return [[int(k), mark.lower] for k in domains for mark in marks_of(stream, k)]
@@ -40,7 +40,7 @@ def test_the_file_of_cases_is_whole() -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
-def test_marks_come_where_other_engines_let_watermarks_out(case: dict[str, Any]) -> None:
+def test_marks_come_when_other_engines_emit_watermarks(case: dict[str, Any]) -> None:
     """After every step the marks are those of the case, no more and no fewer."""
     stream = stream_of(*(f"input-{i}" for i in range(case["inputs"])), domains=domains_of(case))
 

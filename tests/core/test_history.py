@@ -1,4 +1,4 @@
-"""Rule 9: the time window of a position, and what else the marks tell."""
+"""Rule 9: the time window of a position, and what else follows from the marks."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_marks_may_follow_after_others_were_forgotten(
 
 @given(marks=chains, time=st.integers(0, 40))
 def test_complete_to_is_the_first_mark_at_or_above_the_time(marks: list[Mark], time: int) -> None:
-    """Or says how far it is."""
+    """Or reports how far it is."""
     history = MarkHistory(marks)
     found = [mark for mark in marks if mark.lower >= time]
 
@@ -102,7 +102,7 @@ def test_after_gives_the_next_marks_as_they_were(marks: list[Mark], seq: int, li
 def test_written_before_is_the_last_mark_older_than_the_wall_time(
     marks: list[Mark], wall_ms: int
 ) -> None:
-    """0 where there is none."""
+    """0 if there is none."""
     older = [mark.seq for mark in marks if mark.written_at < wall_ms]
 
     assert MarkHistory(marks).written_before(wall_ms) == max(older, default=0)
@@ -129,7 +129,7 @@ def test_exactly_at_a_cut_counts_as_read() -> None:
 
 
 def test_the_last_mark_is_never_forgotten() -> None:
-    """A history that has begun keeps saying where time stands."""
+    """A history that has begun still reports where time stands."""
     history = MarkHistory(Mark(seq, seq, seq, StreamCut({0: seq})) for seq in (1, 2, 3))
 
     history.forget_through(99)

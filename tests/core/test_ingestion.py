@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 Happening = tuple[str, int]
-"""`append` to a segment, `pass` of so many ms, or `look`: the next reading of clock or ends."""
+"""`append` to a segment, `pass` that many ms, or `look`: the next reading of clock or ends."""
 
 happenings = st.lists(
     st.one_of(
@@ -31,7 +31,7 @@ happenings = st.lists(
 
 @dataclass
 class Log:
-    """A log that grows while somebody looks.
+    """A log that grows while it is observed.
 
     What happens up to the next `look` comes before the next reading.
     """
@@ -43,12 +43,12 @@ class Log:
     over: bool = False
 
     def clock(self) -> int:
-        """Let happen what comes before, and read the clock."""
+        """Apply what comes before, and read the clock."""
         self._happen()
         return self.time
 
     def read_ends(self) -> dict[int, int]:
-        """Let happen what comes before, and read the ends."""
+        """Apply what comes before, and read the ends."""
         self._happen()
         return dict(self.ends)
 
@@ -98,7 +98,7 @@ def keeps_its_claims(
 def test_whatever_was_visible_before_the_time_lies_below_the_ends(
     course: list[Happening], skew_ms: int
 ) -> None:
-    """However appends and the clock go on before and between the two readings."""
+    """However appends and the clock advance before and between the two readings."""
     assert keeps_its_claims(take, course, skew_ms)
 
 
@@ -113,7 +113,7 @@ def test_a_noter_that_reads_the_ends_first_breaks_its_claims() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 200), st.booleans()), max_size=30))
 def test_neither_times_nor_ends_of_notes_go_back(readings: list[tuple[int, bool]]) -> None:
-    """Also where the clock steps back; a change seen meanwhile is noted once it has caught up."""
+    """Also if the clock steps back; a change seen then is noted once the clock has caught up."""
     look, end, notes = Look(10, 20), 0, []
     for now, appends in readings:
         end += appends
@@ -123,8 +123,8 @@ def test_neither_times_nor_ends_of_notes_go_back(readings: list[tuple[int, bool]
     assert found == sorted(found)
 
 
-def test_a_look_is_noted_where_ends_change_or_the_last_time_is_old() -> None:
-    """Equal ends and a younger time say nothing new."""
+def test_a_look_is_noted_if_ends_change_or_the_last_time_is_old() -> None:
+    """Equal ends and an earlier time are no news."""
     look = Look(poll_ms=10, max_lag_ms=30)
     looks = [(0, 5), (10, 5), (20, 6), (30, 6), (49, 6), (50, 6), (60, 6)]
 
@@ -161,7 +161,7 @@ def test_nothing_is_noted_until_a_clock_that_stepped_back_has_caught_up() -> Non
 def test_an_end_that_goes_back_is_refused_by_the_name_of_its_segment(
     after: dict[int, int],
 ) -> None:
-    """Also where it is gone, and where the clock was behind when it was seen."""
+    """Also if it is gone, or the clock was behind when it was seen."""
     look = Look(10, 30)
     look.due(100, {0: 5, 7: 1})
     look.due(50, {0: 5, 7: 3})

@@ -1,4 +1,4 @@
-"""What stays the same whatever the order, however often it is said, however much is forgotten."""
+"""What stays the same in any order, with any repetition, and whatever is forgotten."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from noted_time import Accepted, Aggregator, Note, StreamCut
 from tests.core.acts import DOMAINS, WRITERS, Act, histories, lived, streams
-from tests.support.streams import marks_of, restarted, stream_of, tell
+from tests.support.streams import deliver, marks_of, restarted, stream_of
 
 if TYPE_CHECKING:
     from noted_time import Mark, StreamSettings
@@ -52,10 +52,10 @@ def test_the_order_in_which_members_go_idle_or_leave_does_not_matter(
     ends = []
     for order in permutations(leaves):
         stream = stream_of(*WRITERS)
-        tell(stream, *live_notes(steps))
+        deliver(stream, *live_notes(steps))
         marks = marks_of(stream)
         for writer, state in order:
-            tell(stream, Note(writer, None, {4: ord(writer)}, state=state))
+            deliver(stream, Note(writer, None, {4: ord(writer)}, state=state))
             marks += marks_of(stream)
         ends.append(end_of(marks))
 
@@ -66,13 +66,13 @@ def test_the_order_in_which_members_go_idle_or_leave_does_not_matter(
 def test_advancing_seldom_ends_where_advancing_often_does(
     steps: list[tuple[str, int, dict[int, int]]], when: set[int]
 ) -> None:
-    """Time may be let on at every note or at few: the last mark is the same."""
+    """Time may advance at every note or at a few: the last mark is the same."""
     often, seldom = stream_of(*WRITERS), stream_of(*WRITERS)
     many, few = [], []
     for number, note in enumerate(live_notes(steps)):
-        tell(often, note)
+        deliver(often, note)
         many += marks_of(often)
-        tell(seldom, note)
+        deliver(seldom, note)
         few += marks_of(seldom) if number in when else []
     few += marks_of(seldom)
 
@@ -93,9 +93,9 @@ def durable(stream: Aggregator) -> list[tuple[object, ...]]:
 def test_replaying_any_prefix_changes_nothing(
     settings: StreamSettings, history: list[Act], upto: int
 ) -> None:
-    """Live members' live notes, said again, move neither time nor anything durable.
+    """Repeating live members' live notes moves neither time nor anything durable.
 
-    A replayed change of state would be a change of state, and a replay brings a excluded writer
+    A replayed change of state would be a change of state, and a replay brings an excluded writer
     back; so those are not replayed here. Without their numbers, as old ones would be refused.
     """
     world = lived(settings, history)
@@ -103,7 +103,7 @@ def test_replaying_any_prefix_changes_nothing(
     live -= {n for n, author in world.authors.items() if author.excluded}
     notes = [n for n in world.notes[:upto] if n.writer in live and n.state == "live"]
     before = durable(world.stream)
-    answers = tell(world.stream, *(replace(n, sequence=None) for n in notes), now=world.now)
+    answers = deliver(world.stream, *(replace(n, sequence=None) for n in notes), now=world.now)
     event(f"accepted again: {min(3, sum(isinstance(a, Accepted) for a in answers))}")
     marks = [mark for domain in DOMAINS for mark in marks_of(world.stream, domain)]
 
@@ -120,9 +120,9 @@ def test_thinning_only_loosens(steps: list[tuple[str, int, dict[int, int]]], kep
     with mock.patch("noted_time.rules.state.running_cut.OFFSETS_KEPT", kept):
         thinned = stream_of(*WRITERS)
     for note in notes:
-        tell(tight, note)
+        deliver(tight, note)
         with mock.patch("noted_time.rules.state.running_cut.OFFSETS_KEPT", kept):
-            tell(thinned, note)
+            deliver(thinned, note)
         latest = latest.join(StreamCut(note.position))
         for exact, loose in zip(marks_of(tight), marks_of(thinned), strict=True):
             same = (exact.seq, exact.lower, exact.upper) == (loose.seq, loose.lower, loose.upper)
@@ -136,13 +136,13 @@ def test_thinning_only_loosens(steps: list[tuple[str, int, dict[int, int]]], kep
 def test_a_restart_only_loosens(
     before: list[tuple[str, int, dict[int, int]]], after: list[tuple[str, int, dict[int, int]]]
 ) -> None:
-    """Times, upper and the chain go on as if nothing had happened; cuts stay within the latest."""
+    """Times, upper and chain continue as if nothing had happened; cuts stay within the latest."""
     notes = live_notes(before + after)
     stream = stream_of(*WRITERS)
-    tell(stream, *notes[: len(before)])
+    deliver(stream, *notes[: len(before)])
     again = restarted(stream)
-    tell(stream, *notes[len(before) :])
-    tell(again, *notes[len(before) :])
+    deliver(stream, *notes[len(before) :])
+    deliver(again, *notes[len(before) :])
     exact, loose = marks_of(stream), marks_of(again)
     latest = StreamCut({})
     for note in notes:

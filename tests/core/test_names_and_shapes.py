@@ -61,14 +61,14 @@ def test_a_mark_without_a_field_is_rejected_by_name(mark: Mark, missing: str) ->
 
 
 @pytest.mark.parametrize("segment", ["", "-1", "+1", "01", "1.0", " 1", "1e3", "¹", "٣", "x"])
-def test_a_segment_that_is_no_decimal_integer_is_rejected_by_name(segment: str) -> None:
+def test_a_segment_that_is_not_a_decimal_integer_is_rejected_by_name(segment: str) -> None:
     """One spelling each, so that no two domains are one segment."""
     with pytest.raises(Rejected, match="is not a decimal integer"):
         position_from_wire({segment: 1})
 
 
 @pytest.mark.parametrize("offset", ["1", 1.0, True, None, [1]])
-def test_an_offset_that_is_no_integer_is_rejected_by_segment(offset: object) -> None:
+def test_an_offset_that_is_not_an_integer_is_rejected_by_segment(offset: object) -> None:
     """Not even what compares equal to one."""
     with pytest.raises(Rejected, match="offset of segment 7 is not an integer"):
         position_from_wire({"7": offset})
@@ -81,8 +81,8 @@ def test_what_is_beyond_int64_is_rejected(segment: str, offset: int) -> None:
         position_from_wire({segment: offset})
 
 
-def test_a_note_travels_without_the_fields_that_say_nothing() -> None:
-    """A time of 0 says something."""
+def test_a_note_travels_without_empty_fields() -> None:
+    """A time of 0 is information."""
     bare = note_to_wire(Note("UA"))
     late = LateRows(3, 5)
     full = note_to_wire(Note("UA", 0, {3: 1}, "ship", 0, "live", 1, ("ship",), None, late))
@@ -105,7 +105,7 @@ def test_a_note_travels_without_the_fields_that_say_nothing() -> None:
 
 
 def test_a_window_travels_with_its_nulls() -> None:
-    """A bound that is not there is said to be none."""
+    """A missing bound is sent as `null`."""
     assert as_json(TimeWindow(10, None, 1)._asdict()) == {
         "lower": 10,
         "upper": None,
@@ -209,7 +209,7 @@ def test_a_foreign_file_has_no_start(name: str) -> None:
         "partition=3.tmp",
     ],
 )
-def test_a_foreign_directory_is_no_segment(name: str) -> None:
+def test_a_foreign_directory_is_not_a_segment(name: str) -> None:
     """Temporary ones among them."""
     assert segment_of(name) is None
 

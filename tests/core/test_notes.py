@@ -10,12 +10,12 @@ from noted_time import Accepted, Note, Quiet, Refused
 from noted_time.values import Beyond
 from tests.support.streams import (
     TIMEOUT_MS,
+    deliver,
     lowers,
+    marks_after,
     marks_of,
     restarted,
     stream_of,
-    tell,
-    told,
     waiting,
 )
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 
 def test_a_time_below_the_writers_last_is_refused_with_the_stored_value() -> None:
-    """One below is too low, and the answer says what it fell behind."""
+    """One below is too low, and the answer gives the value it fell behind."""
     stream = stream_of("UA")
 
-    answers = tell(stream, Note("UA", 10), Note("UA", 9))
+    answers = deliver(stream, Note("UA", 10), Note("UA", 9))
 
     assert answers == [Accepted(None), Refused("invalid_time", 10)]
 
@@ -36,7 +36,7 @@ def test_an_equal_time_at_an_equal_position_is_accepted() -> None:
     """A replay is a note like any other."""
     stream = stream_of("UA")
 
-    answers = tell(stream, Note("UA", 10, {0: 5}), Note("UA", 10, {0: 5}))
+    answers = deliver(stream, Note("UA", 10, {0: 5}), Note("UA", 10, {0: 5}))
 
     assert answers == [Accepted(None), Accepted(None)]
 
@@ -44,9 +44,9 @@ def test_an_equal_time_at_an_equal_position_is_accepted() -> None:
 def test_a_position_that_goes_back_anywhere_is_refused_with_the_stored_offsets() -> None:
     """Only the segments that went back are named, with what they were."""
     stream = stream_of("UA")
-    tell(stream, Note("UA", 10, {0: 5, 1: 7, 2: 1}))
+    deliver(stream, Note("UA", 10, {0: 5, 1: 7, 2: 1}))
 
-    answers = tell(stream, Note("UA", 11, {0: 4, 1: 8, 2: 0}))
+    answers = deliver(stream, Note("UA", 11, {0: 4, 1: 8, 2: 0}))
 
     assert answers == [Refused("invalid_position", {0: 5, 2: 1})]
 
@@ -54,10 +54,10 @@ def test_a_position_that_goes_back_anywhere_is_refused_with_the_stored_offsets()
 def test_a_refused_note_changes_nothing() -> None:
     """Not the time, not the position of its good segments, not the sign of life."""
     stream = stream_of("UA")
-    tell(stream, Note("UA", 10, {0: 5}))
+    deliver(stream, Note("UA", 10, {0: 5}))
     before = stream.record("UA")
 
-    tell(stream, Note("UA", 12, {0: 4, 1: 9}), Note("UA", 9, {0: 9}), now=50)
+    deliver(stream, Note("UA", 12, {0: 4, 1: 9}), Note("UA", 9, {0: 9}), now=50)
 
     assert stream.record("UA") == before
 
@@ -77,13 +77,13 @@ REFUSED = {
 
 @pytest.mark.parametrize(("status", "note"), REFUSED.items())
 def test_a_writer_whose_notes_are_refused_times_out(status: str, note: Note) -> None:
-    """A refused note changes nothing of its writer, so it is no sign of life, whatever the why."""
+    """A refused note changes nothing of its writer: it is no sign of life, whatever the reason."""
     stream = stream_of(domains=("default", "ship"))
     terms: dict[str, Any] = {"domains": ("default",), "sequence": 7, "session": "younger"}
-    told(stream, Note("UA", 10, {0: 5}, **terms), Note("DL", 20, {1: 5}, **terms))
+    marks_after(stream, Note("UA", 10, {0: 5}, **terms), Note("DL", 20, {1: 5}, **terms))
     before = stream.record("UA")
 
-    (refused,) = tell(stream, note, now=TIMEOUT_MS - 1)
+    (refused,) = deliver(stream, note, now=TIMEOUT_MS - 1)
 
     assert isinstance(refused, Refused)
     assert (refused.status, stream.record("UA")) == (status, before)
@@ -94,7 +94,7 @@ def test_a_refused_note_makes_no_member() -> None:
     """A writer whose first note names an unknown domain is not waited for."""
     stream = stream_of()
 
-    tell(stream, Note("UA", 10, domain="nonsense"))
+    deliver(stream, Note("UA", 10, domain="nonsense"))
 
     assert (len(stream), stream.decide("default", now=0)) == (0, Quiet())
 
@@ -103,16 +103,18 @@ def test_a_segment_that_a_note_does_not_name_keeps_its_offset() -> None:
     """A position accumulates."""
     stream = stream_of("UA")
 
-    tell(stream, Note("UA", 10, {0: 5}), Note("UA", 11, {1: 7}))
+    deliver(stream, Note("UA", 10, {0: 5}), Note("UA", 11, {1: 7}))
 
     assert stream.record("UA").position == {0: 5, 1: 7}
 
 
 def test_an_undeclared_domain_is_refused() -> None:
-    """Also the empty name, which is none of them."""
+    """Also for the empty name, which is none of them."""
     stream = stream_of("UA", domains=("order", "ship"))
 
-    answers = tell(stream, Note("UA", 1, domain="arrival"), Note("UA", 1, domain=""), Note("UA", 1))
+    answers = deliver(
+        stream, Note("UA", 1, domain="arrival"), Note("UA", 1, domain=""), Note("UA", 1)
+    )
 
     assert answers == [Refused("unknown_domain")] * 3
 
@@ -121,7 +123,7 @@ def test_an_unnamed_domain_is_the_only_one() -> None:
     """A stream with one domain needs no naming of it."""
     stream = stream_of("UA", domains=("ship",))
 
-    tell(stream, Note("UA", 7))
+    deliver(stream, Note("UA", 7))
 
     assert stream.record("UA").times == {"ship": 7}
 
@@ -129,20 +131,20 @@ def test_an_unnamed_domain_is_the_only_one() -> None:
 def test_the_answer_carries_the_lower_of_the_domains_last_mark() -> None:
     """So a writer learns at once that what it writes is late."""
     stream = stream_of(domains=("order", "ship"))
-    tell(stream, Note("UA", 30, domain="order"), Note("UA", 20, domain="ship"))
+    deliver(stream, Note("UA", 30, domain="order"), Note("UA", 20, domain="ship"))
     marks_of(stream, "order")
     marks_of(stream, "ship")
 
-    answers = tell(stream, Note("UA", 31, domain="order"), Note("UA", 21, domain="ship"))
+    answers = deliver(stream, Note("UA", 31, domain="order"), Note("UA", 21, domain="ship"))
 
     assert answers == [Accepted(30), Accepted(20)]
 
 
 def test_the_callers_position_may_change_after_the_note() -> None:
-    """What was noted is kept, not the mapping that said it."""
+    """The noted values are kept, not the mapping they came in."""
     stream = stream_of()
     position = {0: 5}
-    tell(stream, Note("UA", 10, position))
+    deliver(stream, Note("UA", 10, position))
 
     position[0] = 9
 
@@ -153,7 +155,7 @@ def test_a_member_that_joined_without_a_time_holds() -> None:
     """Its events may have any time."""
     stream = stream_of("UA", "DL")
 
-    marks = told(stream, Note("UA", 10))
+    marks = marks_after(stream, Note("UA", 10))
 
     assert (marks, [w.writer for w in waiting(stream)]) == ([], ["DL"])
 
@@ -161,8 +163,8 @@ def test_a_member_that_joined_without_a_time_holds() -> None:
 def test_a_member_holds_a_declared_domain_that_it_never_noted() -> None:
     """It counts as minus infinity there."""
     stream = stream_of("UA", "DL", domains=("order", "ship"))
-    tell(stream, Note("UA", 10, domain="order"), Note("UA", 10, domain="ship"))
-    tell(stream, Note("DL", 20, domain="order"))
+    deliver(stream, Note("UA", 10, domain="order"), Note("UA", 10, domain="ship"))
+    deliver(stream, Note("DL", 20, domain="order"))
 
     marks = {domain: lowers(marks_of(stream, domain)) for domain in ("order", "ship")}
 
@@ -175,9 +177,9 @@ def test_a_member_holds_a_declared_domain_that_it_never_noted() -> None:
 def test_idle_and_left_apply_to_all_domains() -> None:
     """Whichever domain the note names."""
     stream = stream_of("UA", "DL", "AA", domains=("order", "ship"))
-    tell(stream, Note("UA", 10, domain="order"), Note("UA", 12, domain="ship"))
+    deliver(stream, Note("UA", 10, domain="order"), Note("UA", 12, domain="ship"))
 
-    tell(
+    deliver(
         stream,
         Note("DL", domain="order", state="idle"),
         Note("AA", domain="ship", state="finished"),
@@ -190,11 +192,11 @@ def test_idle_and_left_apply_to_all_domains() -> None:
 
 
 @pytest.mark.parametrize("state", ["idle", "finished"])
-def test_a_writer_that_nobody_knows_cannot_rest(state: State) -> None:
+def test_an_unknown_writer_cannot_rest(state: State) -> None:
     """Only a live note makes a member, so a mistyped name leaves no ghost."""
     stream = stream_of("UA")
 
-    answers = tell(stream, Note("UX", state=state))
+    answers = deliver(stream, Note("UX", state=state))
 
     assert (answers, list(stream.writers())) == ([Refused("unknown_writer")], ["UA"])
 
@@ -202,19 +204,19 @@ def test_a_writer_that_nobody_knows_cannot_rest(state: State) -> None:
 def test_a_writer_that_left_may_come_back() -> None:
     """It holds again until it has caught up."""
     stream = stream_of("UA", "DL")
-    told(stream, Note("DL", state="finished"), Note("UA", 10))
+    marks_after(stream, Note("DL", state="finished"), Note("UA", 10))
 
-    marks = told(stream, Note("DL", 4), Note("UA", 20))
+    marks = marks_after(stream, Note("DL", 4), Note("UA", 20))
 
     assert (marks, [w.writer for w in waiting(stream)]) == ([], ["DL"])
 
 
 @pytest.mark.parametrize("end", [-(2**63), 2**63 - 1])
 def test_either_end_of_int64_is_refused(end: int) -> None:
-    """They stand for before and after all time; a query would never get past the one."""
+    """They stand for before and after all time; a query would never get past the latter."""
     stream = stream_of("UA")
 
-    answers = tell(stream, Note("UA", end), Note("UA", 5, max_time=end))
+    answers = deliver(stream, Note("UA", end), Note("UA", 5, max_time=end))
 
     assert answers == [
         Refused("too_far_ahead", 2**63 - 2, Beyond("time", end)),
@@ -222,11 +224,11 @@ def test_either_end_of_int64_is_refused(end: int) -> None:
     ]
 
 
-def test_a_record_says_since_when_a_writer_is_what_it_is() -> None:
+def test_a_record_has_since_when_a_writer_is_in_its_state() -> None:
     """Also of a writer that finished at once."""
     stream = stream_of()
 
-    tell(stream, Note("UA"), Note("UA", state="finished"), Note("DL"), now=7)
+    deliver(stream, Note("UA"), Note("UA", state="finished"), Note("DL"), now=7)
 
     assert [(stream.record(w).noted_at, stream.record(w).since) for w in ("UA", "DL")] == [
         (7, 7)
@@ -234,11 +236,13 @@ def test_a_record_says_since_when_a_writer_is_what_it_is() -> None:
 
 
 def test_a_note_of_an_older_request_is_refused_with_the_largest_sequence() -> None:
-    """Whatever it says: its writer went on from there."""
+    """Whatever it holds: its writer advanced from there."""
     stream = stream_of()
-    tell(stream, Note("UA", 5, {0: 1}, sequence=7))
+    deliver(stream, Note("UA", 5, {0: 1}, sequence=7))
 
-    answers = tell(stream, Note("UA", 9, {0: 2}, sequence=6), Note("UA", state="idle", sequence=1))
+    answers = deliver(
+        stream, Note("UA", 9, {0: 2}, sequence=6), Note("UA", state="idle", sequence=1)
+    )
 
     assert answers == [Refused("superseded", 7)] * 2
 
@@ -248,14 +252,14 @@ def test_all_notes_of_a_request_may_share_a_sequence() -> None:
     stream = stream_of(domains=("order", "ship"))
     notes = [Note("UA", 5, domain="order", sequence=7), Note("UA", 3, domain="ship", sequence=7)]
 
-    assert tell(stream, *notes, *notes) == [Accepted(None)] * 4
+    assert deliver(stream, *notes, *notes) == [Accepted(None)] * 4
 
 
 def test_a_refused_note_does_not_supersede_an_older_one() -> None:
-    """Nothing that its writer said since was taken."""
+    """Nothing its writer sent since was accepted."""
     stream = stream_of()
 
-    answers = tell(
+    answers = deliver(
         stream,
         Note("UA", 5, sequence=1),
         Note("UA", 4, sequence=9),
@@ -269,7 +273,7 @@ def test_a_note_without_a_sequence_is_judged_as_always() -> None:
     """It is not late, and makes no other late: the sequence accepted stays what it was."""
     stream = stream_of()
 
-    answers = tell(
+    answers = deliver(
         stream,
         Note("UA", 5, sequence=7),
         Note("UA", state="idle"),
@@ -285,7 +289,7 @@ def test_a_note_without_a_sequence_is_judged_as_always() -> None:
 def test_the_order_is_judged_before_all_else() -> None:
     """A late note that is wrong in other ways too is late."""
     stream = stream_of()
-    tell(stream, Note("UA", 5, {0: 5}, sequence=7))
+    deliver(stream, Note("UA", 5, {0: 5}, sequence=7))
     late = [Note("UA", 4, {0: 4}, sequence=6), Note("UA", 99, sequence=6)]
 
     answers = [stream.note(note, 0, 9) for note in (Note("UA", domain="no", sequence=6), *late)]
@@ -294,10 +298,10 @@ def test_the_order_is_judged_before_all_else() -> None:
 
 
 def test_the_order_outlives_the_process() -> None:
-    """Who takes a stream over knows which requests are old."""
+    """The new owner of a stream knows which requests are old."""
     stream = stream_of()
-    tell(stream, Note("UA", 5, sequence=7))
+    deliver(stream, Note("UA", 5, sequence=7))
 
-    answers = tell(restarted(stream), Note("UA", 6, sequence=6))
+    answers = deliver(restarted(stream), Note("UA", 6, sequence=6))
 
     assert answers == [Refused("superseded", 7)]

@@ -87,7 +87,7 @@ def test_the_least_time_of_the_segments_is_the_lower_of_the_window(
 def test_every_vouched_event_of_a_segment_below_its_time_was_read(
     settings: StreamSettings, history: list[Act], readings: list[dict[int, int]]
 ) -> None:
-    """Soundness of each segment by itself, wherever the others stand."""
+    """Each segment is sound by itself, wherever the others are."""
     world = lived(settings, history)
     lost = [
         (domain, position, segment, time)
@@ -104,7 +104,7 @@ def test_every_vouched_event_of_a_segment_below_its_time_was_read(
 @given(
     settings=streams, history=ALL_TROUBLE, reading=st.dictionaries(st.integers(0, 8), st.just(0))
 )
-def test_whoever_reads_the_next_segment_reads_all_of_them_predecessors_first(
+def test_reading_the_next_segment_reads_all_of_them_predecessors_first(
     settings: StreamSettings, history: list[Act], reading: dict[int, int]
 ) -> None:
     """Row by row to the last cut; no successor is begun before the ends of its predecessors."""
@@ -135,7 +135,7 @@ MARKS = [Mark(n, lower, 99, StreamCut(cut)) for n, (lower, cut) in enumerate(CUT
 
 
 def at(position: dict[int, int], succession: Succession | None = None) -> SegmentTimes:
-    """Return where a position stands in the three marks."""
+    """Return where a position is in the three marks."""
     return SegmentTimes(MarkHistory(MARKS), succession or Succession(), position)
 
 
@@ -153,7 +153,7 @@ def test_of_equal_times_the_segment_with_most_unread_comes_first_then_by_id() ->
 
 
 def test_a_sealed_segment_that_was_read_is_not_read_any_more() -> None:
-    """Its successors are next; before that they are not, though nothing of them is behind."""
+    """Its successors are next; before that they are not, though nothing in them is behind."""
     succession = Succession()
     succession.scale(ScaleEvent({0: 300}, {2: (0,), 3: (0,)}), known={0, 1})
     before, after = at({0: 299, 1: 70}, succession), at({0: 300, 1: 70}, succession)

@@ -1,4 +1,4 @@
-"""What answers that are no success mean, and when to try again."""
+"""What unsuccessful answers mean, and when to try again."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ URN = "urn:noted-time:problem:"
         (503, {"type": URN + "unavailable"}, Unreachable),
     ],
 )
-def test_a_status_says_what_to_do(
+def test_a_status_determines_what_to_do(
     status: int, problem: dict[str, Any], kind: type[NotedTimeError]
 ) -> None:
-    """Each answer belongs to the branch of the tree that says whether to try again."""
+    """Each answer belongs to the branch of the tree that decides whether to try again."""
     assert type(error_of(status, problem, stream="flights")) is kind
 
 
@@ -73,7 +73,7 @@ def test_a_delay_stays_within_its_bounds(
 
 
 def test_a_refused_token_comes_with_the_remedy() -> None:
-    """Where a client takes its token from is said by the client, which knows."""
+    """The client says where it takes its token from, since it knows."""
     problem = {"title": "Unauthenticated", "detail": "missing, expired or revoked token"}
 
     assert str(error_of(401, problem, stream="flights")) == (
@@ -83,7 +83,7 @@ def test_a_refused_token_comes_with_the_remedy() -> None:
 
 
 def test_every_error_is_exported_at_the_top() -> None:
-    """Whoever handles an error imports it from `noted_time`."""
+    """Callers that handle an error import it from `noted_time`."""
     errors = {
         name
         for name, value in vars(noted_time.values.errors).items()

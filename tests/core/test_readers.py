@@ -1,4 +1,4 @@
-"""Rule 10: where a group of readers stands."""
+"""Rule 10: how far a group of readers has read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ reports = st.lists(
 
 
 def group_of(acts: list[tuple[bool, str, dict[int, int]]]) -> ReaderGroup:
-    """Return the group after the acts; the first of each says whether the reader goes offline."""
+    """Return the group after the acts; each starts with whether the reader goes offline."""
     group = ReaderGroup()
     for offline, reader, position in acts:
         if offline:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noted_time import Accepted, InvalidScale, Note, Refused, ScaleEvent, StreamCut, Succession
-from tests.support.streams import restarted, stream_of, tell, told
+from tests.support.streams import deliver, marks_after, restarted, stream_of
 
 SPLIT = ScaleEvent({0: 500}, {2: (0,), 3: (0,)})
 MERGE = ScaleEvent({2: 30, 3: 40}, {4: (2, 3)})
@@ -26,10 +26,10 @@ def scaled(*events: ScaleEvent) -> Succession:
 def test_naming_a_successor_even_at_0_completes_its_predecessors() -> None:
     """Its writer saw them end."""
     stream = stream_of("UA")
-    tell(stream, Note("UA", 1, {0: 400}))
+    deliver(stream, Note("UA", 1, {0: 400}))
     stream.scale(SPLIT)
 
-    marks = told(stream, Note("UA", 10, {2: 0}))
+    marks = marks_after(stream, Note("UA", 10, {2: 0}))
 
     assert [mark.cut for mark in marks] == [StreamCut({0: 500, 2: 0})]
 
@@ -37,22 +37,22 @@ def test_naming_a_successor_even_at_0_completes_its_predecessors() -> None:
 def test_a_note_beyond_the_end_of_a_sealed_segment_is_refused() -> None:
     """The answer carries the end; the end itself is a good position."""
     stream = stream_of("UA")
-    tell(stream, Note("UA", 1, {0: 400, 1: 4}))
+    deliver(stream, Note("UA", 1, {0: 400, 1: 4}))
     stream.scale(SPLIT)
 
-    answers = tell(stream, Note("UA", 10, {0: 501, 1: 5}), Note("UA", 10, {0: 500, 1: 5}))
+    answers = deliver(stream, Note("UA", 10, {0: 501, 1: 5}), Note("UA", 10, {0: 500, 1: 5}))
 
     assert answers == [Refused("invalid_position", {0: 500}), Accepted(None)]
 
 
-def test_a_writer_may_go_on_naming_what_it_wrote_of_a_predecessor() -> None:
-    """Beside a successor the old offset is no regress; alone it contradicts the successor."""
+def test_a_writer_may_keep_naming_what_it_wrote_of_a_predecessor() -> None:
+    """Beside a successor the old offset does not go back; alone it contradicts the successor."""
     stream = stream_of("UA")
     stream_position = {0: 400, 2: 5}
-    tell(stream, Note("UA", 1, {0: 400}))
+    deliver(stream, Note("UA", 1, {0: 400}))
     stream.scale(SPLIT)
 
-    answers = tell(
+    answers = deliver(
         stream,
         Note("UA", 2, stream_position),
         Note("UA", 3, stream_position),
@@ -65,11 +65,11 @@ def test_a_writer_may_go_on_naming_what_it_wrote_of_a_predecessor() -> None:
 def test_a_successor_noted_before_the_scale_event_keeps_its_place_in_the_cut() -> None:
     """The event completes the predecessors and takes nothing back."""
     stream = stream_of("UA")
-    told(stream, Note("UA", 10, {0: 400, 2: 7}))
-    told(stream, Note("UA", 15))
+    marks_after(stream, Note("UA", 10, {0: 400, 2: 7}))
+    marks_after(stream, Note("UA", 15))
     stream.scale(SPLIT)
 
-    marks = told(stream, Note("UA", 20))
+    marks = marks_after(stream, Note("UA", 20))
 
     assert [mark.cut for mark in marks] == [StreamCut({0: 500, 2: 7})]
 
@@ -77,10 +77,10 @@ def test_a_successor_noted_before_the_scale_event_keeps_its_place_in_the_cut() -
 def test_notes_from_before_the_scale_event_are_completed_by_it() -> None:
     """Those that no mark has passed yet."""
     stream = stream_of("UA", "DL")
-    tell(stream, Note("UA", 10, {0: 400, 2: 7}), Note("UA", 20, {3: 1}))
+    deliver(stream, Note("UA", 10, {0: 400, 2: 7}), Note("UA", 20, {3: 1}))
     stream.scale(SPLIT)
 
-    marks = told(stream, Note("DL", 5))
+    marks = marks_after(stream, Note("DL", 5))
 
     assert (
         [mark.cut for mark in marks],
@@ -89,13 +89,13 @@ def test_notes_from_before_the_scale_event_are_completed_by_it() -> None:
 
 
 def test_the_last_mark_of_an_unscaled_stream_is_completed_after_a_restart() -> None:
-    """Its cut named a successor of which no event was known."""
+    """Its cut named a successor for which no event was known."""
     stream = stream_of("UA")
-    told(stream, Note("UA", 10, {0: 400, 2: 7}))
+    marks_after(stream, Note("UA", 10, {0: 400, 2: 7}))
     again = restarted(stream)
     again.scale(SPLIT)
 
-    assert [mark.cut for mark in told(again, Note("UA", 20))] == [StreamCut({0: 500, 2: 7})]
+    assert [mark.cut for mark in marks_after(again, Note("UA", 20))] == [StreamCut({0: 500, 2: 7})]
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_a_wrong_scale_event_names_the_segment_and_changes_nothing(
 ) -> None:
     """Whatever is right beside it is not taken either."""
     stream = stream_of("UA")
-    tell(stream, Note("UA", 1, {0: 400, 1: 400}))
+    deliver(stream, Note("UA", 1, {0: 400, 1: 400}))
     stream.scale(SPLIT)
     before = deepcopy(stream.succession)
     whole = ScaleEvent({1: 400} | dict(event.sealed), {6: (1,)} | dict(event.created))

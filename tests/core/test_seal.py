@@ -25,7 +25,7 @@ from noted_time import (
 from noted_time.values import LARGEST_TIME, MAX_INT64, MIN_INT64, Absence, reaches
 from tests.core.acts import DOMAINS, Act, histories, lived, streams
 from tests.core.twins import Step, Twins, starts, steps
-from tests.support.streams import marks_of, restarted, stream_of, tell, told
+from tests.support.streams import deliver, marks_after, marks_of, restarted, stream_of
 
 if TYPE_CHECKING:
     from noted_time import Aggregator, Seal, StreamSettings
@@ -45,10 +45,10 @@ def sealed(
 
 
 def test_the_last_mark_has_all_that_was_noted() -> None:
-    """Its cut joins all positions, its lower is above every event, and it names who was live."""
+    """Its cut joins all positions, its lower is above every event, and it names live writers."""
     stream = stream_of("UA", "DL", "AA")
-    told(stream, Note("UA", 5, {0: 50}, max_time=8), Note("DL", 3, {1: 60}, max_time=9))
-    tell(stream, Note("AA", state="idle"))
+    marks_after(stream, Note("UA", 5, {0: 50}, max_time=8), Note("DL", 3, {1: 60}, max_time=9))
+    deliver(stream, Note("AA", state="idle"))
 
     made = sealed(stream)
 
@@ -61,9 +61,9 @@ def test_the_last_mark_has_all_that_was_noted() -> None:
 def test_every_member_is_finished_at_its_position() -> None:
     """Whatever it was: live, idle, excluded, or one that joined and noted nothing."""
     stream = stream_of("UA", "DL", "AA", "WN")
-    tell(stream, Note("UA", 5, {0: 50}), Note("DL", state="idle", position={1: 3}))
+    deliver(stream, Note("UA", 5, {0: 50}), Note("DL", state="idle", position={1: 3}))
     stream.expire(200)
-    tell(stream, Note("WN"), now=200)
+    deliver(stream, Note("WN"), now=200)
 
     sealed(stream)
 
@@ -77,12 +77,12 @@ def test_every_member_is_finished_at_its_position() -> None:
     assert stream.domains.census.members == {"live": 0, "idle": 0, "finished": 4, "excluded": 0}
 
 
-def test_the_ledger_tells_who_was_live_from_who_was_excluded() -> None:
+def test_the_ledger_distinguishes_live_writers_from_excluded_ones() -> None:
     """Each with its last time and position, and the reason."""
     stream = stream_of("UA", "DL")
-    told(stream, Note("UA", 5, {0: 50}), Note("DL", 9, {0: 90}))
+    marks_after(stream, Note("UA", 5, {0: 50}), Note("DL", 9, {0: 90}))
     stream.expire(100)
-    tell(stream, Note("DL", 9), now=100)
+    deliver(stream, Note("DL", 9), now=100)
 
     sealed(stream)
 
@@ -93,9 +93,9 @@ def test_the_ledger_tells_who_was_live_from_who_was_excluded() -> None:
 
 
 def test_a_cut_that_is_asked_for_joins_what_was_noted() -> None:
-    """It may name what nobody noted; then nothing bounds the event times below it."""
+    """It may name offsets that no writer noted; then nothing bounds the event times below it."""
     stream = stream_of("UA")
-    told(stream, Note("UA", 5, {0: 50}, max_time=8))
+    marks_after(stream, Note("UA", 5, {0: 50}, max_time=8))
 
     sealed(stream, {0: 70, 4: 1})
 
@@ -105,9 +105,9 @@ def test_a_cut_that_is_asked_for_joins_what_was_noted() -> None:
 
 
 def test_a_cut_behind_what_was_noted_is_refused_and_changes_nothing() -> None:
-    """The refusal says what was noted in these segments."""
+    """The refusal names what was noted in these segments."""
     stream = stream_of("UA")
-    told(stream, Note("UA", 5, {0: 50, 1: 3}))
+    marks_after(stream, Note("UA", 5, {0: 50, 1: 3}))
     before = stream.record("UA"), stream.domains["default"].last
 
     with pytest.raises(InvalidCut, match=r"behind what was noted: \{0: 50\}") as caught:
@@ -118,9 +118,9 @@ def test_a_cut_behind_what_was_noted_is_refused_and_changes_nothing() -> None:
 
 
 def test_a_cut_beyond_the_end_of_a_segment_is_refused() -> None:
-    """A scale event said where that segment ends."""
+    """A scale event gave the end of that segment."""
     stream = stream_of("UA")
-    told(stream, Note("UA", 5, {0: 50}))
+    marks_after(stream, Note("UA", 5, {0: 50}))
     stream.scale(ScaleEvent({0: 60}, {1: (0,)}))
 
     with pytest.raises(InvalidCut, match="beyond the end of a segment") as caught:
@@ -130,9 +130,9 @@ def test_a_cut_beyond_the_end_of_a_segment_is_refused() -> None:
 
 
 def test_a_final_cut_is_normalised() -> None:
-    """To name a successor is to say that its predecessors are complete."""
+    """Naming a successor means that its predecessors are complete."""
     stream = stream_of("UA")
-    told(stream, Note("UA", 5, {0: 50}))
+    marks_after(stream, Note("UA", 5, {0: 50}))
     stream.scale(ScaleEvent({0: 60}, {1: (0,)}))
 
     assert sealed(stream, {1: 0}).final_cut == {0: 60, 1: 0}
@@ -142,7 +142,7 @@ def test_a_final_cut_is_normalised() -> None:
 def test_a_final_time_not_above_the_last_lower_is_refused(time: int) -> None:
     """Nor may it be an end of int64; nothing changes."""
     stream = stream_of("UA")
-    told(stream, Note("UA", 5, {0: 50}))
+    marks_after(stream, Note("UA", 5, {0: 50}))
 
     with pytest.raises(InvalidFinalTime) as caught:
         sealed(stream, None, {"default": time})
@@ -151,9 +151,9 @@ def test_a_final_time_not_above_the_last_lower_is_refused(time: int) -> None:
 
 
 def test_final_times_count_instead_of_what_was_noted() -> None:
-    """A domain that nobody noted has a last mark too, at 0 where no final time is told."""
+    """A domain without any note has a last mark too, at 0 if no final time is given."""
     stream = stream_of("UA", domains=("order", "ship", "pay"))
-    tell(stream, Note("UA", 5, {0: 50}, "order"))
+    deliver(stream, Note("UA", 5, {0: 50}, "order"))
 
     sealed(stream, None, {"order": 90, "ship": 80})
 
@@ -168,7 +168,7 @@ def test_final_times_count_instead_of_what_was_noted() -> None:
 def test_no_last_mark_is_made_that_would_not_move_the_lower() -> None:
     """All declared event times lie below the lower already, and all rows below the cut."""
     stream = stream_of("UA")
-    (mark,) = told(stream, Note("UA", 50, {0: 50}, max_time=8))
+    (mark,) = marks_after(stream, Note("UA", 50, {0: 50}, max_time=8))
 
     sealed(stream)
 
@@ -181,8 +181,8 @@ def test_a_seal_beyond_the_last_cut_moves_the_lower_by_one() -> None:
     So there is a mark that is complete to any time.
     """
     stream = stream_of("UA")
-    (mark,) = told(stream, Note("UA", 50, {0: 50}, max_time=8))
-    tell(stream, Note("UA", 50, {0: 60}, max_time=9))
+    (mark,) = marks_after(stream, Note("UA", 50, {0: 50}, max_time=8))
+    deliver(stream, Note("UA", 50, {0: 60}, max_time=9))
 
     final_cut = sealed(stream).final_cut
 
@@ -197,11 +197,11 @@ def test_a_seal_beyond_the_last_cut_moves_the_lower_by_one() -> None:
     assert history.complete_to(LARGEST_TIME) == last
 
 
-def test_no_lower_is_an_end_of_int64_where_a_seal_moves_it_by_one() -> None:
-    """At the largest time there is no mark more."""
+def test_no_lower_is_an_end_of_int64_if_a_seal_moves_it_by_one() -> None:
+    """At the largest time no further mark is possible."""
     stream = stream_of("UA")
-    (mark,) = told(stream, Note("UA", LARGEST_TIME, {0: 50}, max_time=8))
-    tell(stream, Note("UA", LARGEST_TIME, {0: 60}, max_time=9))
+    (mark,) = marks_after(stream, Note("UA", LARGEST_TIME, {0: 50}, max_time=8))
+    deliver(stream, Note("UA", LARGEST_TIME, {0: 60}, max_time=9))
 
     sealed(stream)
 
@@ -209,9 +209,9 @@ def test_no_lower_is_an_end_of_int64_where_a_seal_moves_it_by_one() -> None:
 
 
 def test_the_same_request_again_changes_nothing_and_another_one_is_refused() -> None:
-    """A repeat after a lost answer is no error, also after a restart."""
+    """A repeat after a lost answer is not an error, also after a restart."""
     stream = stream_of("UA")
-    tell(stream, Note("UA", 5, {0: 50}))
+    deliver(stream, Note("UA", 5, {0: 50}))
     first = sealed(stream, {0: 70})
     again = restarted(stream)
 
@@ -224,12 +224,12 @@ def test_the_same_request_again_changes_nothing_and_another_one_is_refused() -> 
 def test_a_sealed_stream_takes_nothing_more() -> None:
     """No note, nor a scale event, a writer or a domain: also after a restart."""
     stream = stream_of("UA")
-    tell(stream, Note("UA", 5, {0: 50}))
+    deliver(stream, Note("UA", 5, {0: 50}))
     sealed(stream)
     last = stream.domains["default"].last
 
     for each in (stream, restarted(stream)):
-        assert tell(each, Note("UA", 9, {0: 90}), Note("DL")) == [Refused("sealed")] * 2
+        assert deliver(each, Note("UA", 9, {0: 90}), Note("DL")) == [Refused("sealed")] * 2
         with pytest.raises(StreamSealed, match="no more scale events"):
             each.scale(ScaleEvent({0: 50}, {1: (0,)}))
         with pytest.raises(StreamSealed, match="no more writers"):
@@ -245,7 +245,7 @@ def test_a_sealed_stream_takes_nothing_more() -> None:
 def test_a_window_at_the_final_cut_is_sealed() -> None:
     """Any position that reaches it has read all; the last mark is complete to any time."""
     stream = stream_of("UA")
-    (mark,) = told(stream, Note("UA", 5, {0: 50}, max_time=8))
+    (mark,) = marks_after(stream, Note("UA", 5, {0: 50}, max_time=8))
     final_cut = sealed(stream, {0: 70}).final_cut
     last = stream.domains["default"].last
     assert last is not None
@@ -302,7 +302,7 @@ def test_every_declared_event_lies_before_the_end(
 def test_after_any_history_a_seal_ends_the_stream(
     settings: StreamSettings, history: list[Step], *, restarts: bool
 ) -> None:
-    """The final cut reaches all that was ever known, the chain goes on, and nothing follows."""
+    """The final cut reaches everything ever known, the chain continues, and nothing follows."""
     twins = Twins(settings)
     for step in history:
         twins.take(step)

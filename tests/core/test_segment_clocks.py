@@ -1,4 +1,4 @@
-"""What a clock per segment says, by the cases of other engines, see tests/golden/README.md."""
+"""What a clock per segment gives, by the cases of other engines, see tests/golden/README.md."""
 
 import json
 from pathlib import Path
@@ -63,7 +63,7 @@ def test_the_files_of_cases_are_whole() -> None:
 
 
 @pytest.mark.parametrize("case", JET, ids=lambda case: case["name"])
-def test_time_comes_where_jet_lets_watermarks_out(case: dict[str, Any]) -> None:
+def test_time_comes_when_jet_emits_watermarks(case: dict[str, Any]) -> None:
     """After every step the times and the word idle are those of the case."""
     clocks = SegmentClocks(case["idle_timeout"], case["lag"])
 
@@ -71,13 +71,13 @@ def test_time_comes_where_jet_lets_watermarks_out(case: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("case", TIMERS, ids=lambda case: case["name"])
-def test_a_segment_is_idle_where_flink_says_so(case: dict[str, Any]) -> None:
+def test_a_segment_is_idle_when_it_is_in_flink(case: dict[str, Any]) -> None:
     """Idle is: silent for more than Flink's timeout, which is our timeout less 1 ms."""
     assert idle_checks(case) == expected_checks(case)
 
 
 def test_silence_is_counted_from_the_last_event_and_not_from_the_next_look() -> None:
-    """An event at 4, looks every 5, a timeout of 10: idle at 15, where Flink sees it at 25."""
+    """An event at 4, a look every 5, a timeout of 10: idle at 15, where Flink sees it at 25."""
     (case,) = (case for case in IDLE_TIMERS if case["name"] == COUNTED_OTHERWISE)
 
     assert idle_checks(case) == [False, False, True, True, True]
@@ -95,7 +95,7 @@ def test_a_duration_below_zero_is_refused(idle_timeout_ms: int, delay_ms: int) -
 def test_time_is_the_slowest_segments_newest_less_the_delay(
     events: list[tuple[int, int, int]], delay_ms: int
 ) -> None:
-    """Where no segment is ever idle, taking every step together: by brute force."""
+    """If no segment is ever idle, taking every step together: by brute force."""
     clocks, now = SegmentClocks(0, delay_ms), 0
     newest: dict[int, int] = {}
     for segment in range(3):
@@ -127,7 +127,7 @@ def test_times_only_rise_and_idle_comes_last(
 
 
 def test_events_that_are_all_handed_on_make_one_step() -> None:
-    """The minimum over all of them, and no event in hand that caps it."""
+    """The minimum over all of them, and no event in hand caps it."""
     clocks = SegmentClocks(0, 5)
     clocks.event(0, 100, now=0)
 

@@ -50,7 +50,7 @@ def test_no_request_that_comes_late_makes_a_mark_unsound(
 def test_a_reader_has_read_every_vouched_event_below_its_lower(
     settings: StreamSettings, history: list[Act], readings: list[dict[int, int]]
 ) -> None:
-    """Soundness, as a reader sees it: wherever it stands, its window's lower holds."""
+    """Soundness as a reader sees it: at any position, its window's lower holds."""
     world = lived(settings, history)
     marks = {
         domain: MarkHistory(m.mark for m in world.made if m.domain == domain) for domain in DOMAINS

@@ -22,7 +22,7 @@ NOON_MS = 1357041600000
 
 @given(st.integers(-(10**14), 10**14))
 def test_a_whole_millisecond_is_exact(ms: int) -> None:
-    """Also where a float of seconds would not be, and before 1970."""
+    """Also if a float of seconds would not be, and before 1970."""
     time = EPOCH + timedelta(milliseconds=ms // 2)
 
     assert (unix_ms_of(time), unix_ms_of(time, up=True)) == (ms // 2, ms // 2)
@@ -58,7 +58,7 @@ def test_a_time_without_a_zone_is_refused(time: Any) -> None:  # noqa: ANN401
 
 
 @pytest.mark.parametrize("time", [1.5, "noon", None, np.datetime64("2013-01-01")])
-def test_what_is_no_time_is_refused(time: Any) -> None:  # noqa: ANN401
+def test_an_invalid_time_is_refused(time: Any) -> None:  # noqa: ANN401
     """Seconds as a float are the usual mistake."""
     with pytest.raises(Rejected, match=r"neither an integer .Unix ms. nor an aware datetime"):
         unix_ms_of(time)
@@ -69,11 +69,11 @@ def test_what_is_no_time_is_refused(time: Any) -> None:  # noqa: ANN401
     ["", "90", "d", "-1d", "1.5h", "1w", "1000000d", "1d ", "٣d", "01h", "1h30m", "1H", "9" * 99],
 )
 def test_a_duration_of_another_form_is_refused(text: str) -> None:
-    """The sentence says which forms there are."""
+    """The sentence lists the accepted forms."""
     with pytest.raises(Rejected, match="90d, 12h, 30m, 45s or 500ms"):
         duration_ms(text)
 
 
-def test_the_longest_duration_can_be_said_in_each_unit() -> None:
+def test_the_longest_duration_can_be_given_in_each_unit() -> None:
     """It is as far as dates go."""
     assert (duration_ms("999999d"), duration_ms(f"{LONGEST_MS}ms")) == (LONGEST_MS, LONGEST_MS)

@@ -16,7 +16,8 @@ names = st.lists(st.sampled_from("abcdefghijklmn"), max_size=3, unique=True).map
 steps = st.lists(
     st.tuples(st.integers(1, 4), st.integers(-9, 20), names, st.booleans()), max_size=40
 )
-"""By how much lower and wall time go on, who is excluded, whether the upper is a bound."""
+"""By how much lower and wall time advance, which writers are excluded, whether the upper is a
+bound."""
 
 starts = st.sampled_from((0, AT - 30, AT, UNIX_MS.stop - 30))
 
@@ -50,7 +51,7 @@ def scanned(marks: list[Mark], start: int, end: int, most: int) -> list[Point]:
 
 
 def point(marks: list[Mark], before: dict[int, int]) -> Point:
-    """Return the point of these marks, by the lower before each."""
+    """Return the point of these marks, based on the lower before each."""
     last = marks[-1]
     known = [mark for mark in marks if before.get(mark.seq, 0) in UNIX_MS]
     excluding = [mark for mark in marks if mark.excluded]
@@ -83,7 +84,7 @@ def test_points_are_what_a_look_at_every_mark_gives(  # noqa: PLR0913, PLR0917 -
     ends: int,
     most: int,
 ) -> None:
-    """Also where wall time stepped back, and where early marks are forgotten."""
+    """Also if wall time stepped back, and if early marks are forgotten."""
     marks = chain(start, taken)
     history, left = kept(marks, forgotten), [m for m in marks if m.seq > forgotten] or marks[-1:]
     period = start + begins, start + begins + ends
@@ -95,7 +96,7 @@ def test_points_are_what_a_look_at_every_mark_gives(  # noqa: PLR0913, PLR0917 -
 def test_every_mark_is_in_exactly_one_slot(
     start: int, taken: list[tuple[int, int, tuple[str, ...], bool]], most: int
 ) -> None:
-    """And every mark that went on without a writer is counted; there are no more than asked for."""
+    """And every mark that advanced without a writer counts; no more points come than asked for."""
     marks = chain(start, taken)
     times = [mark.written_at for mark in marks] or [0]
     points = MarkHistory(marks).trend().points(min(times), max(times), most)
@@ -113,7 +114,7 @@ def test_the_lower_before_a_moment_is_that_of_the_last_mark_written_earlier(
     forgotten: int,
     begins: int,
 ) -> None:
-    """`None` where none was; the lag at a moment counts a mark of that very moment."""
+    """`None` if none was; the lag at a moment counts a mark of exactly that moment."""
     marks = chain(start, taken)
     left = [m for m in marks if m.seq > forgotten] or marks[-1:]
     trend, moment = kept(marks, forgotten).trend(), start + begins

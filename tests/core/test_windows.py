@@ -78,7 +78,7 @@ def scanned(marks: list[Mark], start: int, end: int) -> CompleteWindow:
 def test_windows_are_what_a_scan_of_all_marks_finds(
     marks: list[Mark], tiling: Tiling, after: int | None, through: int, limit: int
 ) -> None:
-    """Also once early marks are forgotten, and where the upper of some is no bound."""
+    """Also once early marks are forgotten, and if the upper of some is not a bound."""
     history = MarkHistory(marks)
     history.forget_through(through)
     kept = history.after(0, 99)
@@ -146,7 +146,7 @@ def test_all_rows_of_a_window_lie_between_its_cuts(
 def test_no_row_of_a_window_lies_beyond_it(
     settings: StreamSettings, history: list[Act], tiling: Tiling
 ) -> None:
-    """Whoever shares segments, and however the stream scales: so a read up to `to` has them all."""
+    """Whichever writers share segments, however the stream scales: reading up to `to` finds all."""
     world = lived(settings, history)
     places = [place for domain in world.domains for place in outside(world, domain, tiling)]
 
@@ -161,7 +161,7 @@ def test_no_row_of_a_window_lies_beyond_it(
 def test_pages_of_windows_give_each_time_once(
     marks: list[Mark], tiling: Tiling, pages: list[int]
 ) -> None:
-    """Every page begins where the one before ended, without a gap or an overlap."""
+    """Every page begins where the previous one ended, without a gap or an overlap."""
     history = MarkHistory(marks)
     after, found = -20, []
     for limit in [*pages, 1000]:
@@ -174,7 +174,7 @@ def test_pages_of_windows_give_each_time_once(
 
 
 def test_a_mark_that_skips_windows_completes_them_all() -> None:
-    """Each names the writer that the mark went on without, as its rows may be in any of them."""
+    """Each names the writer that the mark advanced without, as its rows may be in any of them."""
     marks = [
         Mark(1, 10, 9, StreamCut({0: 5}), upper_is_bound=True),
         Mark(2, 40, 33, StreamCut({0: 8}), excluded=("DL",), upper_is_bound=True),
@@ -194,7 +194,7 @@ def test_a_mark_that_skips_windows_completes_them_all() -> None:
 def test_a_sealed_stream_completes_the_window_that_its_last_lower_lies_in(
     lower: int, ends: list[int]
 ) -> None:
-    """No row of it follows; of the windows after it there are none."""
+    """No row of it follows; no windows come after it."""
     history = MarkHistory(
         [
             Mark(1, lower=20, upper=20, cut=StreamCut({0: 5})),

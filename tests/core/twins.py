@@ -52,7 +52,7 @@ class Says:
 
 @dataclass(frozen=True)
 class Waits:
-    """The service clock goes on, then the silent are excluded (or nobody looks)."""
+    """The service clock advances, then silent writers are excluded (or nobody looks)."""
 
     ms: int
     expire: bool
@@ -60,7 +60,7 @@ class Waits:
 
 @dataclass(frozen=True)
 class Removes:
-    """An operator removes a writer, or keeps it from timing out for so long (`None`: no longer)."""
+    """An operator removes a writer, or suspends its timeout for that long (`None`: no longer)."""
 
     writer: str
     hold_ms: int | None
@@ -69,7 +69,7 @@ class Removes:
 
 @dataclass(frozen=True)
 class Advances:
-    """One domain's time goes on, by one mark at most."""
+    """One domain's time advances, by at most one mark."""
 
     domain: str
 
@@ -152,7 +152,7 @@ starts = st.builds(
 
 
 class Twins:
-    """The code and the model; every step asserts that both say the same."""
+    """The code and the model; every step asserts that both agree."""
 
     def __init__(self, settings: StreamSettings) -> None:
         self.now = 0
@@ -220,7 +220,7 @@ class Twins:
         )
 
     def removes(self, step: Removes) -> None:
-        """Remove or hold the writer on both sides, where there is one."""
+        """Remove or hold the writer on both sides, if it exists."""
         writer = self.model.writers.get(step.writer)
         if writer is None:
             with pytest.raises(UnknownWriter):
@@ -234,14 +234,14 @@ class Twins:
             writer.hold_until = until or 0
 
     def expires(self) -> None:
-        """Leave out the silent; before the time that was promised nobody may be silent."""
+        """Exclude the silent writers; before the promised time none may be silent."""
         promised = self.code.next_timeout()
         out = self.model.expire(self.now)
         assert not out or (promised is not None and promised <= self.now)
         assert set(self.code.expire(self.now)) == out
 
     def advances(self, domain: str) -> Mark | None:
-        """Let one domain's time go on by a mark."""
+        """Let one domain's time advance by a mark."""
         before = self.code.domains[domain].last
         mark = self.code.advance(domain, now=self.now, written_at=0)
         if mark is not None:
@@ -314,7 +314,7 @@ class Twins:
 
 
 def _plain(mark: Mark | None) -> object:
-    """Return what of a mark must agree; naming a segment at 0 says nothing in a cut."""
+    """Return the part of a mark that must agree; naming a segment at 0 means nothing in a cut."""
     if mark is None:
         return None
     cut = {s: offset for s, offset in mark.cut.offsets.items() if offset}

@@ -46,7 +46,7 @@ class Author(HonestWriter):
 
 @dataclass(frozen=True)
 class Made:
-    """A mark, and what is true of it at the moment it is made.
+    """A mark, and what is true of it when it is made.
 
     `before` is the mark before it and `latest` the join of the positions noted. `lost` are the
     events that were vouched for, lie below the lower and not below the cut; `needless` the
@@ -95,7 +95,7 @@ class World(Log):
         vouched = {k for k in self.domains if author.vouches(k) and times[k] >= self.lower(k)}
         author.write(self, segment, times).vouched = vouched
 
-    def note(  # noqa: PLR0913 - all that a note says
+    def note(  # noqa: PLR0913 - the fields of a note
         self,
         writer: str,
         domain: str,
@@ -105,10 +105,10 @@ class World(Log):
         state: State,
         declares: Declares,
     ) -> None:
-        """Note as high as `step` asks and honesty allows; `whole` says how far it wrote by now."""
+        """Note as high as `step` asks and honesty allows; `whole` gives how far it wrote by now."""
         author = self.authors[writer]
         if domain not in author.domains or (state != "live" and writer not in self.stream):
-            return  # it is not vouched for, or nobody waits for it
+            return  # it is not vouched for, or no domain waits for it
         whole = whole or state != "live"
         position = dict(author.position if whole else author.noted)
         time = None if step is None else self.honest(author, domain, step, position)
@@ -118,7 +118,7 @@ class World(Log):
         self.send(author, note)
 
     def vouch(self, writer: str, domains: tuple[str, ...]) -> None:
-        """Say which domains it vouches for from now on, as it joins."""
+        """Name the domains it vouches for from now on, as it joins."""
         author = self.authors[writer]
         author.domains = domains
         self.send(author, Note(writer, None, {}, domains[0], domains=domains))
@@ -133,7 +133,7 @@ class World(Log):
     def deliver(self, writer: str, back: int) -> None:
         """Have one of a writer's last requests delivered, at last or again; it does not know of it.
 
-        But for the last that was answered: that one says what is so, and counts as a sign of life.
+        Except for the last that was answered: that one is current, and counts as a sign of life.
         """
         author = self.authors[writer]
         sent = [note for note in self.sent if note.writer == writer]
@@ -155,7 +155,7 @@ class World(Log):
         return min([author.promised[domain] + step, *beyond])
 
     def hear(self, author: Author, note: Note) -> None:
-        """Hand the note over; what an honest writer says is always accepted."""
+        """Hand over the note; an honest writer's note is always accepted."""
         answer = self.stream.note(note, self.now)
         assert isinstance(answer, Accepted), (note, answer)
         self.notes.append(note)
@@ -180,7 +180,7 @@ class World(Log):
     # What happens to them
 
     def wait(self, ms: int) -> None:
-        """Let the service clock go on and leave out the silent; what they had in hand is late."""
+        """Let the service clock advance and exclude the silent; what they had in hand is late."""
         self.now += ms
         for name in self.stream.expire(self.now):
             self._leave_out(name)
@@ -193,17 +193,17 @@ class World(Log):
                 event.vouched.clear()
 
     def forget(self) -> None:
-        """Forget who is gone for longer than the stream remembers it."""
+        """Forget writers that are gone for longer than the stream remembers them."""
         self.stream.forget_departed(self.now, len(self.authors))
 
     def remove(self, writer: str) -> None:
-        """Remove a writer by hand."""
+        """Remove a writer as an operator does."""
         if writer in self.stream:
             self.stream.remove(writer, self.now)
             self._leave_out(writer)
 
     def scale(self, sealed: set[int], created: int) -> None:
-        """Seal open segments where they end and create others; the stream is not told yet."""
+        """Seal open segments where they end and create others; the stream does not learn it yet."""
         closing = {self.open[s % len(self.open)] for s in sealed}
         first = len(self.ends)
         new = range(first, first + created)
@@ -215,8 +215,8 @@ class World(Log):
         self.open = [s for s in self.open if s not in closing] + list(new)
         self.ends.update(dict.fromkeys(new, 0))
 
-    def tell(self) -> None:
-        """Tell the stream of scale events in their order, until one is of segments it never saw."""
+    def learn(self) -> None:
+        """Pass the stream scale events in their order, until one is of segments it never saw."""
         while self.untold:
             try:
                 self.stream.scale(self.untold[0])
@@ -229,7 +229,7 @@ class World(Log):
         self.stream = restarted(self.stream, self.appended_at)
 
     def advance(self, domain: str) -> Made | None:
-        """Let one domain's time go on by a mark."""
+        """Let one domain's time advance by a mark."""
         before = self.stream.domains[domain].last
         mark = self.stream.advance(domain, now=self.now, written_at=0)
         if mark is None:

@@ -37,14 +37,14 @@ def test_the_table_sets_the_prediction_beside_the_measurement() -> None:
     ]
 
 
-def test_a_measurement_that_differs_is_told() -> None:
+def test_a_measurement_that_differs_is_reported() -> None:
     """One row lost that was not predicted is enough."""
     findings = Findings(measured=(LOSSY,), predicted=(NOTED,), untimely=0)
 
     assert "Spark measured something else" in " ".join(closing(findings, HOUR_MS))
 
 
-def test_windows_that_came_late_are_told() -> None:
+def test_windows_that_came_late_are_reported() -> None:
     """A query that lags behind its marks does not pass in silence."""
     sentences = closing(Findings(measured=ALL, predicted=ALL, untimely=3), HOUR_MS)
 

@@ -104,7 +104,7 @@ def test_every_alert_has_a_section_with_what_to_do() -> None:
     }
 
 
-def test_every_alert_says_how_severe_it_is() -> None:
+def test_every_alert_has_a_severity() -> None:
     """With a summary that names what it is about."""
     missing = [
         rule["alert"]

@@ -76,7 +76,7 @@ def collector() -> Iterator[Collector]:
         made.shutdown()
 
 
-def test_calls_and_commits_are_told(tmp_path: Path, collector: Collector) -> None:
+def test_calls_and_commits_are_traced(tmp_path: Path, collector: Collector) -> None:
     """By the time the controller has stopped; a commit says how much it wrote."""
     with ServeProcess(tmp_path, OTEL_EXPORTER_OTLP_ENDPOINT=collector.url).ready() as process:
         stream = f"{process.url}/v1/streams/s"
@@ -90,7 +90,7 @@ def test_calls_and_commits_are_told(tmp_path: Path, collector: Collector) -> Non
     assert "noted-time: GET /v1/streams/{stream}/marks" in told
 
 
-def test_a_collector_that_is_away_harms_nobody(tmp_path: Path) -> None:
+def test_a_missing_collector_does_no_harm(tmp_path: Path) -> None:
     """Notes are taken, and the controller stops by itself."""
     nowhere = "http://127.0.0.1:9"
     with ServeProcess(tmp_path, OTEL_EXPORTER_OTLP_ENDPOINT=nowhere).ready() as process:

@@ -62,7 +62,7 @@ def test_readers_of_a_group_are_one_member(served: Served, aligned: str) -> None
         assert eventually(lambda: times_aligned(served.url, aligned), {aligned: 20})
 
 
-def test_a_reader_at_a_quiet_or_sealed_end_holds_nobody(served: Served, aligned: str) -> None:
+def test_a_reader_at_a_quiet_or_sealed_end_holds_no_other(served: Served, aligned: str) -> None:
     """It has read all there is: alone, and as a group, until there is more."""
     often: dict[str, Any] = {"align": aligned, "refresh_ms": 10, "wait_ms": 10}
     with (
@@ -96,7 +96,7 @@ def why_not(reader: ReaderClient) -> str:
     return ""
 
 
-def test_an_alignment_that_is_not_there_is_told(served: Served, stream: str) -> None:
+def test_a_missing_alignment_is_reported(served: Served, stream: str) -> None:
     """Rather than that everything may be read."""
     with ReaderClient(served.url, stream, align="none") as reader:
         assert eventually(lambda: why_not(reader), "there is no alignment 'none'")

@@ -206,7 +206,7 @@ def test_closing_leaves_no_task_behind() -> None:
     play(act)
 
 
-def test_a_reader_that_is_not_open_says_how_to_open_it() -> None:
+def test_a_reader_that_is_not_open_explains_how_to_open_it() -> None:
     """It would wait for ever, as nothing is followed."""
 
     async def act(app: App) -> None:

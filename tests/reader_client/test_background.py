@@ -90,7 +90,7 @@ def test_an_answer_of_another_shape_is_asked_for_again(
 
 
 @pytest.mark.parametrize("status", [200, 204, 301, 302, 400, 404, 405, 413, 418])
-def test_a_proxys_page_is_no_refusal(served: Served, stream: str, status: int) -> None:
+def test_a_proxys_page_is_not_a_refusal(served: Served, stream: str, status: int) -> None:
     """The question is asked again until a controller answers."""
     network = Misled(*(httpx.Response(status, text=PAGE) for _ in range(3)))
     with ReaderClient(served.url, stream, backoff=SOON, transport=network) as client:
@@ -246,7 +246,7 @@ def test_signs_of_life_fit_into_the_streams_timeout() -> None:
     assert (question, pause) == (questions.report("s", "g", "r", {}), questions.Pause(0.25))
 
 
-def test_a_group_that_takes_no_reader_says_so(served: Served, stream: str) -> None:
+def test_a_group_that_takes_no_reader_is_reported(served: Served, stream: str) -> None:
     """Its window would be empty for ever."""
     full = {
         "type": "urn:noted-time:problem:limit_reached",
@@ -266,7 +266,7 @@ def test_a_group_that_takes_no_reader_says_so(served: Served, stream: str) -> No
             client.get_time_window()
 
 
-def test_a_forked_child_is_told_to_make_its_own(
+def test_a_forked_child_has_to_make_its_own(
     served: Served, stream: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No thread follows there, so a wait would be in vain."""

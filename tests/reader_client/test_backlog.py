@@ -46,7 +46,7 @@ def test_a_reader_learns_of_its_backlog_and_of_its_end(served: Served, stream: s
         eventually(lambda: told, [True, False])
 
 
-def test_what_one_reader_says_all_of_them_learn(served: Served, stream: str) -> None:
+def test_what_one_reader_reports_reaches_all_of_them(served: Served, stream: str) -> None:
     """Until it takes it back or leaves; it knows itself at once."""
     with in_group(served, stream, "one") as one, in_group(served, stream, "two") as two:
         one.set_backlog(True)
@@ -62,7 +62,7 @@ def test_what_one_reader_says_all_of_them_learn(served: Served, stream: str) -> 
     assert at_once == ("told",)
 
 
-def test_what_was_said_survives_an_outage_and_the_removal_of_the_group(
+def test_a_report_survives_an_outage_and_the_removal_of_the_group(
     served: Served, stream: str
 ) -> None:
     """It is said again, as the position is."""
@@ -103,7 +103,7 @@ def fails(state: BacklogState) -> None:
     raise ValueError(state)
 
 
-def test_a_callback_that_fails_is_logged_and_the_reader_goes_on(
+def test_a_callback_that_fails_is_logged_and_the_reader_continues(
     served: Served, stream: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The others are called, too."""
@@ -136,7 +136,7 @@ def test_the_client_for_asyncio_does_the_same(served: Served, stream: str) -> No
     assert asyncio.run(asyncio.wait_for(changes(), 20)) == [(True, ("behind",)), (False, ())]
 
 
-def test_what_is_said_meanwhile_is_reported_next() -> None:
+def test_what_changes_meanwhile_is_reported_next() -> None:
     """An answer heeds what was under way, and nothing that came after it."""
     backlog = ReportedBacklog()
     backlog.say(backlog=True)
@@ -152,7 +152,7 @@ def test_what_is_said_meanwhile_is_reported_next() -> None:
     assert reports == [{"backlog": True}, *[{"backlog": None}] * 2, {}, {"backlog": None}]
 
 
-def test_an_answer_that_says_nothing_of_a_backlog_stands_for_none() -> None:
+def test_an_answer_without_a_backlog_means_none() -> None:
     """And a reason that a later controller may name leaves the flag what it is."""
     group: dict[str, Any] = {"position": {}, "readers": {}}
     because = [{"reason": "behind"}, {"reason": "new"}, {"reason": "behind"}]

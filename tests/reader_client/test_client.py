@@ -63,7 +63,7 @@ def test_any_position_can_be_asked_about(served: Served, stream: str) -> None:
     assert windows == (TimeWindow(10, None, 1, None), TimeWindow(None, 10, None, 1))
 
 
-def test_a_cut_says_how_far_to_read(served: Served, stream: str) -> None:
+def test_a_cut_bounds_how_far_to_read(served: Served, stream: str) -> None:
     """The first mark that is complete to a time, and an error while there is none."""
     with reader(served, stream) as client:
         mark = client.cut_at(10)

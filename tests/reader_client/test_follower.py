@@ -87,7 +87,7 @@ def test_a_forgotten_prefix_is_no_gap() -> None:
     assert followed.window({0: 150}) == TimeWindow(10, 25, 41, 42)
 
 
-def test_marks_forgotten_while_nobody_followed_begin_the_history_anew() -> None:
+def test_marks_forgotten_while_not_following_restart_the_history() -> None:
     """What lies before the gap bounds nothing any more; what lies behind it does."""
     followed = follower(mark(1, 10, s0=100))
     followed.take_marks(marks_answer([mark(7, 70, s0=700)]))
@@ -108,7 +108,7 @@ def test_a_stream_made_again_drops_the_windows_of_the_old() -> None:
     assert (asked, followed.after, followed.window({0: 100})) == (True, 0, NO_WINDOW)
 
 
-def test_a_chain_that_breaks_is_followed_anew() -> None:
+def test_a_chain_that_breaks_is_followed_again() -> None:
     """A controller restored from an old copy goes on from there, and so does the reader."""
     followed = follower(mark(1, 10, s0=100), mark(2, 20, s0=200))
     restored = [mark(1, 10, s0=100), mark(2, 12, s0=120), mark(3, 14, s0=140)]

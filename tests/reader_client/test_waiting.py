@@ -121,7 +121,7 @@ def test_a_controller_that_came_back_is_not_taken_for_away(served: Served, strea
             client.wait_for(99, timeout=0.2)
 
 
-def test_a_refusal_that_was_mended_is_no_reason_to_stop_waiting(served: Served) -> None:
+def test_a_refusal_that_was_fixed_does_not_end_the_wait(served: Served) -> None:
     """A wait that begins after the stream was created asks again, however long the backoff is."""
     hour = Backoff(first_s=3600, cap_s=3600)
     with ReaderClient(served.url, "created-late", backoff=hour) as client:
@@ -133,9 +133,7 @@ def test_a_refusal_that_was_mended_is_no_reason_to_stop_waiting(served: Served) 
         assert client.wait_for(10, timeout=LONG).lower == 10
 
 
-def test_local_questions_raise_the_refusal_where_nothing_is_known(
-    served: Served, stream: str
-) -> None:
+def test_local_questions_raise_the_refusal_if_nothing_is_known(served: Served, stream: str) -> None:
     """A mistyped domain is not an empty window for ever."""
     with ReaderClient(served.url, stream, domains=["bla"]) as client:
         with pytest.raises(UnknownDomain):
@@ -146,7 +144,7 @@ def test_local_questions_raise_the_refusal_where_nothing_is_known(
 
 
 def test_going_offline_is_refused_at_once(served: Served) -> None:
-    """A reader of an unknown stream need not wait to be told."""
+    """A reader of an unknown stream need not wait to be reported."""
     with (
         ReaderClient(served.url, "nowhere", group="g", reader="r") as client,
         pytest.raises(UnknownStream),
@@ -179,7 +177,7 @@ def test_times_may_be_dates(served: Served) -> None:
     assert seqs == (1, 1)
 
 
-def test_a_closed_reader_says_so(served: Served, stream: str) -> None:
+def test_a_closed_reader_raises(served: Served, stream: str) -> None:
     """Waiting for what nobody follows any more, or reporting to nobody, is refused."""
     client = ReaderClient(served.url, stream, group="g", reader="r")
     client.close()

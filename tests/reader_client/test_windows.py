@@ -58,7 +58,7 @@ def test_a_further_window_is_waited_for(served: Served, stream: str) -> None:
     assert ([first.end, second.end], none) == ([10, 20], [])
 
 
-def test_windows_of_a_stream_made_again_begin_anew(served: Served, stream: str) -> None:
+def test_windows_of_a_recreated_stream_start_again(served: Served, stream: str) -> None:
     """From the `after` of the first call on."""
     with ReaderClient(served.url, stream, backoff=SOON, wait_ms=50) as client:
         client.catch_up()

@@ -79,7 +79,7 @@ def lowers(replica: ServeProcess, stream: str) -> list[tuple[int, int]]:
 
 
 def status(replica: ServeProcess, path: str) -> int:
-    """Return the status of a GET, 0 where nobody answers."""
+    """Return the status of a GET, 0 if nobody answers."""
     with suppress(httpx.TransportError):
         return HTTP.get(f"{replica.url}{path}").status_code
     return 0

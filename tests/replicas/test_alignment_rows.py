@@ -43,7 +43,7 @@ def told(*rows: dict[str, Any]) -> httpx.Response:
 
 
 @pytest.mark.anyio
-async def test_each_replica_tells_of_its_own_alignments(both: Played) -> None:
+async def test_each_replica_reports_its_own_alignments(both: Played) -> None:
     """It is asked once, by a marked request; the pages are in the order of the names."""
     row = {"name": THERE, "answered": True, "max_drift": 20, "bound": 27, "held_by": "far"}
     row |= {"member_timeout_ms": 5000, "drift": 0, "members": {}}
@@ -57,7 +57,7 @@ async def test_each_replica_tells_of_its_own_alignments(both: Played) -> None:
 
 
 @pytest.mark.anyio
-async def test_an_alignment_that_nobody_tells_of_has_its_settings(both: Played) -> None:
+async def test_an_alignment_that_no_replica_reports_has_its_settings(both: Played) -> None:
     """As the database has them, and no bound that would be taken for none."""
     both.owner.trouble = [*TROUBLES[:1]]
     rows, _ = await seen(both)

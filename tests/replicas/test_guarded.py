@@ -161,7 +161,7 @@ def test_a_token_that_is_revoked_is_refused_by_both_within_seconds(guarded: Guar
     assert (before, guarded.statuses("GET", "/explain", named)) == ([(200, "")] * 2, [401, 401])
 
 
-def test_no_log_tells_a_token(guarded: Guarded) -> None:
+def test_no_log_contains_a_token(guarded: Guarded) -> None:
     """Neither that of who forwarded a request nor that of who answered it."""
     guarded.codes("admin")
     guarded.statuses("PUT", "", "admin")

@@ -105,7 +105,7 @@ def test_a_reader_goes_to_the_owner_of_its_stream(replicas: Replicas) -> None:
     assert replicas.asked == [A, B, B]
 
 
-def test_a_writer_asks_nobody_that_it_was_not_told_of(
+def test_a_writer_asks_only_controllers_it_was_told_about(
     replicas: Replicas, post: Callable[[int], None]
 ) -> None:
     """An answer cannot send it, and its token, to a stranger."""
@@ -115,7 +115,7 @@ def test_a_writer_asks_nobody_that_it_was_not_told_of(
     assert replicas.asked == [A, A, A]
 
 
-def test_a_writer_does_not_go_back_at_once_to_who_failed(
+def test_a_writer_does_not_return_at_once_to_a_failed_controller(
     replicas: Replicas, post: Callable[[int], None]
 ) -> None:
     """Replicas may reach an owner that the writer does not: it is asked once in a hundred notes."""
@@ -125,7 +125,7 @@ def test_a_writer_does_not_go_back_at_once_to_who_failed(
     assert [n for n, url in enumerate(replicas.asked) if url == B] == [1, 103]
 
 
-def test_one_that_nobody_reaches_is_told_as_such(
+def test_an_unreachable_owner_is_reported_as_such(
     replicas: Replicas, post: Callable[[int], None]
 ) -> None:
     """After both were asked."""

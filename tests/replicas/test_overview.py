@@ -228,7 +228,7 @@ def test_whichever_replica_is_asked_shows_all_streams(
 
 @pytest.mark.acceptance
 @pytest.mark.parametrize("sent", [signal.SIGSTOP, signal.SIGKILL])
-def test_an_overview_goes_on_without_a_replica(
+def test_an_overview_works_without_a_replica(
     a: ServeProcess, b: ServeProcess, name: str, sent: signal.Signals
 ) -> None:
     """Whether it hangs or is dead; the database tells until there is another owner."""

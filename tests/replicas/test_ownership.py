@@ -224,7 +224,7 @@ async def test_a_bucket_that_is_given_takes_its_clock_along(url: str) -> None:
             assert {clocks[bucket] for bucket in b._committer.streams.clocks} == {61_100}
 
 
-async def test_time_without_an_owner_counts_for_nobody(
+async def test_time_without_an_owner_counts_against_no_writer(
     url: str, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody could have been heard between the last turn of one owner and the first of the next."""
@@ -300,7 +300,7 @@ async def test_after_a_failed_commit_memory_is_what_the_database_has(
         assert await noted(a, "s", Note("w", 6)) == [Accepted(6)]
 
 
-async def test_one_that_lost_its_session_begins_anew_with_its_share(
+async def test_one_that_lost_its_session_starts_again_with_its_share(
     url: str, server: Server
 ) -> None:
     """What it was told while it did not know is refused; all that was acknowledged is kept."""
@@ -321,7 +321,7 @@ async def test_one_that_lost_its_session_begins_anew_with_its_share(
         )
 
 
-async def test_an_owner_that_does_not_know_yet_contradicts_nobody(
+async def test_an_owner_that_does_not_know_yet_contradicts_no_other(
     url: str, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It shows marks that are there, acknowledges nothing, and then knows that another owns it."""

@@ -50,7 +50,7 @@ async def test_what_waits_is_committed_before_the_streams_go(this: Played) -> No
 
 
 @pytest.mark.anyio
-async def test_what_comes_later_goes_to_who_has_the_stream_now(this: Played) -> None:
+async def test_later_requests_go_to_the_new_owner(this: Played) -> None:
     """Notes and whatever else, with the body that it brought."""
     this.controller.prepare_to_stop()
     await until(lambda: not this.controller.owns(HERE))
@@ -197,7 +197,7 @@ def test_streams_do_not_wait_for_the_requests_of_a_replica_that_stops(
 
 
 @pytest.mark.acceptance
-def test_the_last_replica_says_so_to_slow_requests(tmp_path: Path, url: str) -> None:
+def test_the_last_replica_reports_its_stop_to_slow_requests(tmp_path: Path, url: str) -> None:
     """Whoever sends them tries again, at one that is started meanwhile."""
     with ServeProcess(tmp_path, "--database", url).ready() as only:
         HTTP.put(f"{only.url}/v1/streams/s").raise_for_status()

@@ -45,7 +45,7 @@ def test_notes_for_a_replica_that_was_killed_wait_and_are_taken(
     assert (lowers(b, name), status(b, "/readyz"), told) == ([(1, 5), (2, 9)], 200, False)
 
 
-def test_a_client_goes_on_with_the_replica_that_is_left(
+def test_a_client_continues_with_the_remaining_replica(
     a: ServeProcess, b: ServeProcess, name: str
 ) -> None:
     """With both URLs a writer loses nothing that it noted before, during and after a takeover."""
@@ -61,7 +61,7 @@ def test_a_client_goes_on_with_the_replica_that_is_left(
         assert heard["other"] == ({"default": 7}, {"0": 70})
 
 
-def test_requests_for_a_replica_that_nobody_reaches_are_refused_in_the_end(
+def test_requests_for_an_unreachable_replica_are_refused_in_the_end(
     tmp_path: Path, url: str
 ) -> None:
     """503 with `Retry-After`, as soon as they were held for long enough; the log says why, once."""

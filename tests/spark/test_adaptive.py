@@ -172,7 +172,7 @@ def limited(limit: Limit, begun: LogOffset, last_lower: int | None) -> ReadLimit
     return limits[0] if limits else ReadAllAvailable()
 
 
-def test_the_limit_is_larger_while_behind_and_the_flag_says_so() -> None:
+def test_the_limit_is_larger_while_behind_and_the_flag_shows_it() -> None:
     """A change of the flag alone makes no batch; without a policy there is no flag."""
     limit, begun = Limit(CatchUp(BEHIND, 50)), end(50)
     found = []

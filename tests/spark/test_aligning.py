@@ -76,7 +76,7 @@ class Side:
     sides=st.tuples(STEPS, STEPS), limits=st.tuples(st.integers(1, 9), st.integers(1, 9)),
     drift=st.integers(1, 20),
 )  # fmt: skip
-def test_all_is_read_and_nobody_is_ahead_by_more_than_the_drift_and_one_mark(
+def test_all_is_read_and_no_source_is_ahead_by_more_than_the_drift_and_one_mark(
     sides: tuple[list[tuple[int, int]], list[tuple[int, int]]],
     limits: tuple[int, int],
     drift: int,
@@ -129,7 +129,7 @@ def test_a_source_reports_while_a_batch_takes_longer_than_the_timeout() -> None:
     assert (came, set(asked.times)) == (True, {5})
 
 
-def test_at_a_quiet_end_a_source_holds_nobody() -> None:
+def test_at_a_quiet_end_a_source_holds_no_other() -> None:
     """It has read all there is, and nobody writes; so has one at the end of a sealed stream."""
     asked = Asked()
     aligner = Aligner(cast("Transport", asked), "shop", "orders")

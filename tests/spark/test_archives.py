@@ -88,7 +88,7 @@ def test_other_layouts_are_refused_by_name(
 
 
 @pytest.mark.parametrize("partitioner", ["flights/year=2026/x+0+0000000000.parquet", "flights/9"])
-def test_another_partitioner_later_is_refused_where_its_directories_are_named(
+def test_another_partitioner_later_is_refused_if_its_directories_are_named(
     tmp_path: Path, partitioner: str
 ) -> None:
     """What comes after the change would be missed; other entries are not the log's business."""

@@ -61,7 +61,7 @@ def test_the_examples_run_as_printed(spark: SparkSession, tmp_path: Path) -> Non
 
 
 def rows_in(path: Path) -> int:
-    """Return how many rows a file has that is whole, 0 where it is not yet."""
+    """Return how many rows a file has that is whole, 0 if it is not yet."""
     try:
         return int(pq.read_metadata(path).num_rows)
     except (pa.ArrowInvalid, OSError):

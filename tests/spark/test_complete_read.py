@@ -55,7 +55,7 @@ def test_an_hour_out_of_a_month_reads_little_more_than_the_hour(log: HourlyLog) 
     assert [20 <= rows <= 1.2 * 20 + 2 * between_marks for rows in read] == [True, True], read
 
 
-def test_files_below_the_start_cut_are_not_opened_where_writers_have_their_own(
+def test_files_below_the_start_cut_are_not_opened_if_writers_have_their_own(
     log: HourlyLog,
 ) -> None:
     """So they may be of another shape by now; else all are looked at, for their statistics."""
@@ -188,7 +188,7 @@ def without_depot(log: HourlyLog) -> None:
     log.note("w", 9, {0: 1}, 1)
 
 
-def test_a_window_from_which_a_writer_is_missing_is_refused_where_that_is_asked_for(
+def test_a_window_with_a_missing_writer_is_refused_on_request(
     log: HourlyLog,
 ) -> None:
     """Before Spark plans anything, with who it is and why."""

@@ -125,7 +125,7 @@ def test_a_count_in_two_stages_equals_one_batch_query_through_kills(
 
 
 class Sinks:
-    """Makes sinks of the stream `counts` beside a checkpoint that a test makes by hand."""
+    """Makes sinks of the stream `counts` beside a checkpoint that a test makes manually."""
 
     def __init__(self, served: Served, directory: Path) -> None:
         self.directory = directory
@@ -364,7 +364,7 @@ def test_last_windows_that_end_in_the_future_end_the_derived_stream_too(
 def test_last_rows_that_a_sealed_stream_does_not_take_fail_the_query(
     spark: SparkSession, served: Served, sinks: Sinks
 ) -> None:
-    """It was sealed by hand before they were in its log."""
+    """It was sealed manually before they were in its log."""
     sinks.plan(0, 5000)
     sinks()(windows(spark, 3), 0)
     sinks.client.flush()

@@ -119,7 +119,7 @@ def test_a_stream_that_was_never_there_is_refused(controller: Served) -> None:
         feed.begin(Released())
 
 
-def test_a_controller_that_is_away_from_the_start_is_no_error(controller: Served) -> None:
+def test_a_controller_that_is_away_from_the_start_is_not_an_error(controller: Served) -> None:
     """The marks come when it is there."""
     controller.stream("flights").note("w", 10, {0: 1})
     controller.stop()

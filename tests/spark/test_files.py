@@ -39,7 +39,7 @@ def test_hidden_files_and_those_of_other_kinds_are_passed_over(flights: NotedStr
 
 
 @pytest.mark.parametrize("foreign", ["part-00000.parquet", "other+0+0000000009.parquet"])
-def test_a_file_that_is_no_append_of_the_segment_is_refused(
+def test_a_file_that_is_not_an_append_of_the_segment_is_refused(
     flights: NotedStream, foreign: str
 ) -> None:
     """It is not passed over in silence."""

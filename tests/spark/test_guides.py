@@ -67,7 +67,7 @@ def served() -> Iterator[Served]:
         yield served
 
 
-def test_the_quickstart_comes_to_what_it_says(
+def test_the_quickstart_has_the_results_it_states(
     spark: SparkSession, served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Lima holds the watermark at 9:25, and its order of 9:40 is in the hour that ends at 10:00."""

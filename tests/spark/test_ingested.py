@@ -133,7 +133,7 @@ def test_each_row_has_the_stamp_of_the_first_mark_above_it_also_when_it_is_read_
     assert found == {row: first[0] for row, first in above.items() if first}
 
 
-def test_marks_that_are_gone_are_asked_for_and_named_where_nobody_has_them() -> None:
+def test_lost_marks_are_asked_for_and_named_if_no_controller_has_them() -> None:
     """The batch is not stamped otherwise instead."""
     files = {0: [LogFile(Path("0"), 0, 9)]}
     kept = KeptMarks(chain({0: 3}, {0: 6}, {0: 9}))

@@ -62,7 +62,7 @@ def test_unread_rows_of_a_sealed_segment_without_files_are_named(flights: NotedS
         batches(query, first.end)
 
 
-def test_a_log_that_lacks_what_marks_name_is_told_once(
+def test_a_log_that_lacks_what_marks_name_is_reported_once(
     flights: NotedStream, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The segment is open: its rows may be on another disk, or deleted; time does not advance."""

@@ -114,7 +114,7 @@ def test_a_crash_between_append_and_note_loses_no_row(user: User) -> None:
     assert told.excluded is None  # type: ignore[attr-defined]
 
 
-def test_a_job_that_runs_now_and_then_loses_rows_and_is_told(
+def test_a_job_that_runs_now_and_then_loses_rows_and_is_reported(
     user: User, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Without a timeout of its own: the other writer's time went on between its runs."""
@@ -151,7 +151,7 @@ def test_a_job_that_says_how_rarely_it_runs_loses_none(user: User) -> None:
     assert told.excluded is None  # type: ignore[attr-defined]
 
 
-def test_one_wrong_clock_moves_nobody_and_is_told(user: User) -> None:
+def test_one_wrong_clock_moves_no_other_and_is_reported(user: User) -> None:
     """Microseconds instead of milliseconds: the note is refused, and the others go on."""
     run(user, "steady", 0, 1000, note=2000)
     log = user.writer("wild", 1)
@@ -165,7 +165,7 @@ def test_one_wrong_clock_moves_nobody_and_is_told(user: User) -> None:
     assert user.counts() == [(1, 1), (2, 1)]
 
 
-def test_a_mistyped_writer_makes_no_ghost_and_is_told(user: User) -> None:
+def test_a_mistyped_writer_makes_no_ghost_and_is_reported(user: User) -> None:
     """Neither a note for it nor its removal; the right name is in explain."""
     run(user, "steady", 0, 1000, note=2000)
     idle = {"notes": [{"writer": "staedy", "state": "idle"}]}
@@ -187,7 +187,7 @@ def test_a_mistyped_writer_makes_no_ghost_and_is_told(user: User) -> None:
     assert (waited["writer"], names, user.counts()) == ("steady", ["steady"], [(1, 1)])
 
 
-def test_a_writer_that_comes_back_after_its_timeout_is_told_and_catches_up(user: User) -> None:
+def test_a_writer_that_returns_after_its_timeout_is_notified_and_catches_up(user: User) -> None:
     """What it wrote below the lower is lost; from there on nothing is."""
     log = user.writer("slow", 0)
     client = log.client

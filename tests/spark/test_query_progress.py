@@ -64,7 +64,7 @@ def test_each_marks_source_has_the_events_behind_it(tmp_path: Path) -> None:
         ([marks("a"), {"flights": {"0": 1}}], "v7", "is 'v7', not 'v1'"),
     ],
 )
-def test_a_log_that_tells_nothing_is_refused(
+def test_a_log_without_information_is_refused(
     tmp_path: Path, offsets: list[object], version: str, says: str
 ) -> None:
     """Time would stand still for ever without a word."""

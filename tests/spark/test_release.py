@@ -65,7 +65,7 @@ def test_a_mark_waits_until_its_cut_is_read_in_every_segment() -> None:
     ]
 
 
-def test_the_feed_goes_on_after_the_mark_that_was_let_in() -> None:
+def test_the_feed_continues_after_the_mark_that_was_admitted() -> None:
     """A restart does not read the history again."""
     feed = GivenFeed(Marks("a", (mark(8, 80, s0=1),)))
     Releaser(feed).follow(Released("a", 7, 70))
@@ -124,7 +124,7 @@ def test_marks_beyond_the_year_9999_are_left_out_and_named_once(
 
 
 @pytest.mark.parametrize("lower", [-(2**63), -62_135_596_800_000])
-def test_time_goes_on_with_the_first_mark_that_spark_can_express(
+def test_time_advances_with_the_first_mark_that_spark_can_express(
     caplog: pytest.LogCaptureFixture, lower: int
 ) -> None:
     """The year 0 is none of Spark's; the next mark comes in."""
@@ -167,7 +167,7 @@ LEFT_OUT = (
         (Released("a", 3, LAST_MS, sealed=True), {}, LAST_MS, "sealed stream is read to its end"),
     ],
 )
-def test_a_watermark_says_why_it_is_there(
+def test_a_watermark_has_its_reason(
     released: Released, options: dict[str, Any], ms: int | None, because: str
 ) -> None:
     """Of a mark, with all that was subtracted; or an end, where nothing is."""
@@ -177,7 +177,7 @@ def test_a_watermark_says_why_it_is_there(
     assert re.search(because, watermark.because)
 
 
-def test_a_watermark_says_what_the_next_mark_waits_for() -> None:
+def test_a_watermark_names_what_the_next_mark_waits_for() -> None:
     """The first segment that is not read up to its cut; nothing while no mark follows."""
     watermark = Watermark(29, "so it is")
     following = [mark(4, 40, s0=5, s1=9), mark(5, 50, s0=7, s1=9)]

@@ -103,7 +103,7 @@ def test_an_event_is_remembered_after_its_time_as_long_as_asked(
     assert output.rows == [(1000,), (2500,)]
 
 
-def test_a_join_with_one_quiet_side_goes_on_after_a_restart(
+def test_a_join_with_one_quiet_side_continues_after_a_restart(
     read: Reads, flights: NotedStream, landings: NotedStream, output: QueryOutput
 ) -> None:
     """The quiet side has no news in the second run; its time is stated again all the same."""

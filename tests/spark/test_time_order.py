@@ -133,7 +133,7 @@ def test_a_successor_takes_part_once_its_predecessor_is_at_its_end() -> None:
     assert found == [{0: 30, 1: 0}, {0: 10, 1: 20}, {0: 0, 1: 30}]
 
 
-def test_a_predecessor_that_the_log_has_no_more_keeps_nobody_waiting() -> None:
+def test_a_predecessor_that_the_log_has_lost_keeps_no_reader_waiting() -> None:
     """A query that begins after the retention of its files reads the successors."""
     succession = Succession()
     succession.scale(ScaleEvent({7: 40}, {1: (7,)}), known={7})

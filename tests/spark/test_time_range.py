@@ -170,8 +170,8 @@ def test_the_end_of_a_sealed_stream_is_read(flights: NotedStream) -> None:
     assert found[-1].watermark == 5 * SECOND
 
 
-def test_an_aligned_range_that_is_read_holds_nobody_back(log: HourlyLog) -> None:
-    """It says that it is finished, and the others go on without it."""
+def test_an_aligned_range_that_is_read_holds_no_other_back(log: HourlyLog) -> None:
+    """It says that it is finished, and the others advance without it."""
     written(log, 3)
     put_alignment(log.served.url, "both", HOUR)
     report_member(log.served.url, "both", "other", 3 * HOUR)

@@ -96,7 +96,7 @@ def test_a_row_dated_a_year_ahead_does_not_move_the_watermark(
     assert output.rows == [(1, 2)]
 
 
-def test_a_filter_on_another_column_lets_time_go_on(
+def test_a_filter_on_another_column_lets_time_advance(
     read: Reads, flights: NotedStream, output: QueryOutput
 ) -> None:
     """Spark pushes such a filter down as far as it can; it must not take the marks away."""

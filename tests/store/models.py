@@ -10,7 +10,7 @@ from controller.store.schema import metadata
 
 
 def check_models(url: str) -> None:
-    """Raise `AssertionError` where a migrated database differs from the tables of `schema`."""
+    """Raise `AssertionError` if a migrated database differs from the tables of `schema`."""
     check(url)
     engine = engine_to_migrate(url)
     with engine.connect() as connection:

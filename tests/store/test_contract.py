@@ -94,7 +94,7 @@ def test_many_streams_are_summarised_together(store: Store) -> None:
     ]
 
 
-def test_no_stream_is_summarised_where_none_is_named(store: Store) -> None:
+def test_no_stream_is_summarised_if_none_is_named(store: Store) -> None:
     """Whatever there is."""
     store.commit(of_one_stream(upto=1))
 
@@ -248,7 +248,7 @@ def test_streams_do_not_see_each_other(store: Store) -> None:
     )
 
 
-def test_marks_go_on_in_the_next_batch(store: Store) -> None:
+def test_marks_continue_in_the_next_batch(store: Store) -> None:
     """The predecessor of a mark may be in its own batch or in an earlier one."""
     store.commit(of_one_stream(upto=2))
     store.commit(Transaction({0: 2}, marks=[mark(3), mark(4)]))
@@ -332,7 +332,7 @@ def test_a_batch_that_contradicts_what_is_stored_is_a_conflict(
     )
 
 
-def test_after_a_conflict_the_store_goes_on(store: Store) -> None:
+def test_after_a_conflict_the_store_continues(store: Store) -> None:
     """The owner that reads again and appends the right mark is served."""
     store.commit(of_one_stream(upto=1))
     with pytest.raises(MarkConflict):

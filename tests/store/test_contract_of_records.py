@@ -1,4 +1,4 @@
-"""What every store keeps of reader groups, alignments, the ledger and the changes by hand."""
+"""What every store keeps of reader groups, alignments, the ledger and the operators' changes."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_a_forgotten_backlog_is_gone(store: Store) -> None:
 
 
 @pytest.mark.parametrize("said", [None, True, False])
-def test_what_a_reader_says_of_its_backlog_comes_back(store: Store, *, said: bool | None) -> None:
+def test_a_readers_own_backlog_is_stored(store: Store, *, said: bool | None) -> None:
     """That it says nothing is something else than that it has none."""
     reader = ReaderRecord("id-1", "g", "a", online=True, position={}, backlog=said)
     store.commit(replace(of_one_stream(), readers=[reader]))
@@ -123,7 +123,7 @@ def test_the_ledger_is_read_from_either_end(store: Store) -> None:
 
 
 def test_changes_come_back_as_they_were_with_the_newest_first(store: Store) -> None:
-    """Each with all that it tells, or nothing where it tells nothing."""
+    """Each with all that it tells, or nothing if it tells nothing."""
     settings = {"domains": ["a"], "max_time_ahead_ms": None}
     made = [change(1), Change("id-1", 2, "settings", None, settings, {"domains": []}), change(3)]
 

@@ -158,7 +158,7 @@ def test_a_revision_that_never_was_is_not_migrated_from(url: str) -> None:
 
 
 def test_a_table_that_others_refer_to_can_be_altered(url: str) -> None:
-    """SQLite makes it anew; what belongs to its rows stays all the same."""
+    """SQLite makes it again; what belongs to its rows stays all the same."""
     migrate(url)
     with closing(open_store(url)) as store:
         store.commit(of_one_stream(upto=2))
@@ -221,7 +221,7 @@ def test_every_constraint_has_a_name() -> None:
     assert nameless == []
 
 
-def test_a_database_is_made_only_where_there_is_none(url: str) -> None:
+def test_a_database_is_created_only_if_there_is_none(url: str) -> None:
     """A new file gets its tables at once, an older one waits for its owner to migrate it."""
     first = create_if_new(url)
     at_revision(url, "0000")

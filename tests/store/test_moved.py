@@ -150,7 +150,7 @@ steps = st.tuples(st.booleans(), st.lists(moved, max_size=4), st.lists(forgotten
 
 @costly(4)
 @given(taken=st.lists(steps, max_size=12))
-def test_whatever_is_appended_and_forgotten_by_whom_is_read_as_it_was_written(
+def test_marks_are_read_as_written_whatever_is_appended_and_forgotten(
     make_pair: Callable[[], tuple[Store, Store]], taken: list[Any]
 ) -> None:
     """By two stores of one database; conflicts change nothing, and segments may be left out."""

@@ -49,7 +49,7 @@ def test_a_lost_session_takes_no_batch(store: PostgresStore, server: Server, url
         store.ping()
 
 
-def test_after_a_lost_session_a_heartbeat_begins_anew(
+def test_after_a_lost_session_a_heartbeat_starts_again(
     store: PostgresStore, server: Server, url: str
 ) -> None:
     """Without any bucket; what was committed before is there, and the next batch is taken."""
@@ -69,7 +69,7 @@ def test_after_a_lost_session_a_heartbeat_begins_anew(
     )
 
 
-def test_a_heartbeat_that_finds_the_session_lost_says_so_once(
+def test_a_heartbeat_that_finds_the_session_lost_reports_it_once(
     store: PostgresStore, server: Server, url: str
 ) -> None:
     """Nobody goes on with what it remembers; the next heartbeat has a session of its own."""
@@ -151,7 +151,7 @@ def test_the_migrations_lead_to_the_tables_of_the_schema(url: str) -> None:
     check_models(url)
 
 
-def test_an_older_schema_is_to_be_migrated_and_the_password_is_not_told(server: Server) -> None:
+def test_an_older_schema_needs_a_migration_and_the_error_hides_the_password(server: Server) -> None:
     """The sentence is that of every database, with the URL as it may be shown."""
     url = server.make_database()
     migrate(url)
@@ -193,7 +193,7 @@ def test_tokens_are_kept_while_a_controller_serves(store: PostgresStore, url: st
         )
 
 
-def test_tables_are_made_only_where_there_are_none(server: Server) -> None:
+def test_tables_are_created_only_if_there_are_none(server: Server) -> None:
     """A database of another program is left as it is."""
     url = server.make_database()
     server.execute("CREATE TABLE cats (name text)", url)
@@ -227,7 +227,7 @@ def test_the_encoding_of_a_database_does_not_matter(server: Server, encoding: st
     ],
     ids=["no database", "wrong password", "no server", "unnamed", "no URL"],
 )
-def test_no_error_tells_the_password(server: Server, wrong: str) -> None:
+def test_no_error_shows_the_password(server: Server, wrong: str) -> None:
     """Neither that of a connection refused nor that of a URL that cannot be read."""
     url = wrong.format(secret=PASSWORD, port=server.port)
     for act in (open_store, migrate, create_if_new):
@@ -237,7 +237,7 @@ def test_no_error_tells_the_password(server: Server, wrong: str) -> None:
         assert PASSWORD not in f"{error.value!r} {error.value.__cause__!r}"
 
 
-def test_a_database_that_may_only_be_read_is_no_good(store: PostgresStore) -> None:
+def test_a_read_only_database_is_refused(store: PostgresStore) -> None:
     """As a standby is, or one whose disk is nearly full; said before a note is lost."""
     store.ping()
     store._session.session().execute("SET default_transaction_read_only = on")
@@ -246,7 +246,7 @@ def test_a_database_that_may_only_be_read_is_no_good(store: PostgresStore) -> No
         store.ping()
 
 
-def test_a_database_with_another_schema_is_no_good(store: PostgresStore, url: str) -> None:
+def test_a_database_with_another_schema_is_refused(store: PostgresStore, url: str) -> None:
     """It was migrated while it was served."""
     with connect(url) as other:
         other.execute("UPDATE alembic_version SET version_num = '9999'")

@@ -55,7 +55,7 @@ def test_a_store_does_not_make_the_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_that_is_no_database_is_unavailable(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_database_is_unavailable(tmp_path: Path) -> None:
     """The error says so instead of the driver's class."""
     file = tmp_path / "notes.txt"
     file.write_text("dear diary, " * 100)
@@ -106,7 +106,7 @@ def test_a_locked_file_is_read_all_the_same(store: SqliteStore, database: Path) 
     assert found == [1]
 
 
-def test_of_a_batch_for_which_there_is_no_room_nothing_is_written(
+def test_a_batch_without_room_on_the_disk_is_not_written_at_all(
     store: SqliteStore, database: Path
 ) -> None:
     """The disk is full in the midst of a commit; when there is room again, the store goes on."""
@@ -241,7 +241,7 @@ def open_directory() -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("read_only", ["file", "directory"])
-def test_a_database_that_may_only_be_read_is_no_good(
+def test_a_read_only_database_is_refused(
     database: Path, open_directory: Path, read_only: str
 ) -> None:
     """Whether the file may not be written or no log made beside it; said before a note is lost."""
@@ -258,7 +258,7 @@ def test_a_database_that_may_only_be_read_is_no_good(
         path.chmod(0o755)
 
 
-def test_a_database_that_was_opened_for_reading_only_is_no_good(
+def test_a_database_opened_for_reading_only_is_refused(
     store: SqliteStore,
 ) -> None:
     """SQLite falls back to it without a word, and begins even a writer's transaction then."""
@@ -269,7 +269,7 @@ def test_a_database_that_was_opened_for_reading_only_is_no_good(
         store.ping()
 
 
-def test_a_database_with_another_schema_is_no_good(store: SqliteStore, database: Path) -> None:
+def test_a_database_with_another_schema_is_refused(store: SqliteStore, database: Path) -> None:
     """It was migrated while it was served."""
     with closing(sqlite3.connect(database, isolation_level=None)) as other:
         other.execute("UPDATE alembic_version SET version_num = '9999'")

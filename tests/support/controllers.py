@@ -151,7 +151,7 @@ def member(controller: Controller, writer: str) -> WriterRow:
     return writer_row(controller.stream("s"), writer, None, controller.now)
 
 
-async def tell(controller: Controller, *notes: Note) -> list[Accepted | Refused]:
+async def deliver(controller: Controller, *notes: Note) -> list[Accepted | Refused]:
     """Hand the notes to the stream `s` in one request."""
     return await controller.note("s", notes)
 

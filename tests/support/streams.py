@@ -25,11 +25,11 @@ def stream_of(
     stream = Aggregator(
         StreamSettings(writer_timeout_ms=TIMEOUT_MS, domains=domains, returning_writer=returning)
     )
-    tell(stream, *(Note(writer, domain=domains[0]) for writer in writers), now=now)
+    deliver(stream, *(Note(writer, domain=domains[0]) for writer in writers), now=now)
     return stream
 
 
-def tell(stream: Aggregator, *notes: Note, now: int = 0) -> list[Accepted | Refused]:
+def deliver(stream: Aggregator, *notes: Note, now: int = 0) -> list[Accepted | Refused]:
     """Hand `notes` to the stream; returns its answers."""
     return [stream.note(note, now) for note in notes]
 
@@ -42,9 +42,9 @@ def marks_of(stream: Aggregator, domain: str = "default", *, now: int = 0) -> li
     return marks
 
 
-def told(stream: Aggregator, *notes: Note, now: int = 0) -> list[Mark]:
+def marks_after(stream: Aggregator, *notes: Note, now: int = 0) -> list[Mark]:
     """Hand over `notes`, then advance; returns the marks of the default domain."""
-    tell(stream, *notes, now=now)
+    deliver(stream, *notes, now=now)
     return marks_of(stream, now=now)
 
 

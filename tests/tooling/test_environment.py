@@ -131,7 +131,7 @@ def test_no_other_spark_or_python_gets_in(run: ModuleType) -> None:
     }
 
 
-def test_an_old_python_is_told_what_to_do(
+def test_an_old_python_is_refused_with_the_remedy(
     run: ModuleType, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """To start it with a newer one."""

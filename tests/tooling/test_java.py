@@ -47,7 +47,9 @@ def test_an_old_java_home_gives_way_to_the_path(
 
 
 @posix
-def test_a_java_that_fails_as_spark_starts_it_is_none(run: ModuleType, tmp_path: Path) -> None:
+def test_a_java_that_fails_as_spark_starts_it_does_not_count(
+    run: ModuleType, tmp_path: Path
+) -> None:
     """A runtime without the vector module refuses to start under Spark."""
     script(tmp_path / "bin" / "java", "echo 'Module jdk.incubator.vector not found'; exit 1")
 

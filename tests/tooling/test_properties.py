@@ -17,7 +17,9 @@ PROFILE = "--hypothesis-profile"
 EXAMPLES = {None: 60, "deep": 10_000}
 
 
-def test_properties_are_tried_as_often_as_the_profile_says(request: pytest.FixtureRequest) -> None:
+def test_properties_are_tried_as_often_as_the_profile_demands(
+    request: pytest.FixtureRequest,
+) -> None:
     """60 examples of each where none is asked for."""
     asked = request.config.getoption(PROFILE)
 
@@ -29,7 +31,7 @@ def test_the_deep_profile_tries_10_000_examples(
     request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     """The test above holds for it too, in a process of its own."""
-    name = test_properties_are_tried_as_often_as_the_profile_says.__name__
+    name = test_properties_are_tried_as_often_as_the_profile_demands.__name__
     run = [sys.executable, "-m", "pytest", "-n", "0", "-p", "no:cacheprovider", f"{PROFILE}=deep"]
     selected = [f"--basetemp={tmp_path / 'deep'}", f"{request.path}::{name}"]
 

@@ -56,7 +56,7 @@ STRANGE: list[httpx.Response | dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("strange", STRANGE, ids=map(str, range(len(STRANGE))))
-def test_what_no_controller_says_loses_no_note(
+def test_foreign_answers_lose_no_note(
     strange: httpx.Response | dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     """It is tried again until it is answered, and logged once with what was seen."""

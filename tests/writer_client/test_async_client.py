@@ -58,7 +58,7 @@ async def test_notes_coalesce_while_a_post_is_under_way() -> None:
     assert (network.notes[-1]["time"], len(network.notes) < 10) == (999, True)
 
 
-async def test_a_closed_client_says_so_and_what_it_did_not_send(
+async def test_a_closed_client_raises_and_reports_what_it_did_not_send(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Closing waits no longer than asked; a second call does nothing."""

@@ -160,7 +160,7 @@ def test_notes_wait_for_their_stream_to_be_created(served: Served) -> None:
 
 
 def test_the_wall_clock_is_noted_each_period(served: Served, stream: str) -> None:
-    """With `automatically_note_time`, time goes on without a call."""
+    """With `automatically_note_time`, time advances without a call."""
     ticks = iter(range(1000, 10_000))
     with WriterClient(
         served.url,
@@ -227,7 +227,7 @@ def test_a_clock_that_fails_is_reported_and_stops_nothing(served: Served, stream
 
 
 @pytest.mark.parametrize("position", [120, [120], {"0": 1}, {0: None}, None])
-def test_a_position_that_is_no_mapping_is_refused_at_once(
+def test_a_position_that_is_not_a_mapping_is_refused_at_once(
     served: Served,
     stream: str,
     position: Any,  # noqa: ANN401 - what a caller may give by mistake
@@ -253,7 +253,7 @@ def test_a_note_beside_automatic_ones_is_refused(served: Served, stream: str) ->
         assert served.writers(stream)["UA"]["position"] == {"0": 10}
 
 
-def test_a_closed_client_says_so(served: Served, stream: str) -> None:
+def test_a_closed_client_raises(served: Served, stream: str) -> None:
     """Nothing can be noted after leaving; closing again does nothing."""
     client = WriterClient(served.url, stream, "UA")
     client.close()

@@ -107,7 +107,7 @@ def test_a_signal_handler_may_close_amid_a_flush() -> None:
     assert said == ["not durable within 0.1 s", "not durable within 60 s"]
 
 
-def test_a_script_that_noted_to_nobody_does_not_look_successful() -> None:
+def test_a_script_without_a_controller_does_not_look_successful() -> None:
     """Without any logging set up, what was not sent is on stderr when it ends."""
     done = run(TO_NOBODY, "UA")
 
@@ -131,7 +131,7 @@ def test_the_end_of_a_process_waits_two_seconds_in_all() -> None:
     assert after_five - after_one < after_one - began + 4
 
 
-def test_closing_says_what_was_not_sent(caplog: pytest.LogCaptureFixture) -> None:
+def test_closing_reports_what_was_not_sent(caplog: pytest.LogCaptureFixture) -> None:
     """To whom, up to which time, and why."""
     client = WriterClient(NOBODY, "s", "UA", backoff=SOON)
     client.note_time(5, {0: 10})

@@ -26,7 +26,7 @@ EXCLUDED = results(
 
 
 def client_of(served: Served, stream: str, **options: Any) -> WriterClient:  # noqa: ANN401
-    """Return the client of the writer that time goes on without."""
+    """Return the client of the writer that time advances without."""
     return WriterClient(served.url, stream, "slow", **options)
 
 
@@ -47,7 +47,7 @@ def told_of(exclusion: Exclusion | None, reason: str) -> bool:
 
 
 @pytest.mark.parametrize("by_hand", [False, True], ids=["timed_out", "removed"])
-def test_a_writer_that_is_excluded_is_told_in_every_way(
+def test_an_excluded_writer_is_notified_in_every_way(
     served: Served, stream: str, caplog: pytest.LogCaptureFixture, *, by_hand: bool
 ) -> None:
     """By what flush returns, the state, `on_excluded` and the log; each exclusion once."""
@@ -76,7 +76,7 @@ def test_a_writer_that_is_excluded_is_told_in_every_way(
     assert f"({reason}: " in warnings[0]
 
 
-def test_a_writer_that_comes_first_below_the_lower_is_told(served: Served, stream: str) -> None:
+def test_a_writer_that_joins_below_the_lower_is_notified(served: Served, stream: str) -> None:
     """Where the stream lets nobody hold time back who came too late."""
     served.create(stream, returning_writer="exclude")
     served.note(stream, 90, {"1": 9})

@@ -33,7 +33,7 @@ def post(outbox: Outbox, *results: Accepted | Refused) -> list[tuple[object, ...
     return [(p.note.state, p.note.time, dict(p.note.position), p.note.max_time) for p in batch]
 
 
-def test_an_event_too_far_ahead_is_named_and_time_goes_on(
+def test_an_event_too_far_ahead_is_named_and_time_advances(
     served: Served, stream: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The note is sent again without its `max_time`, and so are those that follow."""

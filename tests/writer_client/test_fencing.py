@@ -113,7 +113,7 @@ def test_a_real_process_is_fenced_by_the_next(tmp_path: Path, served: Served, st
     assert len(lost(tmp_path, served, stream)) <= 1
 
 
-def test_whoever_takes_over_joins_without_a_position_and_then_looks_the_ends_up(
+def test_a_successor_joins_without_a_position_and_then_looks_up_the_ends(
     tmp_path: Path,
 ) -> None:
     """What was appended before the takeover was accepted lies below the first timed note."""
@@ -170,7 +170,7 @@ def test_each_client_has_a_session_of_its_own() -> None:
     assert (len(sessions), all(len(each) >= 16 for each in sessions)) == (2, True)
 
 
-def test_a_fenced_client_says_by_whom_since_when_and_how_many_rows_no_note_covers(
+def test_a_fenced_client_reports_by_whom_since_when_and_its_rows_without_a_note(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """In its error, its state and one warning; it posts nothing more."""

@@ -149,7 +149,7 @@ def test_a_root_that_is_not_there_cannot_be_read(tmp_path: Path) -> None:
         LogEnds(tmp_path, "a/b")
 
 
-def test_a_log_that_was_made_anew_ends_where_it_ends_now(tmp_path: Path) -> None:
+def test_a_recreated_log_ends_where_it_ends_now(tmp_path: Path) -> None:
     """Also where its file has the same name and its directory is another."""
     ends = LogEnds(tmp_path, "flights")
     append(tmp_path, 0, 1, 2, 3)

@@ -43,7 +43,7 @@ class Twin(httpx.BaseTransport):
 
 
 def said(served: Served, stream: str, **note: Any) -> list[str]:  # noqa: ANN401 - any JSON
-    """Note as `UA` by hand; returns the status."""
+    """Note as `UA` manually; returns the status."""
     notes = [{"writer": "UA", **note}]
     results = served.call("POST", f"/{stream}/notes", {"notes": notes})["results"]
     return [result["status"] for result in results]
@@ -115,7 +115,7 @@ def test_a_clock_that_went_back_is_nothing_to_the_caller(served: Served, stream:
     )
 
 
-def test_two_processes_of_one_name_are_told(served: Served, stream: str) -> None:
+def test_two_processes_of_one_name_are_reported(served: Served, stream: str) -> None:
     """The notes are kept, and arrive once the other has ended."""
     network = Twin(served, stream, 2, ahead_us=YEAR_US)
     with WriterClient(served.url, stream, "UA", backoff=SOON, transport=network) as client:
@@ -127,7 +127,7 @@ def test_two_processes_of_one_name_are_told(served: Served, stream: str) -> None
         assert served.writers(stream)["UA"]["times"] == {"default": 5}
 
 
-def test_two_processes_that_take_turns_are_told(served: Served, stream: str) -> None:
+def test_two_processes_that_take_turns_are_reported(served: Served, stream: str) -> None:
     """Each post of a writer whose clock is behind is overtaken once."""
     network = Twin(served, stream, 0, ahead_us=YEAR_US)
     with WriterClient(served.url, stream, "UA", backoff=SOON, transport=network) as client:

@@ -121,7 +121,7 @@ def test_where_ends_cannot_be_read_nothing_is_noted_until_they_can(
 
 
 @pytest.mark.parametrize("again", [0, 1])
-def test_a_log_that_is_made_anew_stops_the_observer(tmp_path: Path, again: int) -> None:
+def test_a_recreated_log_stops_the_observer(tmp_path: Path, again: int) -> None:
     """Emptied, or with fewer rows than before; the segment is named."""
     append(tmp_path, "flights", 4, 1, 2, 3)
     with scripted(Scripted()) as client:
@@ -137,7 +137,7 @@ def test_a_log_that_is_made_anew_stops_the_observer(tmp_path: Path, again: int) 
             noter.close()
 
 
-def test_a_log_that_was_made_anew_between_two_observers_stops_the_second(
+def test_a_log_recreated_between_two_observers_stops_the_second(
     served: Served, stream: str, tmp_path: Path
 ) -> None:
     """The controller knows where it ended."""
@@ -286,7 +286,7 @@ def test_a_segment_that_is_empty_so_far_is_waited_for(tmp_path: Path) -> None:
     assert [time for _, time, _ in noted(transport) if time is not None] == [80]
 
 
-def test_a_fault_ends_the_thread_and_is_raised_by_who_asks() -> None:
+def test_a_fault_ends_the_thread_and_is_raised_to_the_caller() -> None:
     """A clock that fails is no log that cannot be read."""
 
     def clock() -> int:
@@ -325,7 +325,7 @@ def test_an_observer_of_a_log_without_new_rows_is_idle_and_comes_back(tmp_path: 
     ]
 
 
-def test_an_observer_whose_time_stands_says_that_it_is_there(tmp_path: Path) -> None:
+def test_an_observer_whose_time_stands_shows_that_it_is_alive(tmp_path: Path) -> None:
     """Every ten seconds, before its first time and after: it is not excluded for being right."""
     clock, transport = Now(), Scripted()
     with scripted(transport) as client:

@@ -35,7 +35,7 @@ def notes(outbox: Outbox) -> list[tuple[str | None, int | None, dict[int, int], 
 
 @laws
 @given(acts)
-def test_what_is_heard_in_the_end_is_what_was_said(played: list[Act]) -> None:
+def test_what_arrives_in_the_end_is_what_was_noted(played: list[Act]) -> None:
     """Coalescing, lost posts and lost answers change nothing of what is known of a writer.
 
     But that each note declares all domains, so that less is left undeclared.
@@ -152,7 +152,7 @@ def test_a_change_of_state_needs_no_domain() -> None:
     assert (run.heard.record("UA").state, run.outbox.pop_refused()) == ("live", None)
 
 
-def test_leaving_tells_the_largest_event_time_of_each_domain() -> None:
+def test_leaving_reports_the_largest_event_time_of_each_domain() -> None:
     """What was written after the last note still bounds the upper."""
     run = Run()
     for domain, largest in zip(DOMAINS, (70, 90), strict=True):
@@ -220,7 +220,7 @@ def test_writing_brings_an_idle_writer_back() -> None:
     assert outbox.state == "live"
 
 
-def test_a_note_says_which_stored_value_it_fell_behind() -> None:
+def test_an_answer_has_the_stored_value_the_note_fell_behind() -> None:
     """A refusal is kept with the stored value until somebody asks."""
     outbox = Outbox("UA")
     outbox.note(5, {})
@@ -232,7 +232,7 @@ def test_a_note_says_which_stored_value_it_fell_behind() -> None:
 
 
 @pytest.mark.parametrize("answered", [True, False], ids=["refused", "lost"])
-def test_late_rows_are_told_until_a_note_is_accepted(*, answered: bool) -> None:
+def test_late_rows_are_reported_until_a_note_is_accepted(*, answered: bool) -> None:
     """With the next note of their domain, and then no more."""
     outbox = Outbox("UA")
     outbox.note(5, {})
@@ -252,7 +252,7 @@ def test_late_rows_are_told_until_a_note_is_accepted(*, answered: bool) -> None:
     assert (told, outbox.late_rows) == ([[LateRows(3, 3)], [LateRows(3, 3)], [None]], 3)
 
 
-def test_late_rows_are_told_without_a_note_of_time() -> None:
+def test_late_rows_are_reported_without_a_note_of_time() -> None:
     """Of each domain by a note of its own, where none waits."""
     outbox = Outbox("UA")
     outbox.join({})

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 SOON = Backoff(first_s=0.01, cap_s=0.05)
 
 
-def test_a_writer_of_a_sealed_stream_is_told_so(
+def test_a_writer_learns_that_its_stream_is_sealed(
     served: Served, stream: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A flush raises it, and the log says it; what was durable before stays so."""

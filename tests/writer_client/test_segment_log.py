@@ -58,7 +58,7 @@ def test_files_are_named_as_archives_are(tmp_path: Path) -> None:
     ]
 
 
-def test_a_writer_goes_on_where_the_segment_ends(tmp_path: Path) -> None:
+def test_a_writer_continues_where_the_segment_ends(tmp_path: Path) -> None:
     """A writer that opens a segment with files appends behind them."""
     writer(tmp_path).append([{"time": 1}, {"time": 2}])
 

@@ -86,7 +86,7 @@ class Noticing(Scripted):
         return answer
 
 
-def test_a_writer_that_says_nothing_goes_idle_by_itself() -> None:
+def test_a_silent_writer_goes_idle_by_itself() -> None:
     """At the position that it told; the next note brings it back."""
     network = Noticing()
     with WriterClient(URL, "s", "UA", idle_after_ms=30, transport=network) as client:
@@ -115,7 +115,7 @@ def test_a_writer_is_not_idle_while_it_writes() -> None:
 
 
 @pytest.mark.parametrize("leave", ["idle", "finish"])
-def test_a_writer_that_nobody_knows_cannot_leave(served: Served, stream: str, leave: str) -> None:
+def test_an_unknown_writer_cannot_leave(served: Served, stream: str, leave: str) -> None:
     """A mistyped name makes no member; its client goes on, and may join by a note."""
     with WriterClient(served.url, stream, "UB") as client:
         with pytest.raises(InvalidNote, match="refused as unknown_writer: it never joined"):

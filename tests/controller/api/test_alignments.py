@@ -67,7 +67,7 @@ async def test_an_alignment_is_made_changed_and_removed(call: Caller) -> None:
     )
 
 
-async def test_a_member_may_be_where_a_reader_group_is(call: Caller) -> None:
+async def test_a_member_may_take_the_time_of_a_reader_group(call: Caller) -> None:
     """At the lower of the group's window, which it has from its first mark on."""
     await made(call)
     group = {"stream": "s", "group": "g"}
@@ -136,7 +136,7 @@ async def test_a_member_belongs_to_the_token_that_made_it_until_it_is_silent(
         {"tiem": 1},
     ],
 )
-async def test_a_report_says_a_time_or_a_group(call: Caller, body: dict[str, Any]) -> None:
+async def test_a_report_has_a_time_or_a_group(call: Caller, body: dict[str, Any]) -> None:
     """Not both, no half of one, and nothing that is not known."""
     await made(call)
 

@@ -116,7 +116,7 @@ def test_requests_sent_far_ahead_wait_outside(served: ServeProcess, request_: by
     assert seen == (2000, True, True)
 
 
-def test_answers_that_nobody_reads_stop_the_reading(served: ServeProcess) -> None:
+def test_answers_that_are_not_read_stop_the_reading(served: ServeProcess) -> None:
     """What is sent ahead after them stays in the network."""
     usage = Usage(served.process.pid)
     with others(served) as took, Wire(served.port, timeout_s=2) as wire:
@@ -157,7 +157,7 @@ def _drip(wire: Wire, ended: threading.Event) -> None:
 
 
 @pytest.mark.parametrize(("path", "kept"), [(PATH, 100), ("/healthz", 0)])
-def test_a_hundred_unfinished_bodies_keep_nobody_waiting(
+def test_a_hundred_unfinished_bodies_keep_no_other_waiting(
     served: ServeProcess, path: str, kept: int
 ) -> None:
     """Each but a byte of a mebibyte, they are kept until their time is over, on no open path."""
@@ -173,7 +173,7 @@ def test_a_hundred_unfinished_bodies_keep_nobody_waiting(
     assert seen == ([True] * 100, True, True)
 
 
-def test_without_files_to_open_a_controller_serves_whom_it_knows(tmp_path: Path) -> None:
+def test_without_file_handles_a_controller_serves_its_open_connections(tmp_path: Path) -> None:
     """It says so once in a minute, and takes new connections when there are files again."""
     with ExitStack() as stack:
         served = stack.enter_context(ServeProcess(tmp_path)).ready()

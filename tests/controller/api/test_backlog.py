@@ -42,7 +42,7 @@ async def test_a_policy_is_set_and_shown_with_what_it_finds(call: Caller, time: 
     ]
 
 
-async def test_a_reader_says_so_itself_until_it_takes_it_back(call: Caller) -> None:
+async def test_a_reader_reports_a_backlog_itself_until_it_withdraws_it(call: Caller) -> None:
     """A report that does not name it changes nothing; the answers show the group's flag."""
     bodies: list[dict[str, Any]] = [{"backlog": True}, {}, {"backlog": None}, {"backlog": True}]
     answers = [(await call.put(READER, body)).json() for body in bodies]

@@ -93,7 +93,7 @@ BAD_REQUESTS: list[tuple[str, str, bytes, int, str, str]] = [
 
 
 @pytest.mark.parametrize(("method", "path", "body", "status", "code", "where"), BAD_REQUESTS)
-async def test_a_bad_request_is_told_what_is_wrong(  # noqa: PLR0913, PLR0917 - a row of the table
+async def test_the_answer_to_a_bad_request_names_the_fault(  # noqa: PLR0913, PLR0917 - a row of the table
     call: Caller, method: str, path: str, body: bytes, status: int, code: str, where: str
 ) -> None:
     """Each with its status, its code, and the places that do not fit."""
@@ -174,7 +174,7 @@ async def test_a_database_that_is_away_is_a_503(call: Caller, memory: WatchedMem
     ]
 
 
-async def test_a_fault_of_ours_is_told_as_one_to_be_started_again(
+async def test_an_internal_fault_asks_for_a_restart(
     call: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who waits is answered, and liveness fails, so that a supervisor does it."""

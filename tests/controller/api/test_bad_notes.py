@@ -98,7 +98,7 @@ BAD_BODIES: list[tuple[bytes, int, str, str]] = [
 async def test_a_body_of_notes_that_does_not_fit_is_explained(
     call: Caller, body: bytes, status: int, code: str, where: str
 ) -> None:
-    """400 where it is no JSON, 422 with the place where it is not notes."""
+    """400 if it is no JSON, 422 with the place where it is not notes."""
     answer = await call.send("POST", f"{S}/notes", body)
 
     assert (*problem(answer)[:2], places(answer)) == (status, code, where.split())
@@ -124,7 +124,7 @@ async def test_no_number_or_text_breaks_the_answer(call: Caller, value: str) -> 
     assert len(problem(answer)[2]) < 200
 
 
-async def test_ten_faults_of_a_body_are_told_at_once(call: Caller) -> None:
+async def test_ten_faults_of_a_body_are_reported_at_once(call: Caller) -> None:
     """Enough to put it right, not so many that the answer is as large as the request."""
     answer = await call.post(f"{S}/notes", {"notes": [{"writer": "a b", "time": "x"}] * 20})
 

@@ -1,4 +1,4 @@
-"""Changes made by hand over HTTP: reasons, the record of them, and dry runs."""
+"""Changes made manually over HTTP: reasons, the record of them, and dry runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def listed(call: Caller, **query: Any) -> Any:  # noqa: ANN401 - any JSON
     return (await call.get(f"{S}/changes", **query)).json()
 
 
-async def test_each_route_that_changes_by_hand_takes_a_reason(call: Caller) -> None:
+async def test_each_route_for_operators_takes_a_reason(call: Caller) -> None:
     """It is kept with who called, what was before and what is now."""
     await call.note({"writer": "w", "time": 5, "position": {"0": 3}}, {"writer": "w", "time": 9})
     why = {"params": {"comment": "the gate is <closed> & “late”"}}

@@ -189,7 +189,7 @@ def test_the_ledger_names_a_correction_after_a_restart(served: Corrected) -> Non
     assert before["missing"] == []
 
 
-def test_an_event_stream_tells_of_it(served: Corrected) -> None:
+def test_an_event_stream_reports_it(served: Corrected) -> None:
     """By the event that says what the stream is."""
     with listening(served, "?after=3") as answer:
         coming = events(answer)

@@ -90,7 +90,7 @@ def test_marks_come_as_they_are_made(served: Served) -> None:
     ]
 
 
-def test_a_client_that_comes_back_goes_on_behind_the_last_id(served: Served) -> None:
+def test_a_client_that_reconnects_continues_after_the_last_id(served: Served) -> None:
     """Whatever the `after` of its URL, which was of the first time."""
     served.note("s", 7, {"0": 12})
     served.note("s", 9, {"0": 12})
@@ -100,7 +100,7 @@ def test_a_client_that_comes_back_goes_on_behind_the_last_id(served: Served) -> 
     assert found == [("2", 7), ("3", 9)]
 
 
-def test_scale_events_are_told(served: Served) -> None:
+def test_scale_events_are_sent(served: Served) -> None:
     """A reader reads the stream again then, to know what follows what."""
     with listening(served) as answer:
         coming = events(answer)

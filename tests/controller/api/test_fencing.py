@@ -18,7 +18,7 @@ NEW = {"writer": "a", "session": "new", "takes_over": True, "label": "<b>host-b:
 HELD = {"session": "new", "label": "<b>host-b:2</b>", "since": WALL}
 
 
-async def test_a_fenced_note_is_answered_with_who_has_the_name(call: Caller) -> None:
+async def test_the_answer_to_a_fenced_note_names_the_owner_of_the_name(call: Caller) -> None:
     """Beside the notes of the same request that count."""
     results = await call.note(OLD | {"time": 1}, NEW | {"time": 2}, OLD | {"time": 3})
 

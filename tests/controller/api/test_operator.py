@@ -76,7 +76,7 @@ async def test_a_removed_writer_is_excluded_at_once(call: Caller) -> None:
         ("GET", "/explain?exclude=sloww"),
     ],
 )
-async def test_a_mistyped_writer_is_told(call: Caller, method: str, path: str) -> None:
+async def test_a_mistyped_writer_is_reported(call: Caller, method: str, path: str) -> None:
     """Nothing is changed, and the answer says where the names are."""
     await call.note({"writer": "slow", "time": 5})
     body = {"json": {"for_ms": 1}} if method == "POST" else {}
@@ -104,7 +104,7 @@ async def test_a_held_writer_does_not_time_out(call: Caller, time: GivenTime) ->
     assert (before, await last_lower(call)) == (5, 9)
 
 
-async def test_a_dry_run_says_what_would_happen_and_changes_nothing(call: Caller) -> None:
+async def test_a_dry_run_shows_what_would_happen_and_changes_nothing(call: Caller) -> None:
     """Who would be excluded, and where the watermark would go."""
     await call.note({"writer": "slow", "time": 5, "position": {"0": 3}}, {"writer": "a", "time": 9})
     would = (await call.get(f"{S}/explain", exclude=["slow"])).json()["would"]
@@ -115,7 +115,7 @@ async def test_a_dry_run_says_what_would_happen_and_changes_nothing(call: Caller
     assert await last_lower(call) == 5
 
 
-async def test_a_writer_is_told_that_it_was_excluded(call: Caller, time: GivenTime) -> None:
+async def test_a_writer_learns_that_it_was_excluded(call: Caller, time: GivenTime) -> None:
     """Why, since when in Unix ms, and what is late; once it has caught up no more."""
     await call.put(S, {"writer_timeout_ms": 1000})
     await call.note({"writer": "slow", "time": 5}, {"writer": "a", "time": 9})

@@ -24,7 +24,7 @@ async def marked(call: Caller) -> Caller:
     return call
 
 
-async def test_segment_times_say_how_far_a_position_is_in_each_segment(marked: Caller) -> None:
+async def test_segment_times_show_how_far_a_position_is_in_each_segment(marked: Caller) -> None:
     """Least time first; as a whole it is as far behind as the last of its segments."""
     answer = await marked.post(f"{S}/segment-times", {"position": {"0": 300, "1": 79}})
 

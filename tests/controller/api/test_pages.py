@@ -186,7 +186,7 @@ async def test_the_description_has_every_operation(call: Caller) -> None:
         assert told in text
 
 
-def test_the_description_escapes_whatever_the_document_says() -> None:
+def test_the_description_escapes_everything_in_the_document() -> None:
     """In every place that it takes text from."""
     evil = "<script>alert('\"&')</script>"
     kind: dict[str, Any] = {"type": evil, "description": evil, "enum": [evil], "default": evil}
@@ -213,7 +213,7 @@ def test_the_description_escapes_whatever_the_document_says() -> None:
     assert text.count(escape(evil)) > 10
 
 
-def test_a_schema_that_contains_itself_is_told_once() -> None:
+def test_a_schema_that_contains_itself_is_described_once() -> None:
     """A description ends."""
     tree = {"properties": {"left": {"$ref": "#/components/schemas/Tree"}}}
     content = {"application/json": {"schema": {"$ref": "#/components/schemas/Tree"}}}

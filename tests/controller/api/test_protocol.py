@@ -53,7 +53,7 @@ def test_a_body_over_the_limit_is_refused_when_all_of_it_was_sent(wire: Wire, si
         ("/v1/streams/a%20b/notes", NOTE, (422, "invalid_request")),
     ],
 )
-def test_a_wrong_request_is_told_so(
+def test_a_wrong_request_gets_a_400(
     wire: Wire, path: str, body: bytes, refused: tuple[int, str]
 ) -> None:
     """The problem document is the same as on the documented route."""
@@ -89,7 +89,7 @@ def test_a_connection_that_is_not_to_stay_is_closed_after_the_answer(
     assert (wire.answer(), wire.ended()) == (ACCEPTED, True)
 
 
-def test_a_client_that_expects_leave_to_go_on_gets_it(wire: Wire) -> None:
+def test_a_client_that_expects_100_continue_gets_it(wire: Wire) -> None:
     """It sends the body after that, and is answered."""
     wire.send(HEAD, b"Expect: 100-continue\r\nContent-Length: %d\r\n\r\n" % len(NOTE))
     leave = wire.line(), wire.line()
@@ -98,7 +98,7 @@ def test_a_client_that_expects_leave_to_go_on_gets_it(wire: Wire) -> None:
     assert (leave, wire.answer()) == ((b"HTTP/1.1 100 Continue\r\n", b"\r\n"), ACCEPTED)
 
 
-def test_a_client_that_went_away_disturbs_nobody(wire: Wire, port: int) -> None:
+def test_a_client_that_went_away_disturbs_no_other(wire: Wire, port: int) -> None:
     """Its note counts all the same, as it was taken."""
     with Wire(port) as other:
         other.send(post(NOTE))

@@ -37,7 +37,7 @@ async def test_the_answer_begins_with_how_many_notes_were_refused(call: Caller) 
     ]
 
 
-async def test_a_request_of_which_every_note_is_refused_is_a_problem(call: Caller) -> None:
+async def test_a_request_with_all_notes_refused_is_a_problem(call: Caller) -> None:
     """So a caller that only looks at the status learns it; the results say why, as always."""
     await call.note(FIRST)
     answer = await call.post(NOTES, {"notes": [LATE, LATE, ELSEWHERE]})
@@ -56,7 +56,7 @@ async def test_a_request_of_which_every_note_is_refused_is_a_problem(call: Calle
     )
 
 
-async def test_the_document_describes_requests_of_which_every_note_is_refused(
+async def test_the_document_describes_requests_with_all_notes_refused(
     call: Caller,
 ) -> None:
     """The problem has the members of the answer beside those of every problem."""

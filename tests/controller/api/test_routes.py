@@ -248,7 +248,7 @@ async def test_a_stream_scales(call: Caller) -> None:
     assert shown == [(200, [event])] * 2
 
 
-async def test_explain_names_whom_time_waits_for(call: Caller, time: GivenTime) -> None:
+async def test_explain_names_the_writers_time_waits_for(call: Caller, time: GivenTime) -> None:
     """Since when, until when, and where time would be without each."""
     named = {"position": {"0": 1}}
     await call.note({"writer": "slow", "time": 5, **named}, {"writer": "a", "time": 9, **named})
@@ -273,7 +273,7 @@ async def test_explain_names_whom_time_waits_for(call: Caller, time: GivenTime) 
     assert answer["sentences"][0] == "s holds at 5: it waits for 1 writer."
 
 
-async def test_health_is_told(call: Caller) -> None:
+async def test_health_is_reported(call: Caller) -> None:
     """Alive and ready, each with a word."""
     answers = [await call.get("/healthz"), await call.get("/readyz")]
 
@@ -281,7 +281,7 @@ async def test_health_is_told(call: Caller) -> None:
     assert told == [(200, {"status": "ok"}), (200, {"status": "ready"})]
 
 
-async def test_metrics_tell_of_notes_marks_and_holders(call: Caller) -> None:
+async def test_metrics_count_notes_marks_and_holders(call: Caller) -> None:
     """In Prometheus' text format, by status, stream and domain."""
     await call.note(NOTE, {"writer": "UA", "time": 1}, {"writer": "slow"})
     answer = await call.get("/metrics")

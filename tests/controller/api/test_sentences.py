@@ -96,7 +96,9 @@ async def test_holders_that_are_not_all_named_may_take_longer(call: Caller) -> N
         (NINE_25 - 1000, "it noted 2013-01-01T09:24:59Z, which is below the watermark, and was"),
     ],
 )
-async def test_what_a_holder_noted_is_said(call: Caller, noted: int | None, says: str) -> None:
+async def test_the_sentence_has_what_a_holder_noted(
+    call: Caller, noted: int | None, says: str
+) -> None:
     """Also if it noted nothing, or came back below the watermark."""
     await note(call, osaka=NINE_25)
     await note(call, lima=noted)
@@ -212,7 +214,7 @@ async def test_in_one_of_several_domains_others_may_not_vouch(call: Caller) -> N
         ),
     ],
 )
-async def test_what_a_dry_run_leads_to_is_said_last(
+async def test_the_effect_of_a_dry_run_comes_last(
     call: Caller, supposed: dict[str, Any], says: str
 ) -> None:
     """With whom the next mark would be without."""

@@ -92,7 +92,7 @@ async def test_who_notes_times_without_a_position_is_named(call: Caller) -> None
     assert (found, none) == ([{"writer": "berlin", "hint": "no_position", "detail": detail}], [])
 
 
-async def test_a_cut_says_whether_a_position_stands_behind_it(call: Caller) -> None:
+async def test_a_cut_shows_whether_it_has_a_position(call: Caller) -> None:
     """An empty cut is complete at once, and whoever reads up to it has read nothing."""
     await call.note({"writer": "a", "time": NOW})
     without = (await call.get(f"{S}/cut", complete_to=NOW)).json()

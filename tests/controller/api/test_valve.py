@@ -97,7 +97,7 @@ CASES: dict[str, list[Step]] = {
 
 @pytest.mark.parametrize("steps", CASES.values(), ids=list(CASES))
 async def test_writers_are_channels_of_flinks_valve(call: Caller, steps: list[Step]) -> None:
-    """With `exclude`: time goes on without a writer that comes back below the last lower."""
+    """With `exclude`: time advances without a writer that comes back below the last lower."""
     await call.put(S, {"returning_writer": "exclude", "mark_interval_ms": 0})
     await call.note(*({"writer": channel} for channel in sorted({step[0] for step in steps})))
     came: list[Step] = []

@@ -39,7 +39,7 @@ async def named(call: Caller, **query: Any) -> list[str]:  # noqa: ANN401 - any 
     return [stream["name"] for stream in streams]
 
 
-async def test_a_stalled_stream_says_who_holds_it_and_since_when(
+async def test_a_stalled_stream_shows_its_holders_and_since_when(
     call: Caller, time: GivenTime
 ) -> None:
     """With its last mark, its members by state, and how the lag grew while it was held."""
@@ -207,7 +207,7 @@ async def test_history_that_ends_before_the_first_mark_is_empty(call: Caller) ->
     assert (shown["from"], shown["to"], shown["points"]) == (WALL - 5, WALL - 5, [])
 
 
-async def test_segments_say_who_wrote_where(call: Caller) -> None:
+async def test_segments_name_their_writers(call: Caller) -> None:
     """From where to where the marks have each, its state, and what followed it."""
     await call.note({"writer": "b", "time": 5, "position": {"0": 3}}, {"writer": "a"})
     await call.note({"writer": "a", "time": 7, "position": {"0": 9, "1": 4}})
@@ -306,8 +306,8 @@ async def test_explain_names_as_many_holders_as_asked_for(call: Caller) -> None:
     assert (waiting, answer["holders"], [*answer["lower_without"]]) == (["w0"], 3, ["w0"])
 
 
-async def test_reader_groups_say_how_far_behind_they_are(call: Caller) -> None:
-    """By domain, `None` where the group has no lower yet."""
+async def test_reader_groups_show_how_far_behind_they_are(call: Caller) -> None:
+    """By domain, `None` if the group has no lower yet."""
     await call.note({"writer": "a", "time": 5, "position": {"0": 3}})
     await call.note({"writer": "a", "time": 9, "position": {"0": 8}})
     for group, offset in (("behind", 3), ("new", 0), ("level", 8)):
@@ -326,7 +326,7 @@ async def test_reader_groups_say_how_far_behind_they_are(call: Caller) -> None:
     assert (one["behind"], one["now"]) == ({"default": 4}, WALL)
 
 
-async def test_the_ledger_comes_newest_first_where_asked(call: Caller) -> None:
+async def test_the_ledger_comes_newest_first_if_asked(call: Caller) -> None:
     """Page by page, to the oldest."""
     await call.note({"writer": "a", "time": 1})
     for time in (2, 3, 4):
@@ -339,7 +339,7 @@ async def test_the_ledger_comes_newest_first_where_asked(call: Caller) -> None:
 
 
 async def test_a_holder_that_was_excluded_holds_no_more(call: Caller, time: GivenTime) -> None:
-    """The overview then says that the stream is quiet, and counts whom it went on without."""
+    """The overview then says that the stream is quiet, and counts whom it advanced without."""
     await call.put(S, {"writer_timeout_ms": 1000})
     await call.note({"writer": "slow", "time": 5})
     serve_for(call.controller, time, 1100)

@@ -55,7 +55,7 @@ class Wire:
         return status, msgspec.json.decode(body) if body else None
 
     def line(self) -> bytes:
-        """Read one line; nothing where the connection is gone."""
+        """Read one line; nothing if the connection is gone."""
         try:
             return self._file.readline()
         except ConnectionResetError:

@@ -62,7 +62,7 @@ def told(replica: ServeProcess, stream: str, calls: list[Call]) -> list[object]:
     return found
 
 
-def test_what_one_is_told_both_show(owner: ServeProcess, other: ServeProcess, name: str) -> None:
+def test_what_one_accepts_both_show(owner: ServeProcess, other: ServeProcess, name: str) -> None:
     """At once where the one that is asked was told, and soon at the other; to the last byte."""
     shown = []
     for noted, told_to, asked in ((5, owner, other), (7, other, owner), (9, other, other)):
@@ -77,7 +77,7 @@ def test_what_one_is_told_both_show(owner: ServeProcess, other: ServeProcess, na
     assert lowers(other, name) == [(1, 5), (2, 7), (3, 9)]
 
 
-def test_who_notes_where_the_stream_is_not_reads_its_mark_at_once(
+def test_a_writer_noting_to_another_replica_reads_its_mark_at_once(
     other: ServeProcess, name: str
 ) -> None:
     """The answer with the new lower came, so the mark is shown, without any wait."""
@@ -112,7 +112,7 @@ def test_a_join_that_the_other_acknowledged_holds_time_at_once(
 def test_a_stream_made_again_is_another_to_both(
     owner: ServeProcess, other: ServeProcess, name: str
 ) -> None:
-    """Whoever removed it and whoever made it: its marks begin anew, under a new id."""
+    """Whoever removed it and whoever made it: its marks start again, under a new id."""
     first = HTTP.get(f"{other.url}/v1/streams/{name}").json()["id"]
     note(owner, name, 5)
     wait_until(lambda: lowers(other, name) == [(1, 5)])
@@ -156,7 +156,7 @@ def test_a_poll_at_the_other_is_woken_by_a_note(
     assert [(mark["seq"], mark["lower"]) for mark in marks] == [(1, 5)]
 
 
-def test_clients_need_not_know_who_has_a_stream(other: ServeProcess, name: str) -> None:
+def test_clients_need_not_know_the_owner_of_a_stream(other: ServeProcess, name: str) -> None:
     """A writer and a reader that know the other one only: notes are durable, windows exact."""
     with WriterClient(other.url, name, "w") as writer:
         writer.join()

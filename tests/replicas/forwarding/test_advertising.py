@@ -39,7 +39,7 @@ def test_others_call_by_the_url_that_is_advertised(url: str, called: str) -> Non
         "http://replica-1\n:7464",
     ],
 )
-def test_what_nobody_could_call_is_not_advertised(url: str) -> None:
+def test_an_unreachable_address_is_not_advertised(url: str) -> None:
     """It is refused with a sentence, before anything is served."""
     with pytest.raises(Rejected, match="--advertise"):
         to_call(url)

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.parametrize("trouble", TROUBLES[:2], ids=lambda each: type(each).__name__)
-async def test_a_request_that_reached_nobody_is_passed_on_again(
+async def test_a_request_that_reached_no_replica_is_forwarded_again(
     this: Played, trouble: Exception
 ) -> None:
     """It was not done."""
@@ -79,7 +79,7 @@ async def test_a_misdirected_request_follows_the_stream(this: Played) -> None:
     assert answer.json() == {"at": "third"}
 
 
-async def test_a_request_is_answered_here_where_the_stream_comes_here(this: Played) -> None:
+async def test_a_request_is_answered_here_if_the_stream_comes_here(this: Played) -> None:
     """With the body that it brought."""
     this.owner.trouble = [httpx.ConnectError("it was killed")] * 1000
     path = f"/v1/streams/{THERE}"
@@ -126,7 +126,7 @@ async def test_a_forwarded_request_that_waits_for_a_commit_is_misdirected(this: 
 
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("url", ["http://[::1", "http://other:x", "http://other:99999"])
-async def test_an_owner_whose_url_cannot_be_read_is_as_good_as_none(this: Played, url: str) -> None:
+async def test_an_owner_with_an_unreadable_url_counts_as_missing(this: Played, url: str) -> None:
     """Whoever let it in: callers are told in the end, and none hangs for ever."""
     this.owner.trouble = [OverflowError("port must be 0-65535")] * 1000
     this.now_has(url)

@@ -104,7 +104,7 @@ async def test_any_other_request_that_was_passed_on_is_not_passed_on_again(this:
     assert (statuses, this.owner.asked, this.owner.frames) == ([421] * 3, [], [])
 
 
-async def test_a_database_that_fails_is_told_to_each_whose_notes_it_did_not_take(
+async def test_a_failing_database_is_reported_to_each_caller_whose_notes_it_refused(
     this: Played, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing of the frame was taken then."""
@@ -201,7 +201,7 @@ async def test_nothing_of_a_request_with_a_foreign_writer_is_taken(
         b"\x91\x93\xa1s\xc6\xff\xff\xff\xff",
     ],
 )
-async def test_what_is_no_frame_is_told(this: Played, frame: bytes) -> None:
+async def test_an_invalid_frame_is_reported(this: Played, frame: bytes) -> None:
     """As a problem, with nothing of it taken."""
     status, told, _ = problem(await send(this, frame))
 
@@ -287,7 +287,7 @@ async def test_whatever_is_in_a_frame_each_request_is_answered(
         max_size=3,
     ),
 )
-async def test_a_frame_that_was_broken_is_answered_or_told(
+async def test_a_broken_frame_is_answered_or_reported(
     hardy: Played, sent: list[Item], changes: list[tuple[float, int, bytes]]
 ) -> None:
     """Some bytes of it changed, went or came: it is a frame still, or is told not to be one."""

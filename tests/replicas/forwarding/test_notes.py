@@ -122,7 +122,7 @@ async def test_no_frame_is_larger_than_its_owner_takes(this: Played) -> None:
 
 
 @pytest.mark.parametrize("trouble", TROUBLES, ids=lambda each: type(each).__name__)
-async def test_notes_are_passed_on_again_where_no_answer_came(
+async def test_notes_are_forwarded_again_if_no_answer_came(
     this: Played, trouble: Exception
 ) -> None:
     """Whether they were taken or not: a note that was taken is taken again as a replay."""
@@ -140,7 +140,7 @@ async def test_notes_wait_until_the_owner_has_the_stream(this: Played) -> None:
     assert (answer.status_code, len(this.owner.frames)) == (200, 3)
 
 
-async def test_notes_wait_for_a_stream_that_nobody_has(this: Played) -> None:
+async def test_notes_wait_for_a_stream_without_an_owner(this: Played) -> None:
     """And go to whoever comes to have it."""
     this.now_has(None)  # and this replica has its share already
     await until(lambda: this.controller.ownership.owner_url(THERE) is None)
@@ -152,7 +152,7 @@ async def test_notes_wait_for_a_stream_that_nobody_has(this: Played) -> None:
     assert (before, (await asked).status_code, len(this.owner.frames)) == (0, 200, 1)
 
 
-async def test_notes_are_taken_here_where_the_stream_comes_here(this: Played) -> None:
+async def test_notes_are_taken_here_if_the_stream_comes_here(this: Played) -> None:
     """As if it had been here from the first."""
     this.store.commit(Transaction(streams=[StreamRecord("id-there", THERE, settings())]))
     this.owner.trouble = [httpx.ConnectError("it was killed")] * 1000
@@ -169,7 +169,7 @@ async def test_notes_are_taken_here_where_the_stream_comes_here(this: Played) ->
 
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("trouble", TROUBLES, ids=lambda each: type(each).__name__)
-async def test_an_owner_that_is_not_to_be_reached_is_told_in_the_end(
+async def test_an_unreachable_owner_is_reported_in_the_end(
     this: Played, trouble: Exception
 ) -> None:
     """After the hold, with the status by which a caller tries again; none hangs for ever."""
@@ -185,7 +185,7 @@ async def test_an_owner_that_is_not_to_be_reached_is_told_in_the_end(
     [b"", b"\xc1", msgspec.msgpack.encode([]), msgspec.msgpack.encode([RESULTS, RESULTS])],
     ids=["nothing", "no frame", "too few", "too many"],
 )
-async def test_an_owner_that_answers_nonsense_is_as_good_as_none(
+async def test_an_owner_that_answers_nonsense_counts_as_missing(
     this: Played, content: bytes
 ) -> None:
     """No answer is given to a request that is not its own."""
@@ -196,7 +196,7 @@ async def test_an_owner_that_answers_nonsense_is_as_good_as_none(
 
 
 async def test_a_replica_that_knows_of_no_owner_yet_says_so_at_once(this: Played) -> None:
-    """While it reads anew who has what, nothing is held."""
+    """While it reads again who has what, nothing is held."""
     this.controller._committer.ready = False
     answers = [await this.note(THERE), await this.client.get(f"/v1/streams/{THERE}/explain")]
     this.controller._committer.ready = True

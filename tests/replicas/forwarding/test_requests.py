@@ -54,7 +54,7 @@ async def test_their_answers_come_back_as_they_are(this: Played) -> None:
     )
 
 
-async def test_an_answer_without_a_body_says_nothing_of_its_length(this: Played) -> None:
+async def test_an_answer_without_a_body_has_no_length(this: Played) -> None:
     """As the owner's own has it: a 204 must not name one."""
     this.owner.reply = lambda _: httpx.Response(204)
     forwarded = await this.client.delete(f"/v1/streams/{THERE}")
@@ -89,7 +89,7 @@ async def test_a_long_poll_follows_its_stream(this: Played) -> None:
     assert (await asked).json() == {"at": "third"}
 
 
-async def test_a_long_poll_ends_where_the_replica_stops(this: Played) -> None:
+async def test_a_long_poll_ends_when_the_replica_stops(this: Played) -> None:
     """Its caller is told to ask again, and keeps nobody from stopping."""
     silent = asyncio.Event()
 

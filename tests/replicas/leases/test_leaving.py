@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from tests.support.postgres import Server
 
 
-def test_who_leaves_gives_all_and_goes_on_looking(a: PostgresStore, b: PostgresStore) -> None:
+def test_a_leaving_replica_gives_up_everything_and_keeps_looking(
+    a: PostgresStore, b: PostgresStore
+) -> None:
     """It counts no more, so the others take more; and it sees where they are."""
     a.leave()
     free = b.heartbeat()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tests.support.postgres import Server
 
 
-def test_a_look_shows_who_has_what(a: PostgresStore, b: PostgresStore) -> None:
+def test_a_look_shows_the_owners(a: PostgresStore, b: PostgresStore) -> None:
     """One's own, where the others are called, what is free, and how many live."""
     a.release(range(10))
     taken = b.acquire(range(5))

@@ -130,7 +130,7 @@ def test_who_loads_streams_without_anything_in_them_is_not_silent(
     assert a.heartbeat().mine == ALL
 
 
-def test_who_reads_after_its_session_was_ended_is_told(
+def test_a_read_after_the_session_was_ended_reports_it(
     a: PostgresStore, b: PostgresStore, lease: Lease, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Loading streams for buckets that are another's by now comes to nothing."""
