@@ -1,11 +1,11 @@
 """Access control: every request is admitted or refused once, before anything else reads it.
 
 Which right a call needs depends on its method and path alone. Anything that is not listed here
-needs the right to administer, so a route that somebody forgets to enter is closed, not open.
+needs the right to administer, so a route that is missing here is closed, not open.
 
 A browser lets any page post to any address, a controller on the loopback of its user among them,
 but says in `Origin` whose page it is. A page can also have its own name resolve to 127.0.0.1; then
-`Origin` and `Host` agree, a GET has no `Origin`, and only the name in `Host` tells.
+`Origin` and `Host` agree, a GET has no `Origin`, and only the name in `Host` gives it away.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ STREAMS = "/v1/streams/"
 ALIGNMENTS = "/v1/alignments/"
 OVERVIEW = "/v1/overview"
 FORWARDED_NOTES = "/v1/forwarded-notes"
-"""Where controllers post the notes that they forward; each request in there shows its token."""
+"""Where controllers post the notes that they forward; each request there shows its own token."""
 
 OPEN = pages.PATHS | {"/healthz", "/readyz", "/openapi.json"}
-"""What needs no token."""
+"""The paths that need no token."""
 ANY_TOKEN = frozenset(
     (
         ("GET", "/v1/streams"),
@@ -44,7 +44,7 @@ ANY_TOKEN = frozenset(
         ("POST", FORWARDED_NOTES),
     )
 )
-"""What each token may: to list what it may read, to ask what it may, and to forward notes."""
+"""What every token may do: list what it may read, ask for its rights, and forward notes."""
 READING = frozenset(
     (
         ("GET", ""),
@@ -66,9 +66,9 @@ READING = frozenset(
         ("POST", "reader-groups/*/readers/*/offline"),
     )
 )
-"""What a reader calls: method, and path below the stream with a star for each name."""
+"""The calls of readers: method, and path below the stream with a star for each name."""
 ALIGNING = frozenset((("GET", ""), ("PUT", "members/*")))
-"""The calls of every reader of some stream: the same, below the alignment."""
+"""The calls of members of alignments: method, and path below the alignment."""
 
 SAFE = frozenset(("GET", "HEAD", "OPTIONS"))
 DEFAULT_PORTS = {b"http": b":80", b"https": b":443"}
@@ -153,16 +153,16 @@ class AccessDenied(Exception):
 
 
 class Gate:
-    """Lets calls in: any while no token is asked for, else those whose token has the right.
+    """Admits calls: all while no token is required, else those whose token has the right.
 
-    `insecure` is for a controller that its operator opened to a network without tokens; else one
-    without them is called by the names of the loopback alone.
+    `insecure` is for a controller that its operator opened to a network without tokens; otherwise
+    one without tokens is only called by the names of the loopback.
     """
 
     def __init__(
         self, tokens: TokenCache | None = None, *, require: bool = False, insecure: bool = False
     ) -> None:
-        """Ask for tokens once there are any, with `require` from the first."""
+        """Require tokens once there are any, with `require` from the start."""
         self.tokens = tokens
         self._require = require
         self._insecure = insecure
@@ -177,7 +177,7 @@ class Gate:
         host = None
         for name, value in info.headers:
             if name == b"authorization":
-                # with two of them, it is not known which one counts
+                # with two of them it is ambiguous which one counts
                 authorization = value if authorization is None else b""
             elif name == b"origin":
                 origin = value if origin is None else b""
@@ -194,7 +194,7 @@ class Gate:
         return self._holder(authorization or b"", need, info)
 
     def _holder(self, authorization: bytes, need: Need, info: RequestInfo) -> Holder:
-        """Refuse missing, malformed, unknown, expired, revoked tokens alike, to tell nothing."""
+        """Refuse missing, malformed, unknown, expired, revoked tokens alike, to reveal nothing."""
         holder = self.tokens.holder(authorization) if self.tokens is not None else None
         if holder is None:
             audit.refused(attempt(need, info), "unauthenticated")

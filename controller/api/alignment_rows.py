@@ -1,4 +1,4 @@
-"""The list of all alignments, of whichever controller.
+"""The list of all alignments of all controllers.
 
 Names and settings are those of the database. Each controller tells of the members of its own
 alignments; if none reports an alignment, its row says so.
@@ -35,7 +35,7 @@ MEMBERS_LISTED = 100
 
 @dataclass(frozen=True, kw_only=True)
 class AlignmentAnswer(AlignmentSettings):
-    """An alignment: no member reads above `bound`, where `held_by` holds it; null is unbounded.
+    """An alignment: no member reads above `bound`, which `held_by` holds there; null: unbounded.
 
     `drift` is how far the fastest member is ahead of the slowest, of those that are counted.
     """
@@ -124,7 +124,7 @@ class AlignmentsQuery(NamedTuple):
 
 
 class OwnRows(msgspec.Struct, frozen=True):
-    """What one controller tells: the buckets that it has, and rows of its alignments."""
+    """What one controller reports: its buckets, and rows of its alignments."""
 
     buckets: frozenset[int]
     alignments: list[AlignmentRow]
@@ -134,7 +134,7 @@ _parts = msgspec.json.Decoder(OwnRows)
 
 
 class AlignmentRows:
-    """Puts the list together."""
+    """Makes the list, from the database and what each controller reports."""
 
     def __init__(self, controller: Controller, peers: Peers) -> None:
         self._controller = controller

@@ -46,7 +46,7 @@ class AlignmentRequest(Body):
 class MemberReport(Body):
     """A member's time, or the reader group whose window has it.
 
-    A field that may be left out is not null then, but for the time of a member without one.
+    Optional fields are omitted rather than null, except the time of a member without one.
     """
 
     model_config = ConfigDict(
@@ -78,7 +78,7 @@ router = APIRouter(prefix="/alignments", tags=["alignments"], responses=PROBLEMS
 
 
 async def the_rows(request: Request) -> AlignmentRows:
-    """Return what puts the list of alignments together."""
+    """Return what makes the list of alignments."""
     rows: AlignmentRows = request.app.state.alignment_rows
     return rows
 
@@ -173,7 +173,7 @@ async def report(  # noqa: PLR0913 - who asks whom, and the two names of the pat
 
 
 def _refused(call: Call, stream: str) -> Response:
-    """Refuse to tell a time of a stream that the caller may not read."""
+    """Refuse to reveal a time of a stream that the caller may not read."""
     tried = Attempt(f"align with {stream}", call.stream, call.remote)
     audit.refused(tried, "forbidden", call.holder.token_id)
     sentence = f"this token does not give the right to read stream {stream!r}"

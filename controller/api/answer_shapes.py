@@ -146,9 +146,9 @@ class LedgerPage(msgspec.Struct):
 
 
 class ChangeAnswer(msgspec.Struct, rename={"became": "is"}):
-    """A change of an operator, `at` in Unix ms: `by` whom, and why if they said it.
+    """A change of an operator, `at` in Unix ms: `by` whom, and the reason if one was given.
 
-    Of changed settings `was` and `is` have those that changed.
+    For changed settings, `was` and `is` have those that changed.
     """
 
     number: int
@@ -190,7 +190,7 @@ class SegmentsPage(msgspec.Struct):
 
 
 class AccessAnswer(msgspec.Struct):
-    """Whether tokens are asked for, the id of the one that was shown, and what it permits."""
+    """Whether tokens are required, the id of the one that was shown, and what it permits."""
 
     tokens: bool
     token: str | None

@@ -24,7 +24,7 @@ BY_STATUS: Mapping[int, tuple[bytes, bytes]] = {
     401: (b"www-authenticate", b"Bearer"),
     503: (b"retry-after", b"1"),
 }
-"""The header that every answer of that status has."""
+"""The header that every answer with the status has."""
 
 
 class Answer(NamedTuple):
@@ -36,7 +36,7 @@ class Answer(NamedTuple):
 
     @classmethod
     def of(cls, status: int, body: bytes, media_type: str = JSON) -> Answer:
-        """Return an answer of that type, with the header that its status asks for."""
+        """Return an answer of that type, with the header that its status requires."""
         headers = [(b"content-type", media_type.encode())]
         if status in BY_STATUS:
             headers.append(BY_STATUS[status])
@@ -65,7 +65,7 @@ NOT_MINE = Answer(MISDIRECTED, b"", [])
 
 
 async def answer_of(app: ASGIApp, scope: Scope, receive: Receive) -> Answer:
-    """Return what an app answers, whole; its own length goes, as `send` names it."""
+    """Return the whole answer of an app, without its length, which `send` adds."""
     answer = Answer(500, b"", [])
     parts: list[bytes] = []
 

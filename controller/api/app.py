@@ -53,14 +53,14 @@ health = APIRouter(tags=["health"])
 
 @health.get("/healthz", operation_id="checkHealth", responses={503: PROBLEMS[503]})
 async def alive(controller: ControllerDep) -> Response:
-    """Say that the process answers, and needs no new start."""
+    """Report that the process answers and needs no restart."""
     controller.check_alive()
     return reply({"status": "ok"})
 
 
 @health.get("/readyz", operation_id="checkReadiness", responses={503: PROBLEMS[503]})
 async def ready(controller: ControllerDep) -> Response:
-    """Say that the database answers and the streams are loaded."""
+    """Report that the database answers and the streams are loaded."""
     await controller.check_ready()
     return reply({"status": "ready"})
 
@@ -88,7 +88,7 @@ own = APIRouter(tags=["access"])
     responses={status: PROBLEMS[status] for status in (401, 422)},
 )
 async def access(request: Request, call: CallDep) -> Response:
-    """Say whether tokens are asked for, and what the one that is shown permits."""
+    """Return whether tokens are required, and what the one that is shown permits."""
     grant = call.holder.grant
     answer = AccessAnswer(
         tokens=request.app.gate.asks(),
@@ -100,18 +100,18 @@ async def access(request: Request, call: CallDep) -> Response:
 
 
 class Api(FastAPI):
-    """A FastAPI app whose document is more exact than the framework's.
+    """A FastAPI app whose OpenAPI document is more exact than the framework's.
 
-    It keeps every bound as a float, which the largest int64 is not, and knows nothing of the gate
-    before it.
+    The framework's has every bound as a float, which the largest int64 is not, and nothing of the
+    gate in front.
     """
 
     gate: Gate
     document: ClassVar[dict[str, Any] | None] = None
-    """That of all apps of a process, whose routes are the same: it takes half a second to make."""
+    """The document of all apps of a process, whose routes are the same; making it takes 0.5 s."""
 
     def openapi(self) -> dict[str, Any]:
-        """Return the OpenAPI document; a token is optional in it while none is asked for."""
+        """Return the OpenAPI document; a token is optional in it while none is required."""
         if Api.document is None:
             Api.document = self._described()
         anybody: list[dict[str, Any]] = [] if self.gate.asks() else [{}]
@@ -121,7 +121,7 @@ class Api(FastAPI):
         document: dict[str, Any] = _exact(super().openapi())
         schemas = document["components"]["schemas"]
         schemas |= note_body.SCHEMAS
-        refused = "The problem `notes_refused`: the request had no note that was accepted."
+        refused = "The problem `notes_refused`: no note of the request was accepted."
         both = (shape(NotesAnswer), shape(Problem))
         for model in (both[1], create_model("NotesRefused", __base__=both, __doc__=refused)):
             described = model.model_json_schema(ref_template=REF)
@@ -154,7 +154,7 @@ def create_app(
 ) -> ASGIApp:
     """Return the app behind `gate`; its lifespan starts and closes `controller`.
 
-    Without a gate of one's own it admits every call, but for those of foreign web pages.
+    The default gate admits every call except those of foreign web pages.
     """
     gate, forwarding = gate or Gate(), forwarding or Forwarding(controller)
     return Middleware(create_api(controller, gate, forwarding), controller, gate, forwarding)

@@ -1,7 +1,7 @@
 """The audit log: calls that were refused, and calls that changed what others rely on; no secrets.
 
-Every administrative call that did something is logged. Refused calls come in any number, from
-anybody, and must not fill the disk: they are counted, and logged at debug.
+Every administrative call that did something is logged. Anyone can cause any number of refused
+calls, which must not fill the disk: they are counted, and logged at debug.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ class Call(NamedTuple):
 
     @property
     def asker(self) -> Asker:
-        """Who asks for a share of what is limited."""
+        """The caller, for its share of what is limited."""
         return Asker(self.holder.token_id, self.holder.grant.may_administer())
 
 
@@ -54,6 +54,6 @@ class StreamRequest(NamedTuple):
 
     @property
     def waits_s(self) -> float:
-        """For how long it asks to be waited for, as long polls do."""
+        """How long its answer may wait, as those of long polls do."""
         waits = parse_qs(self.scope["query_string"].decode("latin-1")).get("wait_ms", ["0"])
         return min(int(waits[-1]), 30_000) / 1000 if waits[-1].isdecimal() else 0.0

@@ -1,4 +1,4 @@
-"""Bounds on what a connection may bring, where uvicorn has no setting for it.
+"""Bounds on what a connection may bring, for which uvicorn has no setting.
 
 With httptools uvicorn buffers a head of any size, parses pipelined requests far ahead of its
 answers and has no time limit before the first answer. A `Connection` stands between the network and
@@ -25,7 +25,7 @@ MOST_UNSEEN = 64 * 1024
 TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\n\r\n"
 
 # httptools ends a request with `Upgrade` at its head and parses its body as the next request. A
-# server may ignore the field, so it goes on under another name of the same length. That harms
+# server may ignore the field, so it is passed on under another name of the same length. That harms
 # no body: no line of JSON begins so. A field that is cut in two stays, and the app refuses it.
 UPGRADE = re.compile(rb"\r\n[Uu]pgrade:")
 
@@ -69,12 +69,12 @@ class Connection(asyncio.Protocol):
             self._network.write(data)
 
     def data_received(self, data: bytes) -> None:
-        """Pass it on behind what is held."""
+        """Pass the data on, after what is held."""
         self._held += data
         self._pass_on()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell the server."""
+        """Report the end of the connection to the server."""
         self._timer.cancel()
         self._server.connection_lost(exc)
 

@@ -35,7 +35,7 @@ Comment = Annotated[
 
 
 async def the_order(call: CallDep, comment: Comment = None) -> Order:
-    """Return who decided the change that is asked for, and why."""
+    """Return who requests the change, and why."""
     return Order(call.holder.token_id or call.remote, comment)
 
 

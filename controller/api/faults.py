@@ -19,7 +19,7 @@ BRIEF = 40
 """Maximum number of characters of a value or name that are repeated."""
 
 EXTRA = "extra_forbidden"
-"""The fault that is a field, or a query parameter, which is not known."""
+"""The fault of a field or query parameter that is not known."""
 
 MUST_BE_A_NAME = "must be 1 to 249 characters of A-Z a-z 0-9 . _ -, and neither . nor .."
 MUST_BE_A_SESSION = "must be 1 to 64 characters of A-Z a-z 0-9 . _ -"
@@ -36,7 +36,7 @@ def brief(text: str) -> str:
 
 
 def no_such(kind: str, name: str, known: Sequence[str]) -> str:
-    """Return that there is no field or parameter of that name, and which there are.
+    """Return that a field or parameter of that name does not exist, and which do.
 
     >>> no_such("field", "tiem", ["writer", "time"])
     "there is no such field; did you mean 'time'? There are: writer, time"

@@ -1,14 +1,13 @@
 """Requests for streams that another controller owns: forwarded to it, and its answer returned.
 
-Of several controllers on one database each answers for every stream. The owner of a stream's bucket
+Each of several controllers on one database answers for every stream. The owner of a stream's bucket
 takes all requests for it, and the others forward theirs. So whatever any controller acknowledged
 went through the one task that makes the stream's marks, and every answer is the owner's.
 
 While a bucket has no owner, or its owner does not answer, a request is held until there is one that
-does, for at most `HOLD_S`; unless this controller stops and was the last. Forwarding notes twice is
-harmless: a note that was taken is taken again as the replay it is. So are a `GET` and a `PUT`,
-which done twice are done once. Any other request is only forwarded again if it reached no
-controller.
+does, for at most `HOLD_S`, unless this controller is stopping and was the last. Forwarding notes
+twice is harmless: a note that was taken is taken again as the replay it is. So is it with `GET` and
+`PUT`, which are idempotent. Any other request is only forwarded again if it reached no controller.
 
 Notes for one owner are gathered to *frames*, a few of which are under way at a time. A frame is
 admitted by the token of its first request, and each request in it is judged by its own.
@@ -90,7 +89,7 @@ class Forwarding:
     def __init__(
         self, controller: Controller, transport: httpx.AsyncBaseTransport | None = None
     ) -> None:
-        """Begin without connections; `transport` takes the place of the network."""
+        """Open no connection yet; `transport` takes the place of the network."""
         self._controller, self._ownership = controller, controller.ownership
         # by a transport of its own, so that no proxy of the environment comes between replicas
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
@@ -105,8 +104,8 @@ class Forwarding:
     async def answer(self, request: StreamRequest, here: AnswerHere) -> Answer:
         """Return what the stream's owner answers, which may be this controller, by `here`.
 
-        Raises `StoreUnavailable` if this controller does not know who owns what, or whether the
-        owner took the request, and `Overloaded` if too many requests wait.
+        Raises `StoreUnavailable` if this controller does not know the owner, or whether the owner
+        took the request, and `Overloaded` if too many requests wait.
         """
         if self._controller.owns(request.stream):
             answer = await here(request)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from controller.service.views import Owned
 
 Place = tuple[Rank, StreamState | StreamRow | str]
-"""The place of a stream, and what its row is of: itself, or its name if no owner reports it."""
+"""The place of a stream, and the stream itself, or its name if no owner reports it."""
 
 
 class OverviewQuery(NamedTuple):
@@ -49,12 +49,12 @@ class OverviewQuery(NamedTuple):
 
     @property
     def end(self) -> int:
-        """How many come up to the end of the page."""
+        """How many streams come up to the end of the page."""
         return self.start + self.limit
 
 
 class OwnStreams(msgspec.Struct, frozen=True):
-    """What one controller tells: the buckets that it has, how many streams match, the first."""
+    """What one controller reports: its buckets, how many streams match, and the first of these."""
 
     buckets: frozenset[int]
     total: int
@@ -65,7 +65,7 @@ _parts = msgspec.json.Decoder(OwnStreams)
 
 
 class Gathering:
-    """Puts the overview together."""
+    """Makes the overview, from the database and what each controller reports."""
 
     def __init__(self, controller: Controller, peers: Peers) -> None:
         self._controller, self._ownership = controller, controller.ownership
@@ -113,7 +113,7 @@ class Gathering:
     def _places(
         self, rows: Iterable[StreamRow], covered: set[int], question: OverviewQuery
     ) -> Iterable[Place]:
-        """Return the places of rows, but of those that came with a bucket already: it moved."""
+        """Return the places of rows, without those in buckets already covered: they moved."""
         buckets = self._ownership.leases.buckets
         return [
             (rank_of_row(row, question.sort), row)
@@ -138,7 +138,7 @@ class Gathering:
         ]
 
     async def _rows(self, sources: Sequence[StreamState | StreamRow | str]) -> list[StreamRow]:
-        """Return the rows in that order, but of streams that are gone meanwhile."""
+        """Return the rows in that order, without those of streams that are gone meanwhile."""
         controller = self._controller
         streams = [each for each in sources if isinstance(each, StreamState)]
         rows = {row.name: row for row in await controller.views.rows(streams)}

@@ -29,19 +29,19 @@ OK = 200
 
 
 class GroupTimes:
-    """Asks the owners of streams for the windows of reader groups; without others, itself."""
+    """Asks the owners of streams for the windows of reader groups; alone, this controller."""
 
     def __init__(
         self, controller: Controller, by_owner: Callable[..., Awaitable[Answer]] | None
     ) -> None:
-        """Take what has the owner of a stream answer a request, as `Forwarding.answer` does."""
+        """`by_owner` has the owner of a stream answer a request, as `Forwarding.answer` does."""
         self._controller = controller
         self._by_owner = by_owner
 
     async def lower(self, asked: GroupOfStream, authorization: str | None) -> int | None:
         """Return the lower of the group's window, `None` before it has one.
 
-        Another controller is shown the token of who asks. Raises `UnknownStream`, `UnknownReader`,
+        Another controller is shown the caller's token. Raises `UnknownStream`, `UnknownReader`,
         `UnknownDomain`, and `StoreUnavailable` if the owner does not answer in time.
         """
         answer = await self._answer(asked, authorization)

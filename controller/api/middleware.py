@@ -66,7 +66,7 @@ class Middleware:
         info = RequestInfo(scope["method"], scope["path"], scope["headers"], remote)
         names = [name for name, _ in info.headers]
         if info.method == "CONNECT" or b"upgrade" in names:
-            # what follows was parsed as requests of their own, of which none may run
+            # what follows was parsed as separate requests, and none of them may run
             answer = problem(400, "unknown_protocol", "this server speaks HTTP/1.1 alone")
             await answer.with_headers(CLOSE).send(send)
             return
@@ -106,7 +106,7 @@ class Middleware:
         else:
             notes = f"/v1/streams/{call.stream}/notes"
             is_of_notes = scope["path"] == notes and scope["method"] == "POST"
-            if is_of_notes and scope["query_string"]:  # which a frame of notes has no place for
+            if is_of_notes and scope["query_string"]:  # frames of notes have no place for it
                 await unknown_parameters(scope["query_string"]).send(send)
                 return
             answering = self._answer(StreamRequest(call.stream, scope, body, is_of_notes))
@@ -137,7 +137,7 @@ class Middleware:
             return problem_of(failure)
 
     async def _answer_again(self, request: StreamRequest) -> Answer:
-        """Answer a request that was admitted a while ago, if it still would be."""
+        """Answer a request that was admitted a while ago, if the gate still admits it."""
         scope = request.scope
         remote = scope["state"]["call"].remote
         info = RequestInfo(scope["method"], scope["path"], scope["headers"], remote)
@@ -175,7 +175,7 @@ def _audited(send: Send, need: Need, info: RequestInfo, holder: Holder) -> Send:
 
 
 def _most_of_body(need: Need, path: str) -> int:
-    """Return how many bytes of a body are kept: none of what anybody may send."""
+    """Return how many bytes of a body are kept: none for calls that need no token."""
     if need.right == "nothing":
         return 0
     return forwarding.MAX_FRAME if path == forwarding.PATH else MAX_BODY

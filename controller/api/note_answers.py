@@ -25,9 +25,9 @@ class ExcludedAnswer(ExcludedSince):
 class AcceptedAnswer(msgspec.Struct, omit_defaults=True):
     """The note is durable; `lower` is the last mark's: what lies below is already late.
 
-    `excluded` is there while the watermark advances without the writer. If it joined by this note
-    `timeout_ms` is that in force, its own or the stream's, and `position` and `times` are all that
-    is known of the writer's (the last time by domain), if it named a position before.
+    `excluded` is present while the watermark advances without the writer. If it joined by this
+    note, `timeout_ms` is the timeout in force, its own or the stream's; `position` and `times` (the
+    last by domain) are those known of the writer, if it named a position before.
     """
 
     status: Literal["accepted"]
@@ -56,7 +56,7 @@ class NotVouched(msgspec.Struct):
 
 
 class NothingKnown(msgspec.Struct):
-    """No such domain is declared, a writer that is done is not known, or the stream is sealed."""
+    """The domain is not declared, the writer noted as done is unknown, or the stream is sealed."""
 
     status: Literal["unknown_domain", "unknown_writer", "sealed"]
     last: None

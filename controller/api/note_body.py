@@ -102,7 +102,7 @@ def _bounded(name: Any, session: Any, label: Any) -> dict[str, Any]:  # noqa: AN
         ),
         "max_times": _described(
             Annotated[dict[name, Int64], Meta(max_length=MOST_DOMAINS)] | None,
-            "the same by domain: what it writes has times in all of them; of the note's own domain "
+            "the same by domain, if what it writes has times in several; for the note's own domain "
             "the larger one counts",
         ),
         "sequence": Number | None,
@@ -166,9 +166,9 @@ _decoder = msgspec.json.Decoder(FAST)
 _is_line = re.compile(LINE).fullmatch
 
 _, SCHEMAS = msgspec.json.schema_components((EXACT,), ref_template=REF.format(model="{name}"))
-"""What the OpenAPI document says of the body and its parts, by their names."""
+"""The schemas of the body and its parts in the OpenAPI document, by their names."""
 
-del SCHEMAS["Note"]["properties"]["timeout_ms"]["default"]  # it stands for a field that is absent
+del SCHEMAS["Note"]["properties"]["timeout_ms"]["default"]  # it marks an absent field
 
 REQUEST_BODY: dict[str, Any] = {
     "content": {"application/json": {"schema": {"$ref": REF.format(model="NotesBody")}}},

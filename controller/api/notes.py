@@ -57,7 +57,7 @@ def submit_notes(controller: Controller, call: Call, body: bytes) -> Future[Resu
 async def answer_submitted(
     controller: Controller, stream: str, submitted: Future[Results] | Answer, body: bytes
 ) -> Answer:
-    """Say what became of each note, or that another controller owns the stream by now."""
+    """Return the result of each note, or that another controller owns the stream by now."""
     if isinstance(submitted, Answer):
         return submitted
     try:
@@ -67,14 +67,14 @@ async def answer_submitted(
 
 
 async def answer_notes(controller: Controller, call: Call, body: bytes) -> Answer:
-    """Take the notes of one request and say what became of each once they are durable."""
+    """Take the notes of one request, and return the result of each once they are durable."""
     return await answer_submitted(
         controller, call.stream, submit_notes(controller, call, body), body
     )
 
 
 def _refusal(failure: Exception, body: bytes) -> Answer:
-    """Say why the request was refused as a whole."""
+    """Return why the request was refused as a whole."""
     if isinstance(failure, msgspec.ValidationError):
         return invalid_request(faults(body, failure))
     if isinstance(failure, msgspec.DecodeError | UnicodeDecodeError):
@@ -83,7 +83,7 @@ def _refusal(failure: Exception, body: bytes) -> Answer:
 
 
 def _answer(controller: Controller, stream: str, results: Results) -> Answer:
-    """Say what became of each note, and count it; most are alike, and so are done in runs.
+    """Return the result of each note, and count it; equal results in a row are handled as one.
 
     The domains that the stream declares are named once, however many notes were of another.
     """
@@ -101,7 +101,7 @@ def _answer(controller: Controller, stream: str, results: Results) -> Answer:
 
 
 def _why(runs: Runs) -> str:
-    """Say why no note of a request was accepted."""
+    """Return why no note of a request was accepted."""
     counts, far = Counter[str](), ""
     for result, n in runs:
         if isinstance(result, Refused):
@@ -119,7 +119,7 @@ def _how_far(refused: Refused) -> str:
 def _encoded(runs: Runs) -> Iterator[bytes]:
     """Yield the results as JSON, with what joins learn only up to the size of the largest request.
 
-    Else a small request of many joins would have an answer of many megabytes.
+    Otherwise a small request of many joins would have an answer of many megabytes.
     """
     room = SEGMENTS_PER_POSITION
     for result, n in runs:

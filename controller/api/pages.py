@@ -1,7 +1,7 @@
 """The pages for people: the dashboard's files as they are in the package, and the API's page.
 
-They are open, have nothing of any stream, and need no database: all that they show they ask of the
-API, with the token that is typed in.
+They are open, have nothing of any stream, and need no database: they get all that they show from
+the API, with the token that is typed in.
 
 The dashboard's modules import each other, and a browser must not mix those of two versions. So
 their path has the digest of all files. The two pages, which a browser asks for each time, name that
@@ -79,7 +79,7 @@ class Page(NamedTuple):
         return cls.of(text.encode(), "html", FRESH)
 
     def answer(self, request: Request) -> Response:
-        """Return the page, or that the caller has it already."""
+        """Return the page, or a 304 if the caller has it already."""
         headers = {**HEADERS, "cache-control": self.caching, "etag": self.tag}
         known = request.headers.get("if-none-match", "").replace("W/", "").split(",")
         if self.tag in map(str.strip, known):

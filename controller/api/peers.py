@@ -1,4 +1,4 @@
-"""Asks all other controllers of the database the same, once each and at the same time."""
+"""Asks all other controllers of the database the same question, once each and in parallel."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class Peers:
         authorization: str | None,
         decode: Callable[[bytes], T],
     ) -> list[T]:
-        """Return what those answer that do in time, to a marked GET: each reports its own.
+        """Return the answers to a marked GET that come in time; each reports its own streams.
 
-        They are shown the token of who asks.
+        They are shown the caller's token.
         """
         client, urls = self._http_client, {*self._ownership.leases.others.values()} - {""}
         if client is None:

@@ -103,7 +103,7 @@ FACTS: tuple[tuple[type[Exception], tuple[str, ...]], ...] = (
     (ImplausibleTime, ("time", "lower")),
     (InvalidFinalTime, ("domain", "lower")),
 )
-"""The attributes of an error that are members of its problem, where they are named alike."""
+"""The attributes of an error that are members of its problem, under the same names."""
 
 
 Responses = dict[int | str, dict[str, Any]]
@@ -114,15 +114,15 @@ PROBLEMS: Responses = {
     for status, text in (
         (400, "Malformed JSON"),
         (401, "Missing, expired or revoked token"),
-        (403, "Not with this token, or not from that web page"),
-        (404, "No such thing"),
+        (403, "Not allowed with this token, or from that web page"),
+        (404, "Not found"),
         (409, "Read again, then retry"),
         (413, "Body over 1 MiB"),
         (422, "A field does not fit"),
         (503, "Database unavailable or server overloaded; retry later"),
     )
 }
-"""What the OpenAPI document says of the problems of a route."""
+"""The problems of a route in the OpenAPI document."""
 
 _REFUSED = {"anyOf": [{"$ref": REF.format(model="NotesRefused")}, _PROBLEM]}
 NOTES_REFUSED: Responses = {
@@ -174,7 +174,7 @@ def invalid_request(found: Sequence[Found]) -> Answer:
 
 
 def unknown_parameters(query: bytes) -> Answer:
-    """Return the problem of a call without query parameters that was sent some."""
+    """Return the problem of query parameters sent to a call that has none."""
     names = list(dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True)))
     what = no_such("query parameter", "", ())
     return invalid_request([(_path(("query", name)), what) for name in names[:SHOWN]])

@@ -27,8 +27,8 @@ class MarksAnswer(msgspec.Struct):
 
     `sealed`: no mark follows the last one. `final_cut` is where the stream ends then, null before.
     If `corrections` is more than before, read all marks again. `has_more`: the answer ended before
-    the last mark there is. `quiet`: no writer is waited for, and no mark follows until one is live
-    again.
+    the last mark there is. `quiet`: the stream waits for no writer, and no mark follows until one
+    is live again.
     """
 
     stream_id: str
@@ -62,8 +62,7 @@ def _named(found: Missing) -> dict[str, Any]:
 class CutAnswer(Mark, MissingAnswer):
     """The first mark that is complete to a time, and which writers are missing at it.
 
-    `has_position` is false if its cut is empty: its writers noted times alone, and no position
-    stands behind it.
+    `has_position` is false if its cut is empty, as its writers noted times and no position.
     """
 
     has_position: bool
@@ -101,7 +100,7 @@ class CompleteWindowAnswer(msgspec.Struct, rename={"from_cut": "from", "to_cut":
 
 
 class CompleteWindowsPage(msgspec.Struct):
-    """Complete windows in order; `next` is the `after` of the next question.
+    """Complete windows in order; `next` is the `after` of the next request.
 
     `has_more`: the answer ended before the last one that is complete.
     """
@@ -121,7 +120,7 @@ def windows_of(stream: StreamState, group: ReaderGroup) -> dict[str, Any]:
 class GroupAnswer(msgspec.Struct):
     """A reader group: its combined position, each reader's segments, and the window per domain.
 
-    `backlog` says whether it has one, `because` by what, and `since` since when in Unix ms.
+    `backlog` is whether it has one, `because` the reasons, and `since` its beginning in Unix ms.
     """
 
     position: Mapping[int, int]
@@ -152,7 +151,7 @@ class GroupAnswer(msgspec.Struct):
 
 
 class GroupNowAnswer(GroupAnswer):
-    """The same, and per domain how far its lower is behind the watermark, and each reader."""
+    """A reader group, and per domain how far its lower and each reader are behind the watermark."""
 
     now: int
     behind: Mapping[str, int | None]

@@ -61,9 +61,9 @@ async def list_marks(  # noqa: PLR0913 - one parameter for each of the query's
     limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
     wait_ms: Wait = 0,
 ) -> Response:
-    """Return the marks after a seq; waits up to `wait_ms` while there is none.
+    """Return the marks after a seq; waits up to `wait_ms` for the first.
 
-    The answer ends after `limit` marks or 4 MiB, and `has_more` says that there are further ones.
+    The answer ends after `limit` marks or 4 MiB; `has_more` is true if more follow.
 
     With `Accept: text/event-stream` the marks come as server-sent events, each as it is made.
     """
@@ -101,7 +101,7 @@ async def time_window(
 async def get_segment_times(
     controller: ControllerDep, stream: StreamName, body: shapes.WindowRequest
 ) -> Response:
-    """Say how far a position is in each segment, in time, and in which order to read them."""
+    """Return how far a position is in each segment, in time, and in which order to read them."""
     position = position_from_wire(body.position)
     found = segment_times(controller.stream(stream), position, body.domain)
     return reply(SegmentTimesAnswer.of(found))
@@ -119,7 +119,7 @@ async def cut(  # noqa: PLR0913 - one parameter for each of the query's
 ) -> Response:
     """Return the first mark with lower >= `complete_to`: read up to its cut to have it all.
 
-    Waits up to `wait_ms` while there is none.
+    Waits up to `wait_ms` for it.
     """
     found = await controller.polls.cut(stream, domain, complete_to, wait_ms, call.asker)
     missing = controller.stream(stream).missing_from(domain).at_mark(found)
@@ -143,10 +143,10 @@ async def complete_windows(  # noqa: PLR0913 - one parameter for each of the que
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     wait_ms: Wait = 0,
 ) -> Response:
-    """Return the complete windows that end after a time; waits while there is none.
+    """Return the complete windows that end after a time; waits up to `wait_ms` for the first.
 
-    One of the windows begins at `origin`. The answer ends after `limit` windows or 4 MiB, and
-    `has_more` says that there are further ones.
+    One of the windows begins at `origin`. The answer ends after `limit` windows or 4 MiB;
+    `has_more` is true if more follow.
     """
     tiling = Tiling(size_ms, origin)
     found = await controller.polls.windows(
@@ -186,7 +186,7 @@ async def offline(
     reader: PathName,
     body: shapes.ReaderLeave,
 ) -> Response:
-    """Put the reader's segments back to this position; it no longer counts."""
+    """Put the reader's segments back to this position; the reader no longer counts."""
     position = position_from_wire(body.position)
     state, found = await controller.offline(stream, group, reader, position)
     return reply(GroupAnswer.of(state, found, await controller.backlog(stream, group)))
@@ -230,7 +230,7 @@ async def change_group(
     group: PathName,
     body: shapes.GroupChanges,
 ) -> Response:
-    """Decide when the group has a backlog; one without any report yet is created."""
+    """Decide when the group has a backlog; a group without any report yet is created."""
     policy = None if body.backlog is None else BacklogPolicy(**body.backlog.model_dump())
     limits = controller.limits.readers
     await controller.change(

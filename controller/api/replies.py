@@ -18,7 +18,7 @@ from controller.api.shapes import Position
 from noted_time import StreamCut
 
 FOR_READERS_OF_CODE = re.compile(r"\n\n(?=Raises|[^\n]*:\n\n>>>|>>>)")
-"""Where the docstring of a value leaves what callers of the API are to know."""
+"""The end of that part of a value's docstring which is for callers of the API."""
 
 
 def _plain(value: object) -> Mapping[int, int]:

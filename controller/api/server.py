@@ -36,10 +36,10 @@ GRACE_S = 10
 FILES_EVERY_S, FILES_AGAIN_S = 1.0, 60.0
 
 REQUEST_S = 30.0
-"""For how long a connection may bring no request, or none that is whole."""
+"""How long a connection may go without a request, or take to send a whole one."""
 
 COMMITS_WAIT_S = 0.001
-"""So long a commit waits for the interpreter's lock; it is much less than a batch is run."""
+"""How long a commit waits for the interpreter's lock; much less than a batch runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +56,14 @@ class Place:
         if self.tls_cert is None and self.tls_key is None:
             return
         if self.tls_cert is None or self.tls_key is None:
-            raise Rejected("TLS takes a certificate and its key: --tls-cert and --tls-key")
+            raise Rejected("TLS requires a certificate and its key: use --tls-cert and --tls-key")
         try:
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(
                 self.tls_cert, self.tls_key, password=lambda: ""
             )
         except OSError as error:
             files = f"{self.tls_cert} and {self.tls_key}"
-            raise Rejected(f"{files} are no certificate and its key: {error}") from error
+            raise Rejected(f"{files} are not a certificate and its key: {error}") from error
 
 
 async def _watch_files() -> None:
@@ -78,7 +78,7 @@ async def _watch_files() -> None:
 
 
 class Server(uvicorn.Server):
-    """A server that answers long polls and releases its streams when it is to stop.
+    """A server that answers long polls and releases its streams when it receives a signal to stop.
 
     uvicorn waits for open requests before it ends the app's lifespan: a long poll would keep a
     stopping controller up for its whole wait, and one slow request all of its streams.
@@ -91,7 +91,7 @@ class Server(uvicorn.Server):
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def startup(self, sockets: list[socket] | None = None) -> None:
-        """Listen, and say where: the port may have been left to the system."""
+        """Listen, and log the address: the system may have chosen the port."""
         self._loop = asyncio.get_running_loop()
         self._watching = self._loop.create_task(_watch_files(), name="files")
         await super().startup(sockets)
@@ -101,10 +101,10 @@ class Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Hear who tells it to stop; once it has stopped, the next one makes it no death by signal.
+        """Handle signals to stop; once it has stopped, a further signal does not kill the process.
 
-        uvicorn would hand the signal on, and another would meet an interpreter that ends, which
-        answers to none. Only what had to be forced to stop may be ended by one more.
+        uvicorn would raise the signal again, and another would hit an interpreter that is exiting
+        and handles none. Only a server that had to be forced to stop may be killed by one more.
         """
         for sig in (SIGTERM, SIGINT):
             signal(sig, self.handle_exit)
@@ -115,7 +115,7 @@ class Server(uvicorn.Server):
                 signal(sig, SIG_DFL if self.force_exit else SIG_IGN)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Begin the shutdown on a signal, which may come amid anything."""
+        """Begin the shutdown on a signal, which may arrive at any point."""
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._controller.prepare_to_stop)
         super().handle_exit(sig, frame)
@@ -167,14 +167,16 @@ def to_call(url: str) -> str:
     'https://replica-1.internal:7464'
     """
     if "@" in url:  # which is not repeated: there may be a password before it
-        raise Rejected("--advertise has no user and password: leave out what stands before the @")
+        raise Rejected(
+            "--advertise must not contain a user or password: leave out the part before the @"
+        )
     try:
         parts = httpx.URL(url)
     except httpx.InvalidURL as error:
         raise Rejected(f"--advertise {url!r} is not a URL: {error}") from error
     whole = parts.scheme in {"http", "https"} and parts.host
     if not whole or parts.query or parts.fragment:
-        raise Rejected(f"--advertise {url!r} is not like http://host:port")
+        raise Rejected(f"--advertise {url!r} must have the form http://host:port")
     return url.rstrip("/")
 
 

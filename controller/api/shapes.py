@@ -46,7 +46,7 @@ Segment = Annotated[str, Field(pattern=r"^(0|[1-9][0-9]{0,17})$")]
 
 
 ONE_FAULT = Field(fail_fast=True)
-"""Of a list or map that may be long the first fault is named alone: each takes long to describe."""
+"""Only the first fault of a list or map that may be long is named: each takes long to describe."""
 
 Position = Annotated[
     dict[Segment, Offset],
@@ -78,7 +78,7 @@ DIFFERENT = Field(min_length=1, max_length=MOST_DOMAINS, json_schema_extra={"uni
 def _different(names: list[str]) -> list[str]:
     twice = next((name for name, count in Counter(names).items() if count > 1), None)
     if twice is not None:
-        raise ValueError(f"{twice!r} is there more than once")
+        raise ValueError(f"{twice!r} appears more than once")
     return names
 
 
@@ -108,7 +108,7 @@ R = TypeVar("R", bound=Request)
 def fields_of(
     value: type[Any], about: Mapping[str, tuple[Any, str]], *, optional: bool = False
 ) -> Callable[[type[R]], type[R]]:
-    """Give a request the fields of a value: of each its type in JSON, and what it means.
+    """Give a request the fields of a value, each with its type in JSON and what it means.
 
     Their defaults are those of the value, unless they are `optional`: then null says nothing.
     """
@@ -210,11 +210,11 @@ class StreamChanges(Request):
 POLICY: Mapping[str, tuple[Any, str]] = {
     "watermark_lag_ms": (
         Threshold | None,
-        "how far the group's lower has to be behind the wall clock",
+        "how far the group's lower must be behind the wall clock",
     ),
     "behind_ms": (
         Threshold | None,
-        "how far the group's lower has to be behind the last lower of the stream",
+        "how far the group's lower must be behind the last lower of the stream",
     ),
     "rule": (
         Literal["two_way", "sticky"],
@@ -229,7 +229,7 @@ class BacklogPolicyBody(Request):
 
 
 class GroupChanges(Request):
-    """When the group has a backlog; null: only when its readers say so."""
+    """When the group has a backlog; null: only when its readers report one."""
 
     backlog: BacklogPolicyBody | None
 
@@ -241,9 +241,9 @@ class HoldRequest(Request):
 
 
 class PositionRequest(Request):
-    """Where a writer really is: offsets from those in `above` on are wrong.
+    """How far a writer has really written: offsets from those in `above` on are wrong.
 
-    `dry_run`: say what it would do, and change nothing.
+    `dry_run`: report what it would do, and change nothing.
     """
 
     position: GivenPosition
@@ -266,13 +266,13 @@ class ReaderLeave(Request):
 
 
 class ReaderReport(ReaderLeave):
-    """How far a reader has read, and what it says of its own backlog."""
+    """How far a reader has read, and what it reports of its own backlog."""
 
     backlog: Annotated[
         bool | None,
         Field(
-            description="whether the reader has a backlog; null: it says nothing of it any more; "
-            "absent: as before, at first nothing"
+            description="whether the reader has a backlog; null: it withdraws its report; "
+            "absent: as before, at first none"
         ),
     ] = None
 

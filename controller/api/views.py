@@ -1,4 +1,4 @@
-"""Routes for those who look: all streams at a glance, how a watermark moved, segments."""
+"""Routes for overviews: all streams at a glance, how a watermark moved, segments."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Moment = Annotated[shapes.Int64 | None, Query(description="wall time in Unix ms"
 
 
 async def the_gathering(request: Request) -> Gathering:
-    """Return what puts the overview together."""
+    """Return what makes the overview."""
     gathering: Gathering = request.app.state.gathering
     return gathering
 
@@ -48,7 +48,7 @@ async def get_overview(  # noqa: PLR0913 - one parameter for each of the query's
     start: Start = 0,
     limit: Limit = 50,
 ) -> Response:
-    """Show the streams that may be read, wherever they are: those in trouble first, or by name.
+    """Show the streams that may be read, of all controllers: those in trouble first, or by name.
 
     Trouble is, in this order: an owner that does not answer, a writer that holds the watermark for
     long, and writers that are excluded.
@@ -74,7 +74,7 @@ async def get_history(  # noqa: PLR0913 - one parameter for each of the query's
     to: Moment = None,
     points: Annotated[int, Query(ge=1, le=2000)] = 600,
 ) -> Response:
-    """Show how the watermark moved over wall time, as at most so many points.
+    """Show how the watermark moved over wall time, in at most `points` points.
 
     By default from the first mark that is kept until now.
     """

@@ -71,7 +71,7 @@ async def remove_writer(
 ) -> Response:
     """Exclude a writer now, at its last position; the watermark no longer waits for it.
 
-    Its times count no more. What it writes below the watermark afterwards is late. With
+    Its times no longer count. What it writes below the watermark afterwards is late. With
     `unless_noted_since` (Unix ms) it is refused if the writer has noted after that moment.
     """
     state, _ = await controller.change(stream, operator.remove, order, writer, unless_noted_since)
@@ -95,7 +95,7 @@ async def hold_writer(
 async def release_writer(
     controller: ControllerDep, order: OrderDep, stream: StreamName, writer: WriterName
 ) -> Response:
-    """Let the writer's timeout count again."""
+    """End the hold: the writer's timeout applies again."""
     state, _ = await controller.change(stream, operator.hold, order, writer, None)
     return _row(controller, state, writer)
 
@@ -112,7 +112,7 @@ async def correct_position(
     writer: WriterName,
     body: shapes.PositionRequest,
 ) -> Response:
-    """Put right a position that no row stands behind, in the marks too; its session is fenced.
+    """Correct a position that has no rows behind it, in the marks too; its session is fenced.
 
     Offsets from those in `above` on become the one in `position`, or the largest below that marks
     or other writers know.
@@ -136,7 +136,7 @@ async def explain(  # noqa: PLR0913 - one parameter for each of the query's
     writer_timeout_ms: Annotated[int | None, Query(ge=1, le=MAX_INT64)] = None,
     limit: Limit = HOLDERS_NAMED,
 ) -> Response:
-    """Say which writers hold the watermark back, and where it would be without each of them.
+    """Explain which writers hold the watermark back, and where it would be without each of them.
 
     With `exclude` or `writer_timeout_ms`, `would` says what would happen if those writers were
     removed, or the timeout changed; nothing changes.
@@ -156,7 +156,7 @@ async def list_ledger(  # noqa: PLR0913 - one parameter for each of the query's
     limit: Limit = 100,
     order: Annotated[Literal["oldest", "newest"], Query(description="which come first")] = "oldest",
 ) -> Response:
-    """List the marks that went on without a writer, or learned of late rows, by their seq."""
+    """List the marks that advanced without a writer, or learned of late rows, by their seq."""
     entries = await controller.views.ledger(
         stream, domain, after=after, limit=limit + 1, newest_first=order == "newest"
     )

@@ -91,9 +91,9 @@ def test_tls_is_served_by_flags(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (TLS[:2], "TLS takes a certificate and its key"),
-        ([*TLS[:3], "missing.pem"], "are no certificate and its key"),
-        ([TLS[0], TLS[3], *TLS[2:]], "are no certificate and its key"),
+        (TLS[:2], "TLS requires a certificate and its key"),
+        ([*TLS[:3], "missing.pem"], "are not a certificate and its key"),
+        ([TLS[0], TLS[3], *TLS[2:]], "are not a certificate and its key"),
     ],
 )
 def test_a_certificate_without_its_key_is_reported(

@@ -50,5 +50,5 @@ def test_a_password_in_what_is_advertised_is_not_repeated() -> None:
     with pytest.raises(Rejected) as refused:
         to_call("http://ops:secret@a:7464")
 
-    told = "--advertise has no user and password: leave out what stands before the @"
+    told = "--advertise must not contain a user or password: leave out the part before the @"
     assert str(refused.value) == told
