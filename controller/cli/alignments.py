@@ -109,7 +109,7 @@ def set_alignment(
         str | None, option("DURATION", "How long a silent member is waited for.", default="30s")
     ] = None,
 ) -> None:
-    """Create an alignment, or change the settings that are given of one that exists.
+    """Create an alignment, or change the given settings of an existing one.
 
     Readers join by its name: `ReaderClient(…, align="shop")`, `read_noted_log(…, align="shop")`.
 
@@ -137,7 +137,7 @@ def set_alignment(
 @app.command()
 @partial(calls, prints=False)
 def remove(call: Caller, alignment: Alignment, *, yes: Yes = False) -> None:
-    """Remove an alignment, after a question: its members are not bounded any more.
+    """Remove an alignment, after confirmation: its members are no longer bounded.
 
     Try it:  noted-time alignment remove shop
     """

@@ -112,9 +112,9 @@ class Caller:
 
 
 def calls(run: Callable[..., None], *, prints: bool = True) -> Callable[..., None]:
-    """Make a command of a function whose first parameter is the `Caller`.
+    """Make a function whose first parameter is the `Caller` a command.
 
-    It has `--url`, `--token` and, if it `prints` an answer, `--json`; what goes wrong is said in a
+    It has `--url`, `--token` and, if it `prints` an answer, `--json`; an error is printed as a
     sentence.
     """
 

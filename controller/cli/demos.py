@@ -46,7 +46,7 @@ GROUP, READER, READER_LAG_S = "hourly-counts", "counts-0", 15
 
 TIMEOUT_S = 20
 SETTINGS: Json = {"writer_timeout_ms": TIMEOUT_S * 1000, "expected_writers": list(WRITERS)}
-"""Of the stream: by the writers that it expects `demo-stream` knows that it created it."""
+"""Of the stream; its expected writers show `demo-stream` that it created the stream."""
 
 ROUND_S, FIRST_S = 300, 210
 """How long a round is, and at which second of it the play begins."""
@@ -75,7 +75,7 @@ class Beginning:
 
 
 class Scene(NamedTuple):
-    """What happens in one second: the notes, the reader's position, and a comment."""
+    """The events of one second: the notes, the reader's position, and a comment."""
 
     notes: list[Json]
     read: dict[str, int]
@@ -133,7 +133,7 @@ def demo_stream(
     *,
     duration: Annotated[
         str | None,
-        option("DURATION", "As 60s; by default until Ctrl-C.", "--for"),
+        option("DURATION", "For example 60s; by default until Ctrl-C.", "--for"),
     ] = None,
     again: Annotated[
         bool,

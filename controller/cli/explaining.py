@@ -54,10 +54,10 @@ def explain(
         option("DURATION", "What if this were the writers' timeout? Changes nothing."),
     ] = None,
 ) -> None:
-    """Say why the watermark is not advancing: which writers hold it, since when, and what if not.
+    """Explain why the watermark is not advancing: who holds it, since when, and what if not.
 
-    In words first: who holds it, why the others do not, when it advances by itself, what leaving
-    the holders out would give, and who is excluded. Then the holders as a table.
+    In sentences first: who holds it, why the others do not, when it advances by itself, where it
+    would be without the holders, and who is excluded. Then the holders as a table.
 
     Try it:  noted-time explain flights --exclude UA
     """
@@ -81,8 +81,8 @@ def watch(
 ) -> None:
     """Watch a stream: what `explain` says, kept up to date, and the lag of the last 15 minutes.
 
-    Until Ctrl-C. While no controller answers it says so, shows what was known last, and continues
-    trying. If the output is not a terminal, it prints this once and ends.
+    Runs until Ctrl-C. While no controller answers it says so, shows what was known last, and
+    continues trying. If the output is not a terminal, it prints this once and ends.
 
     Try it:  noted-time watch flights --every 2s
     """

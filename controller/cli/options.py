@@ -29,7 +29,7 @@ Url = Annotated[
     str,
     typer.Option(
         envvar="NOTED_TIME_URL",
-        help="The controller to call; or several of one database, with commas between.",
+        help="The controller to call, or several of one database, separated by commas.",
     ),
 ]
 Token = Annotated[
@@ -37,7 +37,7 @@ Token = Annotated[
     typer.Option(
         envvar=TOKEN_VARIABLE,
         show_default=False,
-        help="Needed once there is one: see `noted-time token`.",
+        help="Required once a token exists: see `noted-time token`.",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]

@@ -1,4 +1,4 @@
-"""How the commands speak: tables, questions, and what went wrong in a sentence."""
+"""What the commands print: tables, questions, and errors as sentences."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def ended_in_a_sentence() -> Iterator[None]:
-    """Say what went wrong and end with status 1, or with 2 if a time cannot be read."""
+    """Print an error as a sentence and exit with status 1, or with 2 if a time cannot be read."""
     try:
         yield
     except Unreadable as error:
@@ -34,13 +34,13 @@ def ended_in_a_sentence() -> Iterator[None]:
 
 
 def fail(sentence: str, *, status: int) -> None:
-    """Say why, and end with the status."""
+    """Print the reason and exit with the status."""
     say(f"noted-time: {sentence}")
     raise typer.Exit(status)
 
 
 def say(sentence: str) -> None:
-    """Print a sentence for the person at the terminal, apart from the output."""
+    """Print a sentence for the person at the terminal, to standard error."""
     typer.echo(sentence, err=True)
 
 
@@ -96,5 +96,5 @@ def confirm(question: str, *, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        fail("there is no terminal to ask for confirmation on: use --yes", status=2)
+        fail("confirmation needs a terminal: use --yes", status=2)
     typer.confirm(question, abort=True, err=True)

@@ -93,7 +93,7 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
     A database that does not exist yet is created; one of an older version is left alone until
     `noted-time migrate`. With memory:// nothing is kept once it ends: for trials and tests.
 
-    Once there is a token every call needs one; without any, only this machine may call.
+    Once a token exists, every call needs one; before, only this machine may call.
 
     Try it:  noted-time serve --database sqlite:///noted-time.db
 

@@ -93,7 +93,7 @@ def create(  # noqa: PLR0913 - one parameter for each flag
     ] = None,
     comment: Comment = None,
 ) -> None:
-    """Create a stream, or change the settings that are given of one that exists.
+    """Create a stream, or change the given settings of an existing one.
 
     Durations are written 90m, 1h, 500ms.
 
@@ -152,7 +152,7 @@ def show(call: Caller, stream: Stream) -> None:
 @app.command()
 @partial(calls, prints=False)
 def delete(call: Caller, stream: Stream, *, yes: Yes = False) -> None:
-    """Remove a stream with all its notes, marks and readers, after a question.
+    """Remove a stream with all its notes, marks and readers, after confirmation.
 
     Try it:  noted-time stream delete flights
     """
@@ -185,7 +185,7 @@ def seal(  # noqa: PLR0913 - one parameter for each flag
     comment: Comment = None,
     yes: Yes = False,
 ) -> None:
-    """End a stream for good, after a question: it takes no more notes, and all windows close.
+    """End a stream for good, after confirmation: it takes no more notes, and all windows close.
 
     A live writer is finished at the position that it noted last. The same command again changes
     nothing.
@@ -198,7 +198,7 @@ def seal(  # noqa: PLR0913 - one parameter for each flag
     states = call.ask("GET", path, query={"limit": 1})["states"]
     counted = ", ".join(f"{number:,} {state}" for state, number in states.items())
     say(f"{stream} has {counted} writers.")
-    confirm(f"Seal {stream}? It takes no notes any more; this cannot be undone.", yes=yes)
+    confirm(f"Seal {stream}? It will take no more notes; this cannot be undone.", yes=yes)
     path, query = stream_path(stream, "seal"), {"comment": comment}
     sealed = call.ask("POST", path, query=query, body=body)
     if call.prints(sealed):

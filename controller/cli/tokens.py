@@ -59,7 +59,7 @@ def create(  # noqa: PLR0913 - one parameter for each flag
     label: Annotated[str, typer.Option(help="What it is for, to be known by in the list.")] = "",
     database: Database = DEFAULT_DATABASE,
 ) -> None:
-    """Make a token and show it, this once; a running controller knows it within seconds.
+    """Create a token and show it only now; running controllers accept it within seconds.
 
     Try it:  noted-time token create --scope write --stream flights --writer UA --expires-in 90d
     """
@@ -101,7 +101,7 @@ def list_tokens(
 @app.command()
 def revoke(
     token_id: Annotated[
-        str, typer.Argument(metavar="ID", help="As `noted-time token list` has it.")
+        str, typer.Argument(metavar="ID", help="As `noted-time token list` shows it.")
     ],
     database: Database = DEFAULT_DATABASE,
 ) -> None:
@@ -122,7 +122,7 @@ def revoke(
 
 @contextmanager
 def tokens_of(database: str) -> Iterator[Tokens]:
-    """Open the tokens of a database, which must be there."""
+    """Open the tokens of a database, which must exist."""
     from controller.store.open import open_tokens
 
     with closing(open_tokens(database)) as kept:

@@ -29,7 +29,7 @@ LONGEST_WAIT_S = 30.0
 """How long a controller waits with its answer at most."""
 
 PAUSE_S = 0.2
-"""Between two questions: a controller that stops answers the first at once."""
+"""Pause between two questions: a controller that stops answers the first at once."""
 
 NAMED = 5
 """Maximum number of missing writers named in the sentence."""
@@ -51,7 +51,9 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
         ),
     ],
     *,
-    timeout: Annotated[str, option("DURATION", "As 1h or 90m; 0s asks once.", default=True)] = "1h",
+    timeout: Annotated[
+        str, option("DURATION", "For example 1h or 90m; 0s asks once.", default=True)
+    ] = "1h",
     require: Annotated[
         list[str],
         option("WRITER", "End with 3 if it is missing or unknown; several may be given."),
@@ -82,7 +84,7 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
     if not call.prints(mark):
         position = f"cut {shown_position(mark['cut'])}"
         if not mark["cut"]:
-            position = "but no position stands behind it: its writers noted times alone"
+            position = "but without a position: its writers noted only times"
         without = missing_shown(mark, int(clock.time() * 1000))
         typer.echo(f"{stream} is complete to {shown}{without}: mark {mark['seq']}, {position}")
     if objections:

@@ -85,7 +85,7 @@ def writers(
 def remove(
     call: Caller, stream: Stream, writer: Writer, *, comment: Comment = None, yes: Yes = False
 ) -> None:
-    """Exclude a writer, at its last position; shows first what would follow, and asks.
+    """Exclude a writer, at its last position, after showing what would follow and asking.
 
     If the writer notes meanwhile, it shows again what would follow. The writer becomes a member
     again when it notes.
@@ -129,10 +129,10 @@ def hold(  # noqa: PLR0913 - one parameter for each flag
     comment: Comment = None,
     duration: Annotated[
         str | None,
-        option("DURATION", "As 90m or 1h.", "--for"),
+        option("DURATION", "For example 90m or 1h.", "--for"),
     ] = None,
     release: Annotated[
-        bool, typer.Option("--release", help="End the hold: its timeout counts again.")
+        bool, typer.Option("--release", help="End the hold: its timeout applies again.")
     ] = False,
 ) -> None:
     """Wait for a writer for a while, whatever its timeout: for example while it is repaired.
@@ -144,7 +144,7 @@ def hold(  # noqa: PLR0913 - one parameter for each flag
     path, query = writer_path(stream, writer, "hold"), {"comment": comment}
     if duration is None:
         answered = call.ask("DELETE", path, query=query)
-        done = f"The timeout of {writer} counts again."
+        done = f"The timeout of {writer} applies again."
     else:
         body = {"for_ms": duration_ms(duration)}
         answered = call.ask("POST", path, query=query, body=body)
@@ -172,7 +172,7 @@ def correct(  # noqa: PLR0913 - one parameter for each flag
     comment: Comment = None,
     yes: Yes = False,
 ) -> None:
-    """Correct a position that no row stands behind, also in the marks; shows first what changes.
+    """Correct a position that has no rows behind it, also in the marks; shows the changes first.
 
     Readers would wait forever for an offset that is never written. You vouch that the writer has
     written no more than what you give. Its process is fenced: start it again afterwards.

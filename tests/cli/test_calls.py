@@ -124,7 +124,7 @@ def test_a_stream_is_deleted_after_yes_only(run: Commands, stream: str) -> None:
     again = run("stream", "delete", stream, "--yes")
 
     assert [(each.status, each.err) for each in (refused, deleted, again)] == [
-        (2, "noted-time: there is no terminal to ask for confirmation on: use --yes\n"),
+        (2, "noted-time: confirmation needs a terminal: use --yes\n"),
         (0, f"Removed stream {stream}.\n"),
         (
             1,
@@ -304,7 +304,7 @@ def test_wait_says_that_a_mark_has_no_position(run: Commands, served: Served, st
 
     said = (
         f"{stream} is complete to 2013-01-01T10:00:00Z: mark 1, "
-        "but no position stands behind it: its writers noted times alone\n"
+        "but without a position: its writers noted only times\n"
     )
     assert (waited.status, waited.out) == (0, said)
 

@@ -101,7 +101,7 @@ export function askToHold({ writer: name }) {
 const release = (name, comment) => change("DELETE", ["writers", name, "hold"], comment);
 export async function endHold(name) {
   await release(name);
-  say(`The timeout of ${name} counts again.`);
+  say(`The timeout of ${name} applies again.`);
   poll(true);
 }
 
