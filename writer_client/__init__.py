@@ -1,7 +1,7 @@
 """The writers' side: note time, and append to the file log.
 
-`WriterClient` needs no Parquet; `SegmentLogWriter`, `LogEnds` and `LogTimes` bring pyarrow in when
-they are first named.
+`WriterClient` needs no Parquet; `SegmentLogWriter`, `LogEnds` and `LogTimes` import pyarrow when
+they are first used.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ WITH_PARQUET = {
     "LogTimes": "writer_client.log_ends",
     "SegmentLogWriter": "writer_client.segment_log",
 }
-"""What needs pyarrow, and where it is."""
+"""The names that need pyarrow, with their modules."""
 
 
 def __getattr__(name: str) -> object:

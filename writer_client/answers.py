@@ -1,7 +1,7 @@
-"""What the answer to a post of notes says; nothing is changed before all of it is understood.
+"""The answer to a post of notes; nothing is changed before all of it is understood.
 
-Only what the controller itself says counts. Everything else, such as a proxy's page, a redirect or
-a result of a shape that is not known here, is not an answer: the notes are kept and posted again.
+Only answers of a controller count. Anything else, such as a proxy's page, a redirect or a result of
+an unknown shape, is not an answer: the notes are kept and posted again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Found:
 class Answered:
     """A result for each note, in order; `last` of an unknown domain are those declared.
 
-    `found` is what was looked up in the log after they were accepted.
+    `found` has what was looked up in the log after they were accepted.
     """
 
     results: tuple[Accepted | Refused, ...]
@@ -39,10 +39,10 @@ class Answered:
 
 
 def answer_of(reply: Reply, count: int, stream: str) -> Answered:
-    """Return what a reply to `count` notes says.
+    """Return the answer in a reply to `count` notes.
 
-    Raises the controller's problem in words of the error tree, and `Unreachable` for everything
-    that is not the controller's.
+    Raises the controller's problem as an error of our tree, and `Unreachable` if a controller did
+    not send it.
     """
     body: Mapping[str, Any]
     try:
@@ -69,10 +69,11 @@ def read_answer(body: Mapping[str, Any], count: int) -> Answered:
 
 
 def can_be_said_otherwise(note: Note, result: Refused, *, may_join: bool) -> bool:
-    """Whether a change of state was refused for what was only added to it, or left out, here.
+    """Whether a refused change of state can be sent in another form.
 
-    That is a largest event time, the domain, which a change of state does not have, or the join
-    that a writer needs whom the controller does not know.
+    The refusal is then for a largest event time that the client added, for the domain, which a
+    change of state does not have, or for the join that a writer needs if the controller does not
+    know it.
     """
     if result.status == "unknown_domain":
         return isinstance(result.last, tuple) and result.last[:1] not in ((), (note.domain,))
@@ -82,12 +83,12 @@ def can_be_said_otherwise(note: Note, result: Refused, *, may_join: bool) -> boo
 
 
 def is_too_far_ahead(result: Accepted | Refused) -> bool:
-    """Whether a note was refused for its times alone."""
+    """Whether a note was refused only because of its times."""
     return isinstance(result, Refused) and result.status == "too_far_ahead"
 
 
 def holder(answer: Answered) -> Session | None:
-    """Return the process that took the writer's name over, `None` if none did."""
+    """Return the process that took over the writer's name, `None` if none did."""
     last = (each.last for each in answer.results if isinstance(each, Refused))
     return next((each for each in last if isinstance(each, Session)), None)
 
@@ -120,7 +121,7 @@ def _accepted(result: Mapping[str, Any]) -> Accepted:
 
 
 def _exclusion(excluded: Mapping[str, Any]) -> ExcludedSince:
-    reason: Any = text(excluded["reason"])  # also one that is not known here
+    reason: Any = text(excluded["reason"])  # may be one that this client does not know
     return ExcludedSince(reason, int64(excluded["since"]))
 
 
@@ -149,4 +150,4 @@ _LAST = {
     "sealed": lambda _: None,
     "fenced": _session,
 }
-"""How the `last` of each refusal is read."""
+"""The functions that read the `last` of each refusal."""

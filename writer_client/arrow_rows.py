@@ -1,4 +1,4 @@
-"""How rows become one Arrow table fit for a segment, and what their event times are in ms."""
+"""How rows become one Arrow table that fits a segment, and their event times in ms."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 Rows = Any
-"""A pandas DataFrame, a `pyarrow.Table`, whatever else has Arrow's C stream, or dicts."""
+"""A pandas DataFrame, a `pyarrow.Table`, anything else with Arrow's C stream, or dicts."""
 
 _PER_MS = {"us": 1_000, "ns": 1_000_000}
 _SPELLED = {"ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
@@ -49,9 +49,9 @@ def as_table(rows: Rows, schema: pa.Schema | None) -> pa.Table:
 
 
 def check_zones(rows: Rows, columns: Iterable[str], schema: pa.Schema | None) -> None:
-    """Raise `Rejected` if event times have no zone, and nothing says that this is meant.
+    """Raise `Rejected` if event times have no zone, unless this is intended.
 
-    A schema with such a column says so, and an Arrow table does by its type: it is UTC then.
+    It is intended if the schema has such a column, or the rows are an Arrow table; then it is UTC.
     """
     for column in columns:
         if _declares_no_zone(schema, column):
@@ -64,7 +64,7 @@ def check_zones(rows: Rows, columns: Iterable[str], schema: pa.Schema | None) ->
         if naive:
             message = (
                 f"event-time column {column!r} has no time zone: make it aware, with tzinfo=UTC or "
-                ".dt.tz_localize(...), or give the segment a schema in which it has none, if UTC"
+                ".dt.tz_localize(...), or, if it is UTC, give the segment a schema without a zone"
             )
             raise Rejected(message)
 
@@ -104,7 +104,7 @@ def span_of(table: pa.Table, column: str) -> Span:
 def opened(path: Path, *, may_be_gone: bool = False) -> Iterator[pq.ParquetFile]:
     """Open a Parquet file; raises `Rejected` if it is not complete.
 
-    One that is not there is a `FileNotFoundError` if it `may_be_gone`.
+    A missing file raises `FileNotFoundError` if it `may_be_gone`.
     """
     try:
         with pq.ParquetFile(path) as file:
@@ -154,7 +154,7 @@ def count_below(table: pa.Table, column: str, time: int) -> int:
     values = table.column(column)
     unit = _unit(column, values.type)
     ticks = pc.cast(values, pa.int64())
-    # floor(ticks / per_ms) < time exactly where ticks < time * per_ms
+    # floor(ticks / per_ms) < time exactly if ticks < time * per_ms
     bound = min(max(time * _PER_MS.get(unit, 1), MIN_INT64), MAX_INT64)
     return int(pc.sum(pc.less(ticks, pa.scalar(bound, pa.int64()))).as_py())
 
@@ -181,9 +181,9 @@ def _is_naive(row: object, column: str) -> bool:
 
 
 def _is_pandas(rows: Rows) -> bool:
-    """Whether the rows are a DataFrame: a caller that has one has imported all of pandas.
+    """Whether the rows are a DataFrame; a caller that has one has imported pandas.
 
-    pyarrow imports it too, on first use: another thread may be half way through that.
+    pyarrow imports pandas too, on first use: another thread may be in the middle of that.
     """
     frame = getattr(sys.modules.get("pandas"), "DataFrame", None)
     return frame is not None and isinstance(rows, frame)
@@ -204,7 +204,7 @@ def _table(rows: Rows, schema: pa.Schema | None) -> pa.Table:
 
 
 def storable(table: pa.Table) -> pa.Table:
-    """Return the table with what Parquet has no seconds for in ms, as it would be read back."""
+    """Return the table with seconds as ms, as Parquet has no seconds and reads ms back."""
     for index, field in enumerate(table.schema):
         if pa.types.is_timestamp(field.type) and field.type.unit == "s":
             kind = pa.timestamp("ms", field.type.tz)
@@ -215,7 +215,8 @@ def storable(table: pa.Table) -> pa.Table:
 def _from_pandas(frame: Rows, schema: pa.Schema | None) -> pa.Table:
     """Return the columns of a DataFrame, and its index if that has a name.
 
-    pandas knows fewer types than Arrow, so the values take the segment's if none is lost by it.
+    pandas has fewer types than Arrow, so the values are cast to the segment's types if that is
+    lossless.
     """
     if any(name is not None for name in frame.index.names):
         frame = frame.reset_index()

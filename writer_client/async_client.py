@@ -1,4 +1,4 @@
-"""A writer's side of noted time on an event loop: what it says is that of `WriterClient`."""
+"""The writers' client for an event loop; otherwise the same as `WriterClient`."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
     from writer_client.outcome import Flushed
 
 LAST_WAIT_S = 0.05
-"""How long a task that has nothing on its way may take to end."""
+"""How long a task with no request under way may take to end."""
 
 
 class AsyncWriterClient(Writer[httpx.AsyncBaseTransport]):
-    """Notes the time of one writer of one stream, by a task of the event loop it is made in.
+    """Notes the time of one writer of one stream, by a task of the event loop it is created in.
 
-    All is as with `WriterClient`, except that `flush`, `finish` and `close` are awaited::
+    It works as `WriterClient`, except that `flush`, `finish` and `close` are awaited::
 
         async with AsyncWriterClient(url, "flights", "UA") as client:
             client.join()
             await client.flush()
             client.note_time(time, {0: 120})
 
-    A loop that ends takes the task with it, so close the client before: at the end of the process,
-    what was not sent is only named in a warning. `note_time` and the like may be called from any
-    thread, as from `asyncio.to_thread`, which suits appending to files.
+    The task ends with its loop, so close the client first: at the end of the process, a warning
+    only names what was not sent. `note_time` and the like may be called from any thread, for
+    example by `asyncio.to_thread`, which suits appending to files.
     """
 
     def _open(
@@ -53,7 +53,9 @@ class AsyncWriterClient(Writer[httpx.AsyncBaseTransport]):
         try:
             self._loop = asyncio.get_running_loop()
         except RuntimeError:
-            raise Rejected("make an AsyncWriterClient inside a coroutine: no loop runs") from None
+            raise Rejected(
+                "create an AsyncWriterClient inside a coroutine: no event loop is running"
+            ) from None
         self._transport = AsyncTransport(url, token=token, timeout_s=timeout_s, transport=network)
         self._exchange = Exchange(self._transport.controllers, self.stream)
         self._waiting: set[asyncio.Event] = set()
@@ -79,13 +81,13 @@ class AsyncWriterClient(Writer[httpx.AsyncBaseTransport]):
         *,
         timeout: float = 10.0,  # noqa: ASYNC109 - as `WriterClient`
     ) -> Flushed:
-        """Say that the writer is done for good and its position is final, and flush."""
+        """Report that the writer is finished and its position is final, and flush."""
         with self._noting():
             self._outbox.finished(position)
         return await self._flush(timeout)
 
     async def close(self, timeout: float = 10.0) -> None:  # noqa: ASYNC109 - as `WriterClient`
-        """Flush for at most `timeout` seconds in all, and give everything back.
+        """Flush for at most `timeout` seconds in all, and release all resources.
 
         The writer stays a member, as with `WriterClient.close`.
         """
@@ -98,17 +100,17 @@ class AsyncWriterClient(Writer[httpx.AsyncBaseTransport]):
             await self._end(deadline)
 
     def end_soon(self) -> None:
-        """Do nothing: the loop has ended before the process does."""
+        """Do nothing: the loop ended before the process."""
 
     def end(self, timeout_s: float) -> None:  # noqa: ARG002 - nothing can be waited for
-        """Say what was not sent; the loop has ended."""
+        """Log what was not sent; the loop has ended."""
         if self._pid == os.getpid():
             self._closed = True
             self._posting.closed()
             self._notices.tell()
 
     async def _end(self, deadline: float) -> None:
-        if self._closed:  # by another task, amid the flush
+        if self._closed:  # by another task during the flush
             return
         self._closed = True
         open_clients.discard(self)

@@ -1,4 +1,4 @@
-"""What becomes of clients that are still open when the process ends."""
+"""How clients that are still open when the process ends are closed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from typing import Protocol
 
 EXIT_WAIT_S = 2.0
-"""How long all of them together may delay the end."""
+"""How long all of them together may delay the end of the process."""
 
 
 class Open(Protocol):
@@ -17,7 +17,7 @@ class Open(Protocol):
         """Post what waits at once."""
 
     def end(self, timeout_s: float) -> None:
-        """Flush for at most that long, say what was not sent, and raise nothing."""
+        """Flush for at most that long, log what was not sent, and raise nothing."""
 
 
 open_clients: set[Open] = set()

@@ -14,7 +14,7 @@ KEY = b"noted_time.batch"
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One batch of a `source` (a query, say), which numbers them 0, 1, 2 … in their order.
+    """One batch of a `source` (for example a query), which numbers them 0, 1, 2 … in order.
 
     >>> Batch("5b1e", 3).to_metadata()
     {b'noted_time.batch': b'5b1e:3'}
@@ -26,11 +26,11 @@ class Batch:
     number: int
 
     def to_metadata(self) -> dict[bytes, bytes]:
-        """Return what the file's metadata says of it."""
+        """Return the entry for the file's metadata."""
         return {KEY: f"{self.source}:{self.number}".encode()}
 
     @classmethod
     def from_metadata(cls, metadata: Mapping[bytes, bytes] | None) -> Batch | None:
-        """Return the batch of a file, `None` if it names none."""
+        """Return the batch of a file, `None` if its metadata has none."""
         source, _, number = (metadata or {}).get(KEY, b"").decode().rpartition(":")
         return cls(source, int(number)) if number.isdecimal() else None

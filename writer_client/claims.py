@@ -1,4 +1,4 @@
-"""What one writer has said so far, and what goes along with each of its notes."""
+"""What one writer has claimed so far, and what is sent with each of its notes."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 NOWHERE: Mapping[int, int] = {}
 
 UNNAMED = "default"
-"""The name of the domain without a name, in a stream that declares several."""
+"""The name of the unnamed domain in a stream that declares several."""
 
 MOST_DOMAINS = 100
 """Maximum number of domains that a stream declares and a note names."""
 
 
 class HeldBack(NamedTuple):
-    """The event whose time was refused as beyond `bound`: notes leave it out from then on.
+    """An event whose time was refused as beyond `bound`; from then on notes leave it out.
 
     `written` are the offsets, by segment, below which it was written, as far as they are known.
     """
@@ -54,11 +54,11 @@ class Claims:
     """
 
     def __init__(self, writer: str, domains: Sequence[str] | None) -> None:
-        """Begin with nothing said; `domains` are those vouched for, if that is limited."""
+        """Start without claims; `domains` are those vouched for, if they are limited."""
         self.writer = writer
         self.position: dict[int, int] = {}
         self.last_domain = domains[0] if domains else None
-        """The domain noted last, or any that is declared: for notes that need one."""
+        """The domain last noted, or any declared one: for notes that need one."""
         self.known_times: Mapping[str, int] = {}
         """The writer's last time of each domain, as the controller knew it at the last join."""
         self.known_timeout_ms: int | None = None
@@ -77,7 +77,7 @@ class Claims:
     def largest(self, domain: str | None) -> int | None:
         """Return the largest event time to declare.
 
-        `None` if there is none, or it was refused and the writer's time has not passed it yet: a
+        `None` if there is none, or if it was refused and the writer's time has not passed it yet: a
         smaller one does not bound what was written.
         """
         held = self._held_back.get(domain)
@@ -88,8 +88,8 @@ class Claims:
     def declared(self, note: Note) -> Note:
         """Return a note with the largest event times as of now, those of all domains.
 
-        They are taken when it is sent: it is true of whatever its position passes, however much was
-        written since it was made.
+        They are read when the note is sent, so they bound all rows below its position, even if more
+        were written since the note was created.
         """
         max_times: dict[str, int] = {}
         for each in self._largest.keys() - {note.domain}:
@@ -107,10 +107,10 @@ class Claims:
     def _name(self, domain: str | None) -> str | None:
         return self._unnamed if domain is None else domain
 
-    # What the writer says
+    # Claims of the writer
 
     def check_time(self, time: int, domain: str | None) -> None:
-        """Raise if a note of that time would go back, or speak of what is not vouched for."""
+        """Raise if a note of that time would go back, or its domain is not vouched for."""
         check_int64("time", time)
         self._check_domain(domain)
         last = self._times.get(domain)
@@ -118,14 +118,14 @@ class Claims:
             raise InvalidNote(self.writer, "invalid_time", last)
 
     def note(self, time: int, domain: str | None) -> None:
-        """Take a time that was checked."""
+        """Record a time that was checked."""
         self._times[domain] = time
         self.last_domain = domain
 
     def declare(
         self, domain: str | None, event_time: int, written: Mapping[int, int] = NOWHERE
     ) -> None:
-        """Take the time of an event that was written below these offsets."""
+        """Record the time of an event that was written below these offsets."""
         check_int64("event time", event_time)
         self._check_domain(domain)
         if event_time > self._largest.get(domain, MIN_INT64 - 1):
@@ -133,7 +133,7 @@ class Claims:
             self._written[domain] = written
 
     def move(self, position: Mapping[int, int]) -> None:
-        """Take a position of the caller's; raises `InvalidNote` if it goes back."""
+        """Record a position of the caller's; raises `InvalidNote` if it goes back."""
         known, offsets = self.position, plain_position(position)
         behind = {s: known[s] for s, offset in offsets.items() if offset < known.get(s, 0)}
         if behind:
@@ -141,13 +141,13 @@ class Claims:
         self.learn(offsets)
 
     def reach(self, position: Mapping[int, int]) -> None:
-        """Take a position of the caller's as far as it is ahead of what is known."""
+        """Record a position of the caller's, as far as it is ahead of what is known."""
         self.learn(plain_position(position))
 
-    # What the controller answers
+    # Answers of the controller
 
     def learn(self, offsets: Mapping[int, int]) -> None:
-        """Take the offsets that are ahead; those behind change nothing."""
+        """Record the offsets that are ahead; those behind change nothing."""
         known = self.position
         if any(offset > known.get(s, -1) for s, offset in offsets.items()):
             joined = dict(known)
@@ -157,7 +157,7 @@ class Claims:
     def keep(self, declared: tuple[str, ...]) -> list[str]:
         """Forget the domains that the stream does not declare; returns their names.
 
-        The domain without a name is the only one that is declared, or the default.
+        The unnamed domain is the only one declared, or the default.
         """
         self._unnamed = declared[0] if len(declared) == 1 else UNNAMED
         if self._unnamed not in declared:
@@ -175,9 +175,9 @@ class Claims:
     def take_back(self, domain: str | None, bound: int) -> list[HeldBack]:
         """Leave out times above the largest allowed, which were refused or will be.
 
-        The next time may be below the one that was noted, so that a wrong one spoils no later note.
-        Events cannot be unwritten: until the writer's time has passed the largest event time, none
-        is declared. Returns which events are left out from now on.
+        The next time may be below the one that was noted, so that a wrong time does not spoil later
+        notes. Events cannot be unwritten: until the writer's time has passed the largest event
+        time, no largest time is declared. Returns the events that are left out from now on.
         """
         if self._times.get(domain, bound) > bound:
             del self._times[domain]
@@ -187,7 +187,7 @@ class Claims:
         return [HeldBack(k, t, bound, self._written[k]) for k, t in beyond.items()]
 
     def forget(self, domain: str | None, *, instead: str) -> None:
-        """Forget a domain that the stream does not declare; another one does instead."""
+        """Forget a domain that the stream does not declare, and use another one `instead`."""
         self._times.pop(domain, None)
         self._largest.pop(domain, None)
         self._held_back.pop(domain, None)
@@ -202,22 +202,22 @@ class Claims:
 
 
 class Process(NamedTuple):
-    """A process that notes: its session, and what people know it by."""
+    """A process that notes: its session, and its name for people."""
 
     session: str | None
     label: str
 
     @classmethod
     def own(cls) -> Process:
-        """Return a new session of the process that runs, named by its host and number."""
+        """Return a new session of this process, named by its host and process id."""
         return cls(secrets.token_hex(8), f"{socket.gethostname()[:100]}:{os.getpid()}")
 
 
 class Additions:
-    """What goes along with a writer's notes: its process, its terms, late rows not yet reported.
+    """What is sent with a writer's notes: its process, its terms, late rows not yet reported.
 
-    The terms travel with each live note, so that a stream that was created again learns them too.
-    The process takes the writer's name over until a note was accepted.
+    The terms are sent with each live note, so that a recreated stream has them too. The process
+    takes over the writer's name until a note was accepted.
     """
 
     def __init__(
@@ -226,7 +226,7 @@ class Additions:
         self.takes_over = process is not None
         self._process = process or Process(None, "")
         self.total = 0
-        """How many late rows there were."""
+        """The number of late rows so far."""
         self._domains = None if domains is None else tuple(domains)
         self._timeout_ms = UNCHANGED if timeout_ms is None else timeout_ms
         self._unreported: dict[str | None, LateRows] = {}
@@ -237,12 +237,12 @@ class Additions:
         return list(self._unreported)
 
     def add(self, domain: str | None, late: LateRows) -> None:
-        """Count rows that were written just now."""
+        """Count late rows that were just written."""
         self.total += late.rows
         self._put_back(domain, late)
 
     def put_on(self, note: Note) -> Note:
-        """Return the note with all that goes along, which counts as reported until taken off."""
+        """Return the note with these additions, which count as reported until taken off."""
         note = replace(
             note,
             late=self._unreported.pop(note.domain, None),
@@ -255,7 +255,7 @@ class Additions:
         return note
 
     def take_off(self, note: Note) -> Note:
-        """Return a note that was not accepted without its late rows: the next one reports them."""
+        """Return a note that was not accepted without its late rows; the next note reports them."""
         if note.late is not None:
             self._put_back(note.domain, note.late)
         return replace(note, late=None)

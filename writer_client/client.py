@@ -1,4 +1,4 @@
-"""A writer's side of noted time: it notes, and never waits for the network."""
+"""The writers' client: it notes, and never waits for the network."""
 
 from __future__ import annotations
 
@@ -25,37 +25,37 @@ if TYPE_CHECKING:
     from writer_client.waiting import Batch
 
 LAST_WAIT_S = 0.05
-"""How long a thread that has nothing on its way may take to end."""
+"""How long a thread with no request under way may take to end."""
 
 
 class WriterClient(Writer[httpx.BaseTransport]):
     """Notes the time of one writer of one stream.
 
     `note_time`, `join`, `idle` and `wrote` return at once: notes coalesce (the latest of each
-    domain wins), and one daemon thread posts them. A controller that is away is tried again with
-    backoff for as long as the client lives; what was noted is kept, in memory bounded by the number
-    of domains times that of segments. `flush` waits for durability, raises what was refused and
-    returns what became of the rest.
+    domain wins), and one daemon thread posts them. While the controller is unreachable, it retries
+    with backoff for as long as the client lives; what was noted is kept, in memory bounded by the
+    number of domains times that of segments. `flush` waits for durability, raises the refusals, and
+    returns the outcome of the rest.
 
     Positions map segments to exclusive offsets and accumulate: a segment that a call does not name
     keeps its last offset. Times are int64 of the application's clock, Unix ms by convention, or
     aware `datetime`s.
 
-    *Leaving* is said, never implied: `finish()` says that the writer is done for good. `close()`,
-    the end of a ``with`` block, also by an exception, and the end of the process flush and keep the
-    writer a member: the watermark waits for it until its timeout (`timeout_ms`). What could not be
-    sent by then is named in a warning; at the end of the process all clients together take at most
-    two seconds.
+    *Leaving* is explicit: only `finish()` reports that the writer is finished. `close()`, the end
+    of a ``with`` block (also by an exception) and the end of the process flush and keep the writer
+    a member: the watermark waits for it until its timeout (`timeout_ms`). A warning names what
+    could not be sent by then; at the end of the process all clients together take at most two
+    seconds.
 
-    *Logging* is under ``noted_time.writer``: a controller that is away and back, refusals, that
-    the watermark advances without the writer, rows that came too late.
+    *Logging* is under ``noted_time.writer``: outages of the controller and their ends, refusals,
+    exclusions of the writer, late rows.
 
-    *Lifetime.* An open client is kept alive by its thread, also when nothing else refers to it.
+    *Lifetime.* An open client is kept alive by its thread, even if nothing else refers to it.
 
-    *Processes.* A client belongs to the process that made it. A forked child must make its own,
-    under a writer name of its own; calls on the parent's raise `Rejected` there.
+    *Processes.* A client belongs to the process that created it. A forked child must create its
+    own, under a writer name of its own; there, calls on the parent's client raise `Rejected`.
 
-    Should the thread fail, every later call raises `ClientFailed`.
+    If the thread fails, every later call raises `ClientFailed`.
     """
 
     def _open(
@@ -63,8 +63,8 @@ class WriterClient(Writer[httpx.BaseTransport]):
     ) -> None:
         self._transport = Transport(url, token=token, timeout_s=timeout_s, transport=network)
         self._exchange = Exchange(self._transport.controllers, self.stream)
-        # A signal handler may flush and close amid a call of the same thread. So every wait is on
-        # the condition, which gives the lock back however often it was taken.
+        # A signal handler may flush and close during a call of the same thread. So every wait is on
+        # the condition, which releases the lock however often it was taken.
         self._changed = threading.Condition(self._lock)
         self._ended = False
         name = f"noted-time writer {self.writer}"
@@ -78,20 +78,20 @@ class WriterClient(Writer[httpx.BaseTransport]):
     def flush(self, timeout: float = 10.0) -> Flushed:
         """Wait until all noted so far is durable, at most `timeout` seconds.
 
-        Returns the lower, whether the watermark advances without the writer, and how many rows came
-        too late.
+        Returns the lower, whether the watermark advances without the writer, and the number of late
+        rows.
 
         Raises the oldest refusal not yet raised (`InvalidNote` with the stored value;
-        `UnknownStream`, `NotAllowed` and `SharedName`, whose notes are kept and tried again;
-        `Rejected`), or `Unreachable` when time is up; the notes are kept and tried on then.
+        `UnknownStream`, `NotAllowed` and `SharedName`, whose notes are kept and retried;
+        `Rejected`), or `Unreachable` when time is up; then the notes are kept and retried as well.
         """
         self.check()
         return self._flush(timeout)
 
     def finish(self, position: Mapping[int, int] = NOWHERE, *, timeout: float = 10.0) -> Flushed:
-        """Say that the writer is done for good and its position is final, and flush.
+        """Report that the writer is finished and its position is final, and flush.
 
-        The watermark waits for it no more. Raises what `flush` raises. The client stays open: a
+        The watermark no longer waits for it. Raises what `flush` raises. The client stays open: a
         later note brings the writer back.
         """
         with self._noting():
@@ -99,20 +99,20 @@ class WriterClient(Writer[httpx.BaseTransport]):
         return self._flush(timeout)
 
     def seal(self) -> bool:
-        """End the stream for good, unless others are members of it; returns whether it is sealed.
+        """End the stream for good, unless it has other members; returns whether it is sealed.
 
-        That is for the only writer of a stream, once it has finished, with a token of the scope
-        `admin`. The same again changes nothing. Raises `NotAllowed`, or `Unreachable` if the
-        outcome is unknown.
+        This is for the only writer of a stream, once it has finished, with a token of the scope
+        `admin`. Repeating it changes nothing. Raises `NotAllowed`, or `Unreachable` if the outcome
+        is unknown.
         """
         self.check()
         return self._transport.run(self._exchange.seal(self.writer))
 
     def close(self, timeout: float = 10.0) -> None:
-        """Flush for at most `timeout` seconds in all, and give everything back.
+        """Flush for at most `timeout` seconds in all, and release all resources.
 
         The writer stays a member: the watermark waits for it until its timeout, unless it went idle
-        or finished before. Raises what `flush` raises; the client is closed all the same, and a
+        or finished before. Raises what `flush` raises; even then the client is closed, and a
         warning names what was not sent. A second call does nothing.
         """
         self._close(timeout, LAST_WAIT_S)
@@ -138,7 +138,7 @@ class WriterClient(Writer[httpx.BaseTransport]):
             self._end(max(last_wait_s, deadline - clocks.monotonic()))
 
     def _end(self, wait_s: float) -> None:
-        if self._closed:  # by a signal handler, amid the flush
+        if self._closed:  # by a signal handler during the flush
             return
         self._closed = True
         open_clients.discard(self)
@@ -172,7 +172,7 @@ class WriterClient(Writer[httpx.BaseTransport]):
             self._changed.notify_all()
 
     def _check_thread(self) -> None:
-        """Raise `Rejected` in the thread itself, which would wait for itself."""
+        """Raise `Rejected` in the sender's own thread, which would wait for itself."""
         if threading.current_thread() is self._thread:
             raise Rejected("on_excluded runs where notes are sent: it cannot wait for the client")
 
@@ -191,7 +191,7 @@ class WriterClient(Writer[httpx.BaseTransport]):
             self._changed.notify_all()
 
     def _next_batch(self) -> Batch:
-        """Return what to post next; nothing if the thread is to stop or to log something."""
+        """Return what to post next; empty if the thread has to stop or to log something."""
         with self._changed:
             while not self._closed:
                 wait_s = self._posting.wait_s(clocks.monotonic())

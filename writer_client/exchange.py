@@ -1,8 +1,8 @@
-"""How a batch of notes is put to a controller, without the network: questions out, replies in.
+"""How a batch of notes is posted to a controller, without the network: questions out, replies in.
 
 `Exchange.post` is a routine of `noted_time.client`: it yields each question and is sent the reply,
-or is thrown the `Unreachable` that came instead; what it returns is the answer. So the client of
-threads and that of asyncio do the same, and differ only in how they wait.
+or is thrown the `Unreachable` that came instead; it returns the answer. So the clients for threads
+and for asyncio do the same, and differ only in how they wait.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from writer_client.waiting import Batch
 
 SHARED = 3
-"""How many posts in a row that were overtaken show that another process uses the name."""
+"""Number of superseded posts in a row that show that another process uses the name."""
 
 
 def unix_us() -> int:
@@ -34,9 +34,9 @@ def unix_us() -> int:
 class Numbers:
     """Gives each request of a writer its `sequence`.
 
-    They begin at the clock, in microseconds, so that a writer that is started again is above its
-    former self, although nothing is stored of it. No request is made within a microsecond of the
-    one before, so they stay at the clock unless it goes back.
+    They begin at the clock, in microseconds, so that a restarted writer is above its former
+    process, without anything being stored. No request follows another within a microsecond, so they
+    stay at the clock unless it goes back.
 
     >>> numbers = Numbers(clock=lambda: 100)
     >>> numbers.take(), numbers.take()
@@ -56,15 +56,15 @@ class Numbers:
         return self._last
 
     def go_above(self, number: int) -> None:
-        """Give out no number up to this one any more: it was taken already."""
+        """Return only numbers above this one from now on: it was used already."""
         self._last = max(self._last, number)
 
 
 class Exchange:
     """The posts of one writer to `/v1/streams/{stream}/notes`, and its seal.
 
-    Each request has a number above those before it, also one that says the same to another
-    controller: one that was given up may still be taken, and is known to be old then.
+    Each request has a number above those before it, even one that repeats the same to another
+    controller: an abandoned request may still be delivered, and is then known to be old.
     """
 
     def __init__(self, controllers: Controllers, stream: str) -> None:
@@ -74,7 +74,7 @@ class Exchange:
         self._overtaken = 0
 
     def post(self, batch: Batch) -> Generator[Asked, Reply, Answered]:
-        """Put the notes to a controller; they are durable if the answer accepts them.
+        """Post the notes to a controller; they are durable if the answer accepts them.
 
         Raises `Unreachable` if the outcome is unknown, `Rejected` if the whole request was
         refused, `SharedName` if another process seems to note under the writer's name.
@@ -115,9 +115,10 @@ class Exchange:
         )
 
     def _is_overtaken(self, answer: Answered) -> bool:
-        """Whether a request with a higher number was taken before; the next one is above it.
+        """Whether a request with a higher number was accepted before; the next one is above it.
 
-        By a former self, on a clock that was ahead, or by another process of the same name.
+        It came from a former process whose clock was ahead, or from another process of the same
+        name.
         """
         refused = [each for each in answer.results if isinstance(each, Refused)]
         last = [each.last for each in refused if each.status == "superseded"]

@@ -1,4 +1,4 @@
-"""Where the segments of a file log end, and its newest event times, at little cost a look.
+"""Where the segments of a file log end, and its newest event times, at a low cost per look.
 
 A look asks the file system for the modification time of each directory. Only a directory that
 changed is listed, and only its last file's footer is read. File systems tick coarsely, so a
@@ -35,7 +35,7 @@ SETTLED_S = 2.0
 
 
 class NewFile(NamedTuple):
-    """An append that a look found first."""
+    """An append that a look has just found."""
 
     segment: int
     start: int
@@ -45,9 +45,9 @@ class NewFile(NamedTuple):
 class LogEnds:
     """The ends of a file log: a call returns segment → exclusive end offset, as of now.
 
-    A stream without a directory is empty. A call raises `Unreachable` if the root is not there
-    or cannot be listed, and `Rejected` naming a file that is foreign or truncated, or the layout of
-    an archive that cannot be read; the next call looks again. Raises `InvalidName` for the stream.
+    A stream without a directory is empty. A call raises `Unreachable` if the root does not exist or
+    cannot be listed, and `Rejected` naming a file that is foreign or truncated, or the layout of an
+    archive that cannot be read; the next call looks again. Raises `InvalidName` for the stream.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class LogEnds:
 
     def _find_segments(self) -> None:
         if not self.root.is_dir():
-            raise Unreachable(f"{self.root} is not there")
+            raise Unreachable(f"{self.root} does not exist")
         try:
             names = self._directory.names()
         except FileNotFoundError:
@@ -109,9 +109,9 @@ class LogEnds:
 class LogTimes:
     """What a look finds in a file log: its ends, and the newest event time of each segment.
 
-    `field` is the column with the event times: int64 ms, or a timestamp of any unit. Their largest
-    comes from the statistics in a file's footer, or from its rows if it has none. Each file is
-    read once; the first look reads the footers of all that are there.
+    `field` is the column with the event times: int64 ms, or a timestamp of any unit. The largest
+    time comes from the statistics in a file's footer, or from its rows if it has none. Each file is
+    read once; the first look reads the footers of all existing files.
     """
 
     def __init__(self, root: str | PathLike[str], stream: str, field: str) -> None:
@@ -122,8 +122,8 @@ class LogTimes:
     def __call__(self) -> tuple[dict[int, int], dict[int, int]]:
         """Return the ends of the segments, and the newest time (ms) in the new files of each.
 
-        Raises as `LogEnds`, and `Rejected` naming a file without such a column; what was not read
-        is read by the next call.
+        Raises as `LogEnds`, and `Rejected` naming a file without such a column; the next call reads
+        what was not read.
         """
         self._unread.extend(self._ends.new_files())
         ends = self._ends.ends
@@ -150,12 +150,12 @@ class LogTimes:
 
 
 def names_in(directory: Path) -> list[str]:
-    """Return the names of the entries of a directory, none if there is no directory."""
+    """Return the names of the entries of a directory, empty if it does not exist."""
     return os.listdir(directory) if directory.is_dir() else []  # noqa: PTH208 - as below
 
 
 class _Directory:
-    """A directory, and whether it can have another entry than when it was listed last."""
+    """A directory, and whether its entries can have changed since it was last listed."""
 
     __slots__ = ("_changed_ns", "_monotonic", "_path", "_seen_s", "_settled")
 
@@ -169,7 +169,7 @@ class _Directory:
         self._changed_ns, self._seen_s, self._settled = -1, 0.0, False
 
     def names(self) -> list[str] | None:
-        """Return its entries, `None` if they are those of the call before."""
+        """Return its entries, `None` if they are those of the previous call."""
         now_s = self._monotonic()
         changed_ns = os.stat(self._path).st_mtime_ns  # noqa: PTH116 - a third of Path.stat's cost
         if changed_ns != self._changed_ns:
@@ -182,7 +182,7 @@ class _Directory:
 
 
 class _Segment:
-    """The files of one segment as they were listed last."""
+    """The files of one segment as last listed."""
 
     __slots__ = ("_directory", "_last", "_number", "_path", "_starts", "_stream", "end")
 

@@ -1,6 +1,6 @@
 """What a writer client reports by `logging` and to callbacks: each thing once, not each time.
 
-What happens under a lock is only remembered there; `Notices.tell` says it afterwards.
+What happens under a lock is only recorded there; `Notices.tell` reports it afterwards.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from writer_client.outcome import Exclusion
 
 LATE_PERIOD_S = 60.0
-"""How long late rows are counted, after the first, before they are reported again."""
+"""How long late rows are counted after a report before they are reported again."""
 
 _log = logging.getLogger("noted_time.writer")
 
@@ -49,31 +49,31 @@ class Notices:
         return bool(self._queue)
 
     def tell(self) -> None:
-        """Say what there is to say; without the lock, as handlers and callbacks may take long."""
+        """Report what was recorded; without the lock, as handlers and callbacks may be slow."""
         while self._queue:
             try:
                 say = self._queue.popleft()
-            except IndexError:  # another thread says it
+            except IndexError:  # another thread reports it
                 return
             with suppress(Exception):  # a handler of the caller's may raise
                 say()
 
-    # What happens
+    # Events
 
     def failed(self, error: NotedTimeError, now: float) -> None:
-        """Tell of a post that will be tried again, once for each kind of trouble."""
+        """Report a post that will be retried, once for each kind of failure."""
         sentence = self._outage.failed(error, now=now)
         if sentence is not None:
             self._say("%s; what is noted is kept", sentence)
 
     def succeeded(self, now: float) -> None:
-        """Tell that trouble is over."""
+        """Report that the outage is over."""
         sentence = self._outage.answered(now=now)
         if sentence is not None:
             self._say("%s", sentence)
 
     def refused(self, error: Rejected) -> None:
-        """Tell of a refusal, once of each kind until all is accepted."""
+        """Report a refusal, once of each kind until all is accepted."""
         kind = (type(error), getattr(error, "status", None))
         if kind not in self._refusals:
             self._refusals.add(kind)
@@ -84,7 +84,7 @@ class Notices:
         self._refusals.clear()
 
     def noted(self, time: int) -> None:
-        """Doubt a time that looks like seconds, once; it is accepted all the same."""
+        """Warn once of a time that looks like seconds; it is accepted nevertheless."""
         if look_like_seconds(time) and not self._doubted:
             self._doubted = True
             self._warn(
@@ -107,7 +107,7 @@ class Notices:
         )
 
     def excluded(self, exclusion: Exclusion | None) -> None:
-        """Tell of an exclusion, once."""
+        """Report an exclusion, once."""
         if exclusion is None or (exclusion.reason, exclusion.since) == self._exclusion:
             return
         self._exclusion = (exclusion.reason, exclusion.since)
@@ -116,7 +116,7 @@ class Notices:
             self._queue.append(partial(self._call_back, self._on_excluded, exclusion))
 
     def late(self, total: int, now: float) -> None:
-        """Tell how many rows came too late, at first and then once in a while."""
+        """Report the number of late rows, at the first and then once in a while."""
         if total > self._late_reported and now >= self._late_after:
             self._late_reported = total
             self._late_after = now + LATE_PERIOD_S
@@ -127,7 +127,7 @@ class Notices:
             )
 
     def closed(self, calls: int, last: int | None, error: BaseException | None, late: int) -> None:
-        """Tell what was not sent, and how many rows came too late since the last time."""
+        """Report what was not sent, and the late rows since the last report."""
         self.late(late, self._late_after)
         if calls:
             self._warn(
@@ -139,7 +139,7 @@ class Notices:
             )
 
     def died(self, fault: BaseException) -> None:
-        """Tell of a fault of our own."""
+        """Report a fault of the client itself."""
         say = partial(_log.critical, "%s: its sender failed", self._who, exc_info=fault)
         self._queue.append(say)
 
@@ -152,5 +152,5 @@ class Notices:
     def _call_back(self, on_excluded: Callable[[Exclusion], object], exclusion: Exclusion) -> None:
         try:
             on_excluded(exclusion)
-        except Exception:  # noqa: BLE001 - the sender outlives whatever a callback does
+        except Exception:  # noqa: BLE001 - the sender outlives any callback
             _log.exception("%s: on_excluded failed", self._who)

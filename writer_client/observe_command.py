@@ -1,7 +1,7 @@
 """`noted-time observe`: note time for a log whose writers do not.
 
-It is put beside the other commands by `noted_time.__main__`: those run a controller or call one,
-and know no writer.
+`noted_time.__main__` adds it to the other commands: those run a controller or call one, and do not
+import the writers' client.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def log(  # noqa: PLR0913 - one parameter for each flag
     delay: Annotated[str | None, _flag("How far rows of one segment come out of order.")] = None,
     idle: Annotated[
         str | None,
-        _flag("A segment without rows for this long is not waited for; 0s: it is. By default 1m."),
+        _flag("Stop waiting for a segment without rows for this long; 0s: never. By default 1m."),
     ] = None,
     skew: Annotated[str | None, _flag("How far this clock may be ahead. By default 0s.")] = None,
     domain: Annotated[
@@ -77,9 +77,10 @@ def log(  # noqa: PLR0913 - one parameter for each flag
             metavar="DOMAIN",
         ),
     ] = None,
-    poll: Annotated[str, typer.Option(metavar="DURATION", help="Between two looks.")] = "1s",
+    poll: Annotated[str, typer.Option(metavar="DURATION", help="Time between two looks.")] = "1s",
     max_lag: Annotated[
-        str, typer.Option(metavar="DURATION", help="Ingestion time on a quiet stream lags so far.")
+        str,
+        typer.Option(metavar="DURATION", help="Maximum lag of ingestion time on a quiet stream."),
     ] = "10s",
     writer: Annotated[str, typer.Option(help="The name to note under.")] = "observer",
     timeout: Annotated[
@@ -98,12 +99,12 @@ def log(  # noqa: PLR0913 - one parameter for each flag
         str | None,
         typer.Option(
             envvar=TOKEN_VARIABLE,
-            help="Needed once there is one: see `noted-time token`.",
+            help="Needed once a token exists: see `noted-time token`.",
             show_default=False,
         ),
     ] = None,
 ) -> None:
-    """Look at a file log and note what may be concluded from it.
+    """Watch a file log and note what can be concluded from it.
 
     By ingestion: whatever was visible at a moment lies below the ends of the segments read after
     it. By event time: the newest time of each segment less the delay; the slowest segment counts.
@@ -137,7 +138,7 @@ def log(  # noqa: PLR0913 - one parameter for each flag
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What the flags say; raises `Rejected` if they do not go together."""
+    """The flags; raises `Rejected` if they cannot be combined."""
 
     by: By
     field: str | None
@@ -151,11 +152,11 @@ class Choice:
     def __post_init__(self) -> None:
         if self.by is By.EVENT_TIME:
             if self.field is None or self.delay_ms is None:
-                raise Rejected("--by event-time needs --field and --delay")
+                raise Rejected("--by event-time requires --field and --delay")
             if self.skew_ms is not None:
-                raise Rejected("--skew is of the clock: it goes with --by ingestion")
+                raise Rejected("--skew requires --by ingestion")
         elif (self.field, self.delay_ms, self.idle_ms) != (None, None, None):
-            raise Rejected("--field, --delay and --idle go with --by event-time")
+            raise Rejected("--field, --delay and --idle require --by event-time")
 
     def observer(self, client: WriterClient, root: str) -> Observer:
         """Return the observer of the client's stream below `root`."""
@@ -181,7 +182,7 @@ class Choice:
 
 
 def _begin(client: WriterClient) -> None:
-    """Have time wait for the observer; a controller that is away is tried again later."""
+    """Let time wait for the observer; an unreachable controller is tried again later."""
     client.join()
     try:
         client.flush(BEGIN_S)
@@ -209,9 +210,9 @@ def _observe(observer: Observer, lasting_s: float | None) -> None:
 
 @contextmanager
 def _ended_in_a_sentence() -> Iterator[None]:
-    """Say what went wrong in a sentence, and end with status 1.
+    """Print what went wrong as a sentence, and end with status 1.
 
-    It is 2 if a time cannot be read or a package is missing.
+    The status is 2 if a time cannot be read or a package is missing.
     """
     try:
         yield

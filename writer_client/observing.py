@@ -1,4 +1,4 @@
-"""Observers: they look at a log again and again, and note what may be concluded from it."""
+"""Observers: they watch a log, and note what can be concluded from it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("noted_time.observer")
 
 SIGN_OF_LIFE_MS = 10_000
-"""How often an observer whose time does not advance gives a sign of life."""
+"""How often an observer whose time does not advance sends a note without a time."""
 
 STOP_S = 5.0
 
@@ -47,16 +47,16 @@ def monotonic_ms() -> int:
 class Observer(ABC):
     """Looks every `poll_ms` and notes through a client, which stays the caller's.
 
-    `run` looks in the calling thread, a ``with`` block or `start` in one of its own. What cannot be
-    read now is logged once (``noted_time.observer``) and tried again, while nothing is noted: time
-    holds there, then advances without the observer. If the log was recreated the observer stops:
-    `run`, `check` and `close` raise the `Rejected` that says so.
+    `run` looks in the calling thread, a ``with`` block or `start` in one of its own. If the log
+    cannot be read now, this is logged once (``noted_time.observer``) and retried. Meanwhile nothing
+    is noted: the observer holds time back, until it times out. If the log was recreated the
+    observer stops: `run`, `check` and `close` raise the `Rejected` for it.
     """
 
     def __init__(
         self, client: WriterClient, poll_ms: int, silence_ms: int, ends: GrowingEnds
     ) -> None:
-        """Begin; while all is well it notes after `silence_ms` at the latest."""
+        """Start; without failures it notes after `silence_ms` at the latest."""
         self.client = client
         self.poll_ms = poll_ms
         self._silence_ms = silence_ms
@@ -69,11 +69,11 @@ class Observer(ABC):
         self._check_timeout()
 
     def look(self) -> None:
-        """Look once, and hand what is due to the client, which joins before the first look.
+        """Look once, and pass what is due to the client, which joins before the first look.
 
-        What another process under the writer's name noted until that was accepted lies below what
-        is seen then. Raises `Unreachable` if the log cannot be read now, or the client cannot
-        join, `Rejected` if the log was recreated, `Fenced` if another process took over.
+        What another process noted under the writer's name before the join was accepted lies below
+        what that look sees. Raises `Unreachable` if the log cannot be read now, or the client
+        cannot join, `Rejected` if the log was recreated, `Fenced` if another process took over.
         """
         self.client.check()
         if self.client.takes_over:
@@ -111,16 +111,16 @@ class Observer(ABC):
         self._thread.start()
 
     def stop(self) -> None:
-        """Tell it to end after the look under way; may be called from a signal handler."""
+        """Stop after the look under way; may be called from a signal handler."""
         self._stopping.set()
 
     def check(self) -> None:
-        """Raise what ended the thread, if anything did."""
+        """Raise the error that ended the thread, if any."""
         if self.failure is not None:
             raise self.failure
 
     def close(self) -> None:
-        """Stop looking; the client stays open. Raises what ended the thread before."""
+        """Stop looking; the client stays open. Raises the error that ended the thread before."""
         self.stop()
         if self._thread.ident is not None:
             self._thread.join(STOP_S)
@@ -162,12 +162,12 @@ class Observer(ABC):
             self._is_away = False
 
     def _check_timeout(self) -> None:
-        """Warn of a timeout, once it is known, that a silence while all is well may exceed."""
+        """Warn, once the timeout is known, if normal silence may exceed it."""
         known = self.client.known_timeout_ms
         if known != self._timeout_ms and known is not None and known <= self._silence_ms:
             log.warning(
-                "writer %r of stream %r times out after %d ms and may be silent for %d ms while "
-                "all is well: give it a longer timeout_ms",
+                "writer %r of stream %r times out after %d ms and may be silent for %d ms in "
+                "normal operation: give it a longer timeout_ms",
                 self.client.writer,
                 self.client.stream,
                 known,
@@ -176,9 +176,9 @@ class Observer(ABC):
         self._timeout_ms = known
 
     def _check_refusals(self) -> None:
-        """Raise if the controller knows of ends that the log no longer has.
+        """Raise if the controller knows ends that the log no longer has.
 
-        Any other refusal is reported by the client, and may be over with a later note.
+        The client reports any other refusal, which a later note may resolve.
         """
         _check_ends(self.client.pop_refused())
 
@@ -189,14 +189,14 @@ class IngestionNoter(Observer):
     `ends` returns segment → exclusive end offset, such as a `LogEnds`. `clock` gives Unix ms. Every
     `poll_ms` it reads the clock, then the ends, and notes if these changed or `max_lag_ms` have
     passed, so that time advances on a quiet stream as well (PDP-26). `skew_ms` is how far the clock
-    may be ahead. Where the clock steps back, nothing is noted until it has caught up.
+    may be ahead. If the clock steps back, nothing is noted until it has caught up.
 
     The client's writer must vouch for this domain only (`domains=["ingestion"]`), and the stream's
     other writers for theirs, or they wait for one another.
 
-    Raises `Rejected` if `poll_ms` is below 10, `max_lag_ms` below `poll_ms`, or `skew_ms` below
-    0. A timeout of the writer, its own or the stream's, that is not above `max_lag_ms` + `poll_ms`
-    is warned of: it would be excluded on a quiet stream.
+    Raises `Rejected` if `poll_ms` is below 10, `max_lag_ms` below `poll_ms`, or `skew_ms` below 0.
+    A timeout of the writer, its own or the stream's, that is not above `max_lag_ms` + `poll_ms` is
+    logged as a warning: the writer would be excluded on a quiet stream.
     """
 
     def __init__(  # noqa: PLR0913 - one keyword for each thing there is to choose
@@ -227,13 +227,13 @@ class EventTimeNoter(Observer):
     """Notes event time for writers that do not: a clock per segment, and the slowest one counts.
 
     `times` returns the ends of the segments and the newest event time of each that had new rows,
-    such as a `LogTimes`. A segment's clock is its newest time less `delay_ms`: a row that comes
+    such as a `LogTimes`. A segment's clock is its newest time minus `delay_ms`: a row that is
     further out of order within its segment is late. A segment without new rows for
-    `idle_timeout_ms` is not waited for (0: for ever), also one that is empty so far; without any
-    segment that is waited for, the observer is idle.
+    `idle_timeout_ms` is no longer waited for (0: it always is), even if it is still empty; if no
+    segment is waited for, the observer is idle.
 
-    The writer behind the client says every ten seconds that it is there, so give it a timeout above
-    that. Raises `Rejected` if a duration is negative or `poll_ms` below 10.
+    The writer notes at least every ten seconds, so give it a timeout above that. Raises `Rejected`
+    if a duration is negative or `poll_ms` below 10.
     """
 
     def __init__(  # noqa: PLR0913 - one keyword for each thing there is to choose
@@ -284,18 +284,18 @@ class EventTimeNoter(Observer):
         before = client.known_time(domain)
         if time is not None and (before is None or time >= before):
             client.note_time(time, ends, domain=domain, max_time=self._largest)
-        else:  # below what a former process noted: refused, it would not be a sign of life
+        else:  # below what a former process noted: a refused note would not postpone the timeout
             client.join(ends, max_times={} if self._largest is None else {domain: self._largest})
 
 
 def _check_ends(error: Rejected | None) -> None:
-    """Raise if a note was refused as the log no longer reaches as far as it did."""
+    """Raise if a note was refused because the log is shorter than before."""
     if isinstance(error, InvalidNote) and error.status == "invalid_position":
         raise Rejected(f"the log was recreated: {error}") from error
 
 
 def _reached(read: Callable[[], Found]) -> Found:
-    """Return what is read; raises `Unreachable` whatever it failed by."""
+    """Return what is read; raises `Unreachable` for any failure."""
     try:
         return read()
     except Unreachable:

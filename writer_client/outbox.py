@@ -1,22 +1,22 @@
 """What one writer has noted and the controller has not yet answered, coalesced.
 
-Notes are monotone, so the latest of each domain says all that the earlier ones said, only less
-tightly: the outbox keeps one note a domain and at most one change of state, whatever the rate.
-Three rules make that sound:
+Notes are monotone, so the latest of each domain implies the earlier ones, only less tightly: the
+outbox keeps one note per domain and at most one change of state, whatever the rate. Three rules
+make that sound:
 
-* Every note carries the writer's *whole* position at the moment it was made, not what the caller
-  named then. A domain's note never stands on segments that an earlier, coalesced note named, and
-  a stream that was created again learns the whole position from the next note.
-* Notes leave in the order of their last making, so positions rise along the way.
+* Every note carries the writer's *whole* position at the time of the call, not only what the caller
+  named then. A domain's note never relies on segments that an earlier, coalesced note named, and a
+  recreated stream gets the whole position with the next note.
+* Notes are sent in the order of their latest calls, so positions rise.
 * A note without time (joined, idle, finished) comes last and is withdrawn by any later one, which
-  says more: it carries the newer state and a position that reaches it. What is sent is therefore
+  implies it: it carries the newer state and a position that reaches it. What is sent is therefore
   always a tail of what was noted, never a reordering. Only the join of a writer that is not known
-  yet is sent all the same, as it could be neither idle nor finished otherwise.
+  yet is always sent, as the writer could otherwise be neither idle nor finished.
 
 A batch whose outcome is unknown is put back in front and coalesced with what came meanwhile. It may
-be applied twice, which does no harm: notes that repeat a claim are accepted. Nor does it when the
-first one arrives last, since each post has a higher number (see `exchange`). Late rows may be
-counted twice then.
+be applied twice, which is harmless: notes that repeat a claim are accepted. It is also harmless if
+the first post arrives last, since each post has a higher number (see `exchange`). Late rows may
+then be counted twice.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ OFFSETS_PER_REQUEST = 20_000
 """Keeps a request below the controller's 1 MiB, at no more than 45 bytes an offset."""
 
 OFFSETS_PER_DOMAIN = 6
-"""A largest event time with the name of its domain takes as much room."""
+"""Number of offsets that take as much room as a largest event time with its domain."""
 
 
 class Outbox:
-    """One writer's notes on their way; no thread, no clock, no network.
+    """One writer's unanswered notes; no thread, no clock, no network.
 
     >>> outbox = Outbox("UA")
     >>> for time, offset in ((5, 10), (7, 14)):
@@ -82,18 +82,18 @@ class Outbox:
         timeout_ms: int | None = None,
         process: Process | None = None,
     ) -> None:
-        """Begin empty, with the writer's own terms, if any; raises `InvalidName`.
+        """Start empty, with the writer's own terms, if any; raises `InvalidName`.
 
-        Where the `process` is given, it takes the writer's name over.
+        If the `process` is given, it takes over the writer's name.
         """
         self.writer = checked_name("writer", writer)
         self.state: State = "finished"
         self.excluded: Exclusion | None = None
         self.claims = Claims(writer, domains)
         self.written = 0
-        """How many rows the caller reported."""
+        """The number of rows that the caller reported."""
         self.beginning: tuple[LookUp, ...] = ()
-        """What is to look into the log once the batch under way was accepted, before all else."""
+        """Looks into the log once the batch under way was accepted, before anything else."""
         self._additions = Additions(domains, timeout_ms, process)
         self._lowers: dict[str | None, int | None] = {}
         self._waiting = WaitingNotes()
@@ -107,7 +107,7 @@ class Outbox:
         self._covered = 0
         self._held: Session | None = None
 
-    # What the writer says; each returns a ticket for `durable_through`
+    # Calls of the writer; each returns a ticket for `durable_through`
 
     def note(
         self,
@@ -138,24 +138,25 @@ class Outbox:
         return made
 
     def begin(self, look_up: LookUp) -> int:
-        """Join, and have the ends of the writer's segments looked up before anything else is said.
+        """Join, and look up the ends of the writer's segments before anything else is noted.
 
-        That is done after a join without a position was accepted: from then on no other process
-        may note under the writer's name, so its next note covers all that another one noted.
+        They are looked up after a join without a position was accepted: from then on no other
+        process may note under the writer's name, so its next note covers all that another one
+        noted.
         """
         self._look_ups.append(look_up)
         return self.join({})
 
     def join(self, position: Mapping[int, int]) -> int:
-        """Say that the writer is there and time must wait for it."""
+        """Note that the writer is live and time must wait for it."""
         return self._changed("live", position)
 
     def idle(self, position: Mapping[int, int]) -> int:
-        """Say that time need not wait for the writer until it notes again."""
+        """Note that time need not wait for the writer until it notes again."""
         return self._changed("idle", position)
 
     def finished(self, position: Mapping[int, int]) -> int:
-        """Say that the writer is done and its position is final."""
+        """Note that the writer is finished and its position is final."""
         return self._changed("finished", position)
 
     def wrote(
@@ -163,7 +164,7 @@ class Outbox:
     ) -> None:
         """Remember what was written; the next note covers it.
 
-        A writer that is not live joins by it: time has to wait for what it writes next.
+        This makes a writer that is not live join: time has to wait for what it writes next.
         """
         claims, known = self.claims, self.claims.position
         claims.reach(position)
@@ -173,16 +174,16 @@ class Outbox:
             self.join({})
 
     def late(self, domain: str | None, rows: LateRows) -> int:
-        """Count rows that were written too late; a note reports them, one of its own if need be.
+        """Count late rows; a note reports them, if necessary one of its own.
 
-        Returns how many there were so far.
+        Returns the number of late rows so far.
         """
         self._additions.add(domain, rows)
         if domain not in self._waiting:
             self._changed("live", {})
         return self._additions.total
 
-    # What the sender does
+    # Calls of the sender
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
@@ -202,21 +203,21 @@ class Outbox:
         return self._in_flight
 
     def put_back(self, batch: Batch) -> None:
-        """Take a batch back whose outcome is unknown; what was noted meanwhile continues from it.
+        """Take back a batch whose outcome is unknown; what was noted meanwhile continues from it.
 
         If it was applied, the controller knows the position of its last note and would refuse the
-        earlier ones as behind. So all come back with that position: a weaker claim, still true.
-        What they declare is said as of when they are sent.
+        earlier ones as behind. So all come back with that position: a weaker claim, but still true.
+        The times that they declare are read when they are sent.
         """
         self._in_flight = ()
         begins = self._ends_beginning()
         for pending in batch:
             note = replace(self._additions.take_off(pending.note), position=batch[-1].note.position)
-            if not begins:  # else all that was said still waits
+            if not begins:  # otherwise all notes still wait
                 self._waiting.put_back(replace(pending, note=note))
 
     def answered(self, batch: Batch, answer: Answered) -> list[InvalidNote]:
-        """Learn what became of each note of the batch, in order; returns the new refusals."""
+        """Record the outcome of each note of the batch, in order; returns the new refusals."""
         refused = []
         self._in_flight = ()
         self._held = holder(answer)
@@ -242,20 +243,20 @@ class Outbox:
         return refused
 
     def dropped(self, error: Rejected) -> None:
-        """Give the batch under way up, as it would be refused again."""
+        """Give up the batch under way, which would be refused again."""
         self._in_flight = ()
         if self._ends_beginning():
             self._waiting = WaitingNotes()
         self.complain(error)
 
     def complain(self, error: Rejected) -> None:
-        """Report an error to the caller with the next refusals."""
+        """Return an error to the caller with the next refusals."""
         self._refused[type(error)] = error
 
     # Where a process begins, and where it ends
 
     def _begins(self) -> Batch:
-        """Return a join without a position, which waits for nothing else that was said."""
+        """Return a join without a position, which does not wait for other notes."""
         self.beginning = tuple(self._look_ups)
         note = self._additions.put_on(Note(self.writer, domain=self.claims.last_domain))
         self._in_flight = (Pending(note, self._calls, self._calls),)
@@ -266,7 +267,7 @@ class Outbox:
         return begins
 
     def _begun(self, found: tuple[Found, ...]) -> None:
-        """Go on from what was found in the log; nothing was where the join was refused."""
+        """Continue from what was found in the log; empty if the join was refused."""
         if not found:
             self._waiting = WaitingNotes()
         del self._look_ups[: len(found)]
@@ -279,17 +280,17 @@ class Outbox:
 
     @property
     def fenced(self) -> Fenced | None:
-        """Who took the writer's name over, `None` if no other process did."""
+        """The error with the process that took over the writer's name, `None` without one."""
         if self._held is None:
             return None
         return Fenced(self.writer, self._held, self.written - self._covered)
 
     @property
     def takes_over(self) -> bool:
-        """Whether no note was accepted yet, so that another process may have the name."""
+        """Whether no note was accepted yet, so another process may have the name."""
         return self._additions.takes_over
 
-    # What is known
+    # State
 
     @property
     def calls(self) -> int:
@@ -304,7 +305,7 @@ class Outbox:
 
     @property
     def late_rows(self) -> int:
-        """How many rows were written too late so far."""
+        """The number of late rows so far."""
         return self._additions.total
 
     def lower(self, domain: str | None) -> int | None:
@@ -340,7 +341,7 @@ class Outbox:
         notes = [replace(change.note, domain=each) for each in named]
         return first + [replace(change, note=note) for note in notes]
 
-    # What an answer leads to
+    # Effects of an answer
 
     def _accepted(self, note: Note, result: Accepted) -> None:
         self._additions.takes_over, self._is_awaited = False, note.state == "live"
@@ -356,7 +357,7 @@ class Outbox:
     def _refuse(
         self, pending: Pending, result: Refused, reached: Mapping[int, int], *, joined: bool
     ) -> list[InvalidNote]:
-        """Take in a refusal; `reached` is the position of the last note of the batch."""
+        """Apply a refusal; `reached` is the position of the last note of the batch."""
         note, status, last = pending.note, result.status, result.last
         may_join = self._lives and not joined
         again = pending.is_change and can_be_said_otherwise(note, result, may_join=may_join)
@@ -392,10 +393,11 @@ class Outbox:
         self.held_back += self.claims.take_back(domain, bound)
 
     def _rejoin(self, batch: Batch, answer: Answered) -> None:
-        """Say that the writer is there if the note that was to say so was too far ahead.
+        """Join without a time if the note that would have joined was too far ahead.
 
-        Only where the controller does not wait for it yet: a note that is refused for good is not a
-        sign of life, or a writer with a wrong clock would hold the watermark for ever.
+        Only if the controller does not wait for the writer yet: a note that is refused for good
+        does not postpone the timeout, or a writer with a wrong clock would hold the watermark
+        forever.
         """
         results = zip(batch, answer.results, strict=True)
         refused = [p for p, r in results if is_too_far_ahead(r) and not p.is_change]

@@ -1,4 +1,4 @@
-"""What became of a writer's notes: the values that `flush` and `on_excluded` give."""
+"""The outcome of a writer's notes: the values of `flush` and `on_excluded`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _REASONS = {
 
 @dataclass(frozen=True, slots=True)
 class Exclusion:
-    """The watermark advanced without the writer: what it wrote below `lower` is late, unless noted.
+    """The watermark advanced without the writer: rows below `lower` are late, unless noted.
 
     `reason` is ``timed_out``, ``removed`` or ``returned_late``; `since` is in Unix ms. It ends when
     the writer has noted a time above the lower.
@@ -45,13 +45,13 @@ class Exclusion:
 
     @classmethod
     def of(cls, result: Accepted) -> Exclusion | None:
-        """Return what an answer says of it."""
+        """Return the exclusion in an answer, `None` without one."""
         exclusion = result.exclusion
         return None if exclusion is None else cls(exclusion.reason, exclusion.since, result.lower)
 
     @property
     def sentence(self) -> str:
-        """What it means and what to do, to follow the name of the writer."""
+        """What it means and what to do, as a sentence that follows the writer's name."""
         happened, remedy = _REASONS.get(self.reason, ("see explain", "see explain of the stream"))
         return (
             f"the watermark has been advancing without it since {shown_time(self.since)} "
@@ -63,12 +63,11 @@ class Exclusion:
 
 @dataclass(frozen=True, slots=True)
 class Flushed:
-    """All that was noted is durable, and this is what became of it.
+    """The outcome of a flush: all that was noted is durable.
 
-    `lower` is that of the last mark as of the last answer, in the domain noted last: what is
-    written below it is late. `excluded` says that the watermark advances without the writer, `None`
-    if it does not. `late_rows` counts the rows that the caller reported as written too late,
-    since it was made.
+    `lower` is that of the last mark as of the last answer, in the domain last noted: rows below it
+    are late. `excluded` is set if the watermark advances without the writer. `late_rows` counts the
+    late rows that the caller reported since the client was created.
     """
 
     lower: int | None

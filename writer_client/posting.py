@@ -1,4 +1,4 @@
-"""When a writer's outbox is posted, and what follows from what became of a post.
+"""When a writer's outbox is posted, and what follows from the outcome of a post.
 
 No thread and no task: `now` is an argument, in seconds of a clock that never goes back.
 The thread or task that posts asks `wait_s`, and calls `settle` with each outcome.
@@ -33,9 +33,8 @@ if TYPE_CHECKING:
     from writer_client.waiting import Batch
 
 MENDABLE = (UnknownStream, NotAllowed, SharedName)
-"""What can be mended while the writer continues, whose notes wait for it.
-
-A stream is created, a token becomes known, the other process of the same name is ended.
+"""The refusals that can be resolved while the writer continues; its notes wait for that. The stream
+is created, the token becomes known, or the other process of the same name ends.
 """
 
 
@@ -56,7 +55,7 @@ def unix_ms() -> int:
 
 
 class HeldClock:
-    """A clock that a writer notes by itself, held back while it writes.
+    """A clock that is noted automatically, held back while the writer writes.
 
     >>> times = iter([5, 7, 9])
     >>> clock = HeldClock(lambda: next(times))
@@ -78,7 +77,7 @@ class HeldClock:
         return bool(self._blocks)
 
     def hold(self) -> object:
-        """Begin a block, and return it: what is read until it ends is at most the time of now."""
+        """Begin a block, and return it; until it ends, `read` returns at most the current time."""
         block = object()
         self._blocks[block] = self._clock()
         return block
@@ -88,7 +87,7 @@ class HeldClock:
         del self._blocks[block]
 
     def read(self) -> int:
-        """Return what may be noted now."""
+        """Return the time that may be noted now."""
         return min((self._clock(), *self._blocks.values()))
 
 
@@ -99,7 +98,7 @@ class Posting:
     given, a live writer that is not called for that long is idle, unless it `is_busy`.
     """
 
-    def __init__(  # noqa: PLR0913 - each is one thing that posting depends on
+    def __init__(  # noqa: PLR0913 - one for each thing that posting depends on
         self,
         outbox: Outbox,
         pace: Pace,
@@ -124,13 +123,13 @@ class Posting:
     # When to post
 
     def called(self, now: float) -> None:
-        """Learn that the writer noted or wrote."""
+        """Record that the writer noted or wrote."""
         self._called = now
 
     def wait_s(self, now: float) -> float | None:
         """Return how long there is nothing to post: 0 if there is, `None` until the next call.
 
-        It notes the clock if that is due, and makes a writer idle that is not called.
+        It notes the clock if that is due, and makes an inactive writer idle.
         """
         if self.outbox.fenced is not None:
             return None
@@ -143,9 +142,10 @@ class Posting:
         return min((max(wait, 0.001) for wait in waits if wait is not None), default=None)
 
     def hurry(self) -> None:
-        """Post at once, unless the controller is away.
+        """Post at once, unless the controller is unreachable.
 
-        One that knows no such stream is there: asking again is polite, and the answer fresh.
+        A controller that does not know the stream is reachable, and asking it again gets a fresh
+        answer.
         """
         if not isinstance(self.failure, Unreachable):
             self.failure = None
@@ -158,7 +158,7 @@ class Posting:
             self._next_beat = now + self._pace.period_s
             try:
                 self._beat()
-            except Exception as error:  # noqa: BLE001 - posting outlives a clock of the caller's
+            except Exception as error:  # noqa: BLE001 - posting outlives errors of the caller's clock
                 self._complain(Rejected(f"the clock could not be noted: {error}"))
         return self._next_beat - now
 
@@ -173,10 +173,10 @@ class Posting:
             return None
         return self._called + after_s - now
 
-    # What became of a post
+    # The outcome of a post
 
     def looked_up(self, answer: Answered) -> Answered:
-        """Return the answer with what is found in the log, if it lets the writer begin.
+        """Return the answer with what was found in the log, if it lets the writer begin.
 
         Reads files, so it is called without the lock.
         """
@@ -187,7 +187,7 @@ class Posting:
         return replace(answer, found=tuple(each(first.position or {}) for each in look_ups))
 
     def settle(self, batch: Batch, outcome: Answered | Exception, now: float) -> None:
-        """Learn what became of a post."""
+        """Record the outcome of a post."""
         if isinstance(outcome, NotedTimeError):
             self._failed(batch, outcome, now)
         elif isinstance(outcome, Exception):
@@ -229,32 +229,32 @@ class Posting:
         self.outbox.complain(error)
         self.notices.refused(error)
 
-    # What a caller that waits learns
+    # For callers that wait
 
     def died(self, fault: BaseException) -> None:
-        """Learn that the sender ended by a fault of our own."""
+        """Record that the sender ended by a fault of the client itself."""
         self.fault = fault
         self.notices.died(fault)
 
     def check(self) -> None:
-        """Raise `ClientFailed` if the sender died, `Fenced` if the name was taken over."""
+        """Raise `ClientFailed` if the sender failed, `Fenced` if the name was taken over."""
         if self.outbox.fenced is not None:
             raise self.outbox.fenced
         if self.fault is not None:
             message = (
-                f"the client of writer {self.outbox.writer!r} failed and sends nothing any more: "
+                f"the client of writer {self.outbox.writer!r} failed and no longer sends: "
                 f"{type(self.fault).__name__}: {self.fault}"
             )
             raise ClientFailed(message) from self.fault
 
     def is_settled(self, ticket: int) -> bool:
-        """Whether a flush of all calls up to the ticket has something to say."""
+        """Whether a flush of all calls up to the ticket has an outcome."""
         if self.fault is not None or isinstance(self.failure, MENDABLE) or self.outbox.fenced:
             return True
         return self.outbox.durable_through >= ticket
 
     def outcome(self, ticket: int, timeout_s: float) -> Flushed:
-        """Return what became of all calls up to the ticket; raises as `flush` does."""
+        """Return the outcome of all calls up to the ticket; raises as `flush` does."""
         self.check()
         outbox = self.outbox
         refused = outbox.pop_refused()
@@ -268,7 +268,7 @@ class Posting:
         return Flushed(outbox.lower(outbox.claims.last_domain), outbox.excluded, outbox.late_rows)
 
     def closed(self) -> None:
-        """Tell what was not sent."""
+        """Report what was not sent."""
         outbox = self.outbox
         unsent = outbox.calls - outbox.durable_through
         last = outbox.claims.time(outbox.claims.last_domain)

@@ -1,9 +1,9 @@
 """How one append becomes a Parquet file of a segment: whole, durable, and at the next offset.
 
 The rows go to a hidden file in the segment's directory, which is synced and then *linked* under the
-name of the next offset. A link is atomic and fails if the name is taken, so of several
-writers, in any process, exactly one gets an offset, and a reader sees a file whole or not at all.
-The others look for the new end and try again; the rows need not be written again.
+name of the next offset. A link is atomic and fails if the name is taken, so exactly one of several
+writers, in any process, gets an offset, and a reader sees a file whole or not at all. The others
+look for the new end and try again; the rows need not be written again.
 
 The end that a writer remembers is always the end of some file, so any append since has
 exactly that name, and a stale end cannot overlap anything. The one exception, that the files
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 ROWS_PER_GROUP = 128 * 1024
 WALK = 8
-"""How many appends of others are stepped over before the directory is listed again."""
+"""Maximum number of others' appends passed before the directory is listed again."""
 
 
 @dataclass(slots=True)
@@ -48,7 +48,7 @@ class SegmentFiles:
     _directory: Path = field(init=False)
 
     def __post_init__(self) -> None:
-        """Make the directory, durably, and find where the segment ends."""
+        """Create the directory durably, and find where the segment ends."""
         self._directory = segment_directory(self.root, self.stream, self.segment)
         _make_directories(self._directory)
         if self.schema is not None:
@@ -83,9 +83,9 @@ class SegmentFiles:
     def append(self, table: pa.Table, batch: Batch | None = None) -> bool:
         """Append the rows; with a `batch`, unless a file holds it or a later one of its source.
 
-        Returns whether they were appended; durable and visible either way when it returns. That no
-        two runs of a program append the same batch follows from the names: what others link after
-        the files were looked through takes the next offset, and is looked at before it is passed.
+        Returns whether they were appended; either way the batch is durable and visible on return.
+        That two runs of a program never append the same batch follows from the names: a file that
+        others link after the check takes the next offset, and is checked before it is passed.
         """
         if batch is not None:
             self.find_end()
@@ -126,7 +126,7 @@ class SegmentFiles:
         return True
 
     def _step_to(self, start: int) -> None:
-        """Take the file at `start` for the last one."""
+        """Continue after the file at `start`."""
         path = self._path(start)
         with opened(path) as file:
             rows, schema = file.metadata.num_rows, file.schema_arrow
@@ -162,10 +162,10 @@ class SegmentFiles:
 
     @contextmanager
     def _hidden_file(self, table: pa.Table, batch: Batch | None = None) -> Iterator[Path]:
-        """Write the rows to a file that readers pass over; gone when the block ends.
+        """Write the rows to a file that readers skip; it is removed when the block ends.
 
-        Its metadata names the batch that they are. A crash may leave one behind, which is never
-        read and can be removed when it is old.
+        Its metadata names the batch. A crash may leave one behind, which is never read and can be
+        removed when it is old.
         """
         hidden = self._directory / f".{uuid4().hex}{SUFFIX}.tmp"
         if batch is not None:

@@ -1,4 +1,4 @@
-"""A writer of the file log: what it appended, how far, and which times that lets it note."""
+"""A writer of the file log: its appends, its position, and the times that it may note."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ class SegmentLogWriter:
     `event_time` names the column with the event times (int64 ms, or a timestamp of any unit), or
     gives one column per domain of the stream: ``{"order_time": "ordered", "ship_time": "sent"}``.
 
-    It begins at the ends of its segments: what a former process appended and did not note before a
-    crash is covered by the next note, as is its largest event time, by which the upper of marks
-    stays a bound. (So is what others appended there until then, which is more than need be, and
-    sound.) The client looks the ends up (`Writer.begin`) once no other process of its name may note
-    any more, and reads these times from the footers of the files past the position that the
-    controller knows.
+    It starts at the ends of its segments: the next note covers what a former process appended and
+    did not note before a crash, and its largest event time, so that the upper of marks stays a
+    bound. (It also covers what others appended there until then, which is more than necessary, but
+    sound.) The client looks up the ends (`Writer.begin`) once no other process of its name may
+    note, and reads these times from the footers of the files past the position that the controller
+    knows.
 
-    With a `client`, it joins when it is made, and again if it is not live when it appends. That
+    With a `client`, it joins when it is created, and again if it is not live when it appends. That
     does not wait for the controller: if no row may be late, `flush` the client before the first
     append, and stamp and append inside `client.writing()` if time is noted automatically.
 
     Rows below a time that the writer noted, or below the lower of the last answer, are late. They
-    are appended all the same, counted (`late_rows`), and reported to the controller with the next
+    are appended nevertheless, counted (`late_rows`), and reported to the controller with the next
     note.
 
-    If another process took the writer's name over, `append` raises `Fenced` before it writes.
+    If another process took over the writer's name, `append` raises `Fenced` before it writes.
     """
 
     def __init__(  # noqa: PLR0913 - one keyword for each thing there is to choose
@@ -63,7 +63,7 @@ class SegmentLogWriter:
         event_time: str | Mapping[str, str],
         schema: pa.Schema | None = None,
     ) -> None:
-        """Open the segments, making their directories.
+        """Open the segments and create their directories.
 
         `schema` is that of new segments; without it, their first rows decide. Raises `InvalidName`,
         or `Rejected` if a segment has another schema or a file that is foreign or truncated.
@@ -99,7 +99,7 @@ class SegmentLogWriter:
     def late_rows(self) -> int:
         """How many rows were appended below a time noted before, or below the lower.
 
-        Nothing waits for them any more. A row that is late in two domains counts twice.
+        Readers no longer wait for them. A row that is late in two domains counts twice.
         """
         return self._late_rows
 
@@ -111,9 +111,9 @@ class SegmentLogWriter:
         """Append the rows and return the segment's end offset after them.
 
         `rows` is a pandas DataFrame (without its index, unless that has a name), a `pyarrow.Table`
-        or `RecordBatch`, whatever else has Arrow's C stream (such as a polars DataFrame), or a list
-        of dicts; none at all writes nothing. `segment` may be left out if there is only one.
-        Raises `Rejected` if a row cannot be taken, before anything is written: a missing
+        or `RecordBatch`, anything else with Arrow's C stream (such as a polars DataFrame), or a
+        list of dicts; without rows nothing is written. `segment` may be left out if there is only
+        one. Raises `Rejected` before anything is written if a row cannot be appended: a missing
         event-time column, nulls in it, a `datetime` without a zone, a schema other than the
         segment's.
         """
@@ -122,11 +122,11 @@ class SegmentLogWriter:
     def append_once(self, rows: Rows, batch: Batch, segment: int | None = None) -> bool:
         """Append the rows of one batch of a program, unless it was appended before.
 
-        A program that runs a batch again after a crash appends it only once: the file names the
-        batch in its metadata, and a batch counts as appended if the segment's newest file of
-        the same source holds it or a later one. That also holds if two runs of the program
-        append at the same time. Returns whether the rows were appended, `False` for none at all;
-        otherwise as `append`.
+        A program that repeats a batch after a crash appends it only once: the file names the batch
+        in its metadata, and a batch counts as appended if the segment's newest file of the same
+        source holds it or a later one. This is also true if two runs of the program append at the
+        same time. Returns whether the rows were appended, `False` without rows; otherwise as
+        `append`.
         """
         return self._append(rows, segment, batch)[1]
 
@@ -164,8 +164,8 @@ class SegmentLogWriter:
     def note_time(self, time: Time, *, domain: str | None = None) -> None:
         """Note that no event with a time below `time` will be appended from here on.
 
-        The position and the largest event time of what was appended go along. Raises `InvalidNote`
-        if time goes back, `Rejected` if there is no client.
+        The note has the position and the largest event time of what was appended. Raises
+        `InvalidNote` if time goes back, `Rejected` without a client.
         """
         if self.client is None:
             message = f"this writer of {self.stream!r} was created without a client to note with"
@@ -176,7 +176,8 @@ class SegmentLogWriter:
     def _look_up(self, known: Mapping[int, int]) -> Found:
         """Return the ends, and the largest event times of what no note has covered.
 
-        Where notes are sent, so it reads the log beside `append`.
+        It runs in the thread or task that sends notes, so it reads the log concurrently with
+        `append`.
         """
         found = {n: SegmentFiles(self._root, self.stream, n) for n in self._files}
         largest = {}
@@ -189,7 +190,7 @@ class SegmentLogWriter:
         return Found(self._began, largest)
 
     def _join(self) -> None:
-        """Be waited for before writing, as far as that is possible without waiting here."""
+        """Join before writing, so that time waits, without waiting for the controller."""
         if self.client is not None:
             self.client.check()
             if self.client.state in ("idle", "finished"):
@@ -205,7 +206,7 @@ class SegmentLogWriter:
         return self._files[segment]
 
     def _track(self, segment: int, end: int, spans: Mapping[str | None, Span], rows: int) -> None:
-        """Have the client tell of the rows; the next append raises if it may no longer."""
+        """Report the rows to the client; if it can no longer note, the next append raises."""
         self._appended[segment] = end
         for domain, span in spans.items():
             self._largest[domain] = max(span.largest, self._largest.get(domain, span.largest))

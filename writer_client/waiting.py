@@ -1,7 +1,7 @@
 """The notes that wait to be posted: one for each domain, and at most one change of state.
 
-A signal handler may flush or close amid a call of the same thread. So a note comes to wait by a
-single assignment, the last step of its call, and tickets say which of two notes came later.
+A signal handler may flush or close during a call of the same thread. So a note is added by a single
+assignment, the last step of its call, and tickets show which of two notes came later.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A note that waits, with the tickets of the oldest call it speaks for and of its own.
+    """A note that waits, with the tickets of its own call and of the oldest call it stands for.
 
-    `written` is how many rows had been written when it was made.
+    `written` is how many rows had been written when it was created.
     """
 
     note: Note
@@ -37,9 +37,9 @@ Batch = tuple[Pending, ...]
 
 
 class WaitingNotes:
-    """The latest note of each domain and the latest change of state, in the order of their making.
+    """The latest note of each domain and the latest change of state, in the order of their calls.
 
-    A change is withdrawn by any later note, which is live and whose position reaches the change's.
+    Any later note withdraws a change: it is live, and its position reaches the change's.
     """
 
     def __init__(self) -> None:
@@ -54,23 +54,23 @@ class WaitingNotes:
 
     @property
     def since(self) -> list[int]:
-        """The oldest ticket of each."""
+        """The oldest ticket of each note."""
         waiting = [*self._timed.values(), *([] if self._change is None else [self._change])]
         return [pending.since for pending in waiting]
 
     def note(self, note: Note, made: int, written: int = 0) -> None:
-        """Have a note wait in place of the one before it, and of any change."""
+        """Add a note, which replaces the previous one of its domain and any change."""
         replaced = (self._timed.get(note.domain), self._change)
         since = min((each.since for each in replaced if each is not None), default=made)
         self._timed[note.domain] = Pending(note, since, made, written)
 
     def change(self, note: Note, made: int, written: int = 0) -> None:
-        """Have a change of state wait in place of the one before it."""
+        """Add a change of state, which replaces the previous one."""
         since = made if self._change is None else self._change.since
         self._change = Pending(note, since, made, written)
 
     def take(self, room: int) -> tuple[list[Pending], Pending | None]:
-        """Take out at most `room` notes, and the change if it is next and leaves two places."""
+        """Remove and return at most `room` notes, and the change if it is next and has room."""
         waiting = sorted(self._timed.values(), key=lambda pending: pending.made)
         change = self._change
         if change is not None and waiting and waiting[-1].made > change.made:
@@ -84,7 +84,7 @@ class WaitingNotes:
         return batch, change
 
     def put_back(self, pending: Pending) -> None:
-        """Have a note wait again, unless a later one says as much."""
+        """Add a note again, unless a later one implies it."""
         if pending.is_change:
             self._put_change_back(pending)
             return
@@ -95,7 +95,7 @@ class WaitingNotes:
             self._speak_for(newer, pending)
 
     def move(self, position: Mapping[int, int]) -> None:
-        """Have each note wait with a position that reaches its own: a weaker claim, still true."""
+        """Replace each note's position by one that reaches it: a weaker claim, but still true."""
         for domain, pending in list(self._timed.items()):
             self._timed[domain] = replace(pending, note=replace(pending.note, position=position))
         if self._change is not None:

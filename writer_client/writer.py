@@ -1,4 +1,4 @@
-"""What a writer says, alike for the client of threads and that of asyncio."""
+"""The calls of a writer, shared by the clients for threads and for asyncio."""
 
 from __future__ import annotations
 
@@ -52,25 +52,25 @@ class Writer(ABC, Generic[Network]):
         chance: Callable[[], float] = own_chance,
         transport: Network | None = None,
     ) -> None:
-        """Begin to note for `writer`; raises `InvalidName`, or `Rejected` for what cannot be.
+        """Start to note for `writer`; raises `InvalidName`, or `Rejected` for invalid options.
 
-        `url` may be several with commas between: one is asked as long as it answers.
-        `token` is shown to the controller, by default that of the variable NOTED_TIME_TOKEN.
+        `url` may be several, separated by commas: one is asked as long as it answers. `token` is
+        sent to the controller; by default it is that of the variable NOTED_TIME_TOKEN.
 
-        `timeout_ms` is how long the watermark waits for this writer while it is silent: 90 minutes,
-        say, for a job that runs each hour. By default that stays what the writer said before, and
-        is the stream's `writer_timeout_ms` at first. `domains` are those it vouches for, by default
-        as before, and all of the stream at first. After `idle_after_ms` without a call that notes,
-        joins or reports what was written, it goes idle by itself.
+        `timeout_ms` is how long the watermark waits for this writer while it is silent, for example
+        90 minutes for an hourly job. By default it is unchanged, and at first the stream's
+        `writer_timeout_ms`. `domains` are those it vouches for, by default unchanged, and at first
+        all of the stream. After `idle_after_ms` without a call that notes, joins or reports what
+        was written, it goes idle automatically.
 
-        `on_excluded` is called once with each `Exclusion`, when an answer says that the
-        watermark advances without the writer. It runs where notes are sent, outside of all locks,
-        so it must not wait for the client; an exception of it is logged.
+        `on_excluded` is called once with each `Exclusion`, when an answer says that the watermark
+        advances without the writer. It runs in the thread or task that sends notes, without locks,
+        so it must not wait for the client; its exceptions are logged.
 
         `automatically_note_time` notes `clock()` every `note_period_ms` while the writer is live;
         see `writing` for what that promises. `linger_ms` is the least time between two posts: more
-        notes coalesce, and marks come that much later. `request_timeout_ms` is how long one post
-        may take.
+        notes coalesce, and marks are that much later. `request_timeout_ms` is how long one post may
+        take.
         """
         checked_name("stream", stream)
         for name, number in (("timeout_ms", timeout_ms), ("idle_after_ms", idle_after_ms)):
@@ -109,11 +109,11 @@ class Writer(ABC, Generic[Network]):
     def _open(
         self, url: str, network: Network | None, *, timeout_s: float, token: str | None
     ) -> None:
-        """Begin to send; a `network` that is given takes the real one's place."""
+        """Start to send; a given `network` replaces the real one."""
 
     @abstractmethod
     def _wake(self) -> None:
-        """Tell the sender of something new; the lock is held."""
+        """Wake the sender; the lock is held."""
 
     def note_time(
         self,
@@ -126,15 +126,15 @@ class Writer(ABC, Generic[Network]):
         """Note that all my events with a time of `domain` below `time` lie below `position`.
 
         Times are integers of the application's clock, Unix ms by convention, or aware `datetime`s.
-        `max_time` is the largest event time written; what `wrote` was given counts as well. Raises
-        `InvalidNote` at once where time or position goes back behind an earlier call, `Rejected`
-        for numbers outside int64, a `datetime` without a zone, and if the client notes the clock
-        by itself; refusals by the controller are raised by `flush`.
+        `max_time` is the largest event time written; times given to `wrote` count as well. Raises
+        `InvalidNote` at once if time or position goes back behind an earlier call, `Rejected` for
+        numbers outside int64, a `datetime` without a zone, and if the client notes the clock
+        automatically; `flush` raises refusals by the controller.
         """
         if self._notes_clock:
             message = (
-                f"the client of writer {self._outbox.writer!r} notes the clock by itself: report "
-                "positions with wrote(), or create it without automatically_note_time"
+                f"the client of writer {self._outbox.writer!r} notes the clock automatically: "
+                "report positions with wrote(), or create it without automatically_note_time"
             )
             raise Rejected(message)
         largest = None if max_time is None else unix_ms_of(max_time, up=True)
@@ -149,16 +149,16 @@ class Writer(ABC, Generic[Network]):
         *,
         max_times: Mapping[str | None, Time] | None = None,
     ) -> None:
-        """Say that the writer is there; the watermark waits until it notes, idles or finishes.
+        """Join the stream; the watermark waits until the writer notes, idles or finishes.
 
-        Join, and `flush`, before the first write: what is written before the controller knows of
-        the writer may be late already.
+        Join and `flush` before the first write: rows written before the controller knows the writer
+        may already be late.
 
         *After a restart*, `position` has to reach all that the former process wrote, noted or not:
-        the ends of the segments it writes to will do. Without it, readers may pass what was written
-        before a crash, and drop it. `max_times` are the largest event times of all that, by domain.
-        `SegmentLogWriter` finds both by itself (`begin`). What the controller knows of the writer's
-        position is taken in, too, but that is only what was noted.
+        the ends of the segments it writes to are enough. Without it, readers may pass rows that
+        were written before a crash, and drop them. `max_times` are the largest event times of these
+        rows, by domain. `SegmentLogWriter` finds both itself (`begin`). The position that the
+        controller knows is added, but it covers only what was noted.
         """
         times = {self._named(k): unix_ms_of(t, up=True) for k, t in (max_times or {}).items()}
         with self._noting():
@@ -169,18 +169,19 @@ class Writer(ABC, Generic[Network]):
     def begin(self, look_up: LookUp) -> None:
         """Join, and continue from the ends of the writer's segments, which `look_up` returns.
 
-        It is called where notes are sent, with the position that the controller knows, once another
-        process of the same name may no longer note: what that one wrote until then is covered by
-        the next note. What is noted meanwhile waits for it. `SegmentLogWriter` begins so.
+        It is called in the thread or task that sends notes, with the position that the controller
+        knows, once no other process of the same name may note: the next note covers what such a
+        process wrote until then. What is noted meanwhile waits for it. `SegmentLogWriter` begins
+        this way.
         """
         with self._noting():
             self._outbox.begin(look_up)
 
     def check(self) -> None:
-        """Raise if nothing can be noted any more, before more is written.
+        """Raise if the client can no longer note, before more is written.
 
-        `Fenced` if another process took the writer's name over, `ClientFailed` if the sender
-        died, `Rejected` if the client is closed or belongs to another process.
+        `Fenced` if another process took over the writer's name, `ClientFailed` if the sender
+        failed, `Rejected` if the client is closed or belongs to another process.
         """
         if self._closed:
             raise Rejected(f"the client of writer {self._outbox.writer!r} is closed")
@@ -190,7 +191,7 @@ class Writer(ABC, Generic[Network]):
         self._posting.check()
 
     def idle(self, position: Mapping[int, int] = NOWHERE) -> None:
-        """Say that time need not wait for the writer until it notes, writes or joins again."""
+        """Note that time need not wait for the writer until it notes, writes or joins again."""
         with self._noting():
             self._outbox.idle(position)
 
@@ -202,11 +203,11 @@ class Writer(ABC, Generic[Network]):
         position: Mapping[int, int] = NOWHERE,
         rows: int = 1,
     ) -> None:
-        """Remember an event that was written, or that many `rows`, for the next note to cover.
+        """Record an event that was written, or that many `rows`, for the next note to cover.
 
-        The largest event time of each domain travels as `max_time`, which makes the upper of marks
-        a true bound. A position behind what is known changes nothing. A writer that is not live
-        joins by it.
+        The largest event time of each domain is sent as `max_time`, which makes the upper of marks
+        a true bound. A position behind what is known changes nothing. This makes a writer that is
+        not live join.
         """
         time = None if event_time is None else unix_ms_of(event_time, up=True)
         with self._lock:
@@ -218,7 +219,7 @@ class Writer(ABC, Generic[Network]):
         """Count rows that were written below `late_below`; `least` is their least event time.
 
         The next note reports them to the controller, which counts broken promises; a warning is
-        logged at first and then once in a while. `SegmentLogWriter` calls it by itself.
+        logged at the first and then once in a while. `SegmentLogWriter` calls it itself.
         """
         with self._noting():
             total = self._outbox.late(self._named(domain), LateRows(rows, unix_ms_of(least)))
@@ -227,12 +228,12 @@ class Writer(ABC, Generic[Network]):
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
-        """Hold automatic notes back while events are made and written.
+        """Hold back automatic notes while events are created and written.
 
         An automatic note of T promises that no event with a time below T is still to be written.
         That is true of events that are stamped with the same clock *inside* such a block, and whose
-        position is given to `wrote` before it ends: until then, the clock noted is that of its
-        begin.
+        position is given to `wrote` before it ends: until then, the noted clock stays at the start
+        of the block.
 
         **An asynchronous produce breaks the promise** if the block ends before delivery: the
         note then claims a position that the events have not reached. In one measurement with a
@@ -240,7 +241,7 @@ class Writer(ABC, Generic[Network]):
 
             with client.writing():
                 producer.produce(topic, stamped(event), on_delivery=remember_position)
-                producer.flush()  # now it is delivered, and its offset known
+                producer.flush()  # now it is delivered and its offset is known
                 client.wrote(event_time, position=positions)
         """
         with self._lock:
@@ -253,7 +254,7 @@ class Writer(ABC, Generic[Network]):
                 self._posting.called(clocks.monotonic())
 
     def pop_refused(self) -> Rejected | None:
-        """Return the oldest refusal that `flush` would raise, and forget it, without waiting."""
+        """Remove and return the oldest refusal that `flush` would raise, without waiting."""
         with self._lock:
             return self._outbox.pop_refused()
 
@@ -263,14 +264,14 @@ class Writer(ABC, Generic[Network]):
         return self._outbox.writer
 
     def lower(self, domain: str | None = None) -> int | None:
-        """Return the lower of the last mark as of the last answer: what I write below is late.
+        """Return the lower of the last mark as of the last answer: rows written below it are late.
 
-        `domain` as it was named when noting; `None` before the first mark or answer.
+        `domain` is named as in notes; `None` before the first mark or answer.
         """
         return self._outbox.lower(self._named(domain))
 
     def late_below(self, domain: str | None = None) -> int | None:
-        """Return the time below which what I write now is late, by my own word or the lower.
+        """Return the time below which rows written now are late, by own notes or the lower.
 
         `None` if nothing is late yet.
         """
@@ -280,12 +281,12 @@ class Writer(ABC, Generic[Network]):
 
     @property
     def position(self) -> dict[int, int]:
-        """The whole position given or learnt so far: segment → exclusive offset."""
+        """The whole position given or received so far: segment → exclusive offset."""
         return dict(self._outbox.claims.position)
 
     @property
     def takes_over(self) -> bool:
-        """Whether no note was accepted yet: until then another process may have the name."""
+        """Whether no note was accepted yet; until then another process may have the name."""
         return self._outbox.takes_over
 
     def known_time(self, domain: str | None = None) -> int | None:
@@ -298,7 +299,7 @@ class Writer(ABC, Generic[Network]):
     def known_timeout_ms(self) -> int | None:
         """The timeout in force at its last join, by `timeout_ms` or the stream's.
 
-        Before the first join it is what was declared, `None` if nothing was.
+        Before the first join it is the declared timeout, `None` without one.
         """
         return self._outbox.claims.known_timeout_ms or self.timeout_ms
 
@@ -307,7 +308,7 @@ class Writer(ABC, Generic[Network]):
         """`live`, `idle`, `finished` (also before the first call), `excluded`, or `fenced`.
 
         A live writer is excluded while the last answer says that the watermark advances without it,
-        and fenced for good once another process took its name over.
+        and fenced for good once another process took over its name.
         """
         if self._outbox.fenced:
             return "fenced"
@@ -315,7 +316,7 @@ class Writer(ABC, Generic[Network]):
         return "excluded" if state == "live" and self._outbox.excluded else state
 
     def _named(self, domain: str | None) -> str | None:
-        """Return the domain that the caller means: the only one vouched for, if none is named."""
+        """Return `domain`; if it is not named, the only one vouched for."""
         only = domain is None and self._domains is not None and len(self._domains) == 1
         return self._domains[0] if only and self._domains else domain
 
@@ -326,7 +327,7 @@ class Writer(ABC, Generic[Network]):
             yield
             self._posting.called(clocks.monotonic())
             self._wake()
-        if self._closed:  # by a signal handler, amid the call
+        if self._closed:  # by a signal handler during the call
             message = f"the client of writer {self._outbox.writer!r} was closed during the call"
             raise Rejected(message)
 

@@ -103,11 +103,11 @@ def test_it_observes_until_it_is_stopped(served: Served, stream: str, root: Path
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ("--by event-time --delay 5m", "--by event-time needs --field and --delay"),
-        ("--by event-time --field departure", "--by event-time needs --field and --delay"),
-        ("--by event-time --field x --delay 0s --skew 1s", "goes with --by ingestion"),
-        ("--field departure", "--field, --delay and --idle go with --by event-time"),
-        ("--idle 1m", "--field, --delay and --idle go with --by event-time"),
+        ("--by event-time --delay 5m", "--by event-time requires --field and --delay"),
+        ("--by event-time --field departure", "--by event-time requires --field and --delay"),
+        ("--by event-time --field x --delay 0s --skew 1s", "--skew requires --by ingestion"),
+        ("--field departure", "--field, --delay and --idle require --by event-time"),
+        ("--idle 1m", "--field, --delay and --idle require --by event-time"),
         ("--poll 9ms", "poll_ms must be 10 or more, not 9"),
         ("--max-lag 500ms", "max_lag_ms must be at least poll_ms"),
         ("--timeout 0s", "timeout_ms must be 1 or more"),
@@ -138,7 +138,7 @@ def test_an_unknown_stream_or_root_is_refused(served: Served, stream: str, root:
     """Before anything is noted."""
     for arguments, sentence in (
         ((root, "nowhere"), "nowhere"),
-        ((root / "nothing", stream), "nothing is not there"),
+        ((root / "nothing", stream), "nothing does not exist"),
         ((root, "a/b"), "stream 'a/b' is not"),
     ):
         said = observe(served, *arguments, "--for", "0s")

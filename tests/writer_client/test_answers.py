@@ -159,7 +159,7 @@ def test_a_sender_that_died_is_an_error_of_every_call(
     ]
     causes = []
     for call in calls:
-        with pytest.raises(ClientFailed, match="failed and sends nothing any more: KeyError") as up:
+        with pytest.raises(ClientFailed, match="failed and no longer sends: KeyError") as up:
             call()
         causes.append(up.value.__cause__)
 

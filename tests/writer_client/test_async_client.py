@@ -111,5 +111,5 @@ async def test_rows_may_be_appended_from_a_thread(
 
 def test_a_client_without_a_loop_is_refused() -> None:
     """With the remedy."""
-    with pytest.raises(Rejected, match="inside a coroutine: no loop runs"):
+    with pytest.raises(Rejected, match="inside a coroutine: no event loop is running"):
         AsyncWriterClient(URL, "s", "UA", transport=Scripted())

@@ -244,7 +244,7 @@ def test_a_note_beside_automatic_ones_is_refused(served: Served, stream: str) ->
     """One of another clock would stop the automatic ones, without an error, for ever."""
     with WriterClient(served.url, stream, "UA", automatically_note_time=True) as client:
         with pytest.raises(
-            Rejected, match="notes the clock by itself: report positions with wrote"
+            Rejected, match="notes the clock automatically: report positions with wrote"
         ):
             client.note_time(5, {0: 10})
         client.join({0: 10})

@@ -143,7 +143,7 @@ def test_a_foreign_file_is_named_until_it_is_gone(tmp_path: Path) -> None:
 def test_a_root_that_is_not_there_cannot_be_read(tmp_path: Path) -> None:
     """As one that was unmounted; a stream that is not there is empty."""
     assert LogEnds(tmp_path, "flights")() == {}
-    with pytest.raises(Unreachable, match="elsewhere is not there"):
+    with pytest.raises(Unreachable, match="elsewhere does not exist"):
         LogEnds(tmp_path / "elsewhere", "flights")()
     with pytest.raises(InvalidName):
         LogEnds(tmp_path, "a/b")
