@@ -48,7 +48,7 @@ def chaos(
     """Make replicas and their database fail under load, and check that nothing was lost or wrong.
 
     With --minutes and --kills it ends when both are reached. What happened is written to
-    build/chaos-SEED. Ends with status 1 if a law did not hold, and with 3 where that may be as
+    build/chaos-SEED. Ends with status 1 if a law did not hold, and with 3 if the cause may be that
     the machine was too busy to run the trial.
     """
     faults = _known(fault or list(FAULTS))
@@ -82,13 +82,13 @@ def _hold(plan: Plan) -> int:
     kept.mkdir(parents=True)
     with Server(directory) as server, console.status("") as status:
 
-        def tell(what: str) -> None:
+        def announce(what: str) -> None:
             status.update(what)
             if not console.is_terminal:
                 console.print(what)
 
         console.print(f"seed {plan.seed}; what happens is written to {kept}")
-        verdict = asyncio.run(hold(server, kept, plan, tell))
+        verdict = asyncio.run(hold(server, kept, plan, announce))
     console.print(tables(verdict))
     if verdict.is_starved:
         return 3

@@ -23,13 +23,13 @@ SCALES_S = (0.5, 1.5)
 """How long until the first scaling; later ones come ever more seldom, as each makes cuts longer."""
 
 TELLS_S = (0.0, 1.5)
-"""How long until a scaling is told, while writers note what they write after it."""
+"""How long until a scaling is announced, while writers note what they write after it."""
 
 TRUNCATES_S = (0.5, 3.0)
 
 
 class Administering:
-    """The scalings and truncations of one trial, until told to stop."""
+    """The scalings and truncations of one trial, until asked to stop."""
 
     def __init__(self, history: History, stopping: asyncio.Event) -> None:
         self._history = history
@@ -62,9 +62,9 @@ class Administering:
         note = {"writer": "stray", "position": position_to_wire({segment: end + 1})}
         path = f"/v1/streams/{stream.name}/notes"
         answer = await caller.call("POST", path, json={"notes": [note]})
-        told = answer["results"][0]
-        if told != {"status": "invalid_position", "last": position_to_wire({segment: end})}:
-            self._history.broke("scalings last", stream.name, f"{note} was told {told}")
+        result = answer["results"][0]
+        if result != {"status": "invalid_position", "last": position_to_wire({segment: end})}:
+            self._history.broke("scalings last", stream.name, f"{note} was answered {result}")
 
     # Truncation
 
@@ -98,7 +98,7 @@ class Administering:
                 )
 
     def _passed(self, stream: ScaledStream, chance: random.Random) -> dict[int, int]:
-        """Return the cut of some mark that the group has passed, of nothing if there is none."""
+        """Return the cut of a mark that the group has passed, or an empty cut."""
         chain = self._history.chains[stream.name, chance.choice(stream.domains)]
         reported = complete(self._history.reported.get(stream.name, {}), stream.scalings)
         last = _last_reached(chain, reported)
@@ -130,7 +130,7 @@ class Administering:
 def _last_reached(chain: Chain, cut: Mapping[int, int]) -> int | None:
     """Return the last mark that the cut reaches, or else the first that is left.
 
-    `None` if it may be one that some follower has not seen.
+    `None` if a follower may not have seen it.
     """
     seq, seen = chain.first_asked, min(chain.followers, default=0)
     while seq < seen:

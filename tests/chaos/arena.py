@@ -1,4 +1,4 @@
-"""Where a trial is held: several replicas on one database that had nothing in it."""
+"""Where a trial runs: several replicas on one database that was empty at first."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ BUSY_S = 60.0
 class Arena:
     """The replicas, their database and its server; leaving the block ends the replicas.
 
-    Who makes the server fail holds `database_busy`. `kills` counts processes that were killed,
-    `counts` what faults found out.
+    A fault that makes the server fail holds `database_busy`. `kills` counts processes that were
+    killed, `counts` holds what faults found.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Arena:
         ]
 
     async def __aenter__(self) -> Self:
-        """Start all replicas at once: one of them makes the tables."""
+        """Start all replicas at once: one of them creates the tables."""
         for replica in self.replicas:
             await replica.open()
         try:
@@ -73,7 +73,7 @@ class Arena:
 
     @property
     def urls(self) -> list[str]:
-        """Where callers find the replicas."""
+        """The URLs at which callers find the replicas."""
         return [replica.url for replica in self.replicas]
 
     async def start(self, replicas: list[Replica], *, ahead_ms: int = 0) -> None:
@@ -86,12 +86,12 @@ class Arena:
         self.kills += 1
 
     async def anyone(self) -> Replica:
-        """Return a replica by chance that nobody makes fail, as soon as there is one."""
+        """Return a random replica that no fault affects, as soon as there is one."""
         await comes_true(lambda: bool(self._idle()), BUSY_S)
         return self.chance.choice(self._idle() or self.replicas)
 
     async def owner(self) -> Replica:
-        """Return one that says it serves, by chance where several do, anyone where none does."""
+        """Return a replica that says it serves, by chance if several do, any if none does."""
         ready = await asyncio.gather(*(each.is_ready(self.http) for each in self.replicas))
         serving = [
             replica
@@ -101,7 +101,7 @@ class Arena:
         return self.chance.choice(serving) if serving else await self.anyone()
 
     async def busiest(self) -> Replica:
-        """Return the one that has the most streams, of those that nobody makes fail."""
+        """Return the replica with the most streams, of those that no fault affects."""
         await self.anyone()
         idle = self._idle() or self.replicas
         streams = await asyncio.gather(*(replica.streams(self.http) for replica in idle))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 async def rested(stopping: asyncio.Event, seconds: float) -> None:
-    """Wait so long, or until told to stop."""
+    """Wait that long, or until asked to stop."""
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await stopping.wait()
@@ -35,35 +35,35 @@ async def comes_true(holds: Callable[[], bool], patience_s: float) -> bool:
 
 
 ANSWER_S = 1.5
-"""So long a caller waits for an answer before it asks another replica."""
+"""How long a caller waits for an answer before it asks another replica."""
 
 PATIENCE_S = 90.0
-"""Longer than any fault lasts: nobody answered for so long is a fault of the service."""
+"""Longer than any fault lasts: no answer for that long is a fault of the service."""
 
 ROAMS = 0.05
 """How often a caller leaves a replica that answers well, so that each replica has callers."""
 
 DOCUMENTED = (502, 503, 504)
-"""What of 5xx may be answered; 500 is an error that nobody thought of."""
+"""The 5xx statuses that may be answered; 500 is an unexpected error."""
 
 
 class Try(NamedTuple):
-    """A call that was not answered: when that was clear, by whom, and what came instead."""
+    """A call without an answer: when that was known, which replica, and what came instead."""
 
     at: float
     url: str
     what: str
 
 
-class NobodyAnswersError(Exception):
+class NoAnswerError(Exception):
     """No replica answered for `PATIENCE_S`."""
 
 
 class Caller:
-    """One client: it stays with a replica that answers, and goes on to the next where not.
+    """One client: it stays with a replica that answers, and turns to the next otherwise.
 
-    The same call is made until it is answered. What the API promises never to say is noted in the
-    history, and the call made again.
+    The same call is made until it is answered. What the API promises never to answer is noted in
+    the history, and the call repeated.
     """
 
     def __init__(
@@ -88,9 +88,9 @@ class Caller:
     async def call(
         self, method: str, path: str, *, wait_s: float = 0.0, **arguments: object
     ) -> Json:
-        """Return the body of the first answer that is one; `tries` says what came before.
+        """Return the body of the first successful answer; `tries` collects what came before.
 
-        Where `json` is a function, it makes the body of each try. Raises `NobodyAnswersError`.
+        If `json` is a function, it makes the body of each try. Raises `NoAnswerError`.
         """
         if self._chance.random() < ROAMS:
             self._at = self._chance.randrange(len(self.urls))
@@ -102,10 +102,10 @@ class Caller:
                 return body
             self._at = (self._at + 1) % len(self.urls)
             await asyncio.sleep(0.1 + 0.2 * self._chance.random())
-        raise NobodyAnswersError(f"{method} {path}: nobody answered for {PATIENCE_S:.0f} s")
+        raise NoAnswerError(f"{method} {path}: no answer for {PATIENCE_S:.0f} s")
 
     async def _try(self, method: str, path: str, wait_s: float, arguments: Any) -> Json | None:  # noqa: ANN401 - whatever httpx takes
-        """Ask the replica at hand once; `None` if it gives no answer to go on with."""
+        """Ask the current replica once; `None` if it gives no usable answer."""
         url, body = f"{self.url}{path}", arguments.get("json")
         if callable(body):
             arguments = arguments | {"json": body()}
@@ -115,8 +115,8 @@ class Caller:
             self._failed(type(error).__name__)
             return None
         if answer.is_success or _code(answer) == "notes_refused":
-            told: Json = answer.json()
-            return told
+            found: Json = answer.json()
+            return found
         if answer.status_code != httpx.codes.CONFLICT and answer.status_code not in DOCUMENTED:
             account = f"{method} {answer.status_code} {answer.text[:300]}"
             self._history.broke("answers", path, account)

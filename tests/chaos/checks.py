@@ -1,8 +1,8 @@
-"""What has to hold of one stream, or of one domain of it, when all is over.
+"""What has to hold of one stream, or one domain of it, at the end.
 
 Each check takes what was seen and what is true, and returns an account of each place where the two
-do not agree. The laws are told in `docs/chaos.md`; those about writers, chains and cuts are the
-judge's, which other tests share.
+do not agree. `docs/chaos.md` states the laws; those about writers, chains and cuts are the judge's,
+which other tests share.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def changed(seen: Mapping[int, Json], marks: Sequence[Json]) -> list[str]:
-    """Return the marks that somebody saw and that are not what they were.
+    """Return the marks that changed after a reader saw them.
 
     >>> changed({1: {"seq": 1, "lower": 5}}, [{"seq": 1, "lower": 6}])
     ["{'seq': 1, 'lower': 5} became {'seq': 1, 'lower': 6}"]
@@ -36,7 +36,7 @@ def changed(seen: Mapping[int, Json], marks: Sequence[Json]) -> list[str]:
 
 
 def lost_notes(stream: ScaledStream, rows: Mapping[str, Json]) -> list[str]:
-    """Return the writers of which what they said is not stored, with all that it implies."""
+    """Return the writers whose notes are not stored, with all that they imply."""
     heard, said = stream.scalings[: len(stream.heard_at)], stream.scalings
     writers = [
         replace(
@@ -52,7 +52,7 @@ def lost_notes(stream: ScaledStream, rows: Mapping[str, Json]) -> list[str]:
 def misstated(
     writers: Iterable[LoadWriter], rows: Mapping[str, Json], silent: str | None
 ) -> list[str]:
-    """Return the writers whose state is not what they said last: nobody is excluded but one."""
+    """Return the writers whose state is not the last they noted: only one may be excluded."""
     found = []
     for writer in writers:
         expected = "excluded" if writer.name == silent else writer.state
@@ -144,7 +144,7 @@ def lost_scalings(said: Sequence[Json], scalings: Iterable[Scaling]) -> list[str
 
 
 def misbegun(first: int | None, asked: int, heard: int) -> list[str]:
-    """Return where the marks begin, if it is not where truncations said.
+    """Return where the marks begin, if truncations do not explain it.
 
     That is at or before what was asked for, and at or after what was answered. Without a mark
     there is nothing to truncate, and the last one is never lost:
@@ -161,30 +161,30 @@ def misbegun(first: int | None, asked: int, heard: int) -> list[str]:
     return [f"the first mark is {first}, not {heard if heard == asked else (heard, asked)}"]
 
 
-def never_marked(told: Iterable[int], marks: Iterable[Json]) -> list[str]:
-    """Return the lowers that a writer was told and that no mark has.
+def never_marked(answered: Iterable[int], marks: Iterable[Json]) -> list[str]:
+    """Return the lowers in answers to a writer that no mark has.
 
     >>> never_marked({5, 7}, [{"lower": 5}])
-    ['a writer was told the lower 7, which no mark has']
+    ['an answer had the lower 7, which no mark has']
     """
     lowers = {mark["lower"] for mark in marks}
     return [
-        f"a writer was told the lower {lower}, which no mark has"
-        for lower in sorted(set(told) - lowers)
+        f"an answer had the lower {lower}, which no mark has"
+        for lower in sorted(set(answered) - lowers)
     ]
 
 
 def lost_reports(
-    position: Mapping[int, int], heard: Mapping[int, int], told: Mapping[int, int]
+    position: Mapping[int, int], heard: Mapping[int, int], sent: Mapping[int, int]
 ) -> list[str]:
-    """Return where a reader group stands if that is before what was answered, or after all said.
+    """Return where a reader group stands if that is before what was answered, or after all reports.
 
-    >>> lost_reports({0: 3, 1: 9}, heard={0: 4}, told={0: 5, 1: 8})
-    ['the group stands at {0: 3, 1: 9}: {0: 4} was answered, {0: 5, 1: 8} was said']
+    >>> lost_reports({0: 3, 1: 9}, heard={0: 4}, sent={0: 5, 1: 8})
+    ['the group stands at {0: 3, 1: 9}: {0: 4} was answered, {0: 5, 1: 8} was sent']
     """
-    if reaches(position, heard) and reaches(told, position):
+    if reaches(position, heard) and reaches(sent, position):
         return []
-    return [f"the group stands at {position}: {heard} was answered, {told} was said"]
+    return [f"the group stands at {position}: {heard} was answered, {sent} was sent"]
 
 
 def _ends_below(
@@ -248,9 +248,9 @@ def last_time(history: History) -> int:
 
 
 def late(history: History, last: int) -> list[str]:
-    """Return the domains whose time is not where it has to be, and where it stands.
+    """Return the domains whose time is not what it has to be, and what it is.
 
-    That is `last`, which every live writer has noted, and the highest time noted where none lives.
+    That is `last`, which every live writer has noted, and the highest time noted if none lives.
     """
     found = []
     for (stream, domain), chain in history.chains.items():

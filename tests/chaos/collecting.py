@@ -1,4 +1,4 @@
-"""What the replicas say in the end, asked after everything is mended."""
+"""What the replicas answer in the end, asked after everything is mended."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ STALE_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What was said of one stream: its members, its marks by domain, where its readers stand.
+    """What they answer about one stream: its members, its marks by domain, its readers' positions.
 
-    Marks begin at the first that is left, where replicas that keep some for longer agree.
+    Marks begin at the first that is left, as of the replica that keeps the fewest.
     """
 
     writers: dict[str, Json]
@@ -38,7 +38,7 @@ class Said:
 async def ask_all(
     http: httpx.AsyncClient, caller: Caller, stream: ScaledStream, history: History
 ) -> Said:
-    """Ask whoever answers for all that is known of the stream."""
+    """Ask any replica that answers for all that is known of the stream."""
     marks = {}
     for domain in stream.domains:
         first = await _first(http, caller.urls, stream.name, domain)
@@ -74,7 +74,7 @@ async def _said_by(
     differs = None
     for _ in range(int(STALE_S)):
         answer = await http.get(f"{url}/v1/streams/{stream}/marks", params=query, timeout=5.0)
-        if not answer.is_success:  # it stands by
+        if not answer.is_success:  # it is a standby
             return None
         said = answer.json()["marks"]
         if said == kept:
@@ -85,9 +85,9 @@ async def _said_by(
 
 
 async def _first(http: httpx.AsyncClient, urls: Sequence[str], stream: str, domain: str) -> int:
-    """Return where the marks begin, by the replica where they begin last.
+    """Return the first mark, of the replica where they begin last.
 
-    That is the one which has the stream. Others show for a while what was truncated.
+    That is the owner of the stream. Others show truncated marks for a while.
     """
     firsts = [1]
     for url in urls:

@@ -15,7 +15,7 @@ collect_ignore_glob = [] if binaries() else ["test_faults*", "test_late_requests
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say what could not be tested here."""
+    """Report what could not be tested here."""
     if not binaries():
         terminalreporter.write_line(NO_SERVER, yellow=True)
 

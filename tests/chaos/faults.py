@@ -1,4 +1,4 @@
-"""What is made to fail in a trial, by name: each makes it fail for a while and mends it."""
+"""What is made to fail in a trial, by name: each fault lasts for a while and is mended."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WRITER_TIMEOUT_S = 6.0
 """Of the trial's streams: shorter than `database-outage`, longer than a writer needs to retry."""
 
 PATIENT_S = 60.0
-"""The writer timeout while nobody can be heard, although the one that listens lives."""
+"""The writer timeout while no writer can be heard, although the listening replica lives."""
 
 HEARD_AGAIN_S = 5.0
 """Within this time every writer has found the replica that it could not reach."""
@@ -121,9 +121,9 @@ async def isolate(arena: Arena) -> None:
 
 
 async def unreach(arena: Arena) -> None:
-    """Let nobody reach the one with the most streams, while it keeps the database and its streams.
+    """Cut callers off from the replica with the most streams; it keeps database and streams.
 
-    Who asks the others for one of those is told so. Raises `AssertionError` if not.
+    The others report this to callers that ask for one of those. Raises `AssertionError` if not.
     """
     replica = await arena.busiest()
     async with replica.busy, _patience(arena):
@@ -210,7 +210,7 @@ async def _fail_link(arena: Arena, mode: Mode, for_s: float) -> None:
 
 @asynccontextmanager
 async def _patience(arena: Arena) -> AsyncIterator[None]:
-    """Have a long writer timeout meanwhile: the clock of silence runs where somebody serves."""
+    """Have a long writer timeout meanwhile: the clock of silence runs while a replica serves."""
     await _set_writer_timeout(arena, PATIENT_S)
     yield
     await _set_writer_timeout(arena, WRITER_TIMEOUT_S)
@@ -230,7 +230,7 @@ async def _set_writer_timeout(arena: Arena, seconds: float) -> None:
 
 
 async def _ask_for(arena: Arena, replica: Replica, stream: str) -> None:
-    """Ask the replica for the writers of a stream, which only the one that has it can tell."""
+    """Ask the replica for the writers of a stream, which only its owner knows."""
     url = f"{replica.url}/v1/streams/{stream}/writers"
     try:
         answer = await arena.http.get(url, params={"limit": 1}, timeout=HELD_S)
@@ -240,7 +240,7 @@ async def _ask_for(arena: Arena, replica: Replica, stream: str) -> None:
         return
     assert answer.status_code in DOCUMENTED, answer.text
     assert "retry-after" in answer.headers, answer.text
-    arena.counts[f"told of one that nobody reaches: {answer.json()['code']}"] += 1
+    arena.counts[f"reported as unreachable: {answer.json()['code']}"] += 1
 
 
 async def _make_a_mark(arena: Arena) -> None:

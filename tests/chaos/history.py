@@ -1,4 +1,4 @@
-"""All that happened in a trial, as those saw it who wrote, read and made things fail."""
+"""All that happened in a trial, as seen by those that wrote, read and made things fail."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 ACCOUNTS_OF_A_LAW = 20
-"""So many violations of one law are told in full; a fault that lasts breaks it at every look."""
+"""Maximum number of reported violations per law; a lasting fault breaks it at every look."""
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A law of `docs/chaos.md` that did not hold: of which stream or domain, and how."""
+    """A law of `docs/chaos.md` that did not hold, with its stream or domain, and how."""
 
     law: str
     where: str
@@ -36,8 +36,8 @@ class Violation:
 class WindowSeen:
     """A time window that was answered for a position.
 
-    `least` is a lower that it may not lie below, as the position is at or beyond where a truncation
-    said that readers begin.
+    The window may not lie below `least`, as the position is at or beyond the point where a
+    truncation lets readers begin.
     """
 
     position: Mapping[int, int]
@@ -56,17 +56,17 @@ class Span:
 
 @dataclass
 class Chain:
-    """What was seen of the marks of one domain of a stream, and told of its lower.
+    """What was seen of the marks of one domain of a stream, and reported of its lower.
 
-    `grew_at` are the moments at which a mark beyond all others was first seen. `told` are the
-    lowers that answered notes. `followers` says up to which seq each reader came. Truncations that
+    `grew_at` are the moments at which a mark beyond all others was first seen. `reported` are the
+    lowers that answered notes. `followers` has the seq that each reader reached. Truncations that
     were asked for, and those that were answered, leave the marks from `first_asked` and
     `first_heard` on. `scaled_at` has the last seq when each scaling was answered.
     """
 
     seen: dict[int, Json] = field(default_factory=dict)
     grew_at: list[float] = field(default_factory=list)
-    told: set[int] = field(default_factory=set)
+    reported: set[int] = field(default_factory=set)
     windows: list[WindowSeen] = field(default_factory=list)
     lower: int | None = None
     followers: list[int] = field(default_factory=list)
@@ -79,12 +79,12 @@ class Chain:
         return position_from_wire(self.seen[seq]["cut"])
 
     def whole(self, marks: Sequence[Json]) -> list[Json]:
-        """Return these marks behind those that were seen before the first of them."""
+        """Return these marks, preceded by those that were seen before the first of them."""
         first = marks[0]["seq"] if marks else 1
         return [mark for seq, mark in sorted(self.seen.items()) if seq < first] + list(marks)
 
     def see(self, marks: Iterable[Json], at: float) -> list[str]:
-        """Take in what a reader saw; returns where it is not what was seen before."""
+        """Add what a reader saw; return where it differs from what was seen before."""
         found = []
         for mark in marks:
             known = self.seen.setdefault(mark["seq"], mark)
@@ -104,7 +104,7 @@ class Chain:
 class History:
     """The truth about a trial, and what was found wrong so far.
 
-    `silent` names the writer of a stream that is never heard of again, where there is one, and
+    `silent` names the writer of a stream, if any, that is never heard of again, and
     `absences` counts how often other writers of a stream were silent for too long.
     `reported` is, for each stream and segment, how far a reader of its group was heard to have
     read; `reporting` how far any report went, heard or not.
@@ -132,7 +132,7 @@ class History:
             self.violations.append(Violation(law, where, str(account)))
 
     def steady_chains(self) -> dict[tuple[str, str], Chain]:
-        """Return the chains whose time stands still for no reason but a fault."""
+        """Return the chains whose time stands still for no other reason than a fault."""
         waiting = self.silent.keys() | self.absences.keys()
         return {where: chain for where, chain in self.chains.items() if where[0] not in waiting}
 
@@ -161,7 +161,7 @@ _encode = msgspec.json.Encoder().encode
 class Journal:
     """Writes the notes while they are made, as there are too many to remember them.
 
-    Each is told twice: when it is first sent, and when it is answered, with all tries before.
+    Each is recorded twice: when it is first sent, and when it is answered, with all tries before.
     """
 
     def __init__(self, directory: Path) -> None:

@@ -1,4 +1,4 @@
-"""A network link on loopback that fails as told."""
+"""A network link on loopback that fails on demand."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Link:
     - `swallowing`: connections stay open and nothing comes through, not even their end; those that
       were used meanwhile are ended when the link turns whole (half-open).
     - `stalled`: the same, but what was sent meanwhile comes through later.
-    - `mute`: what is asked comes through; with the first byte of an answer the connection ends.
+    - `mute`: requests come through; with the first byte of an answer the connection ends.
 
-    Without a target everything is refused, as by a machine where nobody listens.
+    Without a target everything is refused, as by a machine without a listener.
     """
 
     def __init__(self, target: int | None = None) -> None:
@@ -73,7 +73,7 @@ class Link:
         here: tuple[asyncio.StreamReader, asyncio.StreamWriter],
         there: tuple[asyncio.StreamReader, asyncio.StreamWriter],
     ) -> None:
-        """Pass on both ways until one of them ends."""
+        """Pass data on both ways until one of them ends."""
         ways = [
             asyncio.create_task(self._pass_on(here[0], there[1], answer=False)),
             asyncio.create_task(self._pass_on(there[0], here[1], answer=True)),
@@ -95,7 +95,7 @@ class Link:
             await self._passes(answer=False)
 
     async def _passes(self, *, answer: bool) -> bool:
-        """Return whether something may go on, as soon as that is known."""
+        """Return whether a connection may continue, as soon as that is known."""
         while self.mode in ("stalled", "swallowing"):
             swallowed = self.mode == "swallowing"
             await self._turned.wait()

@@ -24,14 +24,14 @@ PAUSE_S = (0.4, 1.2)
 """How long a group reads before it asks again."""
 
 KNOWN_S = 10.0
-"""What was acknowledged so long ago is known to every replica that answers."""
+"""What was acknowledged this long ago is known to every replica that answers."""
 
 BREATH_S = 0.2
 """How long a follower leaves the marks it has, so that several come at once."""
 
 
 class Reading:
-    """What readers of one trial do, until told to stop."""
+    """What the readers of one trial do, until asked to stop."""
 
     def __init__(self, history: History, stopping: asyncio.Event) -> None:
         self._history = history
@@ -55,14 +55,14 @@ class Reading:
             await asyncio.sleep(BREATH_S)
 
     async def read(self, caller: Caller, stream: ScaledStream, chance: random.Random) -> None:
-        """Be a group of readers that share the segments and ask where time stands."""
+        """Act as a group of readers that share the segments and ask for their time window."""
         heard = self._history.reported.setdefault(stream.name, {})
-        told = self._history.reporting.setdefault(stream.name, {})
+        sent = self._history.reporting.setdefault(stream.name, {})
         while not self._stopping.is_set():
             reader = chance.choice(READERS)
-            for segment, offset in self._read_on(stream, reader, told, chance).items():
-                told[segment] = offset
-            mine = {s: o for s, o in told.items() if _reader_of(s) == reader}
+            for segment, offset in self._read_on(stream, reader, sent, chance).items():
+                sent[segment] = offset
+            mine = {s: o for s, o in sent.items() if _reader_of(s) == reader}
             path = f"/v1/streams/{stream.name}/reader-groups/daily"
             report = {"position": position_to_wire(mine)}
             due = self._due(stream)
@@ -95,7 +95,7 @@ class Reading:
         }
 
     def _group(self, stream: ScaledStream, answer: Json, due: Mapping[str, int]) -> None:
-        """Take in the windows that a group was told."""
+        """Record the windows that a group was given."""
         position = position_from_wire(answer["position"])
         stands = complete(position, stream.scalings)
         for domain, window in answer["windows"].items():
@@ -107,7 +107,7 @@ class Reading:
     async def _ask(self, caller: Caller, stream: ScaledStream, chance: random.Random) -> None:
         """Ask for the window of a position that is a mark's cut, or near to it.
 
-        Segments that were sealed are named, or left out where every replica knows of that.
+        Sealed segments are named, or left out once every replica knows of them.
         """
         domain = chance.choice(stream.domains)
         chain = self._history.chains[stream.name, domain]

@@ -25,8 +25,8 @@ STREAMS = "noted_time_streams "
 class Replica:
     """A `serve` process that may be started any number of times; callers keep its `url`.
 
-    It reaches the database, and callers and other replicas reach it, through a link each. Who makes
-    it fail holds `busy`.
+    It reaches the database, and callers and other replicas reach it, through a link each. A fault
+    that makes it fail holds `busy`.
     """
 
     def __init__(self, name: str, directory: Path, server: Server, database: str) -> None:
@@ -43,7 +43,7 @@ class Replica:
 
     @property
     def url(self) -> str:
-        """Where callers find it."""
+        """The URL at which callers find it."""
         return f"http://127.0.0.1:{self.door.port}"
 
     async def open(self) -> None:
@@ -60,8 +60,8 @@ class Replica:
     async def start(self, *, ahead_ms: int = 0) -> None:
         """Start the process, on a wall clock that is ahead, and wait until it listens.
 
-        It ends by itself where it does not reach the database; then it is started again, as a
-        supervisor does. Raises `TimeoutError` if that goes on for long.
+        It ends by itself if it does not reach the database; then it is started again, as by a
+        supervisor. Raises `TimeoutError` if that goes on for long.
         """
         async with asyncio.timeout(START_PATIENCE_S):
             while not await self._try_to_start(ahead_ms):
@@ -90,11 +90,11 @@ class Replica:
             self._process.kill()
 
     def pause(self) -> None:
-        """Stop the process where it is."""
+        """Suspend the process."""
         self._send(signal.SIGSTOP)
 
     def wake(self) -> None:
-        """Have it go on."""
+        """Resume the process."""
         self._send(signal.SIGCONT)
 
     def _send(self, what: signal.Signals) -> None:
@@ -102,7 +102,7 @@ class Replica:
             self._process.process.send_signal(what)
 
     def last_words(self) -> str | None:
-        """Return the end of its log where it ended without being told to, `None` while it runs."""
+        """Return the end of its log if it ended without being stopped, `None` while it runs."""
         if self._process is None or self._process.process.poll() is None:
             return None
         return f"status {self._process.process.returncode}: {self._process.text()[-2000:]}"
@@ -117,7 +117,7 @@ class Replica:
         return sum(int(float(line.split()[1])) for line in lines if line.startswith(STREAMS))
 
     async def is_ready(self, http: httpx.AsyncClient) -> bool:
-        """Whether it says that it serves."""
+        """Whether it reports that it serves."""
         if self.door.target is None:
             return False
         try:

@@ -1,4 +1,4 @@
-"""Segments that are sealed and followed by others while their writers go on: the truth about it."""
+"""Segments that are sealed and followed by others while writers continue: the truth about it."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ UNUSED = 10**6
 """From here on segments are numbered that follow those of writers with segments of their own."""
 
 OPEN = range(2, 7)
-"""So many segments are open where all writers share them."""
+"""Number of open segments if all writers share them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scaling:
-    """Segments sealed at their ends, and others that follow all of them."""
+    """Segments sealed at their ends, and the others that follow them."""
 
     sealed: Mapping[int, int]
     created: range
@@ -68,9 +68,9 @@ def without_the_sealed(position: Mapping[int, int], scalings: Iterable[Scaling])
 class ScaledStream(LoadedStream):
     """A stream whose segments may be split and merged.
 
-    `scalings` are all there were, in order, `heard_at` the moments at which those were
-    acknowledged that are. Writers go on in the segments that follow at once, whether or not any
-    replica knows of it yet. The segments open to a writer are numbered without a gap.
+    `scalings` holds all of them in order, `heard_at` the moments at which some were acknowledged.
+    Writers continue in the successors at once, whether or not any replica knows of it yet. The
+    segments open to a writer are numbered without a gap.
     """
 
     scalings: list[Scaling] = field(default_factory=list)
@@ -89,9 +89,9 @@ class ScaledStream(LoadedStream):
         return made
 
     def scale(self, chance: random.Random) -> Scaling | None:
-        """Seal the first segments of a writer, and have it go on in as many others or more or less.
+        """Seal the first segments of a writer; it continues in as many, more or fewer others.
 
-        Returns `None` if nobody can know of them yet, as no note that named them was answered.
+        Returns `None` if no replica can know of them yet, as no note that named them was answered.
         """
         writer = chance.choice(self.writers)
         before = writer.segments
@@ -112,7 +112,7 @@ class ScaledStream(LoadedStream):
         return self.scalings[: sum(at < before for at in self.heard_at)]
 
     def may_be_read(self, segment: int, read: Mapping[int, int]) -> bool:
-        """Whether who has read so far has read all that comes before the segment."""
+        """Whether a reader at this position has read all that comes before the segment."""
         before = complete({segment: 0}, self.scalings)
         return all(read.get(each, 0) >= end for each, end in before.items())
 
@@ -134,14 +134,14 @@ class ScaledStream(LoadedStream):
 class ExcludedWriter(LoadWriter):
     """A writer that is not waited for by joining: it has to note a time above the lower.
 
-    So it writes nothing before an answer told it that it did. Every note has a time, as one
-    without might tell of a lower that has passed it by.
+    So it writes nothing before an answer confirms that it did. Every note has a time, as the answer
+    to one without might have a lower that has passed the writer.
     """
 
     is_counted: bool = False
 
     def next_notes(self) -> list[Json]:
-        """Write and note where time waits for it, else note what may bring it back."""
+        """Write and note if time waits for it, else note what may bring it back."""
         if self.state == "live" and self.is_counted:
             return super().next_notes()
         return [self._note(domain, self._next_time(domain)) for domain in self.stream.domains]
@@ -157,7 +157,7 @@ class ExcludedWriter(LoadWriter):
 class ExcludingStream(ScaledStream):
     """A stream of one domain, with some time between two marks, and `returning_writer` `exclude`.
 
-    (Where every note makes a mark, the lower that answers may be the note's own time.)
+    (If every note makes a mark, the lower in its answer may be the note's own time.)
     """
 
     def writer(self, chance: random.Random) -> LoadWriter:
@@ -180,13 +180,13 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "control": {"mark_interval_ms": 100},
 }
 CONTROL = "control"
-"""The stream of a writer that does fall silent; time stands there until it is excluded."""
+"""The stream of a writer that falls silent; time stands there until it is excluded."""
 EXCLUDING = "ferries"
-"""The stream that advances without who comes back."""
+"""The stream that advances without a returning writer."""
 SCALED = ("flights", "ships", "buses")
 """The streams whose segments are split and merged."""
 TRUNCATED = ("flights", "trains", "ships")
-"""The streams whose marks are dropped where readers have passed them."""
+"""The streams whose marks are dropped once readers have passed them."""
 UNNUMBERED = "trams"
 """The stream whose writers do not number their requests, as other clients may not either."""
 

@@ -7,7 +7,7 @@ import time
 
 
 def shift(ahead_ms: int) -> None:
-    """Put the wall clock of this process ahead; whoever imports `time` reads it so from now on."""
+    """Advance the wall clock of this process; modules that import `time` read it so from now on."""
     shifted = {
         "time": lambda true=time.time: true() + ahead_ms / 1000,
         "time_ns": lambda true=time.time_ns: true() + ahead_ms * 1_000_000,

@@ -1,4 +1,4 @@
-"""What is wrong with a stream that was scaled or truncated, or left somebody out, is told."""
+"""Faults of a stream that was scaled or truncated, or excluded a writer, are reported."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("at_once")
 @pytest.mark.parametrize(
-    ("told", "laws"),
+    ("result", "laws"),
     [
         ({"status": "invalid_position", "last": {"0": 1}}, []),
         ({"status": "accepted", "lower": None}, ["scalings last"]),
@@ -221,14 +221,14 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 async def test_a_note_beyond_what_was_sealed_has_to_be_refused(
-    told: dict[str, Any], laws: list[str]
+    result: dict[str, Any], laws: list[str]
 ) -> None:
     """By the end that was given."""
     stream = ScaledStream("s", shared=False)
     writer = stream.writer(random.Random(1))
     writer.acknowledged_position[0] = stream.append(0, {KEY: 5}).offset + 1
     history = History({"s": stream})
-    answers = [{"marks": {KEY: {"seq": 7}}}, {"results": [told]}]
+    answers = [{"marks": {KEY: {"seq": 7}}}, {"results": [result]}]
 
     assert await administered("scale", stream, history, answers) == laws
     assert history.chains["s", KEY].scaled_at == [7]

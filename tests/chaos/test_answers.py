@@ -39,7 +39,7 @@ def stream() -> tuple[History, ScaledStream]:
 
 
 async def test_a_caller_continues_to_the_next_replica_until_one_answers() -> None:
-    """Whether nobody is there, it stands by, or the answer is lost."""
+    """Whether no replica is there, it is a standby, or the answer is lost."""
     history, _ = stream()
     asked: list[str] = []
 
@@ -105,12 +105,12 @@ def test_a_writer_stays_what_it_is_while_an_older_request_is_under_way(
     assert [note["state"] for note in writer.next_notes()] == says
 
 
-async def finished(told: dict[str, Any], tmp_path: Path, seen: int | None = None) -> list[str]:
-    """Have a live writer note once and be told that; returns the laws that broke."""
+async def finished(result: dict[str, Any], tmp_path: Path, seen: int | None = None) -> list[str]:
+    """Have a live writer note once and get that answer; return the laws that broke."""
     history, written = stream()
     written.writer(random.Random(1)).state = "live"
     history.chains["s", "default"].lower = seen
-    client = caller(lambda _: httpx.Response(200, json={"results": [told]}), history)
+    client = caller(lambda _: httpx.Response(200, json={"results": [result]}), history)
     with Journal(tmp_path) as journal:
         await Writing(history, journal, asyncio.Event()).finish(client, written, 5)
     return [violation.law for violation in history.violations]
@@ -122,10 +122,10 @@ async def test_a_note_in_order_that_is_refused_is_reported(tmp_path: Path) -> No
 
 
 async def test_an_old_lower_in_an_answer_is_reported(tmp_path: Path) -> None:
-    """Whoever joins relies on it."""
-    told = {"status": "accepted", "lower": 3}
+    """Joining writers rely on it."""
+    result = {"status": "accepted", "lower": 3}
 
-    assert (await finished(told, tmp_path, seen=4), await finished(told, tmp_path, seen=3)) == (
+    assert (await finished(result, tmp_path, seen=4), await finished(result, tmp_path, seen=3)) == (
         ["lowers"],
         [],
     )

@@ -1,4 +1,4 @@
-"""Every check can fail: small histories in which one thing is wrong, and what is said of it."""
+"""Every check can fail: small histories with one fault each, and how it is reported."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def truth() -> tuple[History, Said]:
     history = History({"s": stream})
     history.chains["s", KEY] = Chain(
         seen={each["seq"]: each for each in marks},
-        told={10, 20},
+        reported={10, 20},
         windows=[WindowSeen({0: 1}, window)],
         lower=20,
     )
@@ -88,7 +88,7 @@ SPOILT: dict[str, tuple[str, Spoil]] = {
     "live and out": ("nobody is excluded", _exclude),
     "out": ("nobody is excluded", lambda _, said: said.writers["w0"].update(state="excluded")),
     "nobody out": ("nobody is excluded", lambda history, _: history.silent.update(s="w9")),
-    "no mark's": ("lowers", lambda history, _: history.chains["s", KEY].told.add(15)),
+    "no mark's": ("lowers", lambda history, _: history.chains["s", KEY].reported.add(15)),
     "lost report": ("reports last", lambda _, said: said.readers.update({0: 0})),
     "report made up": ("reports last", lambda _, said: said.readers.update({0: 3})),
 }
@@ -185,7 +185,7 @@ def test_a_stuck_chain_is_reported(truth: tuple[History, Said]) -> None:
 def test_what_a_busy_machine_may_have_done_is_distinguished_from_a_violation(
     law: str, starved_s: float, *, starved: bool
 ) -> None:
-    """Where no process ran for half a writer timeout, writers are excluded rightly; no law else."""
+    """If no process ran for half a writer timeout, exclusions are right; other laws still hold."""
     violations = (Violation(law, "s", "…"),)
     verdict = Verdict(1, 1.0, 0, {}, Counter(), 0, 0, 0, {}, violations, starved_s)
     console = Console(width=100)

@@ -73,12 +73,12 @@ async def test_nothing_is_lost_or_wrong_after_replicas_and_the_database_end(
 async def test_nothing_is_lost_or_wrong_after_replicas_are_cut_off(
     server: Server, tmp_path: Path
 ) -> None:
-    """Likewise; an owner that nobody reaches keeps its streams, and who asks is told so."""
+    """An unreachable owner keeps its streams, and callers are notified."""
     verdict = await judged(server, tmp_path, SILENCES)
 
     assert verdict.violations == ()
     assert verdict.faults == faults_of(SILENCES)
-    assert min(tried(verdict), verdict.counts["told of one that nobody reaches: no_owner"]) > 0
+    assert min(tried(verdict), verdict.counts["reported as unreachable: no_owner"]) > 0
 
 
 def test_no_fault_is_excluded() -> None:

@@ -1,4 +1,4 @@
-"""What writers and readers do about segments that are sealed, and who comes back about time."""
+"""What writers and readers do about sealed segments, and returning writers about time."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from tests.chaos.administering import Administering
 from tests.chaos.arena import Arena
-from tests.chaos.calls import Caller, NobodyAnswersError, comes_true
+from tests.chaos.calls import Caller, NoAnswerError, comes_true
 from tests.chaos.checks import last_time, late
 from tests.chaos.collecting import ask_all, disagreements
 from tests.chaos.faults import FAULTS, WRITER_TIMEOUT_S
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 KILLS = ("kill-owner", "kill", "kill-all")
 KILLING = 0.55
-"""How often a turn of a mixed trial is a kill, where that is among the faults."""
+"""How often a turn of a mixed trial is a kill, if kills are among the faults."""
 
 TOGETHER = (16, 3, 1)
 """How often one, two and three faults come together."""
@@ -51,7 +51,7 @@ def each_once(faults: Sequence[str]) -> Iterator[Turn]:
 def mixed(
     faults: Sequence[str], chance: random.Random, goes_on: Callable[[], bool]
 ) -> Iterator[Turn]:
-    """Have faults by chance, often a kill and sometimes several, as long as it goes on."""
+    """Make faults by chance, often a kill and sometimes several, until the trial ends."""
     while goes_on():
         (count,) = chance.choices(range(1, len(TOGETHER) + 1), TOGETHER)
         yield tuple(dict.fromkeys(_one(faults, chance) for _ in range(count)))
@@ -104,7 +104,7 @@ Turn = tuple[str, ...]
 SOON_S = (0.0, 2.0)
 
 MOVES_S = 60.0
-"""Time that stands for so long after a fault was mended is stuck."""
+"""Time that stands this long after a fault was mended is stuck."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ class Trial:
     journal: Journal
     chance: random.Random
     plan: Plan
-    tell: Callable[[str], None]
+    announce: Callable[[str], None]
     written: asyncio.Event = field(default_factory=asyncio.Event)
     read: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -183,7 +183,7 @@ class Trial:
         return work
 
     def _administrators(self) -> Iterator[Coroutine[Any, Any, None]]:
-        """Yield the work of those who scale and truncate streams."""
+        """Yield the work of the tasks that scale and truncate streams."""
         administering = Administering(self.history, self.written)
         work = {administering.scale: SCALED, administering.truncate: TRUNCATED}
         for do, names in work.items():
@@ -204,17 +204,17 @@ class Trial:
         return followers + groups
 
     async def _quietly(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do the work; where nobody answers any more, that is what is found."""
+        """Do the work; if no replica answers any more, that is the finding."""
         try:
             await work
-        except NobodyAnswersError as error:
+        except NoAnswerError as error:
             self.history.broke("answers", "all replicas", error)
 
     # Faults
 
     async def _take(self, turn: Turn) -> None:
         """Have these faults, each soon after the one before, and mostly wait until time moves."""
-        self.tell(f"{len(self.history.spans) + 1}: {' and '.join(turn)}")
+        self.announce(f"{len(self.history.spans) + 1}: {' and '.join(turn)}")
         delays = accumulate((self.chance.uniform(*SOON_S) for _ in turn[1:]), initial=0.0)
         await asyncio.gather(*map(self._fail, turn, delays))
         for replica in self.arena.replicas:
@@ -253,7 +253,7 @@ class Trial:
 
     async def _judge(self) -> None:
         """Ask the replicas what is left of it, and hold that against the truth."""
-        self.tell("judging")
+        self.announce("judging")
         said = {
             name: await ask_all(self.arena.http, self._caller(), stream, self.history)
             for name, stream in self.history.streams.items()
@@ -267,14 +267,14 @@ class Trial:
 
 
 async def hold(
-    server: Server, directory: Path, plan: Plan, tell: Callable[[str], None] = lambda _: None
+    server: Server, directory: Path, plan: Plan, announce: Callable[[str], None] = lambda _: None
 ) -> Verdict:
     """Hold a trial, and leave its history in the directory."""
     begun, chance, history = now(), random.Random(plan.seed), History(streams())
     with Journal(directory) as journal, Pulse() as pulse:
         try:
             async with Arena(server, directory, random.Random(chance.random())) as arena:
-                await Trial(arena, history, journal, chance, plan, tell).run()
+                await Trial(arena, history, journal, chance, plan, announce).run()
         finally:
             history.counts.update(arena.counts)
             journal.keep(history)

@@ -27,7 +27,7 @@ NOTHING, SEVERAL = "(no fault)", "(several at once)"
 
 
 STARVED_S = WRITER_TIMEOUT_S / 2
-"""Writers that are not run for so long may be excluded, and replicas lose their leases, rightly."""
+"""Writers that do not run for this long may be excluded, and replicas may lose their leases."""
 
 OF_TIME = frozenset(("answers", "nobody is excluded", "replicas live", "watermarks advance"))
 """The laws that rest on every process being run in time; all others hold at any speed."""
@@ -36,7 +36,7 @@ OF_TIME = frozenset(("answers", "nobody is excluded", "replicas live", "watermar
 def longest_gaps(chains: Iterable[Chain], spans: Sequence[Span]) -> dict[str, float]:
     """Return for each kind of fault the longest time, in seconds, without a mark of some chain.
 
-    A gap is told of a fault that lasted while the gap did:
+    A gap counts for a fault that lasted during it:
 
     >>> from tests.chaos.history import Chain, Span
     >>> chain = Chain(grew_at=[0.0, 1.0, 5.0, 5.5])
@@ -80,7 +80,7 @@ class Verdict:
 
     @property
     def is_starved(self) -> bool:
-        """Whether the machine may be at fault: only laws of time did not hold, after a pause."""
+        """Whether the machine may be the cause: only laws of time were broken, after a pause."""
         laws = {each.law for each in self.violations}
         return bool(laws) and laws <= OF_TIME and self.starved_s >= STARVED_S
 
@@ -115,11 +115,11 @@ def verdict(
 
 def _judge_stream(history: History, stream: ScaledStream, said: Said) -> None:
     silent = history.silent.get(stream.name)
-    heard, told = history.reported[stream.name], history.reporting[stream.name]
+    heard, sent = history.reported[stream.name], history.reporting[stream.name]
     found: dict[str, Sequence[object]] = {
         "notes last": checks.lost_notes(stream, said.writers),
         "nobody is excluded": checks.misstated(stream.writers, said.writers, silent),
-        "reports last": checks.lost_reports(said.readers, heard, told),
+        "reports last": checks.lost_reports(said.readers, heard, sent),
         "scalings last": checks.lost_scalings(said.scale_events, stream.scalings),
     }
     for law, accounts in found.items():
@@ -141,7 +141,7 @@ def _judge_key(history: History, stream: ScaledStream, domain: str, said: Said) 
         "windows are true": checks.false_windows(chain.windows, marks, stream, domain),
         "cuts are complete": checks.incomplete_cuts(marks, stream.scalings, chain.scaled_at),
         "marks begin": checks.misbegun(first, chain.first_asked, chain.first_heard),
-        "lowers": checks.never_marked(chain.told, marks),
+        "lowers": checks.never_marked(chain.reported, marks),
     }
     for law, accounts in found.items():
         for account in accounts:
@@ -149,9 +149,9 @@ def _judge_key(history: History, stream: ScaledStream, domain: str, said: Said) 
 
 
 def _excluded(history: History, stream: ScaledStream, marks: Sequence[Json]) -> list[str]:
-    """Return the marks that advanced without somebody they had to wait for.
+    """Return the marks that advanced without a writer they had to wait for.
 
-    Where a stream excludes who comes late, that may be anybody.
+    If a stream excludes late writers, that may be any of them.
     """
     if isinstance(stream, ExcludingStream):
         return []
@@ -187,7 +187,7 @@ def _tried(verdict: Verdict) -> Table:
     for name, number in counted.items():
         shown.add_row(name, f"{number:,}")
     for name, number in sorted(verdict.counts.items()):
-        if name.startswith(("no answer: ", "told of ")):
+        if name.startswith(("no answer: ", "reported as ")):
             shown.add_row(f"[dim]{name}[/dim]", f"[dim]{number:,}[/dim]")
     return shown
 
@@ -211,7 +211,7 @@ def _violations(verdict: Verdict) -> list[str]:
 
 
 def _starved(verdict: Verdict) -> list[str]:
-    """Return the line that takes the blame from the service, where the machine has it."""
+    """Return the line that blames the machine instead of the service, if it is the cause."""
     if not verdict.is_starved:
         return []
     starved = f"the machine ran no process of the trial for {verdict.starved_s:.1f} s"

@@ -41,10 +41,10 @@ SETTLED_S = 30.0
 
 
 class Writing:
-    """The notes of one trial: makes them, and has the history know what became of them.
+    """The notes of one trial: makes them, and records their outcome in the history.
 
-    Writers number their requests, each try again. Those that do not, of one stream, stay what they
-    are, live or idle, while a request that they gave up may still be under way.
+    Writers number each try of their requests. The writers of one stream do not, and keep their
+    state, live or idle, while a request that they gave up may still be under way.
     """
 
     def __init__(self, history: History, journal: Journal, stopping: asyncio.Event) -> None:
@@ -57,7 +57,7 @@ class Writing:
     async def write(
         self, caller: Caller, stream: ScaledStream, count: int, chance: random.Random
     ) -> None:
-        """Be that many writers, which note together, until told to stop."""
+        """Act as that many writers, which note together, until asked to stop."""
         writers = [stream.writer(chance) for _ in range(count)]
         while not self._stopping.is_set():
             for index, writer in enumerate(writers):
@@ -72,9 +72,9 @@ class Writing:
     async def come_and_go(
         self, caller: Caller, other: Caller, stream: ScaledStream, chance: random.Random
     ) -> None:
-        """Be a writer that is away again and again, and returns under its name.
+        """Act as a writer that is away again and again, and returns under its name.
 
-        It goes without a word, or somebody else says by `other` that it is idle, or has left.
+        It leaves silently, or another client notes through `other` that it is idle, or has left.
         """
         writer = stream.writer(chance)
         absences = self._history.absences[stream.name]
@@ -96,12 +96,12 @@ class Writing:
     async def _say_of(
         self, caller: Caller, stream: ScaledStream, writer: LoadWriter, state: str
     ) -> None:
-        """Say of a writer what it is, and nothing else."""
+        """Note only the state of a writer."""
         notes = [{"writer": writer.name, "state": state}]
         path = f"/v1/streams/{stream.name}/notes"
         answer = await caller.call("POST", path, json=lambda: self._request(stream, notes))
         if answer["results"][0]["status"] != "accepted":
-            self._history.broke("answers", stream.name, f"{notes} was told {answer}")
+            self._history.broke("answers", stream.name, f"{notes} was answered {answer}")
 
     async def fall_silent(self, caller: Caller, stream: ScaledStream, writer: LoadWriter) -> None:
         """Be a writer that joins, writes a little and is never heard of again."""
@@ -139,14 +139,14 @@ class Writing:
             self._heard(stream, writer, note, result, lowers[note["domain"]])
 
     def _request(self, stream: ScaledStream, notes: list[Json]) -> Json:
-        """Return the body of a try, which has a number above those of all before it."""
+        """Return the body of a try, numbered above all earlier ones."""
         if stream.name == UNNUMBERED:
             return {"notes": notes}
         sequence = next(self._requests)
         return {"notes": [note | {"sequence": sequence} for note in notes]}
 
     def _is_settled(self, stream: ScaledStream, writer: LoadWriter) -> bool:
-        """Whether nothing that the writer says now can be undone by what it said before."""
+        """Whether no earlier request of the writer can undo what it notes now."""
         given_up = self._given_up.get(writer.name) if stream.name == UNNUMBERED else None
         return given_up is None or now() - given_up > SETTLED_S
 
@@ -158,7 +158,7 @@ class Writing:
         result: Json,
         seen: int | None,
     ) -> None:
-        """Take one answer in; `seen` is the domain's lower that somebody saw before the request."""
+        """Record one answer; `seen` is the domain's lower that a reader saw before the request."""
         where = f"{stream.name}/{note['domain']}"
         if result["status"] != "accepted":
             self._history.broke("answers", where, f"{note} was refused: {result}")
@@ -166,7 +166,9 @@ class Writing:
         self._history.counts["notes acknowledged"] += 1
         lower = result["lower"]
         if seen is not None and (lower is None or lower < seen):
-            self._history.broke("lowers", where, f"{note} was told {lower}, {seen} was seen before")
+            self._history.broke(
+                "lowers", where, f"{note} was answered {lower} after {seen} was seen"
+            )
         if lower is not None:
-            self._history.chains[stream.name, note["domain"]].told.add(lower)
+            self._history.chains[stream.name, note["domain"]].reported.add(lower)
         writer.answered(note, result)

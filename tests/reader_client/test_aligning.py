@@ -51,7 +51,7 @@ def test_a_reader_is_the_member_of_its_streams_name(served: Served, aligned: str
 
 
 def test_readers_of_a_group_are_one_member(served: Served, aligned: str) -> None:
-    """At the lower of the group's position, whoever of them reports."""
+    """At the lower of the group's position, whichever member reports."""
     with (
         ReaderClient(served.url, aligned, group="g", reader="a", align=aligned, refresh_ms=10) as a,
         ReaderClient(served.url, aligned, group="g", reader="b", align=aligned, refresh_ms=10) as b,
@@ -88,7 +88,7 @@ def test_a_reader_at_a_quiet_or_sealed_end_holds_no_other(served: Served, aligne
 
 
 def why_not(reader: ReaderClient) -> str:
-    """Return why it is not known what may be read."""
+    """Return why it is unknown what may be read."""
     try:
         reader.may_read(0)
     except UnknownAlignment as error:
@@ -103,7 +103,7 @@ def test_a_missing_alignment_is_reported(served: Served, stream: str) -> None:
 
 
 def test_without_an_alignment_everything_may_be_read(served: Served, stream: str) -> None:
-    """Nobody is asked."""
+    """No controller is asked."""
     with ReaderClient(served.url, stream) as reader:
         assert reader.may_read(0)
 

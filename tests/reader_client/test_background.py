@@ -50,7 +50,7 @@ class Misled(httpx.BaseTransport):
 
 
 def other_shapes() -> list[dict[str, Any]]:
-    """Return bodies that are no answer of this version."""
+    """Return bodies that are not answers of this version."""
     stream = {"id": "a", "domains": ["default"], "scale_events": [], "marks": {"default": None}}
     mark = {
         "seq": 1,
@@ -119,7 +119,7 @@ def test_an_outage_is_logged_once_and_its_end_once(
 
 
 def test_a_refusal_is_logged_once(served: Served, caplog: pytest.LogCaptureFixture) -> None:
-    """With the remedy, for whoever does not wait for anything."""
+    """With the remedy, for callers that wait for nothing."""
     network = Faults()
     with ReaderClient(served.url, "unheard-of", backoff=SOON, transport=network):
         eventually(lambda: len(network.bodies) > 3, expected=True)
@@ -132,7 +132,7 @@ def test_a_refusal_is_logged_once(served: Served, caplog: pytest.LogCaptureFixtu
 def test_an_unexpected_answer_is_logged_once(
     served: Served, stream: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As what it is: somebody else's."""
+    """As what it is: another server's answer."""
     network = Misled(*(httpx.Response(404, text=PAGE) for _ in range(3)))
     with ReaderClient(served.url, stream, backoff=SOON, transport=network) as client:
         client.catch_up()
@@ -227,7 +227,7 @@ def test_a_reader_that_went_offline_stays_so(served: Served, stream: str) -> Non
 def test_a_reader_without_news_gives_signs_of_life(
     served: Served, stream: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Lest it be taken for gone: reports that say nothing."""
+    """So that it does not count as gone: empty reports."""
     monkeypatch.setattr(reporting, "LONGEST_SILENCE_S", 0.02)
     network = Faults()
     with ReaderClient(served.url, stream, group="g", reader="r", transport=network):
@@ -290,7 +290,7 @@ def test_closing_interrupts_any_line_of_the_reader(served: Served, stream: str) 
 
 
 def test_a_signal_handler_ends_a_wait(served: Served, stream: str) -> None:
-    """The wait says that the reader was closed."""
+    """The wait raises that the reader was closed."""
     client = ReaderClient(served.url, stream)
     client.catch_up()
     before = signal.signal(signal.SIGUSR1, lambda *_: client.close())

@@ -1,4 +1,4 @@
-"""What a reader learns of its group's backlog, and how it says that it has one itself."""
+"""What a reader learns of its group's backlog, and how it reports one of its own."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def set_policy(served: Served, stream: str, behind_ms: int) -> None:
 
 
 def test_a_reader_learns_of_its_backlog_and_of_its_end(served: Served, stream: str) -> None:
-    """As it goes on reading, with the reason, and once for each change."""
+    """While it reads, with the reason, and once for each change."""
     set_policy(served, stream, 5)
     served.note(stream, 20, {"0": 200})
     told: list[bool] = []
@@ -65,7 +65,7 @@ def test_what_one_reader_reports_reaches_all_of_them(served: Served, stream: str
 def test_a_report_survives_an_outage_and_the_removal_of_the_group(
     served: Served, stream: str
 ) -> None:
-    """It is said again, as the position is."""
+    """It is reported again, like the position."""
     with in_group(served, stream) as reader:
         reader.advance({0: 5})
         eventually(lambda: reader.backlog().since is None, expected=True)

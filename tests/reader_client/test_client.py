@@ -64,7 +64,7 @@ def test_any_position_can_be_asked_about(served: Served, stream: str) -> None:
 
 
 def test_a_cut_bounds_how_far_to_read(served: Served, stream: str) -> None:
-    """The first mark that is complete to a time, and an error while there is none."""
+    """The first mark that is complete to a time, and an error until there is one."""
     with reader(served, stream) as client:
         mark = client.cut_at(10)
         with pytest.raises(NotCompleteYet, match="time 11 is not complete yet: the lower is 10"):
@@ -135,7 +135,7 @@ def test_a_split_is_understood(served: Served, stream: str) -> None:
 
 
 def test_a_window_stands_while_the_controller_is_away() -> None:
-    """The last known history goes on answering, and is carried on when the controller is back."""
+    """The last known history keeps answering, and grows again when the controller is back."""
     with Served() as served:
         served.create("flights")
         served.note("flights", 10, {"0": 100})
@@ -183,7 +183,7 @@ def test_a_readers_own_progress_counts_at_once(served: Served, stream: str) -> N
 
 
 def test_a_group_is_not_guessed_at(served: Served, stream: str) -> None:
-    """Before the group's position is known, nothing is said of its time."""
+    """Before the group's position is known, its time is unknown."""
     network = Faults()
     network.gate.clear()
     client = ReaderClient(served.url, stream, group="g", reader="a", transport=network)
@@ -196,7 +196,7 @@ def test_a_group_is_not_guessed_at(served: Served, stream: str) -> None:
 
 
 def test_a_reader_that_goes_offline_puts_its_segments_back(served: Served, stream: str) -> None:
-    """Whoever takes the segments over begins at the position given, and the window goes back."""
+    """The reader that takes over begins at the given position; the window goes back."""
     with reader(served, stream, group="g", reader="a") as client:
         client.advance({0: 100})
         client.offline({0: 60})
@@ -246,7 +246,7 @@ def test_a_reader_of_a_stream_made_again_reports_again(served: Served, stream: s
 
 
 def test_a_reader_without_a_group_cannot_go_offline(served: Served, stream: str) -> None:
-    """There is nobody to tell."""
+    """There is no controller to notify."""
     with reader(served, stream) as client, pytest.raises(Rejected, match="belongs to no group"):
         client.offline()
 

@@ -54,7 +54,7 @@ def test_windows_do_not_depend_on_the_portions(
 def test_a_bounded_history_is_never_wrong(
     chain: list[Mark], keep_last: int, position: dict[int, int]
 ) -> None:
-    """Of the last marks, a window says what the whole history says, or no lower at all."""
+    """From the last marks, a window is that of the whole history, or has no lower at all."""
     bounded, whole = follower(keep_last=keep_last), MarkHistory(chain).window(position)
     for each in chain:
         bounded.take_marks(marks_answer([each]))
@@ -109,7 +109,7 @@ def test_a_stream_made_again_drops_the_windows_of_the_old() -> None:
 
 
 def test_a_chain_that_breaks_is_followed_again() -> None:
-    """A controller restored from an old copy goes on from there, and so does the reader."""
+    """A controller restored from an old copy continues from there, and so does the reader."""
     followed = follower(mark(1, 10, s0=100), mark(2, 20, s0=200))
     restored = [mark(1, 10, s0=100), mark(2, 12, s0=120), mark(3, 14, s0=140)]
     followed.take_marks(marks_answer(restored[2:]))
@@ -152,7 +152,7 @@ def test_a_follower_is_caught_up_at_the_last_mark_there_was() -> None:
 
 
 def test_a_time_beyond_the_last_mark_is_not_complete() -> None:
-    """The error tells how far time is."""
+    """The error has the current time."""
     with pytest.raises(NotCompleteYet) as raised:
         follower(mark(1, 10, s0=100)).complete_to(11)
 

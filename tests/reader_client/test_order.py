@@ -40,7 +40,7 @@ def test_the_least_segment_time_is_the_lower_of_the_window(served: Served, two: 
 
 
 def test_the_segment_that_is_least_far_is_next(served: Served, two: str) -> None:
-    """Of all, or of those that this reader has; nothing is next where there is none."""
+    """Of all, or of those that this reader has; no segment is next if there is none."""
     with ReaderClient(served.url, two) as reader:
         reader.catch_up()
         first = reader.next_segment()
@@ -98,13 +98,13 @@ def test_merged_segments_come_nearly_in_the_order_of_time(served: Served, stream
 
 
 class Chosen:
-    """Says which segment is next by a list, and then no more."""
+    """Answers by a list which segment is next, and then no more."""
 
     def __init__(self, turns: list[int | None]) -> None:
         self._turns = iter(turns)
 
     def next_segment(self, among: Collection[int], domain: str | None) -> int | None:
-        """Return what the list says, where it is one of those asked for."""
+        """Return the list's entry if it is one of those asked for."""
         turn = next(self._turns, None)
         return turn if turn in among and domain is None else None
 
@@ -117,7 +117,7 @@ choices = st.lists(st.none() | st.integers(0, 4), max_size=20)
 def test_merging_yields_every_item_once_and_each_segment_in_its_order(
     lengths: dict[int, int], turns: list[int | None]
 ) -> None:
-    """Whatever is next, and where nothing is."""
+    """Whatever is next, and if nothing is."""
     iterators: dict[int, Iterator[int]] = {s: iter(range(n)) for s, n in lengths.items()}
     found = list(merged(iterators, Chosen(turns)))
 

@@ -19,7 +19,7 @@ LAST = Mark(1, 20, 19, StreamCut({0: 5}), final=True)
 
 
 def test_a_window_at_the_final_cut_is_sealed(served: Served, stream: str) -> None:
-    """The last mark is followed, any time is complete there, and nobody waits for another."""
+    """The last mark is followed, any time is complete there, and no caller waits for another."""
     with ReaderClient(served.url, stream, backoff=SOON) as client:
         client.catch_up()
         client.advance({0: 100})

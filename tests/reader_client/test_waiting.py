@@ -1,4 +1,4 @@
-"""When waiting is in vain, and what a reader is told then."""
+"""When waiting is in vain, and which error a reader raises then."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ waiting = pytest.mark.parametrize("wait", [wait_for, wait_for_marks, catch_up])
 def test_waiting_for_an_unknown_stream_ends_at_once(
     served: Served, wait: Callable[[ReaderClient, float], object]
 ) -> None:
-    """No waiting call waits for what only somebody else can create."""
+    """No waiting call waits for what only another party can create."""
     with (
         ReaderClient(served.url, "nowhere") as client,
         pytest.raises(UnknownStream, match="there is no stream 'nowhere': create it"),
@@ -101,7 +101,7 @@ def test_waiting_for_a_controller_that_is_away_names_it_when_time_is_up(
 
 
 def test_a_controller_that_went_away_is_named_when_time_is_up(served: Served, stream: str) -> None:
-    """Also where marks were known before."""
+    """Also if marks were known before."""
     network = Faults()
     client = ReaderClient(served.url, stream, backoff=SOON, wait_ms=20, transport=network)
     with client:
@@ -112,7 +112,7 @@ def test_a_controller_that_went_away_is_named_when_time_is_up(served: Served, st
 
 
 def test_a_controller_that_came_back_is_not_taken_for_away(served: Served, stream: str) -> None:
-    """The first poll after a failure does not wait, so that its answer tells at once."""
+    """The first poll after a failure does not wait, so that its answer comes at once."""
     network = Faults("no connection", "no connection", "no connection")
     with ReaderClient(served.url, stream, backoff=SOON, transport=network) as client:
         client.catch_up()
@@ -153,7 +153,7 @@ def test_going_offline_is_refused_at_once(served: Served) -> None:
 
 
 def test_a_domain_that_is_declared_later_is_followed(served: Served, stream: str) -> None:
-    """The reader goes on asking."""
+    """The reader keeps asking."""
     with ReaderClient(served.url, stream, domains=["late"], backoff=SOON) as client:
         with pytest.raises(UnknownDomain):
             client.catch_up()
@@ -178,7 +178,7 @@ def test_times_may_be_dates(served: Served) -> None:
 
 
 def test_a_closed_reader_raises(served: Served, stream: str) -> None:
-    """Waiting for what nobody follows any more, or reporting to nobody, is refused."""
+    """A closed reader refuses to wait or to report."""
     client = ReaderClient(served.url, stream, group="g", reader="r")
     client.close()
     began = time.monotonic()

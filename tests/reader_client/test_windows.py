@@ -46,7 +46,7 @@ def test_windows_are_those_that_the_known_marks_complete(served: Served, stream:
 
 
 def test_a_further_window_is_waited_for(served: Served, stream: str) -> None:
-    """As soon as a mark completes it; when none does in time, there is none."""
+    """As soon as a mark completes it; none if no mark does in time."""
     with ReaderClient(served.url, stream, backoff=SOON) as client:
         client.catch_up()
         windows = client.windows(10, after=0, wait=30)
@@ -111,7 +111,7 @@ def test_windows_are_an_async_iterator(served: Served, stream: str) -> None:
 
 
 def test_windows_name_the_writers_that_are_missing(served: Served, stream: str) -> None:
-    """Those that the controller names; while it is away it is not known who is."""
+    """Those that the controller names; while it is away they are unknown."""
     served.note(stream, 20, {"0": 150})
     served.call("POST", f"/{stream}/notes", {"notes": [{"writer": "depot", "time": 20}]})
     served.call("DELETE", f"/{stream}/writers/depot")
@@ -131,7 +131,7 @@ def test_windows_name_the_writers_that_are_missing(served: Served, stream: str) 
 
 
 def test_windows_are_given_while_the_controller_is_away() -> None:
-    """It is not known then who is missing from them."""
+    """Then it is unknown which writers are missing from them."""
     page = [CompleteWindow(0, 10, StreamCut({}), StreamCut({0: 5}), 1, 0)]
     following = Following(
         "s", ["default"], keep_last=1, wait_ms=0, news=News(), on_stream=lambda _: None

@@ -1,4 +1,4 @@
-"""Calls of a writer and fates of its posts, as values; and what comes of a run of them."""
+"""Calls of a writer and fates of its posts, as values; and the outcome of a run of them."""
 
 from __future__ import annotations
 
@@ -74,14 +74,16 @@ acts = st.lists(
 
 @dataclass
 class Run:
-    """One writer's outbox between its calls and a controller, and a controller told directly.
+    """One writer's outbox between its calls and a controller, and a controller notified directly.
 
-    The writer joins first: nobody else may be idle or finish.
+    The writer joins first: only members may be idle or finish.
     """
 
     outbox: Outbox = field(default_factory=lambda: Outbox("UA"))
     heard: Aggregator = field(default_factory=lambda: Aggregator(StreamSettings(domains=DOMAINS)))
-    told: Aggregator = field(default_factory=lambda: Aggregator(StreamSettings(domains=DOMAINS)))
+    reference: Aggregator = field(
+        default_factory=lambda: Aggregator(StreamSettings(domains=DOMAINS))
+    )
     position: dict[int, int] = field(default_factory=dict)
     times: dict[str, int] = field(default_factory=dict)
     positions: list[dict[int, int]] = field(default_factory=list)
@@ -92,7 +94,7 @@ class Run:
 
     def __post_init__(self) -> None:
         self.outbox.join({})
-        self.tell(Note("UA"))
+        self.notify(Note("UA"))
 
     def play(self, acts: Sequence[Act]) -> Run:
         """Do all of it."""
@@ -106,13 +108,13 @@ class Run:
         return self
 
     def write(self, act: Wrote) -> None:
-        """Tell the outbox of an event, and the other controller at once."""
+        """Pass the outbox an event, and the other controller at once."""
         gained = self.gain(act.gains, of=(act.domain, act.time))
         self.outbox.wrote(act.time, act.domain, gained)
-        self.tell(Note("UA", None, dict(self.position), act.domain, act.time))
+        self.notify(Note("UA", None, dict(self.position), act.domain, act.time))
 
     def say(self, act: Say) -> None:
-        """Call the outbox, and tell the other controller at once."""
+        """Call the outbox, and notify the other controller at once."""
         gained = self.gain(act.gains, of=(act.domain, act.wrote))
         time = None
         if act.domain is None:
@@ -122,12 +124,12 @@ class Run:
             self.outbox.note(time, gained, domain=act.domain, max_time=act.wrote)
             self.claims.setdefault((act.domain, time), []).append(len(self.positions))
         domain = act.domain or DOMAINS[0]
-        self.tell(Note("UA", time, dict(self.position), domain, act.wrote, act.state))
+        self.notify(Note("UA", time, dict(self.position), domain, act.wrote, act.state))
 
     def gain(
         self, gains: Sequence[tuple[int, int]], of: tuple[str | None, int | None]
     ) -> dict[int, int]:
-        """Write an event of that domain and time to some segments; returns where these end now."""
+        """Write an event of that domain and time to some segments; return where these end now."""
         known, (domain, time) = dict(self.position), of
         gained = {segment: known.get(segment, 0) + more for segment, more in gains}
         join_into(self.position, gained)
@@ -135,10 +137,10 @@ class Run:
             self.events.append((domain, time, gained_by(gained, {0: 0, 1: 0, 2: 0} | known)))
         return gained
 
-    def tell(self, note: Note) -> None:
+    def notify(self, note: Note) -> None:
         """Have the other controller hear a note as it is."""
         self.positions.append(dict(self.position))
-        assert isinstance(self.told.note(note, now=0), Accepted)
+        assert isinstance(self.reference.note(note, now=0), Accepted)
 
     def _change(self, state: State) -> Callable[[dict[int, int]], int]:
         outbox = self.outbox
@@ -158,7 +160,7 @@ class Run:
             self.outbox.put_back(batch)
 
     def apply(self, batch: Batch) -> list[dict[str, Any]]:
-        """Let the controller hear a batch."""
+        """Deliver a batch to the controller."""
         self.sent += [pending.note for pending in batch]
         return [self._result(pending.note) for pending in batch]
 

@@ -1,4 +1,4 @@
-"""A controller of which a test says what it answers, one post after the other."""
+"""A controller whose answers a test gives, one post after the other."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ step = st.tuples(
     st.integers(0, 99),
 )
 steps = st.lists(step, max_size=120)
-"""What happens: an act, and a number that says by whom or which request, and how well it goes."""
+"""What happens: an act, and a number that chooses the process or request, and the outcome."""
 
 
 class Row(NamedTuple):
@@ -77,7 +77,7 @@ class Successors:
     now: int = 0
 
     def play(self, played: list[tuple[str, int]]) -> Successors:
-        """Let all of it happen; one process is there from the first."""
+        """Play all acts; one process is there from the start."""
         self.start(0)
         for act, number in played:
             self.now += 1
@@ -123,13 +123,13 @@ class Successors:
         process.outbox.wrote(time, None, {0: len(self.log)})
 
     def note(self, process: Successor, number: int) -> None:
-        """Note a time that is no less than the last."""
+        """Note a time that is not below the last."""
         if not process.outbox.fenced:
             last = process.outbox.claims.time(None) or 0
             process.outbox.note(last + number % 5, {})
 
     def join(self, process: Successor, _: int) -> None:
-        """Say that the process is there, as one does that was idle."""
+        """Join as a process that was idle."""
         if not process.outbox.fenced:
             process.outbox.join({})
 
@@ -143,7 +143,7 @@ class Successors:
             self.network.append((process, next(process.asking)))
 
     def take(self, number: int) -> None:
-        """Have the controller take one of the requests; its answer may be lost."""
+        """Let the controller process one of the requests; its answer may be lost."""
         if not self.network:
             return
         at = 0 if number % 5 else number % len(self.network)
@@ -163,7 +163,7 @@ class Successors:
             self._resume(process, Reply(200, {}, body))
 
     def _resume(self, process: Successor, reply: Reply | None) -> None:
-        """Give the process the answer, or tell it that there is none."""
+        """Give the process the answer, or report that there is none."""
         asking = process.asking
         assert asking is not None
         outcome: Answered | Exception
@@ -203,7 +203,7 @@ class Successors:
         ]
 
     def beyond(self) -> list[Row]:
-        """Return the rows below the cut of a mark and above its upper, where that is a bound."""
+        """Return the rows below the cut of a mark and above its upper, if that is a bound."""
         return [
             row
             for mark in self.marks

@@ -1,4 +1,4 @@
-"""Only what the controller says makes a client give a note up; everything else is tried again."""
+"""Only the controller's own refusals make a client drop a note; all else is tried again."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_foreign_answers_lose_no_note(
 
 @pytest.mark.parametrize(("status", "word"), [(422, "invalid_request"), (413, "too_large")])
 def test_what_the_controller_refuses_is_not_tried_again(status: int, word: str) -> None:
-    """Its own problem document says so; later notes arrive."""
+    """The controller's own problem document refuses it; later notes arrive."""
     problem = {"type": f"{OURS}{word}", "title": "No", "detail": "not like that"}
     network = Scripted(httpx.Response(status, json=problem))
     with client_of(network) as client:

@@ -38,7 +38,7 @@ async def test_a_note_is_durable_when_flush_returns(served: Served, stream: str)
 
 
 async def test_a_writer_that_finishes_is_not_waited_for(served: Served, stream: str) -> None:
-    """To finish says so, and flushes."""
+    """Finishing notes the state, and flushes."""
     async with AsyncWriterClient(served.url, stream, "UA") as client:
         client.note_time(5, {0: 10})
         await client.finish()
@@ -47,7 +47,7 @@ async def test_a_writer_that_finishes_is_not_waited_for(served: Served, stream: 
 
 
 async def test_notes_coalesce_while_a_post_is_under_way() -> None:
-    """A thousand of them are at most a few posts, and the last one arrives."""
+    """A thousand of them become a few posts, and the last one arrives."""
     network = Scripted()
     async with AsyncWriterClient(URL, "s", "UA", transport=network) as client:
         for number in range(1000):
@@ -84,7 +84,7 @@ async def test_a_fault_of_ours_is_an_error_of_every_call(monkeypatch: pytest.Mon
 
 
 async def test_a_cancelled_flush_harms_nothing() -> None:
-    """Who waits may stop waiting; the notes are sent all the same."""
+    """A waiting caller may stop waiting; the notes are still sent."""
     network = Scripted(*[httpx.Response(503)] * 3)
     async with AsyncWriterClient(URL, "s", "UA", backoff=SOON, transport=network) as client:
         client.note_time(5, {0: 10})

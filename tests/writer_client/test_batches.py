@@ -24,7 +24,7 @@ def writer(root: Path) -> SegmentLogWriter:
 
 
 def numbers(root: Path) -> list[int]:
-    """Return the times of all rows, in their order."""
+    """Return the times of all rows, in order."""
     return [row["time"] for row in rows(root)]
 
 
@@ -54,7 +54,7 @@ def test_batches_of_different_sources_have_numbers_of_their_own(tmp_path: Path) 
 
 
 def test_a_batch_without_rows_leaves_no_file(tmp_path: Path) -> None:
-    """There is nothing to append, now or again."""
+    """Nothing is left to append, now or again."""
     log = writer(tmp_path)
     appended = log.append_once(pa.table({"time": pa.array([], pa.int64())}), Batch("q", 0))
 

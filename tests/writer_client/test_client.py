@@ -36,7 +36,7 @@ def test_a_flushed_note_is_known_to_the_controller(served: Served, stream: str) 
 
 
 def test_a_writer_that_finishes_is_not_waited_for(served: Served, stream: str) -> None:
-    """To finish says that the writer is done for good; its client stays open."""
+    """Finishing means that the writer is done for good; its client stays open."""
     with WriterClient(served.url, stream, "UA") as client:
         client.note_time(5, {0: 10})
         client.finish()
@@ -47,7 +47,7 @@ def test_a_writer_that_finishes_is_not_waited_for(served: Served, stream: str) -
 
 
 def test_the_end_of_a_block_keeps_the_writer(served: Served, stream: str) -> None:
-    """A job that ends says nothing of the next one: time waits for it."""
+    """A job that ends does not announce the next one: time waits for it."""
     with WriterClient(served.url, stream, "UA") as client:
         client.note_time(5, {0: 10})
 
@@ -69,7 +69,7 @@ def test_a_block_that_fails_does_not_leave(served: Served, stream: str) -> None:
 
 
 def test_a_writer_learns_what_is_already_late(served: Served, stream: str) -> None:
-    """The answer to a note tells the lower of the last mark."""
+    """The answer to a note has the lower of the last mark."""
     with WriterClient(served.url, stream, "UA") as client:
         for _ in range(2):
             client.note_time(5, {0: 10})
@@ -80,7 +80,7 @@ def test_a_writer_learns_what_is_already_late(served: Served, stream: str) -> No
 
 
 def test_noting_does_not_wait_for_the_network(served: Served, stream: str) -> None:
-    """While a post hangs, ten thousand notes are taken, and the last of them is what follows."""
+    """While a post hangs, ten thousand notes are accepted; the next post has the last of them."""
     network = Faults()
     network.gate.clear()
     with WriterClient(served.url, stream, "UA", transport=network) as client:
@@ -133,7 +133,7 @@ def test_notes_outlast_a_controller_that_is_away() -> None:
 
 
 def test_a_flush_raises_what_was_refused(served: Served, stream: str) -> None:
-    """A writer that was further before learns its stored time, and goes on."""
+    """A writer that was ahead learns its stored time, and continues."""
     with WriterClient(served.url, stream, "UA") as before:
         before.note_time(9, {0: 10})
     with WriterClient(served.url, stream, "UA") as client:
@@ -196,7 +196,7 @@ def test_the_clock_noted_stands_while_events_are_written(served: Served, stream:
 
 
 def test_the_clock_is_not_noted_for_an_idle_writer(served: Served, stream: str) -> None:
-    """An idle writer stays idle until it says otherwise itself."""
+    """An idle writer stays idle until it notes otherwise itself."""
     with WriterClient(
         served.url, stream, "UA", automatically_note_time=True, note_period_ms=5
     ) as client:
@@ -209,7 +209,7 @@ def test_the_clock_is_not_noted_for_an_idle_writer(served: Served, stream: str) 
 
 
 def test_a_clock_that_fails_is_reported_and_stops_nothing(served: Served, stream: str) -> None:
-    """What else is said is posted beside a clock that raises, and flush tells of it."""
+    """Other notes are posted despite a clock that raises, and flush reports it."""
     with WriterClient(
         served.url,
         stream,

@@ -1,4 +1,4 @@
-"""However a client or its process ends, nothing is lost without a word, and nobody waits long."""
+"""However a client or its process ends, nothing is lost silently, and no caller waits long."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_a_script_without_a_controller_does_not_look_successful() -> None:
 
 
 def test_the_end_of_a_process_waits_two_seconds_in_all() -> None:
-    """However many clients there are, and each says what it could not send."""
+    """For any number of clients, each of which reports what it could not send."""
     began = time.monotonic()
     one = run(TO_NOBODY, "w0")
     after_one = time.monotonic()
@@ -132,7 +132,7 @@ def test_the_end_of_a_process_waits_two_seconds_in_all() -> None:
 
 
 def test_closing_reports_what_was_not_sent(caplog: pytest.LogCaptureFixture) -> None:
-    """To whom, up to which time, and why."""
+    """For which controller, up to which time, and why."""
     client = WriterClient(NOBODY, "s", "UA", backoff=SOON)
     client.note_time(5, {0: 10})
     with pytest.raises(Unreachable):

@@ -1,4 +1,4 @@
-"""A writer without which time went on is told so, at once and in every way."""
+"""A writer that time advanced without is notified, at once and in every way."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def go_on_without(served: Served, stream: str, *, by_hand: bool = False) -> None
     assert [mark["excluded"] for mark in marks] == [["slow"]]
 
 
-def told_of(exclusion: Exclusion | None, reason: str) -> bool:
-    """Whether that is it, since lately, at the lower of the other writer."""
+def is_because(exclusion: Exclusion | None, reason: str) -> bool:
+    """Whether it has that reason, is recent, and has the lower of the other writer."""
     assert exclusion is not None
     ago_ms = time.time_ns() // 1_000_000 - exclusion.since
     return (exclusion.reason, exclusion.lower, 0 <= ago_ms < 60_000) == (reason, 90, True)
@@ -51,10 +51,10 @@ def test_an_excluded_writer_is_notified_in_every_way(
     served: Served, stream: str, caplog: pytest.LogCaptureFixture, *, by_hand: bool
 ) -> None:
     """By what flush returns, the state, `on_excluded` and the log; each exclusion once."""
-    told: list[Exclusion] = []
+    excluded: list[Exclusion] = []
     timeout_ms = 60_000 if by_hand else 1
     reason = "removed" if by_hand else "timed_out"
-    with client_of(served, stream, timeout_ms=timeout_ms, on_excluded=told.append) as client:
+    with client_of(served, stream, timeout_ms=timeout_ms, on_excluded=excluded.append) as client:
         client.note_time(5, {0: 10})
         first = client.flush()
         eventually(lambda: len(served.call("GET", f"/{stream}/marks")["marks"]), 1)
@@ -68,8 +68,8 @@ def test_an_excluded_writer_is_notified_in_every_way(
 
     assert (first.excluded, back) == (None, (None, "live"))
     assert [state for _, state in flushed[:2]] == ["excluded", "excluded"]
-    assert told_of(flushed[0][0].excluded, reason)
-    assert told == [flushed[0][0].excluded]
+    assert is_because(flushed[0][0].excluded, reason)
+    assert excluded == [flushed[0][0].excluded]
     warnings = [each.getMessage() for each in caplog.records if each.name == "noted_time.writer"]
     assert len(warnings) == 1
     assert "is excluded: the watermark has been advancing without it since 20" in warnings[0]
@@ -77,19 +77,19 @@ def test_an_excluded_writer_is_notified_in_every_way(
 
 
 def test_a_writer_that_joins_below_the_lower_is_notified(served: Served, stream: str) -> None:
-    """Where the stream lets nobody hold time back who came too late."""
+    """If the stream does not let late joiners hold time back."""
     served.create(stream, returning_writer="exclude")
     served.note(stream, 90, {"1": 9})
     with client_of(served, stream) as client:
         client.note_time(5, {0: 10})
 
-        assert told_of(client.flush().excluded, "returned_late")
+        assert is_because(client.flush().excluded, "returned_late")
 
 
 def test_late_rows_are_shown_with_the_writer_and_in_the_ledger(
     tmp_path: Path, served: Served, stream: str
 ) -> None:
-    """Three rows below the lower: told with the next note, counted, and on the mark after it."""
+    """Three rows below the lower: reported with the next note, counted, and on the next mark."""
     with client_of(served, stream) as client:
         log = SegmentLogWriter(tmp_path, "flights", client=client, event_time="time")
         log.append([{"time": 8}])
@@ -123,7 +123,7 @@ def test_a_flush_counts_the_rows_that_came_too_late() -> None:
 def note_each(
     network: Scripted, times: int, on_excluded: Callable[[Exclusion], object]
 ) -> list[str]:
-    """Note so many times, one post each; returns the state after each."""
+    """Note that many times, one post each; return the state after each."""
     states: list[str] = []
     with WriterClient(URL, "s", "UA", on_excluded=on_excluded, transport=network) as client:
         for noted in range(times):
@@ -136,7 +136,7 @@ def note_each(
 def test_a_callback_that_fails_is_logged_and_stops_nothing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """The sender goes on."""
+    """The sender continues."""
 
     def fail(_: Exclusion) -> None:
         raise ZeroDivisionError
@@ -148,7 +148,7 @@ def test_a_callback_that_fails_is_logged_and_stops_nothing(
 
 
 def test_a_callback_may_note_and_cannot_wait() -> None:
-    """It holds no lock, and runs where notes are sent."""
+    """It holds no lock, and runs in the thread that sends."""
     refused: list[str] = []
     done = threading.Event()
 

@@ -62,7 +62,7 @@ def test_an_event_too_far_ahead_is_named_and_time_advances(
 
 
 def test_the_largest_time_is_declared_again_once_time_has_passed_the_event() -> None:
-    """Until then a smaller one would be no bound of what was written."""
+    """Until then a smaller one would not bound what was written."""
     outbox = Outbox("UA")
     posted = []
     for time, results in ((NOON, [TOO_FAR]), (NOON + 1, [OK]), (FAR, [OK])):
@@ -99,7 +99,7 @@ def test_a_writer_whose_notes_are_all_refused_gives_no_sign_of_life() -> None:
 
 
 def test_a_writer_that_is_not_waited_for_joins_if_its_note_is_refused() -> None:
-    """What it goes on to write may be late otherwise."""
+    """What it writes next may be late otherwise."""
     outbox = Outbox("UA")
     outbox.join({0: 5})
     outbox.idle({})
@@ -111,7 +111,7 @@ def test_a_writer_that_is_not_waited_for_joins_if_its_note_is_refused() -> None:
 
 
 def test_a_writer_with_a_wrong_clock_is_excluded(served: Served, stream: str) -> None:
-    """Its timeout runs while it notes what is refused, and the others' time goes on."""
+    """Its timeout runs while its notes are refused, and the others' time advances."""
     with WriterClient(served.url, stream, "UA", timeout_ms=300) as client:
         client.join()
         client.flush()
@@ -151,7 +151,7 @@ def test_times_in_seconds_are_doubted_once(caplog: pytest.LogCaptureFixture) -> 
 
 
 def test_a_clock_in_seconds_is_doubted_too(caplog: pytest.LogCaptureFixture) -> None:
-    """Also where the client notes it by itself."""
+    """Also if the client notes it by itself."""
     network = Scripted()
     options: dict[str, Any] = {"note_period_ms": 1, "clock": lambda: SECONDS}
     with WriterClient(URL, "s", "UA", transport=network, automatically_note_time=True, **options):

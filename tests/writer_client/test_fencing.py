@@ -1,4 +1,4 @@
-"""Two processes under one writer name: the younger takes over, the older stops and says so."""
+"""Two processes under one writer name: the younger takes over, the older stops with an error."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_two_processes_of_one_name_lose_no_row_in_silence(
 
 
 def test_a_real_process_is_fenced_by_the_next(tmp_path: Path, served: Served, stream: str) -> None:
-    """It ends with another status than success, and says how much may be late: its last row."""
+    """It ends with a failure status, and reports how much may be late: its last row."""
     command = [sys.executable, "-c", PROCESS, str(tmp_path), served.url, stream, "1000"]
     with subprocess.Popen(
         command,

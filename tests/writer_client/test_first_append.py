@@ -33,7 +33,7 @@ with ThreadPoolExecutor(len(logs)) as threads:
 
 
 def test_threads_may_append_before_pandas_is_imported(tmp_path: Path) -> None:
-    """One of them has pyarrow import pandas; the others find a part of it."""
+    """One of them has pyarrow import pandas; the others find it half imported."""
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(tmp_path)],
         env=environment(),

@@ -69,7 +69,7 @@ def test_the_ends_are_those_of_the_last_files(tmp_path: Path) -> None:
 def test_no_append_is_missed_however_the_looks_fall(
     tmp_path: Path, course: list[tuple[int, float, bool]]
 ) -> None:
-    """Also with modification times of whole seconds, of which several appends have the same."""
+    """Also with modification times of whole seconds, which several appends share."""
     shutil.rmtree(tmp_path / "flights", ignore_errors=True)
     clock, counts = Seconds(), dict[int, int]()
     ends = LogEnds(tmp_path, "flights", monotonic=clock)
@@ -117,7 +117,7 @@ def test_a_directory_that_settled_is_not_listed_again(
 
 
 def test_what_is_hidden_or_no_parquet_file_is_passed_over(tmp_path: Path) -> None:
-    """Markers, checksums and files that are being written; a directory that is no segment."""
+    """Markers, checksums and unfinished files; a directory that is not a segment."""
     append(tmp_path, 0, 1)
     (tmp_path / "flights" / "_temporary").mkdir()
     for name in ("_SUCCESS", ".x.parquet", "notes.txt"):
@@ -150,7 +150,7 @@ def test_a_root_that_is_not_there_cannot_be_read(tmp_path: Path) -> None:
 
 
 def test_a_recreated_log_ends_where_it_ends_now(tmp_path: Path) -> None:
-    """Also where its file has the same name and its directory is another."""
+    """Also if its file has the same name in another directory."""
     ends = LogEnds(tmp_path, "flights")
     append(tmp_path, 0, 1, 2, 3)
     before = ends()

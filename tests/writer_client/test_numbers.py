@@ -55,7 +55,7 @@ def numbers(network: Faults) -> list[set[int]]:
 
 
 def test_each_request_has_a_higher_number(served: Served, stream: str) -> None:
-    """Also one that says the same again; all notes of a request share one."""
+    """Also a repeated one; all notes of a request share one."""
     served.create(stream, domains=["default", "ship"])
     network = Faults("no answer", "no connection", "nonsense")
     begun = unix_us()
@@ -98,7 +98,7 @@ def test_requests_that_come_late_change_nothing(served: Served, stream: str) -> 
 
 
 def test_a_clock_that_went_back_is_nothing_to_the_caller(served: Served, stream: str) -> None:
-    """A writer whose former self was ahead goes on from there."""
+    """A writer whose former self was ahead continues from there."""
     former = unix_us() + YEAR_US
     said(served, stream, sequence=former)
     network = Faults()

@@ -98,7 +98,7 @@ def test_a_noter_in_a_thread_advances_a_quiet_stream(
 def test_where_ends_cannot_be_read_nothing_is_noted_until_they_can(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Said once, whatever it fails by; the stream holds meanwhile."""
+    """Reported once, whatever the error; the stream holds meanwhile."""
     clock, transport, broken = Now(), Scripted(), [True]
 
     def ends() -> dict[int, int]:
@@ -171,7 +171,7 @@ def test_a_timeout_shorter_than_the_silence_between_notes_is_warned_of(
 def test_the_timeout_of_the_stream_is_warned_of_once_it_is_known(
     caplog: pytest.LogCaptureFixture, timeout_ms: int, warned: int
 ) -> None:
-    """The answer to the join says it; nobody declared one for the writer."""
+    """The answer to the join has it; no other process declared one for the writer."""
     join = results(accepted(timeout_ms=timeout_ms))
     with scripted(Scripted(join)) as client:
         noter = IngestionNoter(client, dict)
@@ -247,7 +247,7 @@ def test_an_observer_that_restarts_begins_at_the_time_that_it_noted_last(
 def test_an_observer_whose_time_is_below_what_it_noted_joins_as_a_sign_of_life(
     tmp_path: Path,
 ) -> None:
-    """A note of such a time would be refused, and what is refused is no sign of life."""
+    """A note of such a time would be refused, and a refused note is no sign of life."""
     known = accepted(position={"0": 1}, times={"default": 70})
     clock, transport = Now(), Scripted(*[results(known)] * 3)
     append(tmp_path, "flights", 0, 50)
@@ -287,7 +287,7 @@ def test_a_segment_that_is_empty_so_far_is_waited_for(tmp_path: Path) -> None:
 
 
 def test_a_fault_ends_the_thread_and_is_raised_to_the_caller() -> None:
-    """A clock that fails is no log that cannot be read."""
+    """A failing clock is not an unreadable log."""
 
     def clock() -> int:
         raise ValueError("no clock")
@@ -302,7 +302,7 @@ def test_a_fault_ends_the_thread_and_is_raised_to_the_caller() -> None:
 
 
 def test_an_observer_of_a_log_without_new_rows_is_idle_and_comes_back(tmp_path: Path) -> None:
-    """The highest time first; then nobody waits for it, until there are rows again."""
+    """The highest time first; then no domain waits for it, until there are rows again."""
     clock, transport = Now(), Scripted()
     with scripted(transport) as client:
         times_of = LogTimes(tmp_path, "flights", "time")

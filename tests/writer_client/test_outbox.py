@@ -42,7 +42,7 @@ def test_what_arrives_in_the_end_is_what_was_noted(played: list[Act]) -> None:
     """
     run = Run().play([*played, Say("finished")]).drain()
 
-    said = [run.told.record(writer) for writer in run.told.writers()]
+    said = [run.reference.record(writer) for writer in run.reference.writers()]
     heard = [run.heard.record(writer) for writer in run.heard.writers()]
     assert heard == [each._replace(undeclared=()) for each in said]
 
@@ -76,8 +76,8 @@ def test_each_note_that_is_sent_bounds_what_its_position_passes(played: list[Act
 @given(acts)
 def test_a_claim_is_tight_while_posts_are_answered(played: list[Act]) -> None:
     """A time goes with the very position at which the writer claimed it."""
-    told = [act for act in played if not isinstance(act, PostOnce) or act.fate == "answered"]
-    run = Run().play(told).drain()
+    heard = [act for act in played if not isinstance(act, PostOnce) or act.fate == "answered"]
+    run = Run().play(heard).drain()
 
     timed = [note for note in run.sent if note.time is not None and note.state == "live"]
     assert all(note.position in [run.positions[i] for i in run.claimed_at(note)] for note in timed)
@@ -117,7 +117,7 @@ def test_a_durable_ticket_has_been_heard(played: list[Act]) -> None:
 
 
 def test_the_position_of_a_coalesced_note_goes_to_the_next() -> None:
-    """A domain's note stands on all that was written when it was made, whoever told of it first."""
+    """A domain's note covers all that was written when it was made, in any domain."""
     outbox = Outbox("UA")
     outbox.note(1, {0: 5}, domain="a")
     outbox.note(1, {1: 7}, domain="b")
@@ -144,7 +144,7 @@ def test_an_idle_is_heard_from_a_writer_that_fell_behind() -> None:
 
 
 def test_a_change_of_state_needs_no_domain() -> None:
-    """A stream with several domains tells which there are, and the writer joins by one of them."""
+    """The answer of a stream with several domains names them, and the writer joins in one."""
     run = Run()
     run.outbox.join({0: 3})
     run.drain()
@@ -171,8 +171,8 @@ def test_a_note_declares_all_domains_of_its_writer() -> None:
     outbox.note(5, {}, domain="ship")
     outbox.note(6, {})
 
-    told = [(p.note.domain, p.note.max_time, p.note.max_times) for p in outbox.take()]
-    assert told == [("ship", 9, {"default": 7}), (None, 7, {"ship": 9})]
+    posted = [(p.note.domain, p.note.max_time, p.note.max_times) for p in outbox.take()]
+    assert posted == [("ship", 9, {"default": 7}), (None, 7, {"ship": 9})]
 
 
 def test_a_note_whose_answer_was_lost_declares_what_was_written_since() -> None:
@@ -183,8 +183,8 @@ def test_a_note_whose_answer_was_lost_declares_what_was_written_since() -> None:
     outbox.wrote(30, "order", {0: 2})
     outbox.put_back(outbox.take())
 
-    told = [(p.note.position, p.note.max_time, p.note.max_times) for p in outbox.take()]
-    assert told == [({0: 2}, 30, {"ship": 9}), ({0: 2}, 9, {"order": 30})]
+    posted = [(p.note.position, p.note.max_time, p.note.max_times) for p in outbox.take()]
+    assert posted == [({0: 2}, 30, {"ship": 9}), ({0: 2}, 9, {"order": 30})]
 
 
 def test_the_domain_without_a_name_is_the_only_one_of_the_stream() -> None:
@@ -194,21 +194,21 @@ def test_the_domain_without_a_name_is_the_only_one_of_the_stream() -> None:
     outbox.note(5, {}, domain="ship", max_time=9)
     outbox.answered(outbox.take(), Answered((Refused("unknown_domain", ("ship",)),)))
 
-    told = [(p.note.time, p.note.max_time, p.note.max_times) for p in outbox.take()]
-    assert (told, outbox.pop_refused()) == ([(5, 9, {"ship": 7})], None)
+    posted = [(p.note.time, p.note.max_time, p.note.max_times) for p in outbox.take()]
+    assert (posted, outbox.pop_refused()) == ([(5, 9, {"ship": 7})], None)
 
 
 def test_an_event_of_a_domain_that_is_not_declared_spoils_no_note() -> None:
-    """The caller is told of it once, and what was noted is posted again without it."""
+    """The caller learns it once, and the notes are posted again without it."""
     outbox = Outbox("UA")
     outbox.wrote(7, "shpi", {0: 1})
     outbox.note(5, {}, domain="ship")
     outbox.answered(outbox.take(), Answered((Refused("unknown_domain", ("ship", "order")),)))
 
-    told = [(p.note.time, p.note.max_times) for p in outbox.take()]
+    posted = [(p.note.time, p.note.max_times) for p in outbox.take()]
     refused = outbox.pop_refused()
     assert isinstance(refused, InvalidNote)
-    assert (told, refused.status, outbox.pop_refused()) == ([(5, None)], "unknown_domain", None)
+    assert (posted, refused.status, outbox.pop_refused()) == ([(5, None)], "unknown_domain", None)
 
 
 def test_writing_brings_an_idle_writer_back() -> None:
@@ -221,7 +221,7 @@ def test_writing_brings_an_idle_writer_back() -> None:
 
 
 def test_an_answer_has_the_stored_value_the_note_fell_behind() -> None:
-    """A refusal is kept with the stored value until somebody asks."""
+    """A refusal is kept with the stored value until the caller asks."""
     outbox = Outbox("UA")
     outbox.note(5, {})
     outbox.answered(outbox.take(), Answered((Refused("invalid_time", 9),)))
@@ -248,23 +248,23 @@ def test_late_rows_are_reported_until_a_note_is_accepted(*, answered: bool) -> N
     outbox.answered(again, Answered((Accepted(None),)))
     outbox.note(11, {})
 
-    told = [[pending.note.late for pending in each] for each in (batch, again, outbox.take())]
-    assert (told, outbox.late_rows) == ([[LateRows(3, 3)], [LateRows(3, 3)], [None]], 3)
+    posted = [[pending.note.late for pending in each] for each in (batch, again, outbox.take())]
+    assert (posted, outbox.late_rows) == ([[LateRows(3, 3)], [LateRows(3, 3)], [None]], 3)
 
 
 def test_late_rows_are_reported_without_a_note_of_time() -> None:
-    """Of each domain by a note of its own, where none waits."""
+    """One note for each domain, if none is waiting."""
     outbox = Outbox("UA")
     outbox.join({})
     outbox.late("a", LateRows(2, 4))
     outbox.late("b", LateRows(1, 3))
 
-    told = [(p.note.domain, p.note.state, p.note.late) for p in outbox.take()]
-    assert told == [("a", "live", LateRows(2, 4)), ("b", "live", LateRows(1, 3))]
+    posted = [(p.note.domain, p.note.state, p.note.late) for p in outbox.take()]
+    assert posted == [("a", "live", LateRows(2, 4)), ("b", "live", LateRows(1, 3))]
 
 
 def test_a_writer_that_only_joined_joins_before_it_finishes() -> None:
-    """Nobody that is not known may finish; what is coalesced must not make it unknown."""
+    """Only a known writer may finish; coalescing must not make it unknown."""
     outbox = Outbox("UA")
     outbox.join({})
     outbox.finished({0: 5})
@@ -312,7 +312,7 @@ def test_a_large_outbox_leaves_in_parts_and_in_order() -> None:
     ],
 )
 def test_what_goes_back_is_refused_at_once(time: int, position: dict[int, int], said: str) -> None:
-    """A wrong note raises where it is made and changes nothing."""
+    """An invalid note raises where it is made and changes nothing."""
     outbox = Outbox("UA")
     outbox.note(5, {0: 10})
     with pytest.raises(Rejected) as raised:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def test_the_examples_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One after the other; one is fenced, and the last is told that time advanced without it."""
+    """One after the other; one is fenced, and the last learns that time advanced without it."""
     excluded = {"reason": "timed_out", "since": 1357041600000, "lower": 90}
     held = {"session": "c07d", "label": "host-b:1017", "since": 1357041600000}
     networks = [

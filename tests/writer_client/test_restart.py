@@ -48,7 +48,7 @@ def started(root: Path, served: Served, stream: str) -> tuple[WriterClient, Segm
 
 
 def crash_after_appending(root: Path, served: Served, stream: str) -> None:
-    """Have a process append nine rows, and be killed before it notes anything of them."""
+    """Have a process append nine rows, and be killed before it notes any of them."""
     command = [sys.executable, "-c", CRASHING, str(root), served.url, stream]
     crashed = subprocess.run(command, cwd=ROOT, check=False, timeout=60)
     assert crashed.returncode == -signal.SIGKILL
@@ -71,7 +71,7 @@ def test_the_first_note_covers_what_was_appended_before_a_crash(
 def test_the_upper_is_a_bound_of_what_was_appended_before_a_crash(
     tmp_path: Path, served: Served, stream: str, *, joins_first: bool
 ) -> None:
-    """The rows went up to 9000, and were never noted; a mark at 1000 says so."""
+    """The rows went up to 9000, and were never noted; a mark at 1000 shows it."""
     crash_after_appending(tmp_path, served, stream)
     with WriterClient(served.url, stream, "UA") as client:
         if joins_first:
@@ -122,7 +122,7 @@ def test_only_what_was_not_noted_before_is_looked_at(
 def test_the_largest_time_is_found_with_statistics_and_without(
     tmp_path: Path, kind: pa.DataType, largest: int, *, statistics: bool
 ) -> None:
-    """In ms, rounded up, whatever the unit; nulls are no time."""
+    """In ms, rounded up, whatever the unit; nulls are not times."""
     times = pa.array([3, None, 7_000_001, 5], pa.int64()).cast(kind)
     files = SegmentFiles(tmp_path, "flights", 0)
     path = segment_directory(tmp_path, "flights", 0) / file_name("flights", 0, 0)
@@ -134,7 +134,7 @@ def test_the_largest_time_is_found_with_statistics_and_without(
 
 
 def test_times_may_be_aware(tmp_path: Path) -> None:
-    """A `datetime` is noted in Unix ms, wherever a time is taken."""
+    """A `datetime` is noted in Unix ms, wherever a time is accepted."""
     network = Scripted()
     noon = datetime(2013, 1, 1, 12, 0, 0, 1, tzinfo=UTC)
     with WriterClient(URL, "s", "UA", transport=network) as client:
@@ -144,5 +144,5 @@ def test_times_may_be_aware(tmp_path: Path) -> None:
         client.flush()
         client.note_time(noon, {}, max_time=noon.replace(hour=13))
 
-    told = [(note["time"], note["max_time"]) for note in network.notes if "time" in note]
-    assert told == [(1357041600000, 1357041600001), (1357041600000, 1357045200001)]
+    noted = [(note["time"], note["max_time"]) for note in network.notes if "time" in note]
+    assert noted == [(1357041600000, 1357041600001), (1357041600000, 1357045200001)]

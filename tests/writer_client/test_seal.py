@@ -1,4 +1,4 @@
-"""What a writer is told by a sealed stream, against the real controller."""
+"""What a sealed stream answers a writer, against the real controller."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SOON = Backoff(first_s=0.01, cap_s=0.05)
 def test_a_writer_learns_that_its_stream_is_sealed(
     served: Served, stream: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A flush raises it, and the log says it; what was durable before stays so."""
+    """A flush raises it, and the log has it; what was durable before stays so."""
     caplog.set_level(logging.WARNING)
     with WriterClient(served.url, stream, "UA", backoff=SOON) as client:
         client.note_time(5, {0: 10})
@@ -40,7 +40,7 @@ def test_a_writer_learns_that_its_stream_is_sealed(
 
 
 def test_the_only_writer_of_a_stream_may_seal_it(served: Served, stream: str) -> None:
-    """Again too, after an answer that was lost; the changes say who did it and why."""
+    """Also repeated after a lost answer; the changes name the operator and the reason."""
     with WriterClient(served.url, stream, "UA") as client:
         client.note_time(5, {0: 10})
         client.finish()
@@ -52,7 +52,7 @@ def test_the_only_writer_of_a_stream_may_seal_it(served: Served, stream: str) ->
 
 
 def test_a_writer_among_others_does_not_seal_their_stream(served: Served, stream: str) -> None:
-    """Not even where they are done, or never came."""
+    """Not even if they are done, or never came."""
     served.create(stream, expected_writers=["DL"])
     with WriterClient(served.url, stream, "UA") as client:
         client.note_time(5, {0: 10})

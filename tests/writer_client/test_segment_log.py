@@ -34,7 +34,7 @@ def writer(root: Path, **options: Any) -> SegmentLogWriter:  # noqa: ANN401 - as
 
 
 def test_an_append_ends_where_its_rows_do(tmp_path: Path) -> None:
-    """Appends of any form follow one another, and tell the end of the segment."""
+    """Appends of any form follow one another, and return the end of the segment."""
     log = writer(tmp_path)
     ends = [
         log.append([{"time": 1}, {"time": 2}]),
@@ -75,7 +75,7 @@ def test_a_writer_that_slept_steps_over_many_appends(tmp_path: Path) -> None:
 
 
 def test_an_offset_that_retention_removed_is_not_given_again(tmp_path: Path) -> None:
-    """A writer that slept while old files were removed does not write where they were."""
+    """A writer that slept while old files were removed does not write in their place."""
     sleeper, busy = writer(tmp_path), writer(tmp_path)
     sleeper.append([{"time": 1}])
     for _ in range(4):
@@ -109,7 +109,7 @@ def test_processes_share_a_segment_without_loss_or_overlap(tmp_path: Path) -> No
 
 
 def test_a_writer_killed_at_any_moment_leaves_whole_files(tmp_path: Path) -> None:
-    """After kill -9 in the midst of appends, all that is visible is whole, and others go on."""
+    """After kill -9 in the middle of appends, all that is visible is whole, and others continue."""
     spawn = multiprocessing.get_context("spawn")
     process = spawn.Process(target=append_many, args=(tmp_path, "UA", 100_000))
     process.start()
@@ -137,7 +137,7 @@ def test_a_writer_killed_at_any_moment_leaves_whole_files(tmp_path: Path) -> Non
 def test_event_times_of_any_unit_are_understood(
     tmp_path: Path, column: pa.Array, largest: int
 ) -> None:
-    """The largest event time is told in ms, rounded up: no event lies above it."""
+    """The largest event time is noted in ms, rounded up: no event lies above it."""
     log = writer(tmp_path)
     for _ in range(2):
         log.append(pa.table({"time": column}))
@@ -255,7 +255,7 @@ def test_a_file_without_rows_cannot_be_followed(tmp_path: Path) -> None:
 
 
 def test_a_segment_that_is_not_open_is_named(tmp_path: Path) -> None:
-    """Where there are several segments, each append says which."""
+    """With several segments, each append names its own."""
     log = writer(tmp_path, segments=[0, 1])
 
     with pytest.raises(Rejected, match="segment None is not among those opened: 0, 1"):
@@ -263,7 +263,7 @@ def test_a_segment_that_is_not_open_is_named(tmp_path: Path) -> None:
 
 
 def test_a_data_frame_is_appended_without_its_index(tmp_path: Path) -> None:
-    """Its columns become those of the segment, an index only where it has a name."""
+    """Its columns become those of the segment, an index only if it has a name."""
     log = writer(tmp_path)
     frame = pd.DataFrame({"time": pd.to_datetime([INSTANT, INSTANT]), "carrier": ["UA", None]})
     ends = [log.append(frame), log.append(frame.iloc[1:]), log.append(frame.set_index("time"))]
@@ -278,7 +278,7 @@ def test_a_data_frame_is_appended_without_its_index(tmp_path: Path) -> None:
 
 
 def test_a_data_frame_takes_the_types_of_the_segment(tmp_path: Path) -> None:
-    """A frame has nanoseconds where the segment has milliseconds; nothing may be lost by it."""
+    """A frame has nanoseconds but the segment milliseconds; no digit may be lost."""
     schema = pa.schema({"time": pa.timestamp("ms", tz="UTC"), "delay": pa.int64()})
     log = writer(tmp_path, schema=schema)
     frame = pd.DataFrame({"time": [pd.Timestamp(INSTANT)], "delay": [7.0]})
@@ -316,7 +316,7 @@ class CStream:
     ids=["dicts", "pandas"],
 )
 def test_event_times_without_a_zone_are_refused(tmp_path: Path, naive: object) -> None:
-    """They may be of any hour; a schema that has no zone says that UTC is meant."""
+    """They may be of any hour; a schema without a zone means UTC."""
     with pytest.raises(Rejected, match=r"column 'time' has no time zone: make it aware"):
         writer(tmp_path).append(naive)
 
@@ -343,7 +343,7 @@ def test_a_position_is_that_of_the_writers_own_appends(tmp_path: Path) -> None:
 def test_rows_below_a_noted_time_are_counted(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A writer that breaks its word is told once, not for each row, and so is the controller."""
+    """A writer that breaks its promise is notified once, not per row; so is the controller."""
     network = Scripted()
     with WriterClient(URL, "flights", "UA", transport=network) as client:
         log = writer(tmp_path, client=client)
@@ -354,10 +354,10 @@ def test_rows_below_a_noted_time_are_counted(
             log.append([{"time": 4}])
         late_rows = client.flush().late_rows
 
-    told = [note["late"] for note in network.notes if "late" in note]
+    reports = [note["late"] for note in network.notes if "late" in note]
     warned = [record.getMessage() for record in caplog.records]
-    assert (log.late_rows, late_rows, sum(late["rows"] for late in told)) == (7, 7, 7)
-    assert min(late["least"] for late in told) == 3
+    assert (log.late_rows, late_rows, sum(late["rows"] for late in reports)) == (7, 7, 7)
+    assert min(late["least"] for late in reports) == 3
     assert [sentence.split(" rows ")[0] for sentence in warned] == [
         "writer 'UA' of stream 'flights': 2",
         "writer 'UA' of stream 'flights': 7",
@@ -365,7 +365,7 @@ def test_rows_below_a_noted_time_are_counted(
 
 
 def test_rows_below_the_lower_of_the_last_answer_are_counted(tmp_path: Path) -> None:
-    """They are late whoever brought time on."""
+    """They are late no matter which writer advanced time."""
     network = Scripted(*[results(accepted(lower=50))] * 2)
     with WriterClient(URL, "flights", "UA", transport=network) as client:
         log = writer(tmp_path, client=client)
@@ -414,5 +414,5 @@ def test_a_writer_without_a_client_cannot_note(tmp_path: Path) -> None:
 
 
 def _whole_files(root: Path) -> list[tuple[int, int, Path]]:
-    """Return what a reader sees now; raises where a file is not whole."""
+    """Return what a reader sees now; raises if a file is not whole."""
     return files(root) if (root / "flights" / "partition=0").exists() else []

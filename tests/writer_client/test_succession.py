@@ -17,7 +17,7 @@ def test_a_session_that_lost_a_name_has_no_note_accepted_again(
 
 @given(steps)
 def test_no_row_is_below_a_lower_and_beyond_its_cut(played: list[tuple[str, int]]) -> None:
-    """Of the rows that a process wrote while it had the name, whoever takes it over."""
+    """Of the rows that a process wrote while it had the name, whichever process takes it over."""
     assert Successors().play(played).missed() == []
 
 

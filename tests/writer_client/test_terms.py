@@ -1,4 +1,4 @@
-"""What a writer says of itself: its timeout, its domains, and when it is idle."""
+"""What a writer declares: its timeout, its domains, and that it is idle."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def test_a_timeout_and_domains_are_taken(served: Served, stream: str) -> None:
-    """A writer that says nothing of them later keeps both."""
+    """A writer whose later notes omit them keeps both."""
     served.create(stream, domains=["default", "order", "ship"])
     terms = []
     options: dict[str, Any] = {"timeout_ms": 5_400_000, "domains": ["order", "ship"]}
@@ -73,7 +73,7 @@ def test_terms_that_cannot_be_are_refused(options: dict[str, Any], said: str) ->
 
 
 class Noticing(Scripted):
-    """Sets `idle` when a writer says that it is."""
+    """Sets `idle` when a writer notes that it is."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -87,7 +87,7 @@ class Noticing(Scripted):
 
 
 def test_a_silent_writer_goes_idle_by_itself() -> None:
-    """At the position that it told; the next note brings it back."""
+    """At its noted position; the next note brings it back."""
     network = Noticing()
     with WriterClient(URL, "s", "UA", idle_after_ms=30, transport=network) as client:
         client.wrote(7, position={0: 12})
@@ -116,7 +116,7 @@ def test_a_writer_is_not_idle_while_it_writes() -> None:
 
 @pytest.mark.parametrize("leave", ["idle", "finish"])
 def test_an_unknown_writer_cannot_leave(served: Served, stream: str, leave: str) -> None:
-    """A mistyped name makes no member; its client goes on, and may join by a note."""
+    """A mistyped name makes no member; its client continues, and may join by a note."""
     with WriterClient(served.url, stream, "UB") as client:
         with pytest.raises(InvalidNote, match="refused as unknown_writer: it never joined"):
             _ = getattr(client, leave)() or client.flush()
@@ -129,7 +129,7 @@ def test_an_unknown_writer_cannot_leave(served: Served, stream: str, leave: str)
 def test_a_writer_of_a_stream_that_was_made_again_joins_to_finish(
     served: Served, stream: str
 ) -> None:
-    """The controller forgot it, and is told once more."""
+    """The controller forgot it, and learns it once more."""
     with WriterClient(served.url, stream, "UA") as client:
         client.note_time(5, {0: 10})
         client.flush()
@@ -143,7 +143,7 @@ def test_a_writer_of_a_stream_that_was_made_again_joins_to_finish(
 def test_a_join_takes_in_the_position_that_the_controller_knows(
     served: Served, stream: str
 ) -> None:
-    """That of a former self which crashed; where it is ahead of the caller's own."""
+    """That of a former self which crashed, if it is ahead of the caller's own."""
     with WriterClient(served.url, stream, "UA") as client:
         client.note_time(5, {0: 9, 1: 3})
     with WriterClient(served.url, stream, "UA") as client:
