@@ -1,4 +1,4 @@
-"""What is asked to keep a reader within the bound of an alignment, as routines without I/O."""
+"""Routines without I/O that keep a reader within the bound of an alignment."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ if TYPE_CHECKING:
     from reader_client.repeating import Repeated
 
 SIGNS_OF_LIFE = 4
-"""How many reports fit into the time after which a silent member is not counted."""
+"""Number of reports within the time after which a silent member is not counted."""
 
 
 class Aligning:
-    """Reports each `refresh_s` where the member is, and keeps the bound that is answered.
+    """Reports the member's time each `refresh_s`, and keeps the bound in the answer.
 
     `where` returns the body of a report. While no answer comes, the last bound holds for the
-    alignment's timeout; then there is none, as the controller does not count this member either.
+    alignment's timeout; after that there is no bound, as the controller no longer counts this
+    member either.
     """
 
     def __init__(
@@ -50,7 +51,7 @@ class Aligning:
         return [] if self._thread is None else [self._thread]
 
     def allows(self, segment_time: int | None) -> bool:
-        """Whether a segment that is read up to this time may be read on."""
+        """Whether to read on in a segment that was read up to this time."""
         return self._held.allows(segment_time, now=_now_ms())
 
     def _step(self) -> Steps:

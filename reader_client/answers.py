@@ -1,7 +1,7 @@
-"""What a controller answers to a reader, read whole before any of it is used.
+"""The controller's answers to a reader, each read whole before any of it is used.
 
-An answer of another shape raises `UnexpectedAnswer`: nothing of it was taken in, and the question
-may be asked again.
+An answer of another shape raises `UnexpectedAnswer`: none of it was used, and the question may be
+asked again.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SHOWN = 200
 class StreamRead:
     """A stream: its creation id, domains, scale events, and the seq of each domain's last mark.
 
-    `reader_timeout_ms` is how long a reader of a group may be silent, `None` if not said;
+    `reader_timeout_ms` is how long a reader of a group may be silent, `None` if not known;
     `are_unix_ms` says that times are Unix ms, which the controller judges by its clock.
     """
 
@@ -146,7 +146,7 @@ def group_answer(wire: Json) -> GroupRead:
 
 
 def _backlog(wire: Json) -> BacklogState:
-    """Read it if it is there; a reason that is not known here counts all the same."""
+    """Read the backlog if present; reasons unknown to this client count as well."""
     backlog, since = wire.get("backlog", False), wire.get("since")
     if not isinstance(backlog, bool):
         raise TypeError(f"{str(backlog)[:SHOWN]!r} is neither true nor false")

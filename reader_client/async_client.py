@@ -1,4 +1,4 @@
-"""The reader's side of noted time for asyncio: what waits is awaited, all else is as it is."""
+"""The readers' client for asyncio: calls that wait are awaited, the others are the same."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ Found = TypeVar("Found")
 
 
 class AsyncReaderClient(Reader["httpx.AsyncBaseTransport"]):
-    """Does as `ReaderClient` in an event loop: tasks in place of threads, and the same logic.
+    """A `ReaderClient` for an event loop: tasks in place of threads, and the same logic.
 
-    It follows between the begin and the end of an ``async with`` block::
+    It follows from the begin to the end of an ``async with`` block::
 
         async with AsyncReaderClient("http://127.0.0.1:7464", "flights") as reader:
             reader.advance({0: 120})
@@ -96,7 +96,7 @@ class AsyncReaderClient(Reader["httpx.AsyncBaseTransport"]):
         return await self._wait(wait, timeout)
 
     async def catch_up(self, timeout: float = 10.0) -> None:  # noqa: ASYNC109 - likewise
-        """Wait until the marks are known that there were at first; see `ReaderClient.catch_up`."""
+        """Wait until the marks at the start are known; see `ReaderClient.catch_up`."""
         await self._wait(self._waits.catching_up(), timeout)
 
     async def close(self, timeout: float = 5.0) -> None:  # noqa: ASYNC109 - likewise
@@ -119,7 +119,9 @@ class AsyncReaderClient(Reader["httpx.AsyncBaseTransport"]):
 
     async def __aenter__(self) -> Self:
         if self._is_open:
-            raise Rejected(f"the reader of stream {self._stream!r} is open already; make another")
+            raise Rejected(
+                f"the reader of stream {self._stream!r} is already open; create another one"
+            )
         self._is_open = True
         self._start(self._begin)
         return self

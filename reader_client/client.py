@@ -1,4 +1,4 @@
-"""A reader's side of noted time: its position goes in, a time window comes out, all locally."""
+"""The readers' client: its position goes in, a time window comes out, all locally."""
 
 from __future__ import annotations
 
@@ -34,29 +34,29 @@ Found = TypeVar("Found")
 class ReaderClient(Reader["httpx.BaseTransport"]):
     """Follows the marks of a stream and turns positions into time windows.
 
-    One daemon thread a domain follows by long poll, so `get_time_window` asks no controller: it is
-    a search that takes microseconds. A controller that is away is tried again with backoff, and the
-    last known history answers meanwhile: a window may be behind, never wrong. A stream that was
-    created again under its name is noticed by its id; its windows start over.
+    One daemon thread per domain follows by long poll, so `get_time_window` asks no controller: it
+    is a search that takes microseconds. While the controller is unreachable, the client retries
+    with backoff and answers from the last known history: a window may be behind, never wrong. A
+    stream that was recreated under its name is noticed by its id; its windows start over.
 
     With a `group`, the reader's positions are reported in the background, and the window is that of
     the whole group: its last known position against the marks followed here. A reader that the
-    controller no longer knows, as it was silent for too long or the group was deleted, reports
-    again by itself.
+    controller no longer knows, because it was silent for too long or the group was deleted, reports
+    again automatically.
 
-    Calls that wait (`wait_for`, `catch_up`, `marks(wait=…)`, `offline`) raise at once what the
-    controller refuses: `UnknownStream`, `UnknownDomain`, `NotAllowed`. A controller that is away
+    Calls that wait (`wait_for`, `catch_up`, `marks(wait=…)`, `offline`) raise refusals of the
+    controller at once: `UnknownStream`, `UnknownDomain`, `NotAllowed`. An unreachable controller
     may come back, so they raise `Unreachable` when time is up, with the URL and the last error.
-    What goes wrong in the background is logged, under `noted_time.reader`: when answers stop and
-    when they are back, refusals, and streams created again. A fault of the client itself raises
-    `ClientFailed` from every later call.
+    Failures in the background are logged under `noted_time.reader`: outages and their ends,
+    refusals, and recreated streams. After a fault of the client itself, every later call raises
+    `ClientFailed`.
 
-    The history takes 8 bytes a mark for each segment and three more numbers: 155 bytes a mark
-    measured at 16 segments. `keep_last` bounds it, to an eighth more; a position behind the marks
-    that are kept has no lower.
+    The history takes 8 bytes per mark for each segment and three more numbers: 155 bytes per mark,
+    measured at 16 segments. `keep_last` bounds it, with an eighth more at times; a position behind
+    the marks that are kept has no lower.
 
     Threads end with `close`, which may be called from a signal handler; they are daemons, so a
-    process need not wait for them. A client does not survive a fork: make one in the child.
+    process need not wait for them. A client does not survive a fork: create one in the child.
     """
 
     def _open(self, url: str, token: str | None, network: httpx.BaseTransport | None) -> None:
@@ -65,9 +65,9 @@ class ReaderClient(Reader["httpx.BaseTransport"]):
         self._start(self._begin)
 
     def offline(self, position: Mapping[int, int] | None = None, *, timeout: float = 10.0) -> None:
-        """Leave the group's readers, with my segments put back to `position` (default: mine).
+        """Go offline, with this reader's segments reset to `position` (default: its own).
 
-        Waits for the controller; raises what it refuses, `Unreachable` after `timeout` seconds, or
+        Waits for the controller; raises its refusals, `Unreachable` after `timeout` seconds, or
         `Rejected` without a group. `advance` brings the reader back.
         """
         put_back = plain_position(self._position if position is None else position)
@@ -78,9 +78,9 @@ class ReaderClient(Reader["httpx.BaseTransport"]):
     ) -> Iterator[Mark]:
         """Yield the marks with a seq above `after` that are kept here, in order.
 
-        Waits up to `wait` seconds for each further one; `None` waits until the client is closed.
-        When the stream is created again, its marks follow from seq 1. If it waits, raises what the
-        controller refuses, and `Unreachable` if it was away when time is up.
+        Waits up to `wait` seconds for each further mark; `None` waits until the client is closed.
+        If the stream is recreated, its marks follow from seq 1. If it waits, it raises refusals of
+        the controller, and `Unreachable` if the controller is unreachable when time is up.
         """
         cursor = MarkCursor(self._following, after, domain)
         while found := self._page(cursor, domain, wait):
@@ -97,12 +97,11 @@ class ReaderClient(Reader["httpx.BaseTransport"]):
     ) -> Iterator[CompleteWindow]:
         """Yield the windows of `size_ms` that are complete, in order; one begins at `origin`.
 
-        They begin with the one that `after` lies in; without it, with the last that was complete at
-        the first mark kept here. Waits up to `wait` seconds for each further one, and raises as
-        `marks`. When the stream is created again, its windows follow from `after` on.
-
-        The controller is asked once for each hundred who is `missing` from them; while it is away
-        that is not known.
+        They begin with the window that `after` lies in; without it, with the last that was complete
+        at the first mark kept here. Waits up to `wait` seconds for each further window, and raises
+        as `marks`. If the stream is recreated, its windows follow from `after` on. Their `missing`
+        writers are asked for, once per hundred windows; while the controller is unreachable they
+        are not known.
         """
         cursor = self._windows(Tiling(size_ms, unix_ms_of(origin)), after, domain)
         while found := self._page(cursor, domain, wait):
@@ -114,15 +113,15 @@ class ReaderClient(Reader["httpx.BaseTransport"]):
     def wait_for(self, time: Time, timeout: float, domain: str | None = None) -> Mark:
         """Return `cut_at(time)` as soon as it is known; `timeout` is in seconds.
 
-        Raises at once what the controller refuses. When time is up: `Unreachable` if the
-        controller is away, else `NotCompleteYet`, and as `cut_at` for a time in seconds.
+        Raises refusals of the controller at once. When time is up: `Unreachable` if the controller
+        is unreachable, otherwise `NotCompleteYet`, and as `cut_at` for a time in seconds.
         """
         return self._wait(self._waits.completeness(unix_ms_of(time, up=True), domain), timeout)
 
     def catch_up(self, timeout: float = 10.0) -> None:
-        """Wait until the marks there were when the client began (or the stream) are known.
+        """Wait until the marks that existed when the client (or the stream) began are known.
 
-        Raises what the controller refuses, or `Unreachable` after `timeout` seconds.
+        Raises refusals of the controller, or `Unreachable` after `timeout` seconds.
         """
         self._wait(self._waits.catching_up(), timeout)
 

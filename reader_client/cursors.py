@@ -1,4 +1,4 @@
-"""Places in what follows from the marks of a domain, as far as they are known here."""
+"""Cursors over the known marks of a domain, and over the windows that they complete."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Item = TypeVar("Item")
 class Cursor(ABC, Generic[Item]):
     """A place in a growing sequence; `what` is the word for its items.
 
-    When the stream is created again, the cursor goes back to `again`.
+    If the stream is recreated, the cursor goes back to `again`.
     """
 
     what = "item"
@@ -42,7 +42,7 @@ class Cursor(ABC, Generic[Item]):
         self._stream_id: str | None = None
 
     def page(self) -> list[Item]:
-        """Return the next items that are known, and go past them."""
+        """Return the next known items, and move past them."""
         found = self._look(self.most)
         if found:
             self._after = self._end(found[-1])
@@ -76,7 +76,7 @@ class Cursor(ABC, Generic[Item]):
 
 
 class MarkCursor(Cursor["Mark"]):
-    """A place in the marks; of a stream created again, it begins at the first mark."""
+    """A place in the marks; if the stream is recreated, it goes back to the first mark."""
 
     what = "mark"
 
@@ -91,7 +91,7 @@ class MarkCursor(Cursor["Mark"]):
 
 
 class WindowCursor(Cursor["CompleteWindow"]):
-    """A place in the complete windows; of a stream created again, it begins where it began.
+    """A place in the complete windows; if the stream is recreated, it goes back to its start.
 
     The first window is the one that `after` lies in, see `complete_windows`.
     """
@@ -106,14 +106,14 @@ class WindowCursor(Cursor["CompleteWindow"]):
         self._tiling = tiling
 
     def about_missing(self, page: Sequence[CompleteWindow]) -> Question:
-        """Ask which writers are missing from the windows of a page, which marks do not say."""
+        """Ask which writers are missing from the windows of a page; marks do not have them."""
         of, size_ms = self._following.stream, self._tiling.size_ms
         return windows_from(of, page[0].start, size_ms, len(page), self._domain)
 
     def with_missing(
         self, page: Sequence[CompleteWindow], answer: Json | None
     ) -> Iterator[CompleteWindow]:
-        """Yield the windows with the writers that are missing, as far as the answer names them."""
+        """Yield the windows with their missing writers, as far as the answer names them."""
         known = {}
         if answer is not None and answer.get("stream_id") == self._stream_id:
             known = {each.start: each.missing for each in windows_answer(answer)}

@@ -1,8 +1,8 @@
 """What a reader knows of one domain's marks, and what it must ask next.
 
-Values in, values out: the answers of the controller go in, a `MarkHistory` and the stream's
-`Succession` come of it. A stream created again under its name has another id: all that was known of
-the old one is dropped, as its times and offsets mean nothing in the new one.
+Values in, values out: the answers of the controller go in, and lead to a `MarkHistory` and the
+stream's `Succession`. A stream recreated under its name has another id: all that was known of the
+old one is dropped, as its times and offsets mean nothing in the new one.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ NO_WINDOW = TimeWindow(None, None)
 
 
 class Since(NamedTuple):
-    """A mark of the stream with that creation id; the ones before it are of no interest."""
+    """A mark of the stream with that creation id; marks before it are not followed."""
 
     stream_id: str
     seq: int
 
 
 ANY = Since("", 0)
-"""All marks are of interest."""
+"""Follow all marks."""
 
 
 class Follower:
-    """The followed marks of one domain; one thread takes answers in, any may ask, without locks.
+    """The followed marks of one domain; one thread applies answers, any may ask, without locks.
 
     >>> from noted_time import Mark, StreamCut
     >>> from reader_client.answers import MarksRead, StreamRead
@@ -55,7 +55,7 @@ class Follower:
     """
 
     def __init__(self, domain: str, *, keep_last: int, since: Since = ANY) -> None:
-        """Begin with nothing known; at most an eighth more than `keep_last` marks are kept."""
+        """Start without marks; at most an eighth more than `keep_last` marks are kept."""
         if keep_last < 1:
             message = f"keep_last must be at least 1, got {keep_last}"
             raise Rejected(message)
@@ -64,13 +64,14 @@ class Follower:
         self.stream_id: str | None = None
         self.caught_up = False
         self.was_at_end = False
-        """Whether the controller has answered that there is no further mark, and so the seal."""
+        """Whether the controller has answered that no mark follows, and so with the seal."""
         self.chain = 0
         """Counts how often the known marks were replaced by others."""
         self._keep_last = keep_last
         self._since = since
         self._taken = 0
-        # Replaced whole, never cut in place: a search in another thread continues in the old one.
+        # Replaced whole, never cut in place: a search in another thread continues in the old
+        # history.
         self._history = MarkHistory()
         self._succession = Succession()
         self._scale_events = 0
@@ -89,7 +90,7 @@ class Follower:
     # Answers
 
     def take_stream(self, stream: StreamRead) -> None:
-        """Take in what the stream is; raises `UnknownDomain` if it does not declare this one."""
+        """Apply an answer about the stream; raises `UnknownDomain` without this domain."""
         if self.domain not in stream.domains:
             raise UnknownDomain(self.domain, stream.domains)
         self._last_known = stream.last_seqs.get(self.domain, 0)
@@ -109,9 +110,9 @@ class Follower:
         self._notice_caught_up()
 
     def take_marks(self, answer: MarksRead) -> None:
-        """Take in the marks after `after`.
+        """Add the marks after `after`.
 
-        Marks of another stream, or with scale events that are not known yet, are not taken: ask
+        Marks of another stream, or with scale events that are not known yet, are not added: ask
         about the stream first, then again for the marks.
         """
         about = answer.stream_id, answer.scale_events, answer.corrections
@@ -144,7 +145,7 @@ class Follower:
         return self._history.window(position)
 
     def state(self, position: Mapping[int, int]) -> State:
-        """Return whether there is more to come for a reader that has read up to there."""
+        """Return whether a reader at that position can expect more."""
         window, last = self.window(position), self._history.last
         if window.sealed:
             return "finished"
@@ -152,13 +153,13 @@ class Follower:
         return "idle" if is_at_end and self._is_quiet else "live"
 
     def times(self, position: Mapping[int, int]) -> SegmentTimes:
-        """Return where a position stands in each segment."""
+        """Return how far a position is in each segment, in time."""
         return SegmentTimes(self._history, self._succession, position)
 
     def complete_to(self, time: int) -> Mark:
         """Return the first known mark with lower >= `time`.
 
-        Raises `NotCompleteYet`, and `ImplausibleTime` for one in seconds.
+        Raises `NotCompleteYet`, and `ImplausibleTime` for a time in seconds.
         """
         if self._are_unix_ms:
             check_time(time, self._history.last_lower)
@@ -180,9 +181,10 @@ class Follower:
         return list(complete_windows(self._history, tiling, after=after, limit=limit))
 
     def take_new(self) -> list[Mark]:
-        """Return the marks since the last call, and keep the last one alone.
+        """Return the marks since the last call, and keep only the last one.
 
-        Only for the thread that takes answers in, after each of them: no window is known any more.
+        Only for the thread that applies answers, after each of them: earlier windows are then
+        unknown.
         """
         history = self._history
         new = history.after(self._taken, len(history))
@@ -216,15 +218,15 @@ class Follower:
         """Whether the stream is sealed and all of its marks are known."""
         return self.final_cut is not None
 
-    # How it comes about
+    # The history
 
     @property
     def _following(self) -> MarkHistory:
-        """The history that answers are taken into."""
+        """The history to which answers are added."""
         return self._history if self._corrected is None else self._corrected
 
     def _show_corrected(self) -> None:
-        """Answer by the marks that were read again, once all are here that were known before."""
+        """Answer from the marks that were read again, once they include all known before."""
         corrected = self._corrected
         if corrected is not None and self.after >= max(self._last_known, self._history.last_seq):
             self._replace(corrected)
@@ -245,7 +247,7 @@ class Follower:
             return
         if len(history) and mark.seq != history.last_seq + 1:
             # The controller forgot marks that were never followed (retention); a window needs a
-            # gapless run, so it begins again here. Older positions then have no lower, never a
+            # gapless run, so it starts again here. Older positions then have no lower, never a
             # wrong one.
             history = MarkHistory()
             if self._corrected is None:

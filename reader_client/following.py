@@ -1,4 +1,4 @@
-"""What is asked to follow the marks of a stream's domains, as routines without I/O."""
+"""Routines without I/O that follow the marks of a stream's domains."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ logger = logging.getLogger("noted_time.reader")
 AT_ONCE_S = 0.05
 
 SEALED_S = 10.0
-"""How often it is asked about a stream that is sealed."""
+"""How often to ask about a sealed stream."""
 
 
 Begin = Callable[[str, Callable[[], "Steps"]], "Repeated[Any]"]
@@ -37,7 +37,7 @@ Begin = Callable[[str, Callable[[], "Steps"]], "Repeated[Any]"]
 class Following:
     """Follows each domain by a step of its own; the last known history stays when answers stop.
 
-    `on_stream` is called with each answer that says what the stream is.
+    `on_stream` is called with each answer about the stream.
     """
 
     def __init__(  # noqa: PLR0913 - one keyword for each thing there is to choose
@@ -51,9 +51,9 @@ class Following:
         on_stream: Callable[[StreamRead], None],
         since: Since = ANY,
     ) -> None:
-        """Follow nothing before `start`; `domains` are every declared one if none are given."""
+        """Follow nothing before `start`; without `domains`, every declared one is followed."""
         if isinstance(domains, str):
-            raise Rejected(f"domains is a list of names: use domains=[{domains!r}]")
+            raise Rejected(f"domains must be a list of names: use domains=[{domains!r}]")
         for domain in domains or ():
             checked_name("domain", domain)
         self.followers: dict[str, Follower] = {}
@@ -67,11 +67,11 @@ class Following:
         self._stream_id: str | None = None
         self._failing: set[str] = set()
         self._steps: dict[str | None, Repeated[Any]] = {}
-        # what keep_last may be is checked at once
+        # checks keep_last at once
         Follower("default", keep_last=keep_last)
 
     def start(self, begin: Begin) -> None:
-        """Begin to follow the domains; if none are given, once the controller names them."""
+        """Start to follow the domains; if none are given, once the controller names them."""
         if self._domains is None:
             self._steps[None] = begin("domains", lambda: self._learn_domains(begin))
         else:
@@ -99,13 +99,13 @@ class Following:
 
     @property
     def is_caught_up(self) -> bool:
-        """Whether the marks are known that there were when each domain was asked for first."""
+        """Whether the marks are known that existed when each domain was first asked for."""
         if self._domains is None and not self.followers:
             return False
         return all(follower.caught_up for follower in self.followers.values())
 
     def all_steps(self) -> list[Repeated[Any]]:
-        """Return all that is repeated."""
+        """Return all threads or tasks."""
         return list(self._steps.values())
 
     # The steps
@@ -150,17 +150,17 @@ class Following:
         answer = marks_answer((yield question))
         self._take_marks(follower, answer)
         if follower.is_sealed:
-            # No mark follows; the stream can only be removed and created again.
+            # No mark follows; the stream can only be removed and recreated.
             yield Pause(SEALED_S)
         elif wait_ms and not answer.marks and time.monotonic() - asked_at < AT_ONCE_S:
-            # It did not wait: a controller about to stop, or something that knows no long poll.
+            # It did not wait: a controller about to stop, or a proxy without long polls.
             yield Pause(AT_ONCE_S)
         return True
 
     def _take_stream(self, follower: Follower, stream: StreamRead) -> None:
         if self._stream_id not in {None, stream.id}:
             logger.warning(
-                "stream %r was deleted and created again: its marks start from the beginning",
+                "stream %r was deleted and recreated: its marks start from the beginning",
                 self.stream,
             )
         self._stream_id = stream.id

@@ -1,4 +1,4 @@
-"""What a reader says of its backlog, what its group's is, and who wants to know of changes."""
+"""The backlog that a reader reports, that of its group, and the callbacks at changes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Callback = Callable[[BacklogState], object]
 
 @dataclass(slots=True, eq=False)
 class Said:
-    """Something that the reader said of its backlog; each is another, whatever it says."""
+    """A report of the reader's backlog; compared by identity, not by value."""
 
     backlog: bool | None
 
@@ -29,7 +29,7 @@ class _Listener:
 class ReportedBacklog:
     """The backlog of a group as far as one reader knows; no thread, no clock, no network.
 
-    The caller says something, and one thread or task reports it; neither takes a lock, since
+    The caller sets the reader's, and one thread or task reports it; neither takes a lock, since
     each replaces what it owns as a whole.
 
     >>> backlog = ReportedBacklog()
@@ -51,17 +51,17 @@ class ReportedBacklog:
     # The caller
 
     def say(self, *, backlog: bool | None) -> None:
-        """Say that the reader has a backlog, that it has none, or take back what was said."""
+        """Set whether the reader has a backlog; `None` withdraws it."""
         self._said = Said(backlog)
 
     @property
     def state(self) -> BacklogState:
-        """The group's as of the last answer, with what was said since."""
+        """The group's backlog as of the last answer, with what was set since."""
         said, answered = self._said, self._answered
         return with_reason(answered, told=said.backlog if said is not None else None)
 
     def listen(self, callback: Callback) -> None:
-        """Have this called at each change of the flag."""
+        """Call `callback` at each change of the flag."""
         self._listeners.append(_Listener(callback))
 
     # The thread or task that reports
@@ -72,29 +72,29 @@ class ReportedBacklog:
         return self._said is not self._acknowledged
 
     def take(self) -> dict[str, bool | None]:
-        """Return what a report says of it."""
+        """Return the backlog's part of a report."""
         self._under_way = said = self._said
         return {} if said is None or said is self._acknowledged else {"backlog": said.backlog}
 
     def answered(self, state: BacklogState) -> None:
-        """Learn the state of the group, which heeds what was under way."""
+        """Record the state of the group, which includes the report under way."""
         self._acknowledged = self._under_way
         self._answered = state
 
     def refreshed(self, state: BacklogState) -> None:
-        """Learn the state of the group, with nothing under way."""
+        """Record the state of the group, with nothing under way."""
         self._answered = state
 
     def announce(self) -> None:
-        """Have it said again: the controller does not know the reader."""
+        """Report it again: the controller does not know the reader."""
         self._acknowledged = None
 
     def left(self) -> None:
-        """Take back what was said, as the controller does with a reader that goes offline."""
+        """Withdraw what was set, as the controller does for a reader that goes offline."""
         self._said = self._acknowledged = None
 
     def tell(self) -> None:
-        """Call those for whom the flag is another than before; what they raise is logged."""
+        """Call the callbacks for which the flag changed; what they raise is logged."""
         state = self.state
         for listener in tuple(self._listeners):
             if listener.flag != state.backlog:

@@ -11,21 +11,21 @@ T = TypeVar("T")
 
 
 class Ordered(Protocol):
-    """What knows which segment is next: a `ReaderClient`, or one for asyncio."""
+    """What knows which segment is next: a `ReaderClient` or an `AsyncReaderClient`."""
 
     def next_segment(self, among: Collection[int], domain: str | None) -> int | None:
-        """Return which of these segments to read next, `None` if none may be."""
+        """Return which of these segments to read next, `None` if none may be read."""
 
 
 def merged(
     iterators: Mapping[int, Iterator[T]], reader: Ordered, domain: str | None = None
 ) -> Iterator[tuple[int, T]]:
-    """Yield (segment, item) of the iterators, the segment that is least far in time first (PDP-28).
+    """Yield (segment, item) of the iterators, from the segment with the least time first (PDP-28).
 
-    Before each item `reader.next_segment` is asked which one that is, so `reader.advance` has to
-    say what was read of a segment before the next item is taken: without that, one segment is read
-    to its end, then the next. Marks that come meanwhile count at once. Ends when all iterators
-    have.
+    Before each item `reader.next_segment` is asked for that segment, so `reader.advance` has to
+    report what was read of a segment before the next item is taken: otherwise one segment is read
+    to its end, then the next. Marks that arrive meanwhile count at once. Ends when all iterators
+    have ended.
 
     Best effort: how far items are out of order depends on how far apart the marks are, and no bound
     is promised. Before the first marks are known, and when no segment may be read by the marks,

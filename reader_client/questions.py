@@ -18,13 +18,13 @@ MARKS_PER_PAGE = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Nothing to do for that long, or until there is."""
+    """A pause of that length, which ends early if there is something to do."""
 
     seconds: float
 
 
 Steps = Generator[Question | Pause, Json, bool]
-"""One round of what a reader does again and again; returns whether there is more to do, ever."""
+"""One round of what a reader repeats; returns whether to repeat it."""
 
 
 def about_stream(stream: str) -> Question:
@@ -53,26 +53,26 @@ def complete_to(stream: str, time: int, domain: str | None) -> Question:
 
 
 def about_group(stream: str, group: str) -> Question:
-    """Ask where a reader group stands."""
+    """Ask for the position of a reader group."""
     return Question("GET", stream_path(stream, "reader-groups", group))
 
 
 def report(
     stream: str, group: str, reader: str, position: Mapping[int, int], own: Json | None = None
 ) -> Question:
-    """Report a reader's position and its `backlog`, if any, and ask where the group stands."""
+    """Report a reader's position and its `backlog`, if any, and ask for the group's position."""
     path = stream_path(stream, "reader-groups", group, "readers", reader)
     return Question("PUT", path, body={"position": position_to_wire(position), **(own or {})})
 
 
 def offline(stream: str, group: str, reader: str, position: Mapping[int, int]) -> Question:
-    """Put a reader's segments back, and ask where the group stands."""
+    """Reset a reader's segments, and ask for the group's position."""
     path = stream_path(stream, "reader-groups", group, "readers", reader, "offline")
     return Question("POST", path, body={"position": position_to_wire(position)})
 
 
 def align(alignment: str, member: str, where: Json) -> Question:
-    """Report where a member of an alignment is, and ask for the bound."""
+    """Report the time of a member of an alignment, and ask for the bound."""
     return Question("PUT", f"/v1/alignments/{alignment}/members/{member}", body=where)
 
 

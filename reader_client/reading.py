@@ -1,4 +1,4 @@
-"""What a reader knows, and what it may ask of itself without asking a controller."""
+"""What a reader knows, and answers without asking a controller."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ Found = TypeVar("Found")
 
 
 class Reader(ABC, Generic[Network]):
-    """The position of a reader, and the marks and the group that are followed in the background.
+    """The position of a reader, and the marks and the group that it follows in the background.
 
-    What `ReaderClient` and `AsyncReaderClient` have in common: no call here waits.
+    The base of `ReaderClient` and `AsyncReaderClient`: no call here waits.
     """
 
     def __init__(  # noqa: PLR0913 - one keyword for each thing there is to choose
@@ -64,16 +64,16 @@ class Reader(ABC, Generic[Network]):
     ) -> None:
         """Choose what to follow: `domains`, by default every declared one.
 
-        `url` may be several with commas between: one is asked as long as it answers.
-        `token` is shown to the controller, by default that of the variable NOTED_TIME_TOKEN.
-        `wait_ms` (at most 30000) is how long one poll may wait; `refresh_ms` how often a group's
-        position is asked for when there is nothing to report. `align` names the alignment that
-        `may_read` obeys; the reader is its member `align_as`, by default the name of the stream,
-        with its own time or that of its group. Raises `InvalidName`, or `Rejected`
-        if a URL is not one, or only one of `group` and `reader` is given.
+        `url` may be several, separated by commas: one is asked as long as it answers. `token` is
+        sent to the controller; by default it is that of the variable NOTED_TIME_TOKEN. `wait_ms`
+        (at most 30000) is how long one poll may wait; `refresh_ms` is how often a group's position
+        is asked for when there is nothing to report. `align` names the alignment that `may_read`
+        obeys; the reader is its member `align_as`, by default the name of the stream, with its own
+        time or that of its group. Raises `InvalidName`, or `Rejected` if a URL is invalid, or only
+        one of `group` and `reader` is given.
         """
         if (group is None) != (reader is None):
-            raise Rejected("a reader of a group has both: the name of the group and its own")
+            raise Rejected("a reader of a group needs both names: group= and reader=")
         self._stream = stream
         self._position: dict[int, int] = {}
         self._advancing = threading.RLock()
@@ -106,9 +106,9 @@ class Reader(ABC, Generic[Network]):
 
     @abstractmethod
     def _open(self, url: str, token: str | None, network: Network | None) -> None:
-        """Connect with the first question; a `network` that is given takes the real one's place."""
+        """Connect with the first question; a given `network` replaces the real one."""
 
-    # Where I am
+    # The position
 
     @property
     def position(self) -> dict[int, int]:
@@ -116,10 +116,10 @@ class Reader(ABC, Generic[Network]):
         return dict(self._position)
 
     def advance(self, position: Mapping[int, int]) -> None:
-        """Set how far I have read in these segments; others keep their offsets.
+        """Set how far this reader has read in these segments; others keep their offsets.
 
         A segment may be set back. Raises `Rejected` for numbers outside int64, and in a group once
-        the client is closed, as nothing would be reported.
+        the client is closed, as it could no longer be reported.
         """
         offsets = plain_position(position)
         if self._health.fault is not None:
@@ -132,12 +132,12 @@ class Reader(ABC, Generic[Network]):
 
     # Whether there is a backlog
 
-    def set_backlog(self, backlog: bool | None) -> None:  # noqa: FBT001 - the one thing that is said
-        """Say that this reader has a backlog, or that it has none; `None` takes it back (FLIP-309).
+    def set_backlog(self, backlog: bool | None) -> None:  # noqa: FBT001 - the only argument
+        """Report whether this reader has a backlog; `None` withdraws the report (FLIP-309).
 
-        The group has one while any of its readers online says so, whatever its policy; `offline`
-        takes it back. Returns at once. Raises `Rejected` without a group, and once the client is
-        closed.
+        The group has a backlog while any of its online readers reports one, whatever its policy;
+        `offline` withdraws it. Returns at once. Raises `Rejected` without a group, and once the
+        client is closed.
         """
         reporting = self._grouped()
         self._check_usable()
@@ -145,17 +145,17 @@ class Reader(ABC, Generic[Network]):
         reporting.wake()
 
     def backlog(self) -> BacklogState:
-        """Return whether my group has a backlog, why, and since when in Unix ms; asks nothing.
+        """Return whether the group has a backlog, why, and since when (Unix ms), without asking.
 
-        It is what the controller answered last, with what I said since: no backlog until it has
-        answered. Raises `Rejected` without a group.
+        It is the controller's last answer, with what `set_backlog` reported since: no backlog until
+        it has answered. Raises `Rejected` without a group.
         """
         if self._health.fault is not None:
             self._health.check()
         return self._grouped().backlog.state
 
     def on_backlog(self, callback: Callable[[BacklogState], object]) -> None:
-        """Have `callback` called with the state at each change of the flag, first if it is true.
+        """Call `callback` with the state at each change of the flag, starting when it is true.
 
         It is called by the thread (or in the loop) that reports, so it has to return soon; what it
         raises is logged. Raises as `set_backlog`.
@@ -165,15 +165,15 @@ class Reader(ABC, Generic[Network]):
         reporting.backlog.listen(callback)
         reporting.wake()
 
-    # What time it is there
+    # Time at the position
 
     def get_time_window(self, domain: str | None = None) -> TimeWindow:
-        """Return the time window of my position, or of my group's; asks no controller.
+        """Return the time window of this reader's position, or its group's; asks no controller.
 
         Both bounds are `None` until the first marks (and, in a group, its position) are known.
         Raises `UnknownDomain` if the domain is not followed. If nothing is known because the
-        controller refuses to say, raises its refusal: `UnknownStream`, `UnknownDomain`,
-        `NotAllowed`, or `Rejected` if the group takes no further reader.
+        controller refused, raises its refusal: `UnknownStream`, `UnknownDomain`, `NotAllowed`, or
+        `Rejected` if the group takes no more readers.
         """
         follower, position = self._follower(domain), self._position_read()
         return NO_WINDOW if follower is None or position is None else follower.window(position)
@@ -184,7 +184,7 @@ class Reader(ABC, Generic[Network]):
         return NO_WINDOW if follower is None else follower.window(position)
 
     def cut_at(self, time: Time, domain: str | None = None) -> Mark:
-        """Return the first mark with lower >= `time`: a reader that reaches its cut has it all.
+        """Return the first mark with lower >= `time`: all events below that time lie below its cut.
 
         `time` is an integer, or an aware `datetime`. Raises `NotCompleteYet` if no such mark is
         known here, `ImplausibleTime` for a time in seconds of a stream in ms, and as
@@ -204,20 +204,19 @@ class Reader(ABC, Generic[Network]):
     # Which segment to read next
 
     def segment_times(self, domain: str | None = None) -> dict[int, int | None]:
-        """Return how far I am, or my group is, in each segment: all events below were read.
+        """Return by segment the time below which this reader, or its group, has read all events.
 
-        A segment before all marks has `None`. The least is the lower of `get_time_window`, and
-        this raises as that does; empty until marks (and, in a group, its position) are known.
+        A segment before all marks has `None`. The least is the lower of `get_time_window`, and this
+        raises as that does; empty until marks (and, in a group, its position) are known.
         """
         times = self._times(domain)
         return {} if times is None else dict(times.lowers)
 
     def lag(self, domain: str | None = None) -> Lag:
-        """Return by how much I am, or my group is, behind the last mark known here, in its time.
+        """Return how far this reader, or its group, is behind the last known mark, in event time.
 
-        Also by segment. `None` if it is not known, as before all marks; raises as
-        `get_time_window`. A reader that stopped falls behind with each mark, as the last one moves
-        on whether it reads or not.
+        It has each segment as well. `None` if it is not known, as before all marks; raises as
+        `get_time_window`. A reader that stopped falls further behind with each mark.
         """
         times = self._times(domain)
         return Lag(None, {}) if times is None else times.lag()
@@ -227,10 +226,10 @@ class Reader(ABC, Generic[Network]):
     ) -> int | None:
         """Return which segment to read next, to read all of them nearly in the order of time.
 
-        Of those in `among`, or of all that are known: the one that is least far, before it one that
-        is before all marks. Of several, the one with most unread, then the least id. Sealed ones
-        that were read are left out, and so are successors until their predecessors were read.
-        `None` if none is left, and while nothing is known yet. Raises as `get_time_window`.
+        It is one of `among`, or of all known segments: one before all marks if any, otherwise the
+        one with the least time; of several, the one with most unread, then the least id. Sealed
+        segments that were read are left out, and successors until their predecessors were read.
+        `None` if no segment is left, and while no marks are known. Raises as `get_time_window`.
         """
         times = self._times(domain)
         return None if times is None else times.next_segment(among)
@@ -238,11 +237,11 @@ class Reader(ABC, Generic[Network]):
     def may_read(self, segment: int) -> bool:
         """Whether to read on in a segment, by the alignment of `align`; asks no controller.
 
-        False iff my position in the segment is above the bound: the lower of the last mark whose
-        cut it reaches. While the controller is away the last bound holds, for the alignment's
-        timeout. Always true without `align`, and while the bound or the marks are not known yet.
-        Raises what the controller refuses, such as `UnknownAlignment`, where it never said a bound,
-        and as `get_time_window`.
+        False if this reader's time in the segment (the lower of the last mark whose cut it reaches)
+        is above the bound. While the controller is unreachable, the last bound holds for the
+        alignment's timeout. Always true without `align`, and while the bound or the marks are not
+        known yet. Raises refusals of the controller, such as `UnknownAlignment`, if it never sent a
+        bound, and as `get_time_window`.
         """
         if self._aligning is None:
             return True
@@ -256,9 +255,9 @@ class Reader(ABC, Generic[Network]):
     # For the clients
 
     def _where_aligned(self) -> Json:
-        """Return the body of a report to the alignment: my group, or my own time.
+        """Return the body of a report to the alignment: the group, or this reader's own time.
 
-        At a sealed or quiet end there is nothing that others could wait for.
+        At a sealed or quiet end others need not wait for this member.
         """
         follower, reporting = self._following.follower(self._domain_aligned), self._reporting
         position = self._position if reporting is None else reporting.position
@@ -277,7 +276,7 @@ class Reader(ABC, Generic[Network]):
     def _pages(
         self, cursor: Cursor[Found], domain: str | None, wait: float | None
     ) -> Generator[Wait[bool], bool, list[Found]]:
-        """Return what comes next, asking to wait for it; nothing when time is up."""
+        """Return the next page, waiting for it; empty when time is up."""
         while True:
             self._health.check()
             found = cursor.page()
@@ -296,7 +295,7 @@ class Reader(ABC, Generic[Network]):
         return None if follower is None or position is None else follower.times(position)
 
     def _position_read(self) -> Mapping[int, int] | None:
-        """Return my position or my group's; raises why that cannot be known."""
+        """Return this reader's position or its group's; raises why it cannot be known."""
         if self._reporting is None:
             return self._position
         position = self._reporting.position
@@ -313,11 +312,13 @@ class Reader(ABC, Generic[Network]):
 
     def _grouped(self) -> Reporting:
         if self._reporting is None:
-            raise Rejected("this reader belongs to no group: make it with group= and reader=")
+            raise Rejected(
+                "this reader does not belong to a group: create it with group= and reader="
+            )
         return self._reporting
 
     def _follower(self, domain: str | None) -> Follower | None:
-        """Return the follower of a domain; raises why there can be none."""
+        """Return the follower of a domain; raises why it cannot exist."""
         if self._health.fault is not None:
             self._health.check()
         follower = self._following.follower(domain)
@@ -326,13 +327,15 @@ class Reader(ABC, Generic[Network]):
         return follower
 
     def _check_usable(self) -> None:
-        """Raise if nothing is followed or reported any more."""
+        """Raise if the client no longer follows and reports."""
         self._health.check()
         if self._closed:
-            raise Rejected(f"the reader of stream {self._stream!r} is closed; make a new one")
+            raise Rejected(f"the reader of stream {self._stream!r} is closed; create a new one")
         if self._pid != os.getpid():
-            message = f"the reader of stream {self._stream!r} belongs to the process that made it"
-            raise Rejected(f"{message}: make one in the child")
+            message = (
+                f"the reader of stream {self._stream!r} belongs to the process that created it"
+            )
+            raise Rejected(f"{message}: create one in the child")
 
     def _learn(self, stream: StreamRead) -> None:
         if self._reporting is not None:
@@ -340,7 +343,7 @@ class Reader(ABC, Generic[Network]):
 
 
 def _raise_refusal(steps: Sequence[Repeated[Any]]) -> None:
-    """Raise why nothing is known, if the controller refuses to say it."""
+    """Raise the controller's refusal, if that is why nothing is known."""
     for step in steps:
         if isinstance(step.attempts.failure, Rejected):
             raise step.attempts.failure

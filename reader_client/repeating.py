@@ -1,4 +1,4 @@
-"""What one client repeats in the background: threads or tasks that back off while a step fails."""
+"""The threads or tasks of one client, which repeat a step and back off while it fails."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ Waker = TypeVar("Waker", Wakeup, AsyncWakeup)
 
 @dataclass(frozen=True, slots=True)
 class BackOff:
-    """Wait that long before the next attempt, or until it may succeed."""
+    """A wait of that length before the next attempt, which ends early if it may succeed."""
 
     seconds: float
 
 
 class Stopped(Exception):
-    """The thread is to end; raised when it asks or waits."""
+    """The thread has to end; raised when it asks or waits."""
 
 
 class Health:
-    """How the threads or tasks of one client fare.
+    """The health of the threads or tasks of one client.
 
-    What keeps answers from the client is logged once, however many of its threads wait. `who` names
-    the client in the log; `fault` is what ended one of its threads or tasks for good. `on_failure`
-    is called after each failure.
+    An outage is logged once, however many threads of the client it affects. `who` names the client
+    in the log; `fault` is what ended one of its threads or tasks for good. `on_failure` is called
+    after each failure.
     """
 
     def __init__(
@@ -61,28 +61,28 @@ class Health:
         self._broken = ""
 
     def failed(self, name: str, error: NotedTimeError) -> None:
-        """Learn that the thread or task of that name was refused, or not answered."""
+        """Record that the thread or task of that name was refused, or got no answer."""
         with self._lock:
             sentence = self._outage.failed(error, now=time.monotonic(), asker=name)
         _warn(sentence)
 
     def answered(self, name: str) -> None:
-        """Learn that its questions were answered."""
+        """Record that its questions were answered."""
         with self._lock:
             sentence = self._outage.answered(now=time.monotonic(), asker=name)
         _warn(sentence)
 
     def broke(self, name: str, fault: BaseException) -> None:
-        """Learn that it ended by a fault of its own."""
+        """Record that it ended by a fault of the client."""
         self._broken, self.fault = name, fault
         logger.error("%s: %s ended by a fault of the client", self._who, name, exc_info=fault)
 
     def check(self) -> None:
-        """Raise `ClientFailed` if one of them ended by a fault of its own."""
+        """Raise `ClientFailed` if one of them ended by a fault of the client."""
         if self.fault is not None:
-            kept = f"{self._who} follows nothing any more"
+            kept = f"{self._who} no longer follows"
             why = f"{self._broken} ended by {type(self.fault).__name__}: {self.fault}"
-            raise ClientFailed(f"{kept}: {why}; make a new one, and report this") from self.fault
+            raise ClientFailed(f"{kept}: {why}; create a new one, and report this") from self.fault
 
 
 class Attempts:
@@ -104,7 +104,7 @@ class Attempts:
     def rounds(
         self, step: Callable[[], Steps]
     ) -> Generator[Question | Pause | BackOff, Json, None]:
-        """Repeat the step until it says that there is no more to do.
+        """Repeat the step until it returns that there is no more to do.
 
         An error that is not a `NotedTimeError` is a fault of the client, and ends it for good.
         """
@@ -146,16 +146,16 @@ class Repeated(Generic[Waker]):
         self._backing_off: Waker = waker()
 
     def wake(self) -> None:
-        """Tell that there is something to do."""
+        """Wake it: there is something to do."""
         self._pausing.wake()
 
     def retry(self) -> None:
-        """Tell that what failed may succeed now."""
+        """Retry at once: what failed may succeed now."""
         self._backing_off.wake()
 
 
 class Repeating(Repeated[Wakeup]):
-    """A daemon thread, which ends after `stop` as soon as it asks or waits next."""
+    """A daemon thread, which after `stop` ends when it next asks or waits."""
 
     def __init__(
         self, name: str, step: Callable[[], Steps], ask: Callable[[Question], Json], health: Health
@@ -171,7 +171,7 @@ class Repeating(Repeated[Wakeup]):
         self._thread.start()
 
     def stop(self) -> None:
-        """Tell it to end, which it does when the question under way is answered."""
+        """Stop the thread, which ends when the question under way is answered."""
         self._stopping = True
         self.wake()
         self.retry()
@@ -216,7 +216,7 @@ class AsyncRepeating(Repeated[AsyncWakeup]):
         self._task = asyncio.create_task(rounds, name=name)
 
     async def stop(self) -> None:
-        """End the task, amid whatever it awaits."""
+        """Cancel the task, whatever it awaits."""
         self._task.cancel()
         await asyncio.wait([self._task])
 

@@ -1,4 +1,4 @@
-"""What is asked to report a reader's position to its group, as routines without I/O."""
+"""Routines without I/O that report a reader's position to its group."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 LONGEST_SILENCE_S = 60.0
 SIGNS_OF_LIFE = 4
-"""How many reports fit into the time after which the controller takes a silent reader offline."""
+"""Number of reports within the time after which a silent reader goes offline."""
 
 
 class ReaderName(NamedTuple):
@@ -40,8 +40,8 @@ class ReaderName(NamedTuple):
 class Reporting:
     """Reports how far the reader is, and asks for the group's position each `refresh_s`.
 
-    A reader that has nothing to report reports that, lest the controller take it for gone. Where
-    it did so all the same, or the group was deleted, the reader reports again all it has read.
+    A reader without news sends empty reports, so that it does not go offline. If it did
+    nevertheless, or the group was deleted, the reader reports again all it has read.
     """
 
     def __init__(self, reader: ReaderName, *, refresh_s: float, news: News) -> None:
@@ -66,11 +66,11 @@ class Reporting:
 
     @property
     def is_reported(self) -> bool:
-        """Whether the controller knows all that the reader has said."""
+        """Whether the controller knows all that the reader reported."""
         return not self._is_due and self._reports.leaving is None
 
     def steps(self) -> list[Repeated[Any]]:
-        """Return what has to succeed for the controller to know."""
+        """Return what has to succeed for the controller to know it."""
         return [] if self._thread is None else [self._thread]
 
     def report(self, position: Mapping[int, int]) -> None:
@@ -79,19 +79,19 @@ class Reporting:
         self.wake()
 
     def leave(self, position: Mapping[int, int]) -> Leaving:
-        """Begin to go offline with the reader's segments put back to `position`."""
+        """Start to go offline with the reader's segments reset to `position`."""
         leaving = self._reports.leave(position)
         self.wake()
         return leaving
 
     def learn(self, stream: StreamRead) -> None:
-        """Learn after how long a silence the stream takes a reader for gone."""
+        """Record after how long a silence a reader goes offline."""
         if stream.reader_timeout_ms is not None:
             timeout_s = stream.reader_timeout_ms / 1000
             self._silence_s = min(LONGEST_SILENCE_S, timeout_s / SIGNS_OF_LIFE)
 
     def wake(self) -> None:
-        """Have what is due reported now."""
+        """Report now what is due."""
         for step in self.steps():
             step.wake()
 
@@ -136,7 +136,7 @@ class Reporting:
         try:
             answer = group_answer((yield question))
         except UnknownReader:
-            self._reports.left(leaving)  # no such reader is online, which is what was wished for
+            self._reports.left(leaving)  # the reader is offline already, as requested
         else:
             self._reports.left(leaving, answer.position)
             self.backlog.refreshed(answer.backlog)
@@ -147,7 +147,7 @@ class Reporting:
         try:
             answer = group_answer((yield questions.about_group(*self.reader[:2])))
         except UnknownReader:
-            # The group was deleted, or the stream created again.
+            # The group was deleted, or the stream recreated.
             self._announce()
             return True
         self._reports.refreshed(answer.position)

@@ -1,10 +1,10 @@
-"""What one reader of a group has reported, and where the group stands together.
+"""What one reader of a group has reported, and the position of the group.
 
 Reports coalesce: the latest offset of each segment wins. The group's position is that of the last
-answer, with the reader's own segments as it last said them.
+answer, with the reader's own segments as last reported.
 
-Two sides use it without locks: the caller says how far it read, and one thread or task reports it.
-Each side replaces what it owns as a whole, and the other takes it as it finds it.
+Two sides use it without locks: the caller sets how far it read, and one thread or task reports it.
+Each side replaces what it owns as a whole, so the other always sees a consistent value.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class Leaving:
-    """The wish to go offline with the segments at `position`; `is_done` once it is fulfilled."""
+    """A request to go offline with the segments at `position`; `is_done` once it succeeded."""
 
     position: Mapping[int, int]
     is_done: bool = False
 
 
 class _Said(NamedTuple):
-    """How far the reader has read since it is online, or that it leaves."""
+    """How far the reader has read since it is online, or its request to leave."""
 
     own: Mapping[int, int]
     leaving: Leaving | None
 
 
 class _Known(NamedTuple):
-    """The group's position as of the last answer, and which of the reader's offsets it holds.
+    """The group's position as of the last answer, and which of the reader's offsets it has.
 
     `acknowledged` is `None` if the controller does not know the reader.
     """
@@ -42,7 +42,7 @@ class _Known(NamedTuple):
 
 
 class Reports:
-    """The reports of one reader on their way; no thread, no clock, no network.
+    """The unanswered reports of one reader; no thread, no clock, no network.
 
     >>> reports = Reports()
     >>> reports.position is None, reports.take()
@@ -54,13 +54,13 @@ class Reports:
     >>> reports.take()
     {0: 12}
 
-    A report whose outcome is unknown is created again, with what was read meanwhile:
+    A report whose outcome is unknown is repeated, with what was read meanwhile:
 
     >>> reports.report({2: 5}); reports.put_back()
     >>> reports.take()
     {0: 12, 2: 5}
 
-    All of it is reported again to a controller that does not know the reader any more:
+    All of it is reported again if the controller no longer knows the reader:
 
     >>> reports.answered({0: 12, 1: 7, 2: 5}); reports.take()
     {}
@@ -83,7 +83,7 @@ class Reports:
         self._said = _Said({**({} if left else said.own), **position}, None)
 
     def leave(self, position: Mapping[int, int]) -> Leaving:
-        """Wish to go offline with the segments put back to `position`."""
+        """Request to go offline with the segments reset to `position`."""
         leaving = Leaving(position)
         self._said = _Said(self._said.own, leaving)
         return leaving
@@ -101,7 +101,7 @@ class Reports:
 
     @property
     def leaving(self) -> Leaving | None:
-        """The wish to go offline, if it is the reader's last word and not fulfilled."""
+        """The request to go offline, if it is the reader's latest and not done yet."""
         leaving = self._said.leaving
         return None if leaving is None or leaving.is_done else leaving
 
@@ -112,29 +112,29 @@ class Reports:
 
     @property
     def due(self) -> bool:
-        """Whether there is something to report: also of a reader that is about to leave."""
+        """Whether there is something to report, even for a reader that is about to leave."""
         said, known = self._said, self._known
         if said.leaving is not None and said.leaving.is_done:
             return False
         return known.acknowledged is None or bool(_unknown(said, known))
 
     def announce(self) -> None:
-        """Have all of it reported again: the controller does not know the reader."""
+        """Report all of it again: the controller does not know the reader."""
         self._known = _Known(self._known.answered, None)
 
     def take(self) -> Mapping[int, int]:
-        """Return what is to be reported now."""
+        """Return what has to be reported now."""
         self._under_way = _unknown(self._said, self._known)
         return self._under_way
 
     def answered(self, position: Mapping[int, int]) -> None:
-        """Learn the position of the group, which holds what was under way."""
+        """Record the position of the group, which includes the report under way."""
         acknowledged = {**(self._known.acknowledged or {}), **self._under_way}
         self._known = _Known(dict(position), acknowledged)
         self._under_way = {}
 
     def refreshed(self, position: Mapping[int, int]) -> None:
-        """Learn the position of the group, with nothing under way."""
+        """Record the position of the group, with nothing under way."""
         self._known = _Known(dict(position), self._known.acknowledged)
 
     def put_back(self) -> None:
@@ -146,7 +146,7 @@ class Reports:
         self._under_way = {}
 
     def left(self, leaving: Leaving, position: Mapping[int, int] | None = None) -> None:
-        """Learn that the wish is fulfilled, and the position of the group if it is known."""
+        """Record that the reader is offline, and the position of the group if it is known."""
         self._known = _Known(self._known.answered if position is None else dict(position), None)
         leaving.is_done = True
 

@@ -1,4 +1,4 @@
-"""What a reader may wait for, and when waiting is in vain: without a clock, a thread or a task."""
+"""What a reader may wait for, and when a wait fails: without a clock, a thread or a task."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ Found = TypeVar("Found")
 class Wait(Generic[Found]):
     """What to do until something is found.
 
-    `look` is called at first and at all news: it returns what was waited for, `None` to wait on, or
-    raises that it is vain. `give_up` is called when time is up.
+    `look` is called at first and at each change: it returns what was waited for, or `None` to wait
+    on, or raises why the wait cannot succeed. `give_up` is called when time is up.
     """
 
     look: Callable[[], Found | None]
@@ -36,7 +36,7 @@ class Wait(Generic[Found]):
 def until_found(
     wait: Wait[Found], timeout_s: float | None, news: News, wake: Callable[[], None]
 ) -> Generator[float | None, object, Found]:
-    """Return what is waited for; yields for how many seconds to wait, or until `wake`."""
+    """Return what is waited for; yields how many seconds to wait for the next `wake`."""
     deadline = None if timeout_s is None else clocks.monotonic() + timeout_s
     news.listen(wake)
     try:
@@ -51,11 +51,11 @@ def until_found(
 
 
 class Waits:
-    """Makes the waits of one reader.
+    """Creates the waits of one reader.
 
-    A refusal ends a wait at once, as waiting does not help. One from before the wait may have been
-    mended since: the controller is asked again, and only a fresh refusal counts. A controller that
-    is away may come back, so that is an error when time is up.
+    A refusal ends a wait at once, as waiting does not help. The cause of a refusal from before the
+    wait may be resolved: the controller is asked again, and only a new refusal counts. An
+    unreachable controller may come back, so that is an error only when time is up.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Waits:
         where: str,
         check: Callable[[], None],
     ) -> None:
-        """Take what is waited for; `where` names the controllers, `check` raises that all ended."""
+        """Set what is waited for; `where` names the controllers, `check` raises if all ended."""
         self._following = following
         self._reporting = reporting
         self._where = where
@@ -94,7 +94,7 @@ class Waits:
         return Wait(look, give_up)
 
     def catching_up(self) -> Wait[bool]:
-        """Wait until the marks are known that there were when the reader asked first."""
+        """Wait until the marks are known that existed when the reader first asked."""
         patience = self._patience(self._following.all_steps)
         return Wait(
             lambda: patience.look(self._following.is_caught_up or None),
@@ -102,7 +102,7 @@ class Waits:
         )
 
     def further(self, cursor: Cursor[Any], domain: str | None) -> Wait[bool]:
-        """Wait for what comes after the cursor; false if nothing came, or nothing can come."""
+        """Wait for items after the cursor; false if none came, or none can come."""
         patience = self._patience(lambda: self._following.steps(domain))
         return Wait(
             lambda: patience.look(cursor.has_more() or (False if cursor.is_over() else None)),
@@ -110,10 +110,10 @@ class Waits:
         )
 
     def leaving(self, position: Mapping[int, int]) -> Wait[bool]:
-        """Begin to go offline, and wait until the controller knows."""
+        """Start to go offline, and wait until the controller knows."""
         reporting = self._reporting
         if reporting is None:
-            raise Rejected("this reader belongs to no group to go offline from")
+            raise Rejected("this reader does not belong to a group, so it cannot go offline")
         self._check()
         patience = self._patience(reporting.steps)
         leaving = reporting.leave(position)
@@ -124,7 +124,7 @@ class Waits:
         )
 
     def reporting(self) -> Wait[bool]:
-        """Wait until all is reported, if there is a group to report to."""
+        """Wait until everything is reported, if the reader has a group."""
         reporting = self._reporting
         patience = self._patience(lambda: [] if reporting is None else reporting.steps())
         return Wait(
@@ -137,12 +137,12 @@ class Waits:
 
 
 class _Patience:
-    """When a wait for `steps`, which may become others meanwhile, is in vain."""
+    """When a wait for `steps`, which may change meanwhile, cannot succeed."""
 
     def __init__(
         self, steps: Callable[[], Sequence[Repeated[Any]]], where: str, check: Callable[[], None]
     ) -> None:
-        """Begin to wait: whatever was refused is asked again at once."""
+        """Start to wait: refused questions are asked again at once."""
         self._steps = steps
         self._where = where
         self._check = check
@@ -152,7 +152,7 @@ class _Patience:
                 step.retry()
 
     def look(self, found: Found | None) -> Found | None:
-        """Return what was found; if nothing was, raise that waiting for it is in vain."""
+        """Return what was found; if nothing was, raise if the wait cannot succeed."""
         if found is not None:
             return found
         self._check()
@@ -164,10 +164,10 @@ class _Patience:
         return None
 
     def end(self, what: str, timeout_s: float, *, must_answer: bool = False) -> bool:
-        """Raise what keeps the answers away when time is up; false if nothing does.
+        """When time is up, raise why answers are missing; false if they are not.
 
-        `must_answer`: a controller that is just silent does. Otherwise one may be, after its first
-        answer, as a long poll is.
+        With `must_answer` a silent controller raises; otherwise it may be silent after its first
+        answer, as during a long poll.
         """
         steps = self._steps()
         failures = (step.attempts.failure for step in steps)

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 class Wakeup:
     """Lets one thread wait until another, or a signal handler in any, wakes it.
 
-    Several calls before the wait wake it once. `threading.Event` will not do: it takes a lock, and
-    a signal handler that sets it amid another `set` of the same thread waits for ever. Python's
-    `SimpleQueue` promises that `put` may be interrupted by itself.
+    Several calls before the wait wake it once. `threading.Event` cannot be used: it takes a lock,
+    and a signal handler that sets it during another `set` of the same thread waits forever.
+    Python's `SimpleQueue` guarantees that `put` is reentrant.
 
     >>> wakeup = Wakeup()
     >>> wakeup.wake(); wakeup.wake()
@@ -34,9 +34,9 @@ class Wakeup:
             self._calls.put(None)
 
     def wait(self, seconds: float | None) -> bool:
-        """Wait for a call; false when time is up, `None` waits for ever.
+        """Wait for a call; false when time is up, `None` waits forever.
 
-        What the caller finds afterwards includes what was changed before any call so far.
+        After it, the caller sees everything that was changed before any earlier call.
         """
         try:
             self._calls.get(timeout=None if seconds is None else max(0.0, seconds))
@@ -58,7 +58,7 @@ class AsyncWakeup:
         self._called.set()
 
     async def wait(self, seconds: float | None) -> bool:
-        """Wait for a call; false when time is up, `None` waits for ever."""
+        """Wait for a call; false when time is up, `None` waits forever."""
         try:
             async with asyncio.timeout(seconds):
                 await self._called.wait()
@@ -76,14 +76,14 @@ class News:
         self._listeners: set[Callable[[], None]] = set()
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Call this at every change from now on; it must return at once."""
+        """Call `listener` at every change from now on; it must return at once."""
         self._listeners.add(listener)
 
     def forget(self, listener: Callable[[], None]) -> None:
-        """Call it no more."""
+        """Stop calling it."""
         self._listeners.discard(listener)
 
     def notify(self) -> None:
-        """Tell that something changed."""
+        """Call the listeners."""
         for listener in tuple(self._listeners):
             listener()

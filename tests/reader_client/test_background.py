@@ -272,7 +272,7 @@ def test_a_forked_child_has_to_make_its_own(
     """No thread follows there, so a wait would be in vain."""
     with ReaderClient(served.url, stream) as client, monkeypatch.context() as child:
         child.setattr(os, "getpid", lambda: -1)
-        with pytest.raises(Rejected, match="make one in the child"):
+        with pytest.raises(Rejected, match="create one in the child"):
             client.wait_for(99, LONG)
 
 

@@ -247,7 +247,10 @@ def test_a_reader_of_a_stream_made_again_reports_again(served: Served, stream: s
 
 def test_a_reader_without_a_group_cannot_go_offline(served: Served, stream: str) -> None:
     """There is no controller to notify."""
-    with reader(served, stream) as client, pytest.raises(Rejected, match="belongs to no group"):
+    with (
+        reader(served, stream) as client,
+        pytest.raises(Rejected, match="does not belong to a group"),
+    ):
         client.offline()
 
 
@@ -269,7 +272,7 @@ def test_names_are_checked_before_anything_is_asked(served: Served) -> None:
     """A bad name, or half of a reader's, is refused at once."""
     with pytest.raises(InvalidName, match="group 'a/b'"):
         ReaderClient(served.url, "flights", group="a/b", reader="r")
-    with pytest.raises(Rejected, match="a reader of a group has both"):
+    with pytest.raises(Rejected, match="a reader of a group needs both names"):
         ReaderClient(served.url, "flights", group="g")
 
 

@@ -183,7 +183,7 @@ def test_a_closed_reader_raises(served: Served, stream: str) -> None:
     client.close()
     began = time.monotonic()
     for call in (lambda: client.wait_for(99, LONG), lambda: client.advance({0: 1}), client.offline):
-        with pytest.raises(Rejected, match="is closed; make a new one"):
+        with pytest.raises(Rejected, match="is closed; create a new one"):
             call()
 
     assert time.monotonic() - began < LONG / 2
