@@ -1,6 +1,6 @@
 """What a stream knows of the processes that note under one writer's name: two of them are a fault.
 
-A fenced note proves that there are two. It is remembered for an hour and in memory alone, as it
+A fenced note proves that there are two. It is remembered for an hour and only in memory, as it
 changes nothing.
 """
 

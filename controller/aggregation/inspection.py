@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 EXAMINED = 100
-"""Maximum number of holders of a domain that are looked at.
+"""Maximum number of holders of a domain that are examined.
 
 Holders are kept in the order in which they began, so the longest are among them.
 """

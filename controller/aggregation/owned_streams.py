@@ -42,7 +42,7 @@ class OwnedStreams:
 
     `clocks` says how far the service clock of each bucket is ahead of this process's own, in ms.
     `alignments` are those of the same buckets, by name. Their settings are durable. Their members
-    are in memory alone, as they report again within a second or so.
+    are only in memory, as they report again within a second or so.
     """
 
     def __init__(self, buckets: int = 1) -> None:

@@ -160,7 +160,7 @@ def _left_out(
     if decision.holders == 1:
         then = lower_without(stream.aggregator.domains[domain], names[0])
         return _without(names[0], f"what {names[0]} writes", lower, then)
-    one = "Without one of them alone nothing changes."
+    one = "Leaving out only one of them changes nothing."
     if decision.holders > MOST_SUPPOSED:
         return one
     would = stream.aggregator.would(domain, names, None, stream.service_ms(now))

@@ -1,6 +1,6 @@
 """The list of all alignments of all controllers.
 
-Names and settings are those of the database. Each controller tells of the members of its own
+Names and settings are those of the database. Each controller reports the members of its own
 alignments; if none reports an alignment, its row says so.
 """
 
@@ -30,7 +30,7 @@ PATH = ALIGNMENTS.removesuffix("/")
 
 
 MEMBERS_LISTED = 100
-"""Maximum number of members of an alignment in a list; by itself it is shown with all."""
+"""Maximum number of members of an alignment in a list; shown alone, it has all of them."""
 
 
 @dataclass(frozen=True, kw_only=True)

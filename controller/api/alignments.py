@@ -39,7 +39,7 @@ class AlignmentRequest(Body):
         description="how far the others may be ahead of the slowest, in the unit of their times"
     )
     member_timeout_ms: Annotated[int, Field(ge=1, le=MAX_INT64)] = Field(
-        30_000, description="a member that is silent for so long is not counted"
+        30_000, description="a member that is silent for this long is not counted"
     )
 
 

@@ -34,7 +34,7 @@ class Connection(asyncio.Protocol):
     """A connection that brings one request at a time to a protocol of the server."""
 
     def __init__(self, protocol: Any, request_s: float, app_state: Any, **given: Any) -> None:  # noqa: ANN401 - as uvicorn makes its own
-        """Make the protocol, for an app that is to know of this connection."""
+        """Create the server's protocol, whose app gets this connection in its state."""
         self._server = protocol(app_state={**app_state, "connection": self}, **given)
         self.pause_writing = self._server.pause_writing  # type: ignore[method-assign]
         self.resume_writing = self._server.resume_writing  # type: ignore[method-assign]

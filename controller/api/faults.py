@@ -39,14 +39,14 @@ def no_such(kind: str, name: str, known: Sequence[str]) -> str:
     """Return that a field or parameter of that name does not exist, and which do.
 
     >>> no_such("field", "tiem", ["writer", "time"])
-    "there is no such field; did you mean 'time'? There are: writer, time"
+    "unknown field; did you mean 'time'? Known: writer, time"
     >>> no_such("query parameter", "x", [])
-    'there is no such query parameter; there are none here'
+    'unknown query parameter; this call has none'
     """
     near = get_close_matches(name[:100], known, n=1)
-    meant = f"did you mean {near[0]!r}? There" if near else "there"
-    there_are = f"are: {', '.join(known)}" if known else "are none here"
-    return f"there is no such {kind}; {meant} {there_are}"
+    meant = f"did you mean {near[0]!r}? Known" if near else "known"
+    which = f"{meant}: {', '.join(known)}" if known else "this call has none"
+    return f"unknown {kind}; {which}"
 
 
 def parameters_of(request: Request) -> list[str]:

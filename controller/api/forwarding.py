@@ -168,7 +168,7 @@ class Forwarding:
         return answer.with_headers([(OWNER.encode(), url.encode())] if url.isascii() else [])
 
     async def _forward(self, url: str, request: StreamRequest) -> Answer:
-        """Forward any other request, by itself."""
+        """Forward any other request, outside of frames."""
         try:
             reply = await self._unless_moved(url, request)
         except Exception as error:  # an advertised URL may be anything
@@ -304,7 +304,7 @@ async def take_frame(controller: Controller, gate: Gate, frame: bytes, remote: s
 def _submitted(
     controller: Controller, gate: Gate, item: Item, remote: str
 ) -> Future[Results] | Answer:
-    """Judge a request of a frame as if it had come by itself, and begin to take its notes."""
+    """Judge a request of a frame as if it had come alone, and begin to take its notes."""
     shown = [(b"authorization", item.authorization)] if item.authorization else []
     info = RequestInfo("POST", f"/v1/streams/{item.stream}/notes", shown, remote)
     try:

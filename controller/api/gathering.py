@@ -1,8 +1,8 @@
 """The overview of all streams: each controller reports its own.
 
 The other controllers are asked once each, at the same time, by a marked request, which they answer
-with their own streams alone, up to the end of the page. Streams of those that do not answer in
-time, and those without an owner at the moment, are shown as the database knows them.
+with only their own streams, up to the end of the page. Streams of those that do not answer in time,
+and those without an owner at the moment, are shown as the database knows them.
 """
 
 from __future__ import annotations

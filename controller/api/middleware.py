@@ -67,7 +67,7 @@ class Middleware:
         names = [name for name, _ in info.headers]
         if info.method == "CONNECT" or b"upgrade" in names:
             # what follows was parsed as separate requests, and none of them may run
-            answer = problem(400, "unknown_protocol", "this server speaks HTTP/1.1 alone")
+            answer = problem(400, "unknown_protocol", "this server speaks only HTTP/1.1")
             await answer.with_headers(CLOSE).send(send)
             return
         if scope["http_version"] == "1.1" and names.count(b"host") != 1:

@@ -1,4 +1,4 @@
-"""What became of notes, and the problem of a request: for OpenAPI alone, as `notes` writes them."""
+"""What became of notes, and the problem of a request: only for OpenAPI, as `notes` writes them."""
 
 from __future__ import annotations
 

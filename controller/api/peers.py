@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class Peers:
-    """The other controllers of the database; without a client there are none."""
+    """The other controllers of the database; none without a client."""
 
     def __init__(self, ownership: Ownership, http_client: httpx.AsyncClient | None) -> None:
         self._ownership = ownership

@@ -215,7 +215,7 @@ async def _invalid(request: Request, error: RequestValidationError) -> Response:
 
 
 def _known(request: Request, error: Mapping[str, Any]) -> list[str]:
-    """Return what there is where an unknown field or parameter was found."""
+    """Return the names that are known beside an unknown field or parameter."""
     if error["type"] != EXTRA:
         return []
     if error["loc"][0] == "query":

@@ -85,7 +85,6 @@ class Server(uvicorn.Server):
     """
 
     def __init__(self, config: uvicorn.Config, controller: Controller) -> None:
-        """Serve as configured."""
         super().__init__(config)
         self._controller = controller
         self._loop: asyncio.AbstractEventLoop | None = None

@@ -40,13 +40,15 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
     *,
     database: Database = DEFAULT_DATABASE,
     host: Annotated[str, _option("HOST", "Address to bind to; loopback by default.")] = "127.0.0.1",
-    port: Annotated[int, _option("PORT", "0 picks a free one.", min=0, max=65535)] = DEFAULT_PORT,
+    port: Annotated[
+        int, _option("PORT", "Port to bind to; 0 picks a free one.", min=0, max=65535)
+    ] = DEFAULT_PORT,
     advertise: Annotated[
         str | None,
         _option(
             "ADVERTISE",
-            "Where other controllers on the database reach this one; by default where it listens, "
-            "by the machine's name if that is everywhere.",
+            "URL by which other controllers on the database reach this one; by default where it "
+            "listens, with the machine's name if that is every address.",
             metavar="URL",
         ),
     ] = None,
@@ -59,7 +61,7 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
     ] = False,
     insecure: Annotated[
         bool,
-        _option("INSECURE", "Let anyone who can reach the address note, read and remove."),
+        _option("INSECURE", "Let everyone who can reach the address note, read and remove."),
     ] = False,
     max_streams: Annotated[
         int, _option("MAX_STREAMS", "More are refused.", min=1)
@@ -82,7 +84,8 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
         ),
     ] = LIMITS.long_polls,
     log_level: Annotated[
-        Literal["debug", "info", "warning", "error"], _option("LOG_LEVEL", "The least to log.")
+        Literal["debug", "info", "warning", "error"],
+        _option("LOG_LEVEL", "The lowest level to log."),
     ] = "info",
     log_format: Annotated[
         Literal["auto", "console", "json"], _option("LOG_FORMAT", "auto: JSON off a terminal.")

@@ -37,7 +37,7 @@ MOST_SPELLINGS = 10_000
 """Maximum number of headers that are remembered; `Bearer` may be written in many ways."""
 
 LONGEST = 256
-"""Maximum length of a header that is looked at and remembered; `Bearer` and a token take 66."""
+"""Maximum length of a header that is examined and remembered; `Bearer` and a token take 66."""
 
 NEVER = 1 << 63
 

@@ -116,7 +116,7 @@ class Views:
     ) -> list[SegmentRow]:
         """Return at most `limit` segments of a stream from the `start`-th on, by their numbers.
 
-        At most 10,000 members are looked at for who wrote where. Raises as `history`.
+        At most 10,000 members are examined for who wrote in which segment. Raises as `history`.
         """
         segments = Segments(self._stream(name), domain)
         positions = segments.positions()

@@ -73,7 +73,7 @@ async def test_of_several_holders_the_longest_is_named(call: Caller) -> None:
         "when the last of them times out."
     )
     assert without == (
-        f"Without one of them alone nothing changes. Without all 7 it would be at "
+        f"Leaving out only one of them changes nothing. Without all 7 it would be at "
         f"{AT_HALF_PAST_TEN}, 1h 5m later; what they write below that would then be late."
     )
 
@@ -86,7 +86,7 @@ async def test_holders_that_are_not_all_named_may_take_longer(call: Caller) -> N
     *_, until, without, _ = await said(call)
 
     assert "or automatically in 1m at the earliest, when the last of them" in until
-    assert without == "Without one of them alone nothing changes."
+    assert without == "Leaving out only one of them changes nothing."
 
 
 @pytest.mark.parametrize(
