@@ -1,4 +1,4 @@
-"""What every test and its programs are told, and the one Spark session of a process."""
+"""What every test and its programs receive, and the one Spark session of a process."""
 
 from __future__ import annotations
 

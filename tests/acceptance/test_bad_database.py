@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 def noting(client: httpx.Client, url: str, first: int, *, until: int) -> tuple[list[int], int]:
-    """Note rising times until an answer has that status; returns what was acknowledged.
+    """Note rising times until an answer has that status; return what was acknowledged.
 
-    With the last time sent. Any other answer than 200 must be a problem that says to try again.
+    With the last time sent. Any answer but 200 must be a problem that asks to try again.
     """
     acknowledged: list[int] = []
     deadline = time.monotonic() + 60
@@ -69,12 +69,12 @@ def test_trouble_with_the_database_is_reported_and_survived(
 
 
 def removed(file: Path) -> None:
-    """Somebody tidies up beside the database."""
+    """Another process deletes files beside the database."""
     file.with_name(f"{file.name}-wal").unlink()
 
 
 def replaced(file: Path) -> None:
-    """Somebody restores a backup while the controller serves."""
+    """An operator restores a backup while the controller serves."""
     file.with_name("backup.db").write_bytes(file.read_bytes())
     file.with_name("backup.db").replace(file)
 
@@ -99,14 +99,14 @@ def test_no_note_is_acknowledged_on_files_that_are_gone(
         again, _ = noting(client, url, 51, until=503)
         ready = client.get(f"{url}/readyz")
         controller.kill()
-        told = [line["error"] for line in controller.log() if says in line.get("error", "")]
+        logged = [line["error"] for line in controller.log() if says in line.get("error", "")]
     with ServeProcess(tmp_path).ready() as controller:
         row = httpx.get(f"{controller.url}/v1/streams/s/writers").json()["writers"][0]
 
     assert (during, again, row["times"]) == ([], [], {"default": acknowledged[-1]})
     assert (ready.status_code, "start the controller again" in ready.text) == (503, True)
     assert says in ready.text
-    assert told
+    assert logged
 
 
 def test_what_was_acknowledged_before_the_log_was_removed_is_kept(tmp_path: Path) -> None:

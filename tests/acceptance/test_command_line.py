@@ -25,7 +25,7 @@ DATABASE = "noted-time.db"
 
 
 def altered(directory: Path, statement: str) -> None:
-    """Run one statement in the database of that directory, as nobody should."""
+    """Run one statement in the database of that directory, behind the controller's back."""
     with closing(sqlite3.connect(directory / DATABASE)) as connection:
         connection.execute(statement)
         connection.commit()
@@ -89,7 +89,7 @@ def test_a_database_that_cannot_be_is_explained(tmp_path: Path, url: str, says: 
 
 
 def test_a_second_controller_is_refused(tmp_path: Path) -> None:
-    """Two processes on one file would judge notes by two memories: the second says so and ends."""
+    """Two processes on one file would have two memories of the notes: the second ends."""
     with ServeProcess(tmp_path).ready() as first:
         second = command("serve", "--port", "0", cwd=tmp_path)
         still = httpx.put(f"{first.url}/v1/streams/s").status_code
@@ -129,8 +129,8 @@ def test_a_taken_port_is_reported(tmp_path: Path) -> None:
         port, other = str(first.port), "sqlite:///other.db"
         second = command("serve", "--database", other, "--port", port, cwd=tmp_path)
 
-    told = f"cannot listen on 127.0.0.1:{port}: Address already in use"
-    assert (second.returncode, told in second.stderr) == (1, True)
+    printed = f"cannot listen on 127.0.0.1:{port}: Address already in use"
+    assert (second.returncode, printed in second.stderr) == (1, True)
 
 
 @pytest.mark.parametrize(
@@ -164,37 +164,37 @@ def test_a_taken_port_is_reported(tmp_path: Path) -> None:
 )
 def test_help_lists_everything(arguments: list[str], names: list[str]) -> None:
     """Every command, flag and variable."""
-    told = CliRunner().invoke(app, [*arguments, "--help"], env={"COLUMNS": "200"})
+    printed = CliRunner().invoke(app, [*arguments, "--help"], env={"COLUMNS": "200"})
 
-    missing = [name for name in names if name not in told.stdout]
-    assert (told.exit_code, missing) == (0, [])
+    missing = [name for name in names if name not in printed.stdout]
+    assert (printed.exit_code, missing) == (0, [])
 
 
 def test_the_version_is_that_of_the_package(tmp_path: Path) -> None:
     """By whatever name it is started."""
-    told = [
+    printed = [
         subprocess.check_output(
             [sys.executable, "-m", name, "--version"], cwd=tmp_path, env=environment(), text=True
         )
         for name in ("noted_time", "controller")
     ]
 
-    assert told == [f"noted-time {version('noted-time')}\n"] * 2
+    assert printed == [f"noted-time {version('noted-time')}\n"] * 2
 
 
 def test_a_shell_completes_its_commands(tmp_path: Path) -> None:
     """By the script that `--install-completion` writes, which calls `noted-time`."""
     script = command(cwd=tmp_path, _NOTED_TIME_COMPLETE="source_bash").stdout
     asked = {"COMP_WORDS": "noted-time stream ", "COMP_CWORD": "2"}
-    told = command(cwd=tmp_path, _NOTED_TIME_COMPLETE="complete_bash", **asked).stdout
+    printed = command(cwd=tmp_path, _NOTED_TIME_COMPLETE="complete_bash", **asked).stdout
 
     completes_it = script.rstrip().endswith(" noted-time")
-    assert (completes_it, told.split()) == (True, ["list", "create", "show", "delete"])
+    assert (completes_it, printed.split()) == (True, ["list", "create", "show", "delete"])
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs a terminal")
 def test_watching_without_the_right_ends_at_once(tmp_path: Path) -> None:
-    """With a sentence, also on a terminal, where it would go on trying if nobody answered."""
+    """With a sentence, also on a terminal, where it would keep trying if no controller answered."""
     with ServeProcess(tmp_path, "--require-token").ready() as controller:
         words = [sys.executable, "-m", "noted_time", "watch", "flights"]
         variables = environment(NOTED_TIME_URL=controller.url)
@@ -240,7 +240,7 @@ def test_the_log_is_json_off_a_terminal(tmp_path: Path) -> None:
 
 
 def test_the_log_names_the_database_and_whether_it_was_created_now(tmp_path: Path) -> None:
-    """By its absolute path, as a relative one depends on where the command was started."""
+    """By its absolute path, as a relative one depends on the current directory."""
     begun = []
     for _ in range(2):
         with ServeProcess(tmp_path).ready() as controller:
@@ -259,6 +259,6 @@ def test_a_demo_whose_data_are_not_installed_says_where_it_is(
     for name in [each for each in sys.modules if each.startswith("examples")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "examples", None)
-    told = CliRunner().invoke(app, ["demo", "flights"])
+    printed = CliRunner().invoke(app, ["demo", "flights"])
 
-    assert (told.exit_code, "clone the repository and run `./run demo`" in told.output) == (1, True)
+    assert (printed.exit_code, "clone the repository and run `./run demo`" in printed.output) == (1, True)

@@ -37,11 +37,11 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 async def worked(load: Load) -> None:
-    """Wait until much was answered and the time of every stream went on in every domain."""
+    """Wait until much was answered and the time of every stream advanced in every domain."""
     answered = load.answered
     seen = {chain: len(marks) for chain, marks in load.followed.items()}
     async with asyncio.timeout(60):
-        while load.answered < answered + ANSWERS or any(  # noqa: ASYNC110 - no event tells of it
+        while load.answered < answered + ANSWERS or any(  # noqa: ASYNC110 - no event reports it
             len(marks) <= seen.get(chain, 0) for chain, marks in load.followed.items()
         ):
             await asyncio.sleep(0.05)
@@ -88,7 +88,7 @@ async def test_kill_9_under_load_loses_nothing(tmp_path: Path) -> None:
             assert [mark for mark in marks if mark["excluded"]] == []
             assert broken_links(marks) == []
             assert unsound(marks, stream.events, domain) == []
-            # An event in a shared segment may lie below a cut before its own writer told of it.
+            # An event in a shared segment may lie below a cut before its own writer noted it.
             assert stream.shared or over_the_upper(marks, stream.events, domain) == []
             seen = load.followed[stream.name, domain]
             assert seen == marks[: len(seen)]

@@ -26,7 +26,7 @@ POLL_MS = 30_000
 async def waiting_notes(
     client: httpx.AsyncClient, url: str, count: int
 ) -> list[asyncio.Task[httpx.Response]]:
-    """Post notes while no commit ends; returns once all of them wait for theirs."""
+    """Post notes while no commit ends; return once all of them wait for theirs."""
     asked: list[asyncio.Task[httpx.Response]] = []
 
     def note() -> None:
@@ -72,14 +72,14 @@ async def test_sigterm_answers_what_is_in_flight(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "noted-time.db")
     kept = [member.writer for member in store.members(store.streams()[0].id)]
     store.close()
-    told = ([answer.status_code for answer in answers], kept)
-    assert told == ([200] * 20, sorted(f"w{i}" for i in range(20)))
+    found = ([answer.status_code for answer in answers], kept)
+    assert found == ([200] * 20, sorted(f"w{i}" for i in range(20)))
     assert [poll.result().json()["marks"] for poll in polls] == [[]] * 5
     assert (early, status, took_s < POLL_MS / 1000) == ([False] * 20, 0, True)
 
 
 def test_ctrl_c_ends_it_quietly(tmp_path: Path) -> None:
-    """No traceback on the terminal of whoever tries it out."""
+    """No traceback on the user's terminal."""
     with ServeProcess(tmp_path).ready() as controller:
         controller.process.send_signal(signal.SIGINT)
         status = controller.process.wait(timeout=90)
@@ -90,7 +90,7 @@ def test_ctrl_c_ends_it_quietly(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("first", [signal.SIGTERM, signal.SIGINT])
 def test_many_signals_end_it_like_one(tmp_path: Path, first: signal.Signals) -> None:
-    """Also while the interpreter ends, which is no time for a handler of signals."""
+    """Also while the interpreter ends, when no handler of signals may run."""
     with ServeProcess(tmp_path).ready() as controller:
         controller.process.send_signal(first)
         deadline = time.monotonic() + 20
@@ -99,5 +99,5 @@ def test_many_signals_end_it_like_one(tmp_path: Path, first: signal.Signals) -> 
             time.sleep(0.001)
 
         events = [line["event"] for line in controller.log()]
-    told = (controller.process.returncode, events)
-    assert told == (0, ["starting", "started", "serving", "stopped"])
+    found = (controller.process.returncode, events)
+    assert found == (0, ["starting", "started", "serving", "stopped"])

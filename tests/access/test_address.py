@@ -44,7 +44,7 @@ def test_no_other_address_is_served_without_tokens(host: str) -> None:
 
 
 def test_the_operator_may_let_everybody_in() -> None:
-    """The log says so."""
+    """The log has it."""
     assert warned(Gate(), Place(ANYWHERE, 0), insecure=True) == ["open_to_everybody"]
 
 
@@ -56,7 +56,7 @@ def test_a_closed_door_may_stand_anywhere() -> None:
 
 
 def test_tokens_over_tls_are_warned_of_no_more() -> None:
-    """Nobody on the way can read them."""
+    """They cannot be read on the way."""
     place = Place(ANYWHERE, 0, Path("certificate.pem"), Path("key.pem"))
 
     assert warned(with_a_token(), place) == []

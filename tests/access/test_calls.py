@@ -64,7 +64,7 @@ async def test_every_call_needs_a_token(method: str, path: str) -> None:
 
 @pytest.mark.parametrize("path", sorted({"/healthz", "/readyz", "/openapi.json"} | PATHS))
 async def test_whether_it_lives_may_be_asked_by_anybody(path: str) -> None:
-    """Who watches over processes need not hold tokens, and the pages are no secret."""
+    """Supervisors of processes need not hold tokens, and the pages are not secret."""
     guarded = Guarded()
     guarded.token("admin")
     async with behind(guarded.gate) as door:
@@ -80,7 +80,7 @@ GIVEN = {
 
 @pytest.mark.parametrize("scope", GIVEN)
 async def test_a_token_gives_the_rights_of_its_scope_and_no_other(scope: str) -> None:
-    """Whatever is sent: a body that does not fit is looked at by those alone who may send it."""
+    """Whatever is sent: an invalid body is only looked at if its sender may send it."""
     guarded = Guarded()
     token = guarded.token(scope)
     async with behind(guarded.gate) as door:
@@ -103,9 +103,9 @@ async def test_a_refusal_names_the_right_that_is_missing() -> None:
 
 
 async def test_a_member_of_an_alignment_reads_some_stream() -> None:
-    """And the stream of the group whose time it takes; a writer alone is told nothing.
+    """And the stream of the group whose time it takes; a token of a writer alone gets nothing.
 
-    That a member is a group of another stream is told to nobody who may not read that.
+    Only readers of the other stream learn that a member is a group of it.
     """
     guarded = Guarded()
     admin, write = guarded.token("admin"), guarded.token("write")
@@ -154,7 +154,7 @@ async def test_one_writer_cannot_note_for_another() -> None:
 
 
 async def test_rights_end_at_other_streams() -> None:
-    """Whether these are there is not told."""
+    """The answer does not reveal whether these exist."""
     guarded = Guarded()
     token = guarded.token("read", "write", streams=["s"])
     async with behind(guarded.gate) as door:
@@ -165,7 +165,7 @@ async def test_rights_end_at_other_streams() -> None:
 
 
 async def test_the_list_shows_what_may_be_read() -> None:
-    """Pages count those alone; who may only write sees none."""
+    """Pages count only those; a token that may only write sees none."""
     guarded = Guarded()
     some, every = guarded.token("read", streams=["t"]), guarded.token("admin")
     writer = guarded.token("write")
@@ -193,7 +193,7 @@ async def test_a_token_may_ask_what_it_permits() -> None:
 
 
 async def test_a_change_is_recorded_by_the_id_of_the_token() -> None:
-    """Who has the token is known to those who made it."""
+    """The creator of the token knows its owner."""
     guarded = Guarded()
     token = guarded.token("admin")
     async with behind(guarded.gate) as door:
@@ -215,7 +215,7 @@ async def test_metrics_take_the_right_to_read_all() -> None:
 
 
 async def test_a_token_that_is_made_while_it_serves_is_asked_for() -> None:
-    """The document says so from then on."""
+    """The document shows it from then on."""
     guarded = Guarded()
     async with behind(guarded.gate) as door:
         before = (await door.call("GET", S), (await door.answer("GET", "/openapi.json")).json())
@@ -249,7 +249,7 @@ async def test_the_document_declares_the_tokens() -> None:
 
 
 def test_every_documented_call_but_operators_changes_needs_a_named_right() -> None:
-    """A route that nobody entered among the rights would need that to administer."""
+    """A route without an entry among the rights would need that to administer."""
     rights = {(method, path): needed(method, path).right for method, path in calls()}
 
     administering = {call for call, right in rights.items() if right == "administer"}
@@ -329,7 +329,7 @@ async def test_a_token_uses_the_alignments_that_it_names() -> None:
 
 
 async def test_two_headers_count_as_no_token() -> None:
-    """Nobody knows which of them counts."""
+    """It is ambiguous which of them counts."""
     guarded = Guarded()
     token = guarded.token("admin")
     async with behind(guarded.gate) as door:
@@ -392,7 +392,7 @@ async def test_a_page_may_look() -> None:
 async def test_a_name_that_was_rebound_to_the_loopback_is_foreign(
     name: str, answer: tuple[int, str], method: str, body: object, *, insecure: bool
 ) -> None:
-    """Without tokens, where page and controller have the same name, the name must be our own."""
+    """Without tokens, if page and controller have the same name, the name must be our own."""
     async with behind(Gate(insecure=insecure), f"http://{name}") as door:
         found = await door.call(method, S, None, body, origin=f"http://{name}")
 

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 URL = "http://127.0.0.1:7464"
-TOKEN = "nt_0123456789ab_s3cr3t"  # noqa: S105 - of nobody
+TOKEN = "nt_0123456789ab_s3cr3t"  # noqa: S105 - not a real one
 STREAM = {"id": "1", "domains": ["default"], "scale_events": [], "marks": {"default": None}}
 ADMIN, READ = ["--scope", "admin"], ["--scope", "read", "--stream", "s"]
 WRITE = ["--scope", "write", "--stream", "s", "--writer", "UA"]
 
 
 class Answers(httpx.MockTransport):
-    """Answers as told, with the statuses of `refusals` first; remembers what it was shown."""
+    """Answers as planned, with the statuses of `refusals` first; remembers the headers it got."""
 
     def __init__(self, *refusals: int) -> None:
         super().__init__(self._answer)
@@ -75,7 +75,7 @@ def test_a_client_shows_its_token(act: Callable[[Answers, str | None], None]) ->
 def test_a_client_that_is_given_none_looks_into_the_environment(
     act: Callable[[Answers], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where there is none either, it shows nothing."""
+    """If there is none either, it sends nothing."""
     monkeypatch.delenv(VARIABLE, raising=False)
     without, within = Answers(), Answers()
     act(without)
@@ -110,7 +110,7 @@ def test_a_token_that_no_header_may_hold_is_refused_without_repeating_it(token: 
 
 @pytest.mark.parametrize("status", [401, 403])
 def test_a_writer_that_is_not_let_in_keeps_its_notes(status: int) -> None:
-    """`flush` says so; a controller that comes to know the token gets what was noted."""
+    """`flush` raises it; a controller that learns the token later gets what was noted."""
     transport = Answers(status)
     with WriterClient(URL, "s", "UA", token=TOKEN, transport=transport) as client:
         client.note_time(5, {0: 1})

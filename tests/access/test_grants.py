@@ -37,7 +37,7 @@ def test_a_pattern_of_many_stars_takes_no_time() -> None:
 
 @pytest.mark.parametrize("pattern", ["", "a?", "[ab]", "a/b", "a b", "ä", "a\n", "a" * 250])
 def test_a_pattern_of_other_signs_is_refused(pattern: str) -> None:
-    """They might be meant to stand for more than themselves."""
+    """They might be meant as patterns."""
     with pytest.raises(Rejected, match="is not 1 to 249 characters"):
         Patterns((pattern,))
 
@@ -91,7 +91,7 @@ def test_a_bound_token_names_the_first_writer_it_may_not_note_for() -> None:
 def test_what_would_narrow_nothing_is_refused(
     scopes: list[str], streams: list[str], writers: list[str], says: str
 ) -> None:
-    """Nobody believes that a token is narrower than it is."""
+    """The token would seem narrower than it is."""
     with pytest.raises(Rejected, match=says):
         Grant.of(scopes, streams, writers)
 

@@ -1,4 +1,4 @@
-"""What is kept of tokens, wherever they are kept."""
+"""What is kept of tokens, in every store."""
 
 from __future__ import annotations
 

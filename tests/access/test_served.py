@@ -34,7 +34,7 @@ def bearer(token: str) -> dict[str, str]:
 
 
 def test_a_token_that_is_revoked_while_it_serves_is_refused_soon(tmp_path: Path) -> None:
-    """The command works on the database, beside the controller; others go on."""
+    """The command works on the database, beside the controller; others keep working."""
     gone, stays = make(tmp_path, "--scope", "admin"), make(tmp_path, "--scope", "admin")
     with ServeProcess(tmp_path).ready() as controller:
         url = f"{controller.url}/v1/streams/s"
@@ -46,7 +46,7 @@ def test_a_token_that_is_revoked_while_it_serves_is_refused_soon(tmp_path: Path)
 
 
 def test_the_log_has_refused_and_administering_callers_but_no_secret(tmp_path: Path) -> None:
-    """Who by the token's id, what, which stream, from where and what came of it."""
+    """The token's id, the call, the stream, the address and the outcome."""
     admin, reader = make(tmp_path, "--scope", "admin"), make(tmp_path, "--scope", "read")
     stranger = "nt_0123456789ab_" + 43 * "s"
     with ServeProcess(tmp_path, "--log-level", "debug").ready() as controller:
@@ -61,9 +61,9 @@ def test_the_log_has_refused_and_administering_callers_but_no_secret(tmp_path: P
 
         text, lines = controller.text(), controller.log()
     names = ("outcome", "who", "what", "stream", "remote")
-    told = [[line[name] for name in names] for line in lines if line["event"] == "audit"]
+    found = [[line[name] for name in names] for line in lines if line["event"] == "audit"]
     secrets = [token.split("_", 2)[2] for token in (admin, reader, stranger)]
-    assert (told, [secret for secret in secrets if secret in text]) == (
+    assert (found, [secret for secret in secrets if secret in text]) == (
         [
             [201, admin.split("_")[1], "PUT /v1/streams/s", "s", "127.0.0.1"],
             ["forbidden", reader.split("_")[1], "DELETE /v1/streams/s", "s", "127.0.0.1"],
@@ -116,9 +116,9 @@ def test_tokens_are_listed_without_their_secrets(tmp_path: Path) -> None:
     listed = command("token", "list", "--json", cwd=tmp_path)
 
     tokens = json.loads(listed.stdout)
-    told = [[row["id"], row["state"].split()[0], row["rights"], row["label"]] for row in tokens]
+    found = [[row["id"], row["state"].split()[0], row["rights"], row["label"]] for row in tokens]
     assert listed.stderr == "Tokens kept in sqlite:///noted-time.db:\n"
-    assert (revoked, told) == (
+    assert (revoked, found) == (
         [
             f"Token {ids[0]} is revoked, in sqlite:///noted-time.db.\n",
             f"Token {ids[0]} is revoked already, in sqlite:///noted-time.db.\n",

@@ -39,7 +39,7 @@ def test_a_token_opens(tokens: Tokens) -> None:
 
 
 def test_a_secret_has_256_bits_and_is_not_kept() -> None:
-    """What is kept is its SHA-256, from which nobody comes back."""
+    """Only its SHA-256 is kept, which cannot be reversed."""
     token, record = mint(READ, label="", now_ms=NOW, lifetime_ms=None)
     _, _, secret = token.split("_", 2)
 
@@ -55,7 +55,7 @@ def test_no_two_tokens_are_alike() -> None:
 
 
 def test_secrets_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By `hmac.compare_digest`, also where there is no token of that id."""
+    """By `hmac.compare_digest`, also if there is no token of that id."""
     compared: list[tuple[object, object]] = []
     compare_digest = hmac.compare_digest
 
@@ -73,7 +73,7 @@ def test_secrets_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_an_expired_token_opens_no_more() -> None:
-    """From the very moment on, also where its header was seen before."""
+    """From that moment on, also if its header was seen before."""
     guarded = Guarded()
     token = guarded.token("read", lifetime_ms=1000)
     guarded.now += 999
@@ -84,7 +84,7 @@ def test_an_expired_token_opens_no_more() -> None:
 
 
 def test_a_revoked_token_opens_no_more(tokens: Tokens) -> None:
-    """From the next look on, also where its header was seen before; others go on."""
+    """From the next look on, also if its header was seen before; others keep working."""
     guarded = Guarded(tokens)
     revoked, other = guarded.token("read"), guarded.token("read")
     before = guarded.cache.holder(bearer(revoked))
@@ -95,7 +95,7 @@ def test_a_revoked_token_opens_no_more(tokens: Tokens) -> None:
 
 
 def test_the_last_token_revoked_opens_no_door() -> None:
-    """Who once asked for tokens goes on asking."""
+    """A controller that once required tokens keeps requiring them."""
     guarded = Guarded()
     before = guarded.gate.asks()
     guarded.revoke(guarded.token("admin"))
@@ -104,7 +104,7 @@ def test_the_last_token_revoked_opens_no_door() -> None:
 
 
 def test_a_token_may_be_required_before_there_is_one() -> None:
-    """Then nobody comes in."""
+    """Then no caller is admitted."""
     gate = Gate(Guarded().cache, require=True)
 
     with pytest.raises(AccessDenied):
@@ -112,7 +112,7 @@ def test_a_token_may_be_required_before_there_is_one() -> None:
 
 
 def test_a_look_reads_no_rows_if_nothing_changed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two counts tell."""
+    """Two counts show it."""
     guarded = Guarded()
     guarded.token("read")
     monkeypatch.delattr(type(guarded.tokens), "all")
@@ -122,7 +122,7 @@ def test_a_look_reads_no_rows_if_nothing_changed(monkeypatch: pytest.MonkeyPatch
 
 
 def test_spellings_of_a_header_do_not_pile_up() -> None:
-    """However somebody mixes letters and spaces before a token."""
+    """With any mix of letters and spaces before a token."""
     guarded = Guarded()
     token = guarded.token("read").encode()
     letters = product(*((each, each.upper()) for each in "bearer"))
@@ -168,7 +168,7 @@ forms = st.one_of(
 @example(b"Bearer nt__")
 @example(b"Bearer nt_\xd9\xa0_\xff")
 def test_no_other_header_opens(header: bytes) -> None:
-    """Whatever it is made of, it neither opens nor breaks anything."""
+    """Whatever it consists of, it neither opens nor breaks anything."""
     holder = GUARDED.cache.holder(header)
 
     same = header.lower().startswith(b"bearer ") and header.split()[1:] == [TOKEN.encode()]

@@ -29,7 +29,7 @@ SLOW = Figure(
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    """As little as can be measured, told to nobody."""
+    """As little as can be measured, reported nowhere."""
     return Run(quick=True, directory=tmp_path, say=lambda _: None)
 
 
@@ -41,7 +41,7 @@ def test_each_sample_is_compared_with_the_one_taken_beside_it() -> None:
 
 
 def test_a_figure_below_its_target_is_short() -> None:
-    """A median ratio of 0.2 is not 0.33, and both forms of the report say so."""
+    """A median ratio of 0.2 is not 0.33, and both forms of the report show it."""
     shown = " short" in "\n".join(lines([SLOW]))
 
     assert (shown, as_json([SLOW])[0]["ok"], json.dumps(as_json([SLOW])) != "") == (

@@ -27,9 +27,9 @@ MANY = 100
 
 
 def stream_with(*notes: Note, domains: tuple[str, ...] = ("default",)) -> Aggregator:
-    """Return a stream that was told the notes, each with all the marks that follow from it.
+    """Return a stream that received the notes, each with all the marks that follow from it.
 
-    Who says nothing but that it rests joined before.
+    A writer that only notes that it rests joined before.
     """
     stream = Aggregator(
         StreamSettings(writer_timeout_ms=10, writer_retention_ms=RETENTION_MS, domains=domains)
@@ -52,7 +52,7 @@ def test_a_writer_that_left_is_forgotten_after_the_retention() -> None:
 
 
 def test_a_sign_of_life_restarts_the_retention() -> None:
-    """To say again that one left is to be heard of."""
+    """To repeat that a writer left is a sign of life."""
     stream = stream_with(Note("gone", state="finished"))
     stream.note(Note("gone", state="finished"), now=700)
 
@@ -70,7 +70,7 @@ def test_a_writer_that_may_return_is_never_forgotten(state: State) -> None:
 
 
 def test_a_writer_excluded_is_forgotten_once_a_mark_has_named_it() -> None:
-    """Before that, nobody would learn that time advanced without it."""
+    """Before that, no reader would learn that time advanced without it."""
     stream = stream_with(Note("silent", 5), Note("a", 5), Note("a", 6))
     stream.expire(now=10)
     before = stream.forget_departed(5000, MANY)
@@ -81,7 +81,7 @@ def test_a_writer_excluded_is_forgotten_once_a_mark_has_named_it() -> None:
 
 
 def test_a_writer_is_kept_for_each_domain_that_has_to_cover_it() -> None:
-    """The marks of one domain say nothing for another."""
+    """The marks of one domain mean nothing for another."""
     stream = Aggregator(StreamSettings(writer_retention_ms=RETENTION_MS, domains=("x", "y")))
     tell_stream(
         stream,
@@ -102,7 +102,7 @@ def test_a_writer_is_kept_for_each_domain_that_has_to_cover_it() -> None:
 
 
 def test_a_writer_that_comes_back_is_new() -> None:
-    """What it said before counts no more: it may start again."""
+    """Its earlier notes no longer count: it may start again."""
     stream = stream_with(Note("a", 5), Note("gone", 5, {0: 9}), Note("gone", state="finished"))
     stream.note(Note("a", 6), now=0)
     marks_of_stream(stream)
@@ -127,7 +127,7 @@ def test_no_more_writers_go_at_once_than_asked_for() -> None:
 
 
 def test_a_retention_of_gone_writers_continues_after_a_restart() -> None:
-    """Who left before is known to have left."""
+    """A writer that left before is known to have left."""
     stream = restarted(stream_with(Note("gone", state="finished")))
 
     assert stream.forget_departed(1000, MANY) == ("gone",)
@@ -168,7 +168,7 @@ def lived(history: list[Step], returning: ReturningWriter, *, forgets: bool) -> 
             stream = restarted(stream, {"default": now})
             continue
         if state != "live" and not is_live(stream, writer):
-            continue  # who is forgotten cannot say that it rests
+            continue  # a forgotten writer cannot note that it rests
         time, offset = reached[writer][0] + more, reached[writer][1] + further
         reached[writer] = time, offset
         position = {"abc".index(writer): offset, 3: time}
@@ -198,7 +198,7 @@ def names(controller: Controller) -> list[str]:
 async def test_gone_writers_go_from_memory_and_from_the_store(
     store: Watched, time: GivenTime
 ) -> None:
-    """And time goes on, before and after a restart."""
+    """And time advances, before and after a restart."""
     async with serving(store, time, writer_retention_ms=30_000) as controller:
         await deliver(
             controller, Note("a", 5), Note("gone", 5, {0: 1}), Note("gone", state="finished")
@@ -219,7 +219,7 @@ async def test_gone_writers_go_from_memory_and_from_the_store(
 
 @pytest.mark.anyio
 async def test_downtime_forgets_no_writer(store: Watched, time: GivenTime) -> None:
-    """Silence is measured on the service clock: a week without a controller is none."""
+    """Silence is measured on the service clock: a week without a controller does not count."""
     async with serving(store, time, writer_retention_ms=30_000) as controller:
         await deliver(controller, Note("gone"), Note("gone", state="finished"))
     time.passes(604_800_000)

@@ -1,4 +1,4 @@
-"""No single request holds the event loop for long: nothing is done that nobody needs."""
+"""No single request holds the event loop for long: no unneeded work is done."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ S = "/v1/streams/s"
 
 @pytest.mark.parametrize("wrong", [-1, "1", 1.5, True, 2**63])
 async def test_of_a_large_body_the_first_fault_is_named_alone(call: Caller, wrong: object) -> None:
-    """There may be as many faults as offsets, and each takes long to describe."""
+    """There may be as many faults as offsets, and each is expensive to describe."""
     offsets = dict.fromkeys(map(str, range(1000)), 1)
     position = offsets | dict.fromkeys(map(str, range(5000, 8000)), wrong)
     answers = [

@@ -71,7 +71,7 @@ async def test_the_slowest_group_decides(memory: WatchedMemory, time: GivenTime)
 async def test_a_group_without_a_reader_online_keeps_nothing(
     memory: WatchedMemory, time: GivenTime
 ) -> None:
-    """A reader that stopped in order says so; its group would keep the marks for ever."""
+    """A reader that stopped in order reports it; or its group would keep the marks for ever."""
     async with serving(memory, time, mark_retention_ms=0) as controller:
         await controller.report("s", "g", "r", {0: 25})
         await controller.offline("s", "g", "r", {0: 25})
@@ -100,7 +100,7 @@ async def test_a_reader_before_the_first_mark_keeps_them_all(
 async def test_readers_known_before_a_restart_keep_their_marks(
     store: Watched, time: GivenTime
 ) -> None:
-    """Who is online is as durable as the marks."""
+    """Readers' states are as durable as the marks."""
     async with serving(store, time, mark_retention_ms=0) as controller:
         await controller.report("s", "g", "r", {0: 25})
         await made(controller)
@@ -127,7 +127,7 @@ async def test_marks_before_the_one_a_reader_at_the_cut_needs_go(
 
 
 async def test_a_reader_at_the_cut_has_the_window_it_had(memory: WatchedMemory) -> None:
-    """What goes is what nobody needs who reads from there on."""
+    """Only what no reader from there on needs is dropped."""
     async with serving(memory) as controller:
         await made(controller)
         stream = controller.stream("s")
@@ -139,7 +139,7 @@ async def test_a_reader_at_the_cut_has_the_window_it_had(memory: WatchedMemory) 
 
 
 async def test_a_cut_that_crosses_a_mark_does_not_reach_it(memory: WatchedMemory) -> None:
-    """A segment that is missing stands at 0."""
+    """A missing segment counts as read to 0."""
     async with serving(memory) as controller:
         await made(controller, upto=2)
         await deliver(controller, Note("a", 3, {0: 30, 1: 5}), Note("a", 4, {0: 40, 1: 6}))
@@ -161,7 +161,7 @@ async def test_a_cut_that_names_a_successor_has_passed_its_predecessors(
 
 
 async def test_truncation_answers_the_stream(call: Caller) -> None:
-    """With its last marks, as it is read by GET, and with what became of them."""
+    """With its last marks, as it is read by GET, and with the outcome for them."""
     await call.note(*({"writer": "a", "time": t, "position": {"0": t}} for t in (1, 2, 3)))
 
     answer = await call.post(TRUNCATE, {"cut": {"0": 2}})

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 S = "/v1/streams/s"
 SEGMENTS, MARKS = 60, 40
 LARGEST = 4_000
-"""In place of 4 MiB: some six marks of so many segments."""
+"""In place of 4 MiB: some six marks of that many segments."""
 
 ABOUT = 500
-"""What stands beside the list in an answer."""
+"""What an answer has besides the list."""
 
 WIDE = [
     {
@@ -50,7 +50,7 @@ def small_answers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.anyio
 async def test_marks_end_with_the_answer_and_the_next_one_continues(call: Caller) -> None:
-    """All of them come, none twice; only the last answer has no more."""
+    """All of them come, none twice; only the last answer is the end."""
     await call.note(*WIDE)
     answers = [await call.get(f"{S}/marks", limit=1000)]
     while answers[-1].json()["has_more"]:
@@ -67,7 +67,7 @@ async def test_marks_end_with_the_answer_and_the_next_one_continues(call: Caller
 async def test_an_item_that_is_larger_than_an_answer_comes_alone(
     call: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Or nobody would ever get past it."""
+    """Or no reader would ever get past it."""
     monkeypatch.setattr(bounded, "MOST_BYTES", 1)
     await call.note(*WIDE[:2])
     answer = (await call.get(f"{S}/marks")).json()
@@ -77,7 +77,7 @@ async def test_an_item_that_is_larger_than_an_answer_comes_alone(
 
 @pytest.mark.anyio
 async def test_an_answer_that_ends_at_its_limit_has_more_too(call: Caller) -> None:
-    """So that whoever asks needs not know why it ended."""
+    """So callers need not know why it ended."""
     await call.note(*WIDE[:3])
     limited = [(await call.get(f"{S}/marks", limit=limit)).json() for limit in (2, 3)]
     windows = [
@@ -123,7 +123,7 @@ def served() -> Iterator[Served]:
 
 
 def test_an_event_stream_continues_where_an_answer_ended(served: Served) -> None:
-    """It is made of such answers."""
+    """It consists of such answers."""
     with listening(served) as answer:
         found = marks(answer, MARKS)
 

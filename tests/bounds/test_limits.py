@@ -1,4 +1,4 @@
-"""What one controller takes on is bounded, and over a bound it says so and loses nothing."""
+"""A controller's load is bounded, and over a bound it reports that and loses nothing."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ async def test_a_stream_that_is_removed_makes_room_for_another() -> None:
 
 
 async def test_a_writer_beyond_the_limit_is_refused_alone() -> None:
-    """The notes of those who are members count, in the same request."""
+    """The notes of members count, in the same request."""
     async with limited(Limits(writers=2)) as call:
         answers = await deliver(
             call.controller, Note("a"), Note("b", 4), Note("c", 5), Note("a", 6), Note("b", 7)
@@ -156,7 +156,7 @@ async def test_one_request_is_always_taken_on() -> None:
 
 
 async def test_no_more_long_polls_than_may_wait() -> None:
-    """One more is told to come back; whoever need not wait is answered."""
+    """One more is asked to come back; a caller that need not wait is answered."""
     async with limited(Limits(long_polls=1)) as call:
         waits = asyncio.create_task(call.get(MARKS, wait_ms=20_000))
         await until(lambda: len(call.controller._notifier) == 1)
@@ -181,7 +181,7 @@ async def test_a_long_poll_that_ended_makes_room_for_another() -> None:
 
 
 def test_a_writer_backs_off_from_a_full_controller_and_loses_nothing() -> None:
-    """It is told to come back while the intake is full; then all it noted is durable."""
+    """It is asked to come back while the intake is full; then all it noted is durable."""
     with Crowded() as controller:
         controller.create("s")
         with WriterClient(controller.url, "s", "UA") as client:

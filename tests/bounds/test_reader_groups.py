@@ -155,7 +155,7 @@ def fill(limits: GroupLimits, *reports: tuple[str, str, dict[int, int]]) -> Read
 def test_what_is_beyond_a_limit_is_refused(
     report: tuple[str, str, dict[int, int]], what: str, limit: int
 ) -> None:
-    """The limit is named, and the remedy; what is there may go on reporting."""
+    """The limit is named, with the remedy; existing groups may keep reporting."""
     there = ("a", "r", {0: 1, 1: 1}), ("a", "s", {2: 1}), ("b", "r", {0: 1})
 
     with pytest.raises(LimitReached, match=r"remove a group with DELETE") as refused:
@@ -183,7 +183,7 @@ async def page(call: Caller, **query: Any) -> tuple[list[str], str | None]:  # n
 
 
 async def test_groups_are_listed_by_name_a_page_at_a_time(call: Caller) -> None:
-    """With what tells whether anybody reads in them."""
+    """With what shows whether any reader is active in them."""
     await call.put("/v1/streams/s")
     for group in ("b", "c", "a"):
         await call.put(f"{GROUPS}/{group}/readers/r", {"position": {"0": 5, "1": 2}})

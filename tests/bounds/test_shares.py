@@ -28,7 +28,7 @@ OVERLOADED = (503, "overloaded")
 
 @asynccontextmanager
 async def held(door: Door, token: str | None, count: int) -> AsyncIterator[None]:
-    """Have so many long polls of a token wait meanwhile."""
+    """Keep that many long polls of a token waiting meanwhile."""
     waiting = len(door.controller.polls)
     tasks = [asyncio.create_task(door.call("GET", POLL, token)) for _ in range(count)]
     await until(lambda: len(door.controller.polls) == waiting + count)
@@ -58,7 +58,7 @@ async def test_a_token_leaves_long_polls_to_others() -> None:
 
 
 async def test_without_tokens_there_are_no_shares() -> None:
-    """Nobody can be told from another."""
+    """Callers cannot be distinguished."""
     async with behind(Guarded().gate, limits=LIMITS) as door, held(door, None, MOST):
         assert await door.call("GET", POLL) == OVERLOADED
 

@@ -1,4 +1,4 @@
-"""No time may be noted that is too far beyond the wall clock, where the stream says so."""
+"""No time may be noted that is too far beyond the wall clock, if the stream sets a bound."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ async def test_the_bound_is_reported_as_a_status_of_the_note(call: Caller) -> No
 @pytest.mark.anyio
 @pytest.mark.parametrize(("factor", "unit"), [(10**3, "microseconds"), (10**6, "nanoseconds")])
 async def test_a_refusal_asks_for_the_unit_that_fits(call: Caller, factor: int, unit: str) -> None:
-    """In the problem's detail, for whoever reads no further."""
+    """In the problem's detail, for readers of that alone."""
     answer = await call.post(
         "/v1/streams/s/notes", {"notes": [{"writer": "a", "time": 5, "max_time": WALL * factor}]}
     )
@@ -98,7 +98,7 @@ async def test_a_refusal_asks_for_the_unit_that_fits(call: Caller, factor: int, 
 
 
 def test_a_writer_whose_first_note_is_too_far_ahead_has_joined(served: Served) -> None:
-    """It said that it was there, so time waits for it although its clock is wrong."""
+    """It joined, so time waits for it although its clock is wrong."""
     served.create("joined", max_time_ahead_ms=60_000)
     with WriterClient(served.url, "joined", "UA") as client:
         client.join()
@@ -120,12 +120,12 @@ def test_a_writers_state_is_reported_without_what_was_refused(state: str) -> Non
 
     outbox.answered(batch, told_by.Answered((Refused("too_far_ahead", 100),) * 2))
 
-    told = [(p.note.state, p.note.time, p.note.max_time) for p in outbox.take()]
-    assert (len(batch), told) == (2, [("live", 5, None), (state, None, None)])
+    posted = [(p.note.state, p.note.time, p.note.max_time) for p in outbox.take()]
+    assert (len(batch), posted) == (2, [("live", 5, None), (state, None, None)])
 
 
 def test_a_writer_with_a_wrong_clock_leaves_all_the_same(served: Served) -> None:
-    """To finish raises what was refused; the controller knows that the writer left, and where."""
+    """Finishing raises the refusal; the controller knows that the writer left, and where."""
     served.create("leaving", max_time_ahead_ms=60_000)
     client = WriterClient(served.url, "leaving", "UA")
     client.note_time(FAR, {0: 20})

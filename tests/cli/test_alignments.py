@@ -38,7 +38,7 @@ def test_a_list_has_bound_holder_and_drift(run: Commands, shop: str) -> None:
 
 
 def test_members_are_shown_from_the_slowest_on(run: Commands, served: Served, shop: str) -> None:
-    """Who holds, who waits, and who is not counted, whatever its time."""
+    """Which members hold, which wait, and which do not count, whatever their time."""
     report_member(served.url, shop, "returns", None)
     report_member(served.url, shop, "clicks", TEN + HOUR)
     shown = run("alignment", "show", shop).table

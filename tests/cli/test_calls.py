@@ -211,7 +211,7 @@ def test_wait_hears_of_a_mark_that_comes_later(run: Commands, served: Served, st
 
 
 def test_wait_ends_with_124_when_time_is_up(run: Commands, served: Served, stream: str) -> None:
-    """As timeout(1) does; the sentence says how far the stream is."""
+    """As timeout(1) does; the sentence gives the stream's time."""
     note(served, stream, a=TEN - 1000)
     waited = run("wait", stream, str(TEN), "--timeout", "0s")
 
@@ -259,7 +259,7 @@ def test_a_time_that_cannot_be_read_ends_with_2(
 
 
 def test_wait_outlives_a_controller_that_is_away(run: Commands, served: Served) -> None:
-    """It says so, continues trying, and hears of the mark when the controller is back."""
+    """It reports that, keeps trying, and learns the mark when the controller is back."""
     served.create("outlived")
     note(served, "outlived", a=TEN)
     served.stop()
@@ -417,7 +417,7 @@ def test_remove_gives_up_on_a_writer_that_keeps_noting(
 def test_a_mistyped_change_of_a_writer_is_refused(
     run: Commands, served: Served, stream: str, words: tuple[str, ...], status: int
 ) -> None:
-    """A writer that is not there, and a hold that is not said to be for a while or released."""
+    """An unknown writer, and a hold with neither a duration nor a release."""
     note(served, stream, UA=TEN)
     command, writer, *options = words
     refused = run(command, stream, writer, *options)

@@ -28,7 +28,7 @@ def scenes(seconds: int, beginning: Beginning = START) -> list[Scene]:
 
 
 def played(seconds: int) -> list[tuple[str, ...]]:
-    """Play on the rules of aggregation; returns who is excluded after each second."""
+    """Play by the rules of aggregation; return the excluded writers after each second."""
     stream = Aggregator(
         StreamSettings(
             writer_timeout_ms=SETTINGS["writer_timeout_ms"],
@@ -70,7 +70,7 @@ def test_the_quick_writers_note_every_second_the_slow_one_rarely() -> None:
 
 
 def test_once_in_a_round_the_slow_writer_times_out_and_comes_back() -> None:
-    """Under the rules of aggregation, and when the script says so."""
+    """By the rules of aggregation, and when the script has it."""
     excluded = played(ROUND_S + 100)
     out = [second for second, names in enumerate(excluded) if names == (SLOW,)]
     said = {second: each.says for second, each in enumerate(scenes(ROUND_S)) if each.says}

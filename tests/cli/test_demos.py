@@ -26,7 +26,7 @@ def name() -> str:
 
 @pytest.fixture(autouse=True)
 def pauses(monkeypatch: pytest.MonkeyPatch) -> dict[int, Callable[[], Any]]:
-    """Let seconds pass at once; what is put in here is called before that second."""
+    """Let seconds pass at once; `before` of a second is called ahead of it."""
     planned: dict[int, Callable[[], Any]] = {}
     seconds = iter(range(10_000))
 
@@ -61,7 +61,7 @@ def test_after_seconds_there_is_something_to_look_at(
 
 
 def test_at_the_end_no_writer_is_waited_for(run: Commands, served: Served, name: str) -> None:
-    """The writers are idle, the reader is offline, and it says how to remove the stream."""
+    """The writers are idle, the reader is offline, and it prints how to remove the stream."""
     played = run("demo-stream", name, "--for", "3s")
 
     states = {each: row["state"] for each, row in served.writers(name).items()}
@@ -86,7 +86,7 @@ def test_ctrl_c_ends_it_well(
 
 
 def test_its_own_stream_is_played_on(run: Commands, served: Served, name: str) -> None:
-    """Where the last play ended: no position goes back."""
+    """Where the last run ended: no position goes back."""
     first = run("demo-stream", name, "--for", "30s")
     once = served.writers(name)["berlin"]["position"]
     again = run("demo-stream", name, "--for", "30s")
@@ -115,7 +115,7 @@ def test_a_stream_of_somebody_else_is_left_alone(run: Commands, served: Served, 
 def test_it_outlives_a_controller_that_is_away(
     run: Commands, served: Served, name: str, pauses: dict[int, Callable[[], Any]]
 ) -> None:
-    """It says so once; what was not sent is sent when the controller is back."""
+    """It reports that once; what was not sent is sent when the controller is back."""
     pauses[8], pauses[12] = served.stop, served.start
     played = run("demo-stream", name, "--for", "14s")
 

@@ -67,7 +67,7 @@ def test_help_has_an_example_that_parses() -> None:
 
 
 def test_one_look_by_ingestion_makes_a_mark(served: Served, stream: str, root: Path) -> None:
-    """Of all that is in the log; the other domain is left alone."""
+    """Everything in the log; the other domain is left alone."""
     said = observe(served, root, stream, "--for", "0s")
 
     assert said == Said(0, f"observer observes {stream}\n", "")

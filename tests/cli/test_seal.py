@@ -23,7 +23,7 @@ def stream(served: Served) -> str:
 
 
 def test_a_stream_is_sealed_with_what_is_given(run: Commands, stream: str) -> None:
-    """It says what came of it, and so do `explain`, `stream show` and `changes`."""
+    """It prints the outcome, and so do `explain`, `stream show` and `changes`."""
     given = ["--cut", "1:4", "--final-time", "default=50", "--comment", "over"]
     done = run("seal", stream, *given, "--yes")
     explained = run("explain", stream).out + run("explain", stream, "--writer-timeout", "5s").out

@@ -90,7 +90,7 @@ def test_what_is_refused_ends_it_at_once(
 
 
 def test_off_a_terminal_it_does_not_wait_for_a_controller(run: Commands) -> None:
-    """If no controller answers, it says so and ends."""
+    """If no controller answers, it reports that and ends."""
     with socket.socket() as taken:  # bound and not listening
         taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"

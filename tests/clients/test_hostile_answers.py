@@ -54,12 +54,12 @@ class Hostile(BaseHTTPRequestHandler):
     do_POST = do_PUT = do_GET  # noqa: N815 - the names that the server looks for
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    """The URL of a server that is no controller."""
+    """The URL of a server that is not a controller."""
     with ThreadingHTTPServer(("127.0.0.1", 0), Hostile) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_address[1]}"

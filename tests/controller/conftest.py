@@ -29,7 +29,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture
 def time() -> GivenTime:
-    """A time that stands until it is told to go on."""
+    """A time that stands until a test moves it."""
     return GivenTime()
 
 

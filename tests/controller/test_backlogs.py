@@ -105,7 +105,7 @@ async def test_policy_flag_and_reports_outlast_a_restart(store: Watched, time: G
 async def test_a_group_that_caught_up_by_the_sticky_rule_has_for_good(
     store: Watched, time: GivenTime
 ) -> None:
-    """Over a restart too: it is stored before it is told. Another policy starts again."""
+    """Over a restart too: it is stored before it is reported. Another policy starts again."""
     async with serving(store, time) as controller:
         await noted(controller, 1000)
         await controller.change(
@@ -160,7 +160,7 @@ async def test_a_policy_is_recorded_with_its_author_and_reason(store: Watched) -
 
 
 async def test_the_flag_is_shown_to_scrapes(memory: WatchedMemory, time: GivenTime) -> None:
-    """As it is at that moment, of the groups that somebody asked it of."""
+    """As it is at that moment, of the groups that a caller asked it of."""
     async with serving(memory, time) as controller:
         await noted(controller, 1000, 9000)
         for group in "ghi":

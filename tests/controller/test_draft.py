@@ -65,5 +65,5 @@ def test_a_dropped_stream_is_written_no_more() -> None:
 
 
 def test_notes_are_something_to_write() -> None:
-    """Though no record is made before the draft is finished."""
+    """Though no record is created before the draft is finished."""
     assert (drafted()[0].is_empty, Draft.at(Moment(0, 0, 0)).is_empty) == (False, True)

@@ -45,11 +45,11 @@ async def test_every_caller_of_a_failed_batch_gets_the_error(
     """One commit fails: all whose work was in it hear so, none is acknowledged."""
     async with serving(store) as controller:
         store.watch.failures = [failure]
-        told = await asyncio.gather(
+        raised = await asyncio.gather(
             *(refused(deliver(controller, Note(f"w{i}"))) for i in range(20))
         )
 
-        assert told == [type(failure)] * 20
+        assert raised == [type(failure)] * 20
 
 
 @pytest.mark.parametrize("failure", FAILURES, ids=lambda failure: type(failure).__name__)
@@ -69,7 +69,7 @@ async def test_a_later_note_is_judged_by_what_is_durable(
 
 
 async def test_callers_behind_a_failed_batch_get_the_error_at_once(store: Watched) -> None:
-    """Work that was queued while the commit failed is refused with it, not left to hang."""
+    """Work that was queued while the commit failed is refused with it, and does not hang."""
     async with serving(store) as controller:
         store.watch.failures = [DISK_FULL]
         store.watch.open.clear()
@@ -115,10 +115,10 @@ async def test_a_change_that_was_not_written_is_undone(
         await controller.report("s", "g", "first", {0: 3})
         before = shown(controller)
         store.watch.failures = [DISK_FULL]
-        told = await refused(change(controller))
+        raised = await refused(change(controller))
         await ready(controller)
 
-        assert (told, shown(controller)) == (StoreUnavailable, before)
+        assert (raised, shown(controller)) == (StoreUnavailable, before)
 
 
 async def test_a_database_that_stays_away_is_asked_less_and_less(memory: WatchedMemory) -> None:
@@ -138,17 +138,17 @@ async def test_a_database_that_stays_away_is_asked_less_and_less(memory: Watched
 async def test_while_the_streams_are_reloaded_requests_are_refused_at_once(
     memory: WatchedMemory,
 ) -> None:
-    """Nobody hangs on a database that is away, and it is found again without help."""
+    """No caller hangs on a database that is away, and it is found again without help."""
     async with serving(memory) as controller:
         memory.watch.failures = [DISK_FULL]
         memory.watch.loads = [StoreUnavailable("locked")] * 3
         await refused(deliver(controller, Note("a", 5)))
-        told = await refused(deliver(controller, Note("a", 5)))
+        raised = await refused(deliver(controller, Note("a", 5)))
         still_away = bool(memory.watch.loads)
         await ready(controller)
 
         accepted = await deliver(controller, Note("a", 4))
-        assert (told, still_away, accepted) == (StoreUnavailable, True, [Accepted(4)])
+        assert (raised, still_away, accepted) == (StoreUnavailable, True, [Accepted(4)])
 
 
 async def test_a_controller_closes_while_its_database_is_away(memory: WatchedMemory) -> None:
@@ -165,7 +165,7 @@ async def test_a_controller_closes_while_its_database_is_away(memory: WatchedMem
 async def test_writers_are_not_timed_out_by_a_database_that_is_away(
     memory: WatchedMemory, time: GivenTime
 ) -> None:
-    """The service clock stands while no note can be taken, as nobody could have been heard."""
+    """The service clock stands while no note is accepted, as no writer could have been heard."""
     async with serving(memory, time, writer_timeout_ms=5000) as controller:
         await deliver(controller, Note("a", 1), Note("b"))
         before = controller._clocks.read().service
@@ -198,7 +198,7 @@ async def test_the_ticker_outlives_a_conflict(memory: WatchedMemory, time: Given
 async def test_a_mark_that_was_written_all_the_same_wakes_its_readers(
     memory: WatchedMemory,
 ) -> None:
-    """Where the commit failed after all was written, readers see it without another mark."""
+    """If the commit failed after all was written, readers see it without another mark."""
     async with serving(memory) as controller:
         poll = asyncio.create_task(controller.polls.marks("s", None, after=0, wait_ms=30_000))
         await until(lambda: len(controller._notifier) == 1)

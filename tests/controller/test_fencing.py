@@ -29,7 +29,7 @@ def note(session: str, time: int, *, takes_over: bool = True, writer: str = "a")
 
 
 def shown(controller: Controller, time: GivenTime) -> list[FencedProcess]:
-    """Return whom explain names as fenced."""
+    """Return the sessions that explain names as fenced."""
     return controller.stream("s").fences.shown(time.wall)
 
 

@@ -60,7 +60,7 @@ async def test_notes_of_one_batch_are_judged_in_the_order_they_came(store: Watch
 
 
 async def test_a_large_request_is_written_with_what_came_after_it(store: Watched) -> None:
-    """In one transaction: each writer is as it said last, however many notes a request has."""
+    """In one transaction: each writer has its last state, however many notes a request has."""
     async with serving(store, mark_interval_ms=60_000) as controller:
         several = [Note(f"w{n:03}", time, {0: time}) for time in (1, 2) for n in range(100)]
         notes = [*several, Note("w005", 3, {0: 3}), Note("w006", 1, {0: 1})]
@@ -119,11 +119,11 @@ async def test_a_fault_of_one_request_is_reported_to_the_batch_and_undone(store:
     async with serving(store) as controller:
         noted = asyncio.create_task(deliver(controller, Note("a", 5)))
         broken = asyncio.ensure_future(controller._committer.submit(breaks))
-        told = await asyncio.gather(noted, broken, return_exceptions=True)
+        outcomes = await asyncio.gather(noted, broken, return_exceptions=True)
         await until(lambda: controller._committer.ready)
 
         after = await deliver(controller, Note("a", 3))
-        assert ([type(each) for each in told], after) == ([StoreUnavailable] * 2, [Accepted(3)])
+        assert ([type(each) for each in outcomes], after) == ([StoreUnavailable] * 2, [Accepted(3)])
 
 
 async def test_what_waits_when_the_controller_closes_is_committed(store: Watched) -> None:
@@ -139,7 +139,7 @@ async def test_what_waits_when_the_controller_closes_is_committed(store: Watched
 
 
 async def test_a_closed_controller_refuses_work(memory: WatchedMemory) -> None:
-    """After the end nothing is queued that nobody would ever commit."""
+    """After the end nothing is queued that would never be committed."""
     async with serving(memory) as controller:
         pass
 

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_a_group_is_behind_by_what_its_lower_is_below_the_last(memory: Watched) -> None:
-    """One that is before all marks is not shown, as there is no number that would not lie."""
+    """A group before all marks is not shown, as every number would be wrong."""
     async with serving(memory) as controller:
         for time in (10, 15, 40):
             await deliver(controller, Note("a", time, {0: time}))
@@ -68,7 +68,7 @@ async def test_drift_is_from_the_slowest_that_counts_to_the_fastest(memory: Watc
 
 
 async def test_without_counted_members_there_is_neither_drift_nor_bound(memory: Watched) -> None:
-    """There is no number that would not lie."""
+    """Every number would be wrong."""
     async with serving(memory) as controller:
         await controller.alignments.put("a", AlignmentSettings(10))
 
@@ -78,7 +78,7 @@ async def test_without_counted_members_there_is_neither_drift_nor_bound(memory: 
 async def test_members_are_counted_or_shown_with_the_reason_why_not(
     memory: Watched, time: GivenTime
 ) -> None:
-    """Each state has its number, also where that is none."""
+    """Each state has its number, also if that is none."""
     async with serving(memory, time) as controller:
         alignments = controller.alignments
         await alignments.put("a", AlignmentSettings(10, member_timeout_ms=5000))

@@ -17,7 +17,7 @@ INTERVAL_MS = 50
 
 
 def streams(*names: str) -> OwnedStreams:
-    """Return streams that were marked at 0 on the steady clock, whose time may go on since."""
+    """Return streams that were marked at 0 on the steady clock, whose time may advance since."""
     owned = OwnedStreams()
     owned.clocks = {0: 0}
     for name in names:

@@ -63,7 +63,7 @@ async def test_completeness_is_reported_with_the_mark_that_reaches_it(
 
 
 async def test_a_poll_times_out_empty(memory: WatchedMemory) -> None:
-    """After the wait asked for the answer is no marks, not an error."""
+    """After the requested wait the answer has no marks, and is not an error."""
     async with serving(memory) as controller:
         begun = perf_counter()
         found = await controller.polls.marks("s", None, after=0, wait_ms=50)
@@ -91,7 +91,7 @@ async def test_a_poll_ends_when_its_stream_is_removed(memory: WatchedMemory) -> 
 
 
 async def test_a_poll_ends_at_the_shutdown(memory: WatchedMemory) -> None:
-    """A stopping controller answers its readers at once and keeps nobody for later."""
+    """A stopping controller answers its readers at once and lets none wait for later."""
     async with serving(memory) as controller:
         poll = await polling(controller)
         controller.prepare_to_stop()
@@ -102,7 +102,7 @@ async def test_a_poll_ends_at_the_shutdown(memory: WatchedMemory) -> None:
 
 
 async def test_a_poll_that_was_given_up_is_forgotten(memory: WatchedMemory) -> None:
-    """Readers that hang up leave nothing behind."""
+    """Readers that disconnect leave nothing behind."""
     async with serving(memory) as controller:
         poll = await polling(controller)
         poll.cancel()

@@ -54,7 +54,7 @@ async def test_marks_keep_the_interval(memory: Watched, time: GivenTime) -> None
 async def test_what_waited_for_the_interval_is_marked_without_another_note(
     memory: Watched, time: GivenTime
 ) -> None:
-    """The last note of a burst gets its mark though nobody calls again."""
+    """The last note of a burst gets its mark without another call."""
     async with serving(memory, time, mark_interval_ms=INTERVAL_MS) as controller:
         await deliver(controller, Note("a", 1))
         await deliver(controller, Note("a", 2))
@@ -84,7 +84,7 @@ async def test_marks_keep_the_interval_over_a_restart(store: Watched, time: Give
 async def test_a_wall_clock_that_went_back_delays_marks_by_one_interval_only(
     memory: WatchedMemory, time: GivenTime
 ) -> None:
-    """After a restart an hour in the past, time goes on within the interval."""
+    """After a restart an hour in the past, time advances within the interval."""
     async with serving(memory, time, mark_interval_ms=INTERVAL_MS) as controller:
         await deliver(controller, Note("a", 1))
     time.wall -= 3_600_000
@@ -99,7 +99,7 @@ async def test_a_wall_clock_that_went_back_delays_marks_by_one_interval_only(
 async def test_a_clock_that_cannot_be_read_fails_nothing(
     memory: WatchedMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Python reads none beyond the year 2262: what it read last stands until the clock is right."""
+    """Python reads none beyond the year 2262: its last reading stands until the clock is right."""
 
     def too_large() -> int:
         raise OverflowError("timestamp too large")

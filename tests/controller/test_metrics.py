@@ -30,7 +30,7 @@ async def test_lag_is_the_wall_clock_less_lower(memory: Watched, time: GivenTime
 
 
 async def test_lag_keeps_counting_while_idle(memory: Watched, time: GivenTime) -> None:
-    """Nobody notes and nothing is marked: it is reckoned at each scrape."""
+    """No note and no mark is made: it is computed at each scrape."""
     async with serving(memory, time) as controller:
         await deliver(controller, Note("a", time.wall))
         await deliver(controller, Note("a", state="idle"))
@@ -40,7 +40,7 @@ async def test_lag_keeps_counting_while_idle(memory: Watched, time: GivenTime) -
 
 
 async def test_a_domain_without_a_mark_has_neither_lower_nor_age(memory: Watched) -> None:
-    """There is no number that would not lie."""
+    """Every number would be wrong."""
     async with serving(memory) as controller:
         names = ("lower", "watermark_lag_seconds", "mark_age_seconds", "marks_total")
         shown = [scraped(controller, f"noted_time_{name}") for name in names]
@@ -59,7 +59,7 @@ async def test_marks_are_counted_over_a_restart(store: Watched) -> None:
 
 
 async def test_members_are_counted_by_state(store: Watched) -> None:
-    """Who changes its state changes the count it is in, also after a restart."""
+    """A writer that changes its state changes the count it is in, also after a restart."""
     async with serving(store) as controller:
         await deliver(controller, Note("a"), Note("b"), Note("c"), Note("d"))
         await deliver(controller, Note("d", state="idle"))
@@ -101,7 +101,7 @@ async def test_a_writer_excluded_is_counted_and_shown(memory: Watched, time: Giv
 
 
 async def test_rows_below_the_lower_are_counted(memory: Watched) -> None:
-    """For each domain, from the start: a rise from nothing would be no increase."""
+    """For each domain, from the start: a first sample is not an increase."""
     async with serving(memory, domains=("order", "ship")) as controller:
         before = scraped(controller, "noted_time_broken_promises_total")
         await deliver(controller, Note("a", 5, domain="ship", late=LateRows(3, 1)))
@@ -169,7 +169,7 @@ async def test_at_most_five_holders_of_a_domain_are_named(memory: Watched, time:
 async def test_holders_named_in_all_streams_are_bounded(
     memory: Watched, time: GivenTime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those that hold longest are named, wherever."""
+    """Those that hold longest are named, on any stream."""
     monkeypatch.setattr(metrics, "NAMES_SHOWN", 2)
     async with running(memory, time) as controller:
         for stream in ("s1", "s2", "s3"):
@@ -216,7 +216,7 @@ async def test_who_has_which_buckets_is_shown(memory: Watched) -> None:
 
 
 async def test_buckets_that_no_controller_has_are_shown_as_such() -> None:
-    """Free ones, and those that a session locks which says nowhere how to call it."""
+    """Free ones, and those locked by a session that does not give its name."""
     metrics = Metrics()
     metrics.show_state(Leases(8, frozenset({0, 1, 2}), {3: "http://b", 4: "", 5: ""}), ready=True)
 

@@ -28,18 +28,18 @@ TIMEOUT_MS = 1000
 
 
 def names(found: Iterable[Missing]) -> list[str]:
-    """Return who is named, each window's in one string."""
+    """Return the missing writers, each window's in one string."""
     return [" ".join(sorted(each.writer for each in missing.writers)) for missing in found]
 
 
 async def windows(controller: Controller, after: int = 0) -> list[Missing]:
-    """Return who is missing in the complete windows of ten."""
+    """Return the missing writers in the complete windows of ten."""
     found = await controller.polls.windows("s", None, Tiling(10), after=after, limit=100, wait_ms=0)
     return [window.missing for window in found.windows]
 
 
 def cuts(controller: Controller) -> list[Missing]:
-    """Return who is missing at the cut of each mark."""
+    """Return the missing writers at the cut of each mark."""
     stream = controller.stream("s")
     marks = stream.history(None).after(0, 100)
     return [stream.missing_from(None).at_mark(mark) for mark in marks]

@@ -31,7 +31,7 @@ async def changes(controller: Controller) -> list[tuple[int, Change]]:
 
 
 async def last(controller: Controller) -> tuple[Any, ...]:
-    """Return of the last change: action, writer, what was and is, by whom and why."""
+    """Return of the last change: action, writer, old and new value, author and reason."""
     _, change = (await changes(controller))[0]
     return change.action, change.writer, change.was, change.became, change.by, change.comment
 
@@ -113,7 +113,7 @@ async def test_changes_are_kept_for_90_days(store: Watched, time: GivenTime) -> 
 async def test_a_writer_that_noted_meanwhile_is_not_removed(
     memory: WatchedMemory, time: GivenTime
 ) -> None:
-    """Whoever asked for it saw it silent; at that very moment it counts as silent still."""
+    """The caller saw it silent; at that moment it still counts as silent."""
     async with serving(memory, time) as controller:
         await deliver(controller, Note("a", 1))
         seen = member(controller, "a").noted_at
@@ -132,7 +132,7 @@ async def test_a_writer_that_noted_meanwhile_is_not_removed(
 async def test_a_note_that_came_first_is_seen_by_the_removal(
     store: Watched, time: GivenTime
 ) -> None:
-    """It is looked for where the removal is done, not where it is asked for."""
+    """It is checked when the removal is done, not when it is requested."""
     async with serving(store, time) as controller:
         await deliver(controller, Note("a", 1))
         seen = member(controller, "a").noted_at

@@ -79,7 +79,7 @@ async def test_a_sealed_stream_is_sealed_after_a_restart(store: Watched) -> None
 
 
 async def test_a_seal_is_recorded_once(store: Watched, time: GivenTime) -> None:
-    """With the final cut, who was live, by whom and why."""
+    """With the final cut, the live writers, the author and the reason."""
     async with serving(store, time) as controller:
         await deliver(controller, Note("a", 5, {0: 9}, max_time=6), Note("b"))
         for _ in range(2):
@@ -117,7 +117,7 @@ async def test_a_seal_that_is_not_durable_is_not_shown(memory: WatchedMemory) ->
 
 
 async def test_long_polls_end_with_the_stream(memory: WatchedMemory) -> None:
-    """Those that wait are woken, also where no mark is made; later ones do not wait."""
+    """Waiting calls are woken, also if no mark is made; later ones do not wait."""
     async with serving(memory) as controller:
         await deliver(controller, Note("a", 5, {0: 9}, max_time=3))
         polls = controller.polls
@@ -150,7 +150,7 @@ async def test_the_last_mark_is_kept(memory: WatchedMemory, time: GivenTime) -> 
 async def test_settings_of_a_sealed_stream_change_but_for_domains_and_writers(
     memory: WatchedMemory,
 ) -> None:
-    """It can be given neither, as nothing would come of them."""
+    """Neither can be set, as it would have no effect."""
     async with serving(memory) as controller:
         await sealed(controller)
         await controller.put_stream("s", {"mark_retention_ms": 5})

@@ -115,7 +115,7 @@ async def test_a_repeated_scale_event_changes_nothing(store: Watched) -> None:
 
 
 async def test_a_reader_group_outlives_a_restart(store: Watched) -> None:
-    """Positions, who reads what, and who went offline are there again."""
+    """Positions, readers' segments, and offline readers are there again."""
     async with serving(store) as controller:
         await controller.report("s", "g", "a", {0: 10, 2: 4})
         await controller.report("s", "g", "b", {1: 7})

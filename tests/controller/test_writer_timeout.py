@@ -39,7 +39,7 @@ async def test_time_advances_without_a_silent_writer(store: Watched, time: Given
 
 
 async def test_a_paused_machine_is_not_a_silent_writer(memory: Watched, time: GivenTime) -> None:
-    """An hour that passed at once, in which nobody was heard, counts as a second at most."""
+    """An hour that passed at once, in which no writer was heard, counts as a second at most."""
     async with serving(memory, time, writer_timeout_ms=5000) as controller:
         await deliver(controller, Note("silent"), Note("a", 5))
         time.passes(3_600_000)
@@ -51,7 +51,7 @@ async def test_a_paused_machine_is_not_a_silent_writer(memory: Watched, time: Gi
 async def test_a_commit_that_hangs_times_no_writer_out(
     memory: WatchedMemory, time: GivenTime
 ) -> None:
-    """Who notes meanwhile cannot be heard, and may give up; later it is heard in time."""
+    """A writer that notes meanwhile cannot be heard, and may give up; later it is heard in time."""
     async with serving(memory, time, writer_timeout_ms=5000) as controller:
         await deliver(controller, Note("slow"), Note("a", 5))
         memory.watch.open.clear()
@@ -145,7 +145,7 @@ async def test_a_writer_excluded_stays_so_over_a_restart(store: Watched, time: G
 async def test_a_new_domain_waits_out_the_timeout_after_a_restart(
     store: Watched, time: GivenTime
 ) -> None:
-    """Nobody is excluded from a domain that was declared just before the controller came back."""
+    """No writer is excluded from a domain declared just before the controller came back."""
     async with serving(store, time, domains=("a",), writer_timeout_ms=5000) as controller:
         await deliver(controller, Note("old", 5, domain="a"), Note("new", 6, domain="a"))
         serve_for(controller, time, 4900)
@@ -176,7 +176,7 @@ async def test_a_writer_taken_back_by_a_setting_holds_from_then_on(
 async def test_a_downtime_moves_no_moment_of_a_writer(
     memory: WatchedMemory, time: GivenTime
 ) -> None:
-    """When it noted and since when it is excluded, as the API and the writer itself are told."""
+    """When it noted and since when it is excluded, in the API and in the writer's own answer."""
     async with serving(memory, time, writer_timeout_ms=100) as controller:
         await deliver(controller, Note("slow", 5), Note("a", 9))
         serve_for(controller, time, 100)

@@ -17,7 +17,7 @@ NOW = Moment(0, 0, 0)
 
 
 def crowd(members: int, *, domains: tuple[str, ...] = DOMAINS, holds: bool = True) -> StreamState:
-    """Return a stream of so many writers, which all hold it or are all idle."""
+    """Return a stream of that many writers, which all hold it or are all idle."""
     stream = StreamState(StreamRecord("id", "s", StreamSettings(domains=domains)))
     draft = Draft.at(Moment(0, 0, 0))
     joined = [Note(f"{number:05}") for number in range(members)]
@@ -57,7 +57,7 @@ def test_every_writer_comes_once_over_all_pages() -> None:
 
 
 def test_the_domain_held_longest_comes_first() -> None:
-    """Then the next; whoever holds none is last."""
+    """Then the next; a writer that holds none is last."""
     stream = StreamState(StreamRecord("id", "s", StreamSettings(domains=DOMAINS)))
     first, second = Draft.at(Moment(100, 0, 0)), Draft.at(Moment(200, 0, 0))
     stream.take_notes([Note("late", 3), Note("late", 3, domain="other")], first, 99)
@@ -68,7 +68,7 @@ def test_the_domain_held_longest_comes_first() -> None:
 
 
 def test_a_moment_is_reported_alike_however_the_clocks_are_rounded() -> None:
-    """A writer that is told twice since when it is excluded knows that it is one exclusion."""
+    """A writer that learns twice since when it is excluded sees that it is one exclusion."""
     stream = StreamState(StreamRecord("id", "s", StreamSettings()))
     readings = [Moment(1000, 5000, 0), Moment(1010, 5011, 0), Moment(1020, 5019, 0)]
     after_downtime = Moment(1030, 605_000, 0)

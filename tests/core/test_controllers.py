@@ -99,5 +99,5 @@ def test_a_url_with_a_user_is_refused_and_not_repeated(url: str) -> None:
     with pytest.raises(Rejected) as refused:
         Controllers(f"http://b:7464,{url}")
 
-    told = "the URL of a controller cannot have a user or password: remove the part before the @"
-    assert str(refused.value) == told
+    message = "the URL of a controller cannot have a user or password: remove the part before the @"
+    assert str(refused.value) == message

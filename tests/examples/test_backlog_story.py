@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def progress(second: int, took_ms: int, segments: dict[str, int], **end: Any) -> dict[str, Any]:  # noqa: ANN401
-    """Return what Spark tells of a batch; the last mark is at 900."""
+    """Return Spark's progress report of a batch; the last mark is at 900."""
     lower = end.pop("lower")
     marks = {"default": {"lower": lower}}
     source = {
@@ -58,7 +58,7 @@ def test_all_flights_have_landed_at_the_last_clock(flights: Flights) -> None:
 @pytest.mark.spark
 @pytest.mark.timeout(300)
 def test_a_query_that_catches_up_counts_the_same_in_large_batches(morning: Stage) -> None:
-    """A real controller, carriers that go on, and Spark; one of the two has a flag."""
+    """A real controller, carriers that keep writing, and Spark; one of the two has a flag."""
     result = backlog.play(morning)
 
     assert all([*backlog.opening(morning.flights), *result.meaning])

@@ -30,7 +30,7 @@ def run(
     lost: int = 0,
     make_database: Callable[[Path], None] = Path.touch,
 ) -> Result:
-    """Run the command on one day, with findings in which noted time lost so many rows."""
+    """Run the command on one day, with findings in which noted time lost that many rows."""
 
     def find(_data: Any, _plan: Any, directory: Path, _bars: Any) -> Findings:  # noqa: ANN401
         make_database(directory / DATABASE)
@@ -78,7 +78,7 @@ def test_the_last_line_shows_the_flights_again(
 
 
 def test_a_demo_can_stay_open(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """It serves what it kept until Ctrl-C, which is no failure and leaves nothing more behind."""
+    """It serves what it kept until Ctrl-C, which is not a failure and leaves nothing behind."""
     answers = []
 
     def interrupted(_: float) -> None:
@@ -95,8 +95,8 @@ def test_a_demo_can_stay_open(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     result = run(monkeypatch, tmp_path, "--open", make_database=migrated)
 
     made = sorted(path.name for path in tmp_path.iterdir())
-    told = "Until Ctrl-C the flights are at its page"
-    assert (result.exit_code, result.output.splitlines()[-1], made) == (0, told, MADE)
+    message = "Until Ctrl-C the flights are at its page"
+    assert (result.exit_code, result.output.splitlines()[-1], made) == (0, message, MADE)
     assert answers == [{"streams": [], "next": None}]
 
 
@@ -105,8 +105,8 @@ def test_an_option_of_the_comparison_is_refused_beside_a_story(tmp_path: Path) -
     arguments = ["--story", "backlog", "--delay", "3", "--out", str(tmp_path)]
     result = CliRunner().invoke(cli.app, arguments, env={"COLUMNS": "120"})
 
-    told = "--delay belongs to the comparison, not to --story backlog" in result.output
-    assert (result.exit_code, told) == (2, True), result.output
+    message = "--delay belongs to the comparison, not to --story backlog" in result.output
+    assert (result.exit_code, message) == (2, True), result.output
 
 
 def test_what_was_kept_before_is_not_overwritten(

@@ -19,7 +19,7 @@ def test_a_flight_happens_when_it_departs_and_is_known_when_it_lands() -> None:
 
 
 def test_a_late_flight_departs_on_the_next_day() -> None:
-    """The clock time of departure does not tell the day; the delay does."""
+    """The clock time of departure does not determine the day; the delay does."""
     cleaned = clean(rows((2013, 1, 1, 130.0, 1230.0, "HA", "JFK", 60.0, 0, AT_TEN)))
 
     assert cleaned.landed[0].departure == 1357034400000 + 1230 * 60_000

@@ -43,7 +43,7 @@ def test_all_flights_are_in_the_log(tmp_path: Path, served: Served) -> None:
 
 
 def test_all_carriers_have_left_when_the_replay_ends(tmp_path: Path, served: Served) -> None:
-    """Nobody is waited for any more."""
+    """No writer is waited for any more."""
     replay(FLIGHTS, tmp_path, served.url)
 
     states = {name: told["state"] for name, told in served.writers(STREAM).items()}
@@ -51,7 +51,7 @@ def test_all_carriers_have_left_when_the_replay_ends(tmp_path: Path, served: Ser
 
 
 def test_each_hours_mark_covers_its_flights(tmp_path: Path, served: Served) -> None:
-    """When the log reaches the cut, the replay's clock is that at which the last of them landed."""
+    """When the log reaches the cut, the replay's clock is at the landing of the last of them."""
     replayed = replay(FLIGHTS, tmp_path, served.url)
 
     cuts = cuts_of(served.url, FLIGHTS.window_ends)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def test_a_controller_is_gone_when_its_block_ends(tmp_path: Path) -> None:
-    """Also where the block ends in an error."""
+    """Also if the block ends in an error."""
 
     def fail() -> None:
         with controller(tmp_path / "noted-time.db", tmp_path) as url:
@@ -28,7 +28,7 @@ def test_a_controller_is_gone_when_its_block_ends(tmp_path: Path) -> None:
 
 
 def test_a_controller_that_cannot_start_is_quoted(tmp_path: Path) -> None:
-    """Here a directory stands where its database should be."""
+    """Here a directory stands in place of its database."""
     (tmp_path / "noted-time.db").mkdir()
 
     with (

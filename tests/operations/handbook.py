@@ -1,4 +1,4 @@
-"""What the pages for those who run the controller speak of: metrics, alerts, log events."""
+"""What the operations pages mention: metrics, alerts, log events."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def names_in(text: str) -> set[str]:
 
 
 def shown_here(names: set[str]) -> set[str]:
-    """Leave out the process's own where they are not shown: they are read from /proc."""
+    """Leave out the process's own if they are not available: they are read from /proc."""
     return {name for name in names if sys.platform == "linux" or not name.startswith("process_")}
 
 
@@ -99,7 +99,7 @@ def _logs(node: ast.AST) -> bool:
 
 
 def _events(call: ast.AST) -> set[str]:
-    """Return the strings of a log call's first argument, of which one may be chosen by a test."""
+    """Return the strings of a log call's first argument, which may be a conditional expression."""
     assert isinstance(call, ast.Call)
     first = call.args[0]
     choices = [first.body, first.orelse] if isinstance(first, ast.IfExp) else [first]

@@ -25,7 +25,7 @@ FASTER = 15
 
 
 def scrape_job() -> dict[str, Any]:
-    """Return the scrape job of the page for those who run the controller."""
+    """Return the scrape job of the operations page."""
     block = re.search(
         r"^```yaml\n(scrape_configs:.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL
     )
@@ -75,7 +75,7 @@ class Prometheus:
             self._process = subprocess.Popen(command, cwd=directory, stdout=log, stderr=log)
 
     def ready(self) -> Self:
-        """Wait for its first scrape; raises `AssertionError` with its log where there is none."""
+        """Wait for its first scrape; raises `AssertionError` with its log if there is none."""
         self.seen("up == 1")
         return self
 

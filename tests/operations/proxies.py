@@ -1,4 +1,4 @@
-"""The proxies of the page for those who run the controller, started as it configures them."""
+"""The proxies of the operations page, started as it configures them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CADDY = re.compile(r"\A\{\n")
 
 
 def block(language: str) -> str:
-    """Return the page's code in that language, of which there is one block."""
+    """Return the page's only code block in that language."""
     (found,) = re.findall(
         rf"^```{language}\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL
     )
@@ -47,7 +47,7 @@ def block(language: str) -> str:
 
 
 def free_port() -> int:
-    """Return a port on which nobody listens."""
+    """Return a port without a listener."""
     with socket.create_server(("127.0.0.1", 0)) as opened:
         return int(opened.getsockname()[1])
 
@@ -92,11 +92,11 @@ class Proxy:
 
     @property
     def url(self) -> str:
-        """Where it listens."""
+        """The URL at which it listens."""
         return f"https://localhost:{self.port}"
 
     def ready(self) -> Self:
-        """Wait until it listens; raises `AssertionError` with its log where it does not."""
+        """Wait until it listens; raises `AssertionError` with its log if it does not."""
         deadline = time.monotonic() + PATIENCE_S
         while True:
             try:

@@ -89,7 +89,7 @@ def test_a_holder_is_reported_before_and_after_it_is_excluded(watched: Watched) 
 
 
 def test_refused_notes_are_reported(watched: Watched) -> None:
-    """From the second one on: a producer that is refused goes on being refused."""
+    """From the second one on: a producer that is refused continues to be refused."""
     watched.note(writer="mistyped", time=1, domain="defualt")
     watched.prometheus.seen('noted_time_notes_total{status="unknown_domain"} == 1')
     watched.note(writer="mistyped", time=2, domain="defualt")
@@ -117,7 +117,7 @@ def test_a_controller_in_trouble_is_reported(
     trouble: Callable[[ServeProcess, Path], AbstractContextManager[None]],
     alerts: list[str],
 ) -> None:
-    """One whose disk is full, and one whose database is gone, while writers go on noting."""
+    """One whose disk is full, and one whose database is gone, while writers keep noting."""
     with trouble(watched.controller, watched.database):
         fired = watched.prometheus.fired(*alerts, meanwhile=lambda: watched.note(writer="busy"))
 

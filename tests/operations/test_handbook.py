@@ -95,9 +95,9 @@ def test_the_process_shows_what_it_did(scrape: str) -> None:
 
 def test_every_alert_has_a_section_with_what_to_do() -> None:
     """To which its runbook leads."""
-    told = {rule["alert"]: rule["annotations"]["runbook"] for rule in rules()}
+    runbooks = {rule["alert"]: rule["annotations"]["runbook"] for rule in rules()}
 
-    assert told == {
+    assert runbooks == {
         name: f"docs/operations.md#{name.lower()}"
         for name in headings()
         if name.startswith("NotedTime")

@@ -1,4 +1,4 @@
-"""The configurations of the page, in front of a controller of which a replica is down."""
+"""The configurations of the page, in front of two controllers, one of which is down."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PACKAGES = {"nginx": "nginx-light", "caddy": "caddy"}
 
 @pytest.fixture(scope="module", params=PACKAGES)
 def name(request: pytest.FixtureRequest) -> str:
-    """Each of the proxies, where it is installed."""
+    """Each of the proxies, if it is installed."""
     wanted: str = request.param
     if shutil.which(wanted) is None:
         pytest.skip(f"no {wanted}: apt install {PACKAGES[wanted]}")
@@ -37,7 +37,7 @@ def name(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def stream(name: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of a stream behind a proxy that knows a controller and a port where nobody is."""
+    """The URL of a stream behind a proxy for a controller and for a port without a listener."""
     directory = tmp_path_factory.mktemp(name)
     with ServeProcess(directory).ready() as served:
         httpx.put(f"{served.url}/v1/streams/s", json={"mark_interval_ms": 0}, trust_env=False)
@@ -116,7 +116,7 @@ class Elsewhere(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 def test_headers_pass_in_both_directions(

@@ -1,4 +1,4 @@
-"""What a collector of OpenTelemetry is sent, where one is named."""
+"""What a collector of OpenTelemetry receives, if one is configured."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Collector(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Where to send."""
+        """The URL to send to."""
         return f"http://127.0.0.1:{self.server_address[1]}"
 
     def spans(self) -> dict[str, dict[str, Any]]:
@@ -64,7 +64,7 @@ class Sent(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def collector() -> Iterator[Collector]:
 
 
 def test_calls_and_commits_are_traced(tmp_path: Path, collector: Collector) -> None:
-    """By the time the controller has stopped; a commit says how much it wrote."""
+    """By the time the controller has stopped; a commit has the number of its rows."""
     with ServeProcess(tmp_path, OTEL_EXPORTER_OTLP_ENDPOINT=collector.url).ready() as process:
         stream = f"{process.url}/v1/streams/s"
         httpx.put(stream)

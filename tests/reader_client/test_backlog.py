@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 SOON = Backoff(first_s=0.01, cap_s=0.02)
 OPTIONS: dict[str, Any] = {"group": "g", "refresh_ms": 20, "backoff": SOON}
-TOLD = BacklogState(backlog=True, because=("told",), since=7)
+REPORTED = BacklogState(backlog=True, because=("told",), since=7)
 
 
 def in_group(served: Served, stream: str, name: str = "r") -> ReaderClient:
@@ -142,7 +142,7 @@ def test_what_changes_meanwhile_is_reported_next() -> None:
     backlog.say(backlog=True)
     reports = [backlog.take()]
     backlog.say(backlog=None)
-    backlog.answered(TOLD)
+    backlog.answered(REPORTED)
     reports += [backlog.take(), backlog.take()]
     backlog.answered(BacklogState())
     reports.append(backlog.take())

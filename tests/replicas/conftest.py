@@ -44,7 +44,7 @@ def of_many_tests(server: Server) -> str:
 
 @pytest.fixture
 def url(server: Server, of_many_tests: str) -> str:
-    """A migrated database with nothing in it, and nobody at it."""
+    """A migrated, empty database without other clients."""
     server.cut(of_many_tests)
     server.execute(EMPTIES, of_many_tests)
     return of_many_tests

@@ -25,7 +25,7 @@ SHORT_MS = 300
 """A lease that a test can wait for."""
 
 FAIR_MS = 800
-"""A lease that nobody loses who says something all the time, on whatever machine."""
+"""A lease that no active replica loses, on any machine."""
 
 LONG_MS = 60_000
 
@@ -50,13 +50,13 @@ for n, _ in enumerate(sys.stdin, 2):
 
 
 def silent(lease: Lease) -> None:
-    """Let nobody say anything for longer than a lease."""
+    """Keep all replicas silent for longer than a lease."""
     time.sleep(1.2 * SHORT_MS / 1000)
     lease(SHORT_MS)
 
 
 def while_leases_end() -> Iterator[None]:
-    """Go on for longer than a fair lease."""
+    """Continue for longer than a fair lease."""
     deadline = time.monotonic() + 1.5 * FAIR_MS / 1000
     while time.monotonic() < deadline:
         yield
@@ -76,7 +76,7 @@ def became_free(store: PostgresStore) -> None:
 
 
 def lost(act: Callable[[], object]) -> bool:
-    """Whether the store says that its session was lost."""
+    """Whether the store reports that its session was lost."""
     with pytest.raises(StoreUnavailable):
         act()
     return True

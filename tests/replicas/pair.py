@@ -1,4 +1,4 @@
-"""Two controllers of one process on one PostgreSQL database, and where a stream falls."""
+"""Two controllers of one process on one PostgreSQL database, and which of them owns a stream."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def two(url: str) -> AsyncIterator[tuple[Controller, Controller]]:
 
 
 async def shared(*controllers: Controller) -> None:
-    """Wait until these, and nobody else, have all buckets, evenly."""
+    """Wait until exactly these have all buckets, evenly."""
     fair = -(-BUCKETS // len(controllers))
 
     def are_even() -> bool:

@@ -35,7 +35,7 @@ RESULTS = Answer.of(200, b'{"results":[{"status":"accepted","lower":5}]}')
 
 
 class Shared(MemoryStore):
-    """A database of which this replica has every second bucket, and another one the rest."""
+    """A database in which this replica has every second bucket, and another one the rest."""
 
     local = False
 
@@ -54,7 +54,7 @@ class Shared(MemoryStore):
         super().commit(batch)
 
     def heartbeat(self) -> Leases:
-        """Return what the test says."""
+        """Return the answer that the test gives."""
         return self.leases
 
     def acquire(self, buckets: Iterable[int]) -> frozenset[int]:
@@ -65,12 +65,12 @@ class Shared(MemoryStore):
         return taken
 
     def release(self, buckets: Iterable[int]) -> None:
-        """Let them go."""
+        """Release them."""
         mine = self.leases.mine - set(buckets)
         self.leases = Leases(BUCKETS, mine, self.leases.others, self.leases.replicas)
 
     def leave(self) -> None:
-        """Let all go, to nobody."""
+        """Release all buckets to no replica."""
         others, replicas = self.leases.others, self.leases.replicas - 1
         self.leases = Leases(BUCKETS, frozenset(), others, replicas)
 
@@ -94,7 +94,7 @@ HERE, THERE = stream_of(0), stream_of(1)
 """A stream of this replica and one of the other."""
 
 ELSEWHERE = "http://third"
-"""Where a third replica is called."""
+"""The URL of a third replica."""
 
 TROUBLES = [
     httpx.ConnectError("nobody listens"),
@@ -142,7 +142,7 @@ class Owner:
 
 @dataclass
 class Played:
-    """A client of the replica, the store that says who has what, and the other replica."""
+    """A client of the replica, the store that knows the owners, and the other replica."""
 
     client: httpx.AsyncClient
     controller: Controller
@@ -151,13 +151,13 @@ class Played:
     owner: Owner
 
     async def note(self, stream: str, *writers: str, **headers: str) -> httpx.Response:
-        """Note time 5 of these writers."""
+        """Note time 5 for these writers."""
         notes = [{"writer": writer, "time": 5} for writer in writers or ["w"]]
         body = {"notes": notes}
         return await self.client.post(f"/v1/streams/{stream}/notes", json=body, headers=headers)
 
     def now_has(self, owner: str | None, *, replicas: int = 2, bucket: int = 1) -> None:
-        """Say that another has the bucket, or nobody, and how many live."""
+        """Give the bucket to another replica, or none, and set how many live."""
         was = self.store.leases
         others = {each: url for each, url in was.others.items() if each != bucket}
         if owner is not None:

@@ -1,4 +1,4 @@
-"""Replicas in processes of their own: which of them has a stream, and how they are asked."""
+"""Replicas in processes of their own: which of them owns a stream, and how they are called."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ if TYPE_CHECKING:
 
 BUCKETS = 64
 ONLY_HERE = {"noted-time-forwarded": "1"}
-"""A request with this header is answered by who has the stream, and refused by anybody else."""
+"""A request with this header is answered by the stream's owner, and refused by any other
+replica."""
 
 Json = dict[str, Any]
 
 
 def shared(*replicas: ServeProcess) -> None:
-    """Wait until these, and nobody else, have all buckets, evenly, and know it of each other."""
+    """Wait until exactly these have all buckets, evenly, and know it of each other."""
     fair = -(-BUCKETS // len(replicas))
 
     def are_even() -> bool:
@@ -36,7 +37,7 @@ def shared(*replicas: ServeProcess) -> None:
 
 
 def buckets(replica: ServeProcess) -> dict[str, float]:
-    """Return how many buckets are its own, another's, nobody's, as it sees them."""
+    """Return how many buckets are its own, another's and free, as it sees them."""
     text = HTTP.get(f"{replica.url}/metrics").text
     return {owner: count for (owner,), count in samples(text, "noted_time_buckets").items()}
 
@@ -60,7 +61,7 @@ def stream_of(replica: ServeProcess, prefix: str = "s") -> str:
 
 
 def make(replica: ServeProcess, stream: str, **settings: Any) -> str:  # noqa: ANN401 - any setting
-    """Make a stream that marks every advance, unless the settings say otherwise."""
+    """Create a stream that marks every advance, unless the settings differ."""
     return str(replica.create(stream, **settings)["id"])
 
 
@@ -79,7 +80,7 @@ def lowers(replica: ServeProcess, stream: str) -> list[tuple[int, int]]:
 
 
 def status(replica: ServeProcess, path: str) -> int:
-    """Return the status of a GET, 0 if nobody answers."""
+    """Return the status of a GET, 0 if no replica answers."""
     with suppress(httpx.TransportError):
         return HTTP.get(f"{replica.url}{path}").status_code
     return 0

@@ -1,4 +1,4 @@
-"""The list of alignments where others have some of them."""
+"""The list of alignments if others own some of them."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ async def both(this: Played) -> Played:
 
 
 async def seen(this: Played, **query: Any) -> tuple[list[tuple[Any, ...]], str | None]:  # noqa: ANN401
-    """Return what the list says of each alignment, and where it goes on."""
+    """Return the list's row of each alignment, and where it continues."""
     page = (await this.client.get("/v1/alignments", params=query)).json()
     return [tuple(row[name] for name in SHOWN) for row in page["alignments"]], page["next"]
 
 
-def told(*rows: dict[str, Any]) -> httpx.Response:
+def listing(*rows: dict[str, Any]) -> httpx.Response:
     """Return the answer of the other replica."""
     return httpx.Response(200, json={"buckets": ODD, "alignments": rows})
 
@@ -48,7 +48,7 @@ async def test_each_replica_reports_its_own_alignments(both: Played) -> None:
     row = {"name": THERE, "answered": True, "max_drift": 20, "bound": 27, "held_by": "far"}
     row |= {"member_timeout_ms": 5000, "drift": 0, "members": {}}
     row |= {"members_counted": 0, "members_total": 0}
-    both.owner.reply = lambda _: told(row)
+    both.owner.reply = lambda _: listing(row)
     first, second = await seen(both, limit=1), await seen(both, limit=1, after=min(HERE, THERE))
 
     mine, theirs = (HERE, True, 10, 15, "m"), (THERE, True, 20, 27, "far")
@@ -67,7 +67,7 @@ async def test_an_alignment_that_no_replica_reports_has_its_settings(both: Playe
 
 @pytest.mark.anyio
 async def test_a_marked_request_is_answered_with_ones_own(both: Played) -> None:
-    """So nobody asks on and on."""
+    """So requests do not go round in circles."""
     marked = {"noted-time-forwarded": "1"}
     part = (await both.client.get("/v1/alignments", headers=marked)).json()
 

@@ -89,7 +89,7 @@ def bearer(token: str) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def guarded(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
-    """Two replicas with a certificate that they trust because their operator says so."""
+    """Two replicas with a certificate that they trust by configuration."""
     database, directory = server.make_database(), tmp_path_factory.mktemp("guarded")
     migrate(database)
     with closing(open_tokens(database)) as kept:
@@ -162,7 +162,7 @@ def test_a_token_that_is_revoked_is_refused_by_both_within_seconds(guarded: Guar
 
 
 def test_no_log_contains_a_token(guarded: Guarded) -> None:
-    """Neither that of who forwarded a request nor that of who answered it."""
+    """Neither that of the replica that forwarded a request nor that of the one that answered it."""
     guarded.codes("admin")
     guarded.statuses("PUT", "", "admin")
     guarded.statuses("PUT", "", "unknown")

@@ -1,4 +1,4 @@
-"""A replica that forwards a request says who owns the stream, and clients go there."""
+"""A replica that forwards a request names the owner of the stream, and clients go there."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ A, B, ELSEWHERE = "http://a", "http://b", "http://elsewhere"
 def test_the_answer_to_forwarded_notes_names_their_owner(
     a: ServeProcess, b: ServeProcess, name: str
 ) -> None:
-    """By the URL at which others call it; the owner itself names nobody."""
+    """By the URL at which others call it; the owner itself names no other."""
     body: dict[str, Any] = {"notes": [{"writer": "w", "time": 9}]}
     answers = [HTTP.post(f"{each.url}/v1/streams/{name}/notes", json=body) for each in (a, b)]
 
@@ -41,7 +41,7 @@ def test_the_answer_to_forwarded_notes_names_their_owner(
 
 @pytest.mark.anyio
 async def test_so_does_the_answer_to_any_other_request(this: Played) -> None:
-    """Also where it is refused."""
+    """Also if it is refused."""
     answers = [await this.client.get(f"/v1/streams/{name}/explain") for name in (HERE, THERE)]
 
     assert [each.headers.get(OWNER) for each in answers] == [None, OTHER]
@@ -68,13 +68,13 @@ class Replicas:
 
 @pytest.fixture
 def replicas() -> Replicas:
-    """Two replicas, the second of which has the stream."""
+    """Two replicas, the second of which owns the stream."""
     return Replicas()
 
 
 @pytest.fixture
 def post(replicas: Replicas) -> Iterator[Callable[[int], None]]:
-    """Post so many notes, one after the other."""
+    """Post that many notes, one after the other."""
     transport = Transport(f"{A},{B}", transport=httpx.MockTransport(replicas))
     exchange = Exchange(transport.controllers, "s")
 

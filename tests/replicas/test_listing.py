@@ -1,4 +1,4 @@
-"""The list of streams where others have some of them: whole, and read by a few queries."""
+"""The list of streams if others own some of them: complete, and read by a few queries."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.replicas.pair import BUCKETS, fills, replica, shared, two
 pytestmark = pytest.mark.anyio
 
 QUERIES = 4
-"""So many does a list take: names, streams, marks, scale events."""
+"""The number of queries for a list: names, streams, marks, scale events."""
 
 
 async def test_both_list_the_same_of_all_streams(url: str) -> None:

@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.acceptance, pytest.mark.anyio]
 
 STREAMS = 24
 REPORTS_EVERY = 3
-"""One of so many requests is a reader's report, one asks why time stands, one polls."""
+"""How many requests there are for each reader's report, each explanation and each poll."""
 
 SETTINGS: list[dict[str, Any]] = [{"mark_interval_ms": 0}, {}]
 """Streams that mark every advance, and such that wait for an interval, by turns."""
@@ -32,9 +32,9 @@ SETTINGS: list[dict[str, Any]] = [{"mark_interval_ms": 0}, {}]
 
 @dataclass
 class Callers:
-    """Tasks that call one replica, one for each stream, and never ask for the same twice.
+    """Tasks that call one replica, one for each stream, and never repeat a request.
 
-    `answers` counts the statuses of all answers; `noted` is the last time that was acknowledged.
+    `answers` counts the statuses of all answers; `noted` is the last acknowledged time.
     """
 
     url: str

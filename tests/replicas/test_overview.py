@@ -1,4 +1,4 @@
-"""The overview where others have some of the streams: merged from their owners."""
+"""The overview if others own some of the streams: merged from their owners."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ ODD = [*range(1, 64, 2)]
 
 
 def row(name: str, *, held_for_ms: int | None = None, excluded: int = 0) -> dict[str, Any]:
-    """Return the row of a stream as the other replica tells it."""
+    """Return the row of a stream as the other replica answers it."""
     domain = {"domain": "default", "lower": 5, "upper": 5, "written_at": 7, "decision": "hold"}
     domain |= {"holders": 1, "held_by": "w", "held_for_ms": held_for_ms}
     domain |= {"times_out_in_ms": 9, "lag": [None] * 30}
@@ -68,28 +68,28 @@ async def seen(this: Played, **query: Any) -> dict[str, Any]:  # noqa: ANN401 - 
     return dict(answer.json())
 
 
-def told(overview: dict[str, Any]) -> list[tuple[str, bool]]:
+def rows_of(overview: dict[str, Any]) -> list[tuple[str, bool]]:
     """Return the names shown and whether their owner answered."""
     return [(each["name"], each["answered"]) for each in overview["streams"]]
 
 
 @pytest.mark.anyio
 async def test_rows_of_others_are_merged_with_ones_own(this: Played) -> None:
-    """By trouble; what the other tells is shown as it is, and both count."""
+    """By trouble; the other's rows are shown as they are, and both count."""
     held, fine = row(THERE, held_for_ms=25_000), row(stream_of(3))
     this.owner.reply = part(held, fine)
     await this.controller.note(HERE, [Note("w")])
     overview = await seen(this)
 
     names = sorted([HERE, stream_of(3)])
-    assert told(overview) == [(THERE, True), *((name, True) for name in names)]
+    assert rows_of(overview) == [(THERE, True), *((name, True) for name in names)]
     assert (overview["total"], overview["unanswered"], overview["next"]) == (3, 0, None)
     assert overview["streams"][0] == held
 
 
 @pytest.mark.anyio
 async def test_each_other_is_asked_once_as_the_caller_asked(this: Played) -> None:
-    """With its token, and marked, so that it asks nobody in its turn."""
+    """With its token, and marked, so that the receiver asks no other in turn."""
     this.owner.reply = part()
     shown = {"authorization": "Bearer x"}
     query: dict[str, str | int] = {"search": "s", "sort": "name", "start": 3, "limit": 7}
@@ -147,7 +147,7 @@ async def test_streams_of_one_that_does_not_answer_come_from_the_database(
     lost = overview["streams"][0]
     (domain,) = lost["domains"]
     unknown = ("decision", "holders", "held_by", "held_for_ms", "times_out_in_ms")
-    assert told(overview) == [(THERE, False), (HERE, True)]
+    assert rows_of(overview) == [(THERE, False), (HERE, True)]
     assert (overview["total"], overview["unanswered"], lost["writers"]) == (2, 1, None)
     assert (domain["lower"], {domain[name] for name in unknown}) == (1, {None})
 
@@ -162,7 +162,7 @@ async def test_a_page_is_cut_from_all_streams_together(this: Played) -> None:
     this.owner.reply = part(*map(row, theirs))
     pages = [await seen(this, start=start, limit=3, sort="name") for start in (0, 3, 6)]
 
-    names = [name for page in pages for name, _ in told(page)]
+    names = [name for page in pages for name, _ in rows_of(page)]
     assert names == sorted(mine + theirs)
     assert [page["next"] for page in pages] == [3, 6, None]
 
@@ -191,7 +191,7 @@ async def test_one_that_hangs_is_not_waited_for(
 
 @pytest.mark.anyio
 async def test_a_token_sees_what_it_may_read() -> None:
-    """Neither more of one's own nor of those that nobody answers for."""
+    """Neither more of one's own nor of those without an answer."""
     guarded = Guarded()
     token = guarded.token("read", streams=[HERE])
     async with played(guarded.gate) as this:
@@ -201,7 +201,7 @@ async def test_a_token_sees_what_it_may_read() -> None:
         for each in (token, guarded.token("admin")):
             headers = {"authorization": f"Bearer {each}"}
             answer = await this.client.get("/v1/overview", headers=headers)
-            shown.append(told(answer.json()))
+            shown.append(rows_of(answer.json()))
 
     assert shown == [[(HERE, True)], [(THERE, False), (HERE, True)]]
 
@@ -216,7 +216,7 @@ def overview_of(replica: ServeProcess) -> dict[str, dict[str, Any]]:
 def test_whichever_replica_is_asked_shows_all_streams(
     a: ServeProcess, b: ServeProcess, name: str
 ) -> None:
-    """With who holds each, as its owner tells."""
+    """With the holder of each, as its owner answers."""
     other = stream_at(b, "other")
     make(b, other)
     note(b, other, None, "slow")
@@ -231,7 +231,7 @@ def test_whichever_replica_is_asked_shows_all_streams(
 def test_an_overview_works_without_a_replica(
     a: ServeProcess, b: ServeProcess, name: str, sent: signal.Signals
 ) -> None:
-    """Whether it hangs or is dead; the database tells until there is another owner."""
+    """Whether it hangs or is dead; the database answers until there is another owner."""
     a.process.send_signal(sent)
     shown = overview_of(b)[name]
     wait_until(lambda: overview_of(b)[name]["answered"])

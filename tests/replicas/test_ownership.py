@@ -71,7 +71,7 @@ def times_out_in_ms(controller: Controller, name: str) -> int:
 
 
 async def test_every_stream_is_with_one_of_two(url: str) -> None:
-    """Whoever made it: each has half of the buckets and the streams of those, and both list all."""
+    """Whichever replica created them: each has half of the buckets, and both list all streams."""
     names = fills()
     async with replica(url) as a:
         for name in names:
@@ -87,7 +87,7 @@ async def test_every_stream_is_with_one_of_two(url: str) -> None:
 
 
 async def test_one_that_stops_hands_its_streams_back(url: str) -> None:
-    """The other goes on with all that was acknowledged, well before any lease is over."""
+    """The other continues with all that was acknowledged, well before any lease is over."""
     async with replica(url) as a:
         async with replica(url, "http://b") as b:
             await shared(a, b)
@@ -107,9 +107,9 @@ async def test_one_that_stops_hands_its_streams_back(url: str) -> None:
 
 @pytest.mark.parametrize("mark_interval_ms", [0, 200])
 async def test_a_bucket_goes_with_nothing_under_way(url: str, mark_interval_ms: int) -> None:
-    """All that was acknowledged while buckets went is what their next owner goes on from.
+    """The next owner starts from everything that was acknowledged while buckets moved.
 
-    No caller is refused meanwhile, but for being told to go to the other.
+    No caller is refused meanwhile, except with a redirect to the other.
     """
     names = fills()[::2]
     acknowledged = dict.fromkeys(names, 0)
@@ -152,7 +152,7 @@ async def test_a_bucket_goes_with_nothing_under_way(url: str, mark_interval_ms: 
 
 
 async def test_a_stream_that_is_not_here_takes_no_change(url: str) -> None:
-    """Whatever is asked of who does not have it, nothing is done; who has it does it."""
+    """A replica that is not the owner does nothing, whatever it is asked; the owner does it."""
     async with two(url) as (a, b):
         name = name_of(b)
         changes: list[Callable[[Controller], Awaitable[Any]]] = [
@@ -178,7 +178,7 @@ async def test_a_stream_that_is_not_here_takes_no_change(url: str) -> None:
 
 
 async def test_a_poll_is_sent_on_when_its_stream_goes(url: str) -> None:
-    """Who waits where a stream was is told at once to ask its next owner."""
+    """A caller that waits at the old owner is redirected to the next at once."""
     names = fills()
     async with replica(url) as a:
         for name in names:
@@ -227,7 +227,7 @@ async def test_a_bucket_that_is_given_takes_its_clock_along(url: str) -> None:
 async def test_time_without_an_owner_counts_against_no_writer(
     url: str, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody could have been heard between the last turn of one owner and the first of the next."""
+    """No writer could be heard between the last turn of one owner and the first of the next."""
     monkeypatch.setattr(leases, "LEASE_MS", 60_000)
     here, there = GivenTime(), GivenTime()
     async with replica(url, time=here) as a:
@@ -261,7 +261,7 @@ async def test_silence_is_measured_across_owners(url: str) -> None:
 
 
 async def test_a_writer_that_was_heard_at_the_last_owner_is_not_silent(url: str) -> None:
-    """What it said there counts, though the next owner has never heard it."""
+    """What it reported there counts, though the next owner has never heard it."""
     here, there = GivenTime(), GivenTime()
     async with replica(url, time=here) as a:
         await a.put_stream("s", {**EVERY_ADVANCE, "writer_timeout_ms": TIMEOUT_MS})
@@ -284,7 +284,7 @@ async def test_a_writer_that_was_heard_at_the_last_owner_is_not_silent(url: str)
 async def test_after_a_failed_commit_memory_is_what_the_database_has(
     url: str, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the session lives its buckets stay; nothing of the batch does, in memory or below."""
+    """If the session lives, its buckets stay; nothing of the batch does, in memory or below."""
     monkeypatch.setattr(leases, "PATIENCE_MS", 100)
     async with replica(url) as a:
         await a.put_stream("s", EVERY_ADVANCE)
@@ -303,7 +303,7 @@ async def test_after_a_failed_commit_memory_is_what_the_database_has(
 async def test_one_that_lost_its_session_starts_again_with_its_share(
     url: str, server: Server
 ) -> None:
-    """What it was told while it did not know is refused; all that was acknowledged is kept."""
+    """What it was sent while it did not know is refused; everything acknowledged is kept."""
     async with two(url) as (a, b):
         name = name_of(a)
         await a.put_stream(name, EVERY_ADVANCE)
@@ -343,7 +343,7 @@ async def test_an_owner_that_does_not_know_yet_contradicts_no_other(
 
 
 async def test_a_controller_closes_though_its_session_is_lost(url: str, server: Server) -> None:
-    """Nothing is to be given back then, and nobody is waited for."""
+    """Then nothing has to be given back, and no replica is waited for."""
     async with asyncio.timeout(20):
         async with replica(url) as a:
             await a.put_stream("s", {})

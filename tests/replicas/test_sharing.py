@@ -36,7 +36,7 @@ class Population:
     moves: list[int] = field(default_factory=list)
 
     def join(self) -> None:
-        """Let a controller begin, with nothing."""
+        """Let a controller start, with nothing."""
         self.made += 1
         self.sharers.append(Sharer(f"http://{self.made}"))
 
@@ -46,7 +46,7 @@ class Population:
             self.sharers.remove(self.chance.choice(self.sharers))
 
     def look(self, sharer: Sharer) -> None:
-        """Let one see who has what."""
+        """Let one read the owners."""
         others = {
             bucket: other.name
             for other in self.sharers
@@ -57,7 +57,7 @@ class Population:
         sharer.seen = Leases(self.buckets, mine, others, len(self.sharers))
 
     def act(self, sharer: Sharer) -> Share:
-        """Let one do what its last look tells it to; what is not free is not to be had."""
+        """Let one follow its last look; it gets only what is free."""
         if sharer.seen is None:
             return Share()
         decided, sharer.seen = share(sharer.seen, self.chance), None
@@ -73,7 +73,7 @@ class Population:
             do()
 
     def settle(self) -> None:
-        """Let everybody act by what it saw long ago, then by looks that may be old by a turn."""
+        """Let all act on old looks, then on looks that may be old by a turn."""
         self._all_act()
         for sharer in self.sharers:
             self.look(sharer)
@@ -87,7 +87,7 @@ class Population:
 
     @property
     def free(self) -> set[int]:
-        """The buckets that nobody has."""
+        """The buckets without an owner."""
         return set(range(self.buckets)).difference(*(sharer.mine for sharer in self.sharers))
 
     def _all_act(self) -> None:
@@ -108,7 +108,7 @@ class Population:
 
 @st.composite
 def stirred(draw: st.DrawFn) -> Population:
-    """Draw a population after any history, in which somebody lives."""
+    """Draw a population after any history, with at least one that lives."""
     population = Population(draw(st.integers(1, 64)), Random(draw(st.integers(0, 2**32))))
     for _ in range(draw(st.integers(0, 5))):
         population.join()
@@ -119,7 +119,7 @@ def stirred(draw: st.DrawFn) -> Population:
 
 @given(population=stirred())
 def test_everybody_comes_to_its_share(population: Population) -> None:
-    """Whatever happened before, nobody has more than its share in the end, and nothing is free."""
+    """Whatever happened before, none has more than its share in the end, and nothing is free."""
     population.settle()
 
     fair = -(-population.buckets // len(population.sharers))
@@ -137,7 +137,7 @@ def test_no_bucket_moves_twice(population: Population) -> None:
 
 @given(population=stirred())
 def test_once_all_is_even_nothing_moves(population: Population) -> None:
-    """Nobody gives or takes anything any more, though everybody looks again and again."""
+    """No bucket moves any more, though all look again and again."""
     population.settle()
     decided = []
     for sharer in population.sharers:

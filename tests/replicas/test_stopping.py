@@ -1,4 +1,4 @@
-"""A replica that is told to stop: its streams go at once, and whatever is open is answered."""
+"""A replica that is asked to stop: its streams go at once, and open requests are answered."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ EVERYTHING = dict.fromkeys(range(BUCKETS), OTHER)
 
 @pytest.mark.anyio
 async def test_what_waits_is_committed_before_the_streams_go(this: Played) -> None:
-    """Its callers are answered here, and nobody else is asked."""
+    """Its callers are answered here, and no other replica is asked."""
     this.store.open.clear()
     before = this.store.commits
     asked = [asyncio.create_task(this.note(HERE, f"w{n}")) for n in range(3)]
@@ -68,7 +68,7 @@ async def test_later_requests_go_to_the_new_owner(this: Played) -> None:
 
 @pytest.mark.anyio
 async def test_the_last_one_refuses_at_once_what_comes_later(this: Played) -> None:
-    """Nobody is there to wait for: 503, by which callers try again."""
+    """No replica is left to wait for: 503, and callers try again."""
     this.now_has(None, replicas=1)
     await until(lambda: this.controller.owns(THERE))
     this.controller.prepare_to_stop()
@@ -82,7 +82,7 @@ async def test_the_last_one_refuses_at_once_what_comes_later(this: Played) -> No
 
 @pytest.mark.anyio
 async def test_who_stops_takes_no_bucket_again(this: Played) -> None:
-    """Not even those that nobody has."""
+    """Not even those without an owner."""
     this.controller.prepare_to_stop()
     await until(lambda: not this.controller.owns(HERE))
     this.controller.ownership.refresh_soon()
@@ -95,7 +95,7 @@ async def test_who_stops_takes_no_bucket_again(this: Played) -> None:
 async def test_a_failed_commit_does_not_keep_the_streams(
     this: Played, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its callers are told so, with those that waited behind it, and the streams go."""
+    """Its callers get the error, with those that waited behind it, and the streams go."""
     opened = threading.Event()
 
     def fail(_: Transaction) -> None:
@@ -122,7 +122,7 @@ async def test_a_failed_commit_does_not_keep_the_streams(
 
 @pytest.mark.anyio
 async def test_all_buckets_go_to_the_other_while_this_one_still_runs(url: str) -> None:
-    """It knows whom to ask."""
+    """It knows which replica to ask."""
     async with two(url) as (a, b):
         name = name_of(a)
         await a.put_stream(name, {"mark_interval_ms": 0})
@@ -198,7 +198,7 @@ def test_streams_do_not_wait_for_the_requests_of_a_replica_that_stops(
 
 @pytest.mark.acceptance
 def test_the_last_replica_reports_its_stop_to_slow_requests(tmp_path: Path, url: str) -> None:
-    """Whoever sends them tries again, at one that is started meanwhile."""
+    """Their callers try again, at a replica that is started meanwhile."""
     with ServeProcess(tmp_path, "--database", url).ready() as only:
         HTTP.put(f"{only.url}/v1/streams/s").raise_for_status()
         slow = half_sent(only, "POST", "/v1/streams/s/notes", b'{"notes":[{"writer":"w"}]}')
@@ -214,7 +214,7 @@ def test_the_last_replica_reports_its_stop_to_slow_requests(tmp_path: Path, url:
 def test_one_that_has_its_database_for_itself_takes_slow_requests_to_the_end(
     tmp_path: Path,
 ) -> None:
-    """Nobody else could."""
+    """No other replica could."""
     with ServeProcess(tmp_path).ready() as only:
         HTTP.put(f"{only.url}/v1/streams/s").raise_for_status()
         slow = half_sent(only, "POST", "/v1/streams/s/notes", b'{"notes":[{"writer":"w"}]}')

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.acceptance
 
 
 def taken(replica: ServeProcess, name: str, noted: int) -> None:
-    """Note until it is taken: a machine so busy that nobody takes over in time answers 503."""
+    """Note until it is accepted: if a busy machine delays the takeover, 503 is answered."""
     wait_until(lambda: note(replica, name, noted) == 200)
 
 
@@ -41,8 +41,8 @@ def test_notes_for_a_replica_that_was_killed_wait_and_are_taken(
     taken(b, name, 9)
     wait_until(lambda: buckets(b)["this"] == 64)
 
-    told = PASSWORD in a.text() + b.text()
-    assert (lowers(b, name), status(b, "/readyz"), told) == ([(1, 5), (2, 9)], 200, False)
+    found = PASSWORD in a.text() + b.text()
+    assert (lowers(b, name), status(b, "/readyz"), found) == ([(1, 5), (2, 9)], 200, False)
 
 
 def test_a_client_continues_with_the_remaining_replica(
@@ -64,7 +64,7 @@ def test_a_client_continues_with_the_remaining_replica(
 def test_requests_for_an_unreachable_replica_are_refused_in_the_end(
     tmp_path: Path, url: str
 ) -> None:
-    """503 with `Retry-After`, as soon as they were held for long enough; the log says why, once."""
+    """503 with `Retry-After`, once they were held for long enough; the log says why, once."""
     options, wrong = ("--database", url), ("--advertise", "http://127.0.0.1:1")
     with (
         ServeProcess(tmp_path, *options, *wrong) as lost,
@@ -81,7 +81,7 @@ def test_requests_for_an_unreachable_replica_are_refused_in_the_end(
         ]
         warned = [line["url"] for line in other.log() if line["event"] == "forwarding_failed"]
 
-    told = [
+    found = [
         (each.status_code, each.json()["code"], each.headers["retry-after"]) for each in answers
     ]
-    assert (told, warned) == ([(503, "no_owner", "1")] * 3, ["http://127.0.0.1:1"])
+    assert (found, warned) == ([(503, "no_owner", "1")] * 3, ["http://127.0.0.1:1"])

@@ -27,7 +27,7 @@ collect_ignore_glob = [] if binaries() else ["test_postgres*"]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say what could not be tested here."""
+    """Report what could not be tested here."""
     if not binaries():
         terminalreporter.write_line(NO_SERVER, yellow=True)
 

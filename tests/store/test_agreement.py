@@ -149,11 +149,11 @@ entries = st.builds(
     excluded,
 )
 
-told = st.none() | st.dictionaries(names, st.none() | int64 | names | st.lists(names), min_size=1)
+details = st.none() | st.dictionaries(names, st.none() | int64 | names | st.lists(names), min_size=1)
 reasons = st.none() | st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]))
 actions = st.sampled_from(["created", "settings", "scaled", "removed", "held"])
 changes = st.builds(
-    Change, ids, natural, actions, st.none() | names, told, told, st.none() | names, reasons
+    Change, ids, natural, actions, st.none() | names, details, details, st.none() | names, reasons
 )
 
 batches = st.builds(

@@ -30,7 +30,7 @@ TEXTS = ("tab\t", "line\nend", 'quo"te', "back\\slash", "\\N", "✈")
 
 
 def test_a_new_store_is_empty_at_service_time_zero(store: Store) -> None:
-    """Nothing was committed, so there is nothing to give back."""
+    """Nothing was committed, so nothing has to be given back."""
     found = (store.clocks()[0], store.streams(), kept(store))
 
     assert found == (0, [], Kept([], [], {"default": []}, []))
@@ -102,7 +102,7 @@ def test_no_stream_is_summarised_if_none_is_named(store: Store) -> None:
 
 
 def test_a_stream_written_again_has_its_new_settings_and_all_it_had(store: Store) -> None:
-    """To change settings is no deletion: what belongs to the stream stays."""
+    """Changing settings deletes nothing: what belongs to the stream stays."""
     store.commit(replace(of_one_stream(upto=2), members=records(member())))
     changed = replace(stream(), settings=replace(stream().settings, writer_timeout_ms=99))
 
@@ -171,7 +171,7 @@ def test_a_member_written_again_replaces_what_was_there(store: Store) -> None:
 
 
 def test_a_forgotten_member_is_gone_and_the_others_stay(store: Store) -> None:
-    """To forget goes by stream and writer; who is not there is forgotten already."""
+    """Writers are forgotten by stream and name; an unknown one counts as forgotten."""
     both = [each for i in ("id-1", "id-2") for each in records(member("DL"), member("UA"), of=i)]
     store.commit(Transaction({0: 1}, streams=[stream(), stream("id-2", "ships")], members=both))
 
@@ -198,7 +198,7 @@ def test_a_member_may_come_back_in_the_batch_that_forgets_it(store: Store) -> No
 
 @pytest.mark.parametrize("ahead", [None, 0])
 def test_a_setting_that_is_off_is_not_one_that_is_zero(store: Store, ahead: int | None) -> None:
-    """No bound on how far ahead time may be is told apart from a bound at the wall clock."""
+    """No bound on how far ahead time may be differs from a bound at the wall clock."""
     settings = replace(stream().settings, max_time_ahead_ms=ahead)
 
     store.commit(Transaction({0: 1}, streams=[replace(stream(), settings=settings)]))
@@ -318,7 +318,7 @@ def test_of_a_batch_with_a_conflict_nothing_is_written(store: Store) -> None:
 def test_a_batch_that_contradicts_what_is_stored_is_a_conflict(
     store: Store, batch: Transaction
 ) -> None:
-    """It names a stream nobody made, a name or a scale event that is taken; nothing is written."""
+    """It names an unknown stream, or a name or scale event that exists; nothing is written."""
     store.commit(replace(of_one_stream(4), scales=[("id-1", 1, ScaleEvent({9: 9}, {}))]))
 
     with pytest.raises(Conflict):

@@ -70,7 +70,7 @@ def test_a_backlog_written_again_replaces_what_was_there(store: Store) -> None:
 
 
 def test_a_forgotten_backlog_is_gone(store: Store) -> None:
-    """And so may be one that never was."""
+    """And so may a group that never existed."""
     records = [BacklogRecord("id-1", group) for group in "ab"]
     store.commit(replace(of_one_stream(), backlogs=records))
     store.commit(Transaction({0: 2}, forgotten_backlogs=[("id-1", "a"), ("id-1", "c")]))
@@ -80,7 +80,7 @@ def test_a_forgotten_backlog_is_gone(store: Store) -> None:
 
 @pytest.mark.parametrize("said", [None, True, False])
 def test_a_readers_own_backlog_is_stored(store: Store, *, said: bool | None) -> None:
-    """That it says nothing is something else than that it has none."""
+    """An unknown backlog differs from having none."""
     reader = ReaderRecord("id-1", "g", "a", online=True, position={}, backlog=said)
     store.commit(replace(of_one_stream(), readers=[reader]))
 
@@ -105,7 +105,7 @@ def test_a_forgotten_alignment_may_be_made_again_in_the_same_batch(store: Store)
 
 
 def test_the_ledger_is_read_from_either_end(store: Store) -> None:
-    """After a seq in the order asked for, at most so many, of one domain."""
+    """After a seq in the requested order, up to a maximum, of one domain."""
     entries = [
         LedgerEntry("id-1", domain, seq, 1000 - seq, seq - 1, seq, ())
         for seq in (3, 1, 7, 5)
@@ -123,7 +123,7 @@ def test_the_ledger_is_read_from_either_end(store: Store) -> None:
 
 
 def test_changes_come_back_as_they_were_with_the_newest_first(store: Store) -> None:
-    """Each with all that it tells, or nothing if it tells nothing."""
+    """Each with all its fields, or with none set."""
     settings = {"domains": ["a"], "max_time_ahead_ms": None}
     made = [change(1), Change("id-1", 2, "settings", None, settings, {"domains": []}), change(3)]
 
@@ -153,7 +153,7 @@ def test_changes_come_a_page_at_a_time(store: Store) -> None:
 
 
 def test_old_changes_go_but_for_the_last(store: Store) -> None:
-    """So the numbers of the next ones go on; those of other streams stay."""
+    """So the numbers of the next ones continue; those of other streams stay."""
     streams = [stream(), stream("id-2", "ships")]
     changes = [*map(change, (1, 2, 3)), change(1, "id-2"), change(2, "id-2")]
     store.commit(Transaction({0: 1}, streams=streams, changes=changes))

@@ -1,4 +1,4 @@
-"""What every store forgets when it is told to, and what it keeps all the same."""
+"""What every store forgets on demand, and what it keeps all the same."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_forgotten_marks_are_gone_and_the_others_stay(store: Store) -> None:
 
 
 def test_the_last_mark_is_never_forgotten(store: Store) -> None:
-    """The next one is compared with it, so the chain goes on where it was."""
+    """The next one is compared with it, so the chain continues."""
     store.commit(of_one_stream(upto=3))
     store.commit(Transaction({0: 2}, forgotten=[("id-1", "default", 9)]))
 
@@ -96,7 +96,7 @@ def test_what_a_batch_writes_to_a_stream_that_it_drops_is_dropped(store: Store) 
 
 
 def test_a_stream_that_is_not_there_can_be_dropped(store: Store) -> None:
-    """Whoever drops wants it gone, and it is."""
+    """The caller wants it gone, and it is."""
     store.commit(Transaction({0: 2}, dropped=["id-1"]))
 
     assert store.clocks()[0] == 2

@@ -33,7 +33,7 @@ for n in count(1):
 
 
 def last_printed_before_the_kill(database: Path, batches: int) -> int:
-    """Let a process commit about as many batches, kill it, and return the last it told of."""
+    """Let a process commit about as many batches, kill it, and return the last it reported."""
     command = [sys.executable, "-c", ENDLESS, str(database)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
@@ -46,13 +46,13 @@ def last_printed_before_the_kill(database: Path, batches: int) -> int:
 
 
 def test_what_was_committed_outlives_a_kill(database: Path) -> None:
-    """All that was told of is there, whole, and at most the batch in flight besides."""
-    told = last_printed_before_the_kill(database, batches=200)
+    """Everything reported is there, whole, and at most the batch in flight besides."""
+    reported = last_printed_before_the_kill(database, batches=200)
 
     with closing(SqliteStore(database)) as store:
         last = seqs(store)[-1]
         times = [member.times["default"] for member in store.members("id-1")]
-        assert (last in {told, told + 1}, store.clocks()[0], seqs(store), times) == (
+        assert (last in {reported, reported + 1}, store.clocks()[0], seqs(store), times) == (
             True,
             last,
             list(range(1, last + 1)),

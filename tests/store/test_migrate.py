@@ -44,7 +44,7 @@ def url(tmp_path: Path) -> str:
 
 
 def at_revision(url: str, number: str) -> str:
-    """Say that the migrated database at `url` is at another revision."""
+    """Set the migrated database at `url` to another revision."""
     migrate(url)
     with closing(sqlite3.connect(file_of(url))) as connection, connection:
         connection.execute("UPDATE alembic_version SET version_num = ?", (number,))
@@ -129,7 +129,7 @@ def test_an_older_schema_is_to_be_migrated(url: str) -> None:
 
 @pytest.mark.parametrize("act", [check, open_store, migrate])
 def test_a_newer_schema_is_left_alone(url: str, act: Callable[[str], object]) -> None:
-    """An older version neither serves nor migrates it, and says which one does."""
+    """An older version neither serves nor migrates it, and names the one that does."""
     at_revision(url, "9999")
 
     with pytest.raises(WrongSchema, match=r"at 9999, newer than .*: install the noted-time that"):
@@ -190,7 +190,7 @@ def test_the_migrations_lead_to_the_tables_of_the_schema(url: str) -> None:
 
 
 def test_a_table_without_a_migration_is_found(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The check would tell of a model that was changed alone."""
+    """The check would find a model that was changed alone."""
     migrate(url)
     changed = MetaData()
     for table in metadata.tables.values():
@@ -234,7 +234,7 @@ def test_a_database_is_created_only_if_there_is_none(url: str) -> None:
     "url", ["sqlite://", "sqlite:///:memory:", "mysql://db/noted", "nonsense:x"]
 )
 def test_a_url_of_no_store_is_rejected(url: str) -> None:
-    """The error tells what a URL looks like."""
+    """The error shows what a URL looks like."""
     with pytest.raises(Rejected, match=r"use sqlite:///path/to/file\.db"):
         open_store(url)
 

@@ -38,7 +38,7 @@ def with_cut(seq: int, offsets: dict[int, int], domain: str = "default") -> Appe
 
 
 def moving(segments: int, upto: int) -> list[AppendedMark]:
-    """Return marks of many segments, of which one moves in each mark."""
+    """Return marks of many segments, each of which moves one of them."""
     offsets = dict.fromkeys(range(segments), 1_000_000)
     return [with_cut(seq, {**offsets, 0: 1_000_000 + seq}) for seq in range(1, upto + 1)]
 
@@ -153,7 +153,7 @@ steps = st.tuples(st.booleans(), st.lists(moved, max_size=4), st.lists(forgotten
 def test_marks_are_read_as_written_whatever_is_appended_and_forgotten(
     make_pair: Callable[[], tuple[Store, Store]], taken: list[Any]
 ) -> None:
-    """By two stores of one database; conflicts change nothing, and segments may be left out."""
+    """For two stores of one database; conflicts change nothing, and segments may be left out."""
     pair, model = make_pair(), MemoryStore()
     last = {domain: with_cut(0, dict.fromkeys(range(100), 1), domain) for domain in DOMAINS}
     with closing(pair[0]), closing(pair[1]):

@@ -72,7 +72,7 @@ def test_after_a_lost_session_a_heartbeat_starts_again(
 def test_a_heartbeat_that_finds_the_session_lost_reports_it_once(
     store: PostgresStore, server: Server, url: str
 ) -> None:
-    """Nobody goes on with what it remembers; the next heartbeat has a session of its own."""
+    """It drops what it remembers; the next heartbeat has a session of its own."""
     server.cut(url)
 
     with pytest.raises(StoreUnavailable):
@@ -84,7 +84,7 @@ def test_a_heartbeat_that_finds_the_session_lost_reports_it_once(
 def test_a_server_that_comes_back_has_all_that_was_committed(
     store: PostgresStore, server: Server, how: signal.Signals
 ) -> None:
-    """While it is away the store is unavailable, then it goes on where it was."""
+    """While it is away the store is unavailable; then the store works again."""
     store.commit(of_one_stream(4, upto=2))
     server.stop(how)
     try:
@@ -104,7 +104,7 @@ def test_a_server_that_comes_back_has_all_that_was_committed(
 def test_a_batch_that_a_lock_holds_up_gives_up_in_the_end(
     store: PostgresStore, server: Server, url: str
 ) -> None:
-    """Whoever locked the table, say to alter it, makes the store unavailable until it ends."""
+    """A lock on the table, for example to alter it, makes the store unavailable until it ends."""
     store._session.session().execute("SET lock_timeout = 50")
     with server.session(url) as other, other.transaction():
         other.execute("LOCK TABLE stream")
@@ -152,17 +152,17 @@ def test_the_migrations_lead_to_the_tables_of_the_schema(url: str) -> None:
 
 
 def test_an_older_schema_needs_a_migration_and_the_error_hides_the_password(server: Server) -> None:
-    """The sentence is that of every database, with the URL as it may be shown."""
+    """The sentence is that of every database, with the URL without its password."""
     url = server.make_database()
     migrate(url)
     server.execute("UPDATE alembic_version SET version_num = '0000'", url)
     with pytest.raises(StoreUnavailable) as wrong:
         check(url)
 
-    told = url.replace(PASSWORD, "***")
+    shown_url = url.replace(PASSWORD, "***")
     assert str(wrong.value) == (
-        f"the schema of {told} is at 0000, older than {REVISION}: "
-        f"run `noted-time migrate --database '{told}'`"
+        f"the schema of {shown_url} is at 0000, older than {REVISION}: "
+        f"run `noted-time migrate --database '{shown_url}'`"
     )
 
 
@@ -204,7 +204,7 @@ def test_tables_are_created_only_if_there_are_none(server: Server) -> None:
 
 @pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
 def test_the_encoding_of_a_database_does_not_matter(server: Server, encoding: str) -> None:
-    """A cluster that is made without a locale has one of which text would come as bytes."""
+    """A cluster created without a locale has a database that would return text as bytes."""
     url = server.make_database(f"template0 ENCODING {encoding} LOCALE 'C'")
     migrate(url)
     record = TokenRecord("0123456789ab", 64 * "f", {}, "Zoë", created_at=5)
@@ -238,7 +238,7 @@ def test_no_error_shows_the_password(server: Server, wrong: str) -> None:
 
 
 def test_a_read_only_database_is_refused(store: PostgresStore) -> None:
-    """As a standby is, or one whose disk is nearly full; said before a note is lost."""
+    """Such as a standby, or a database on a nearly full disk; reported before a note is lost."""
     store.ping()
     store._session.session().execute("SET default_transaction_read_only = on")
 

@@ -36,7 +36,7 @@ def store(database: Path) -> Iterator[SqliteStore]:
 
 @contextmanager
 def files_no_larger_than(size: int) -> Iterator[None]:
-    """Let the system refuse what would make a file larger, as a full disk does."""
+    """Make the system refuse to enlarge a file, as a full disk does."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     previous = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
@@ -56,7 +56,7 @@ def test_a_store_does_not_make_the_file(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_not_a_database_is_unavailable(tmp_path: Path) -> None:
-    """The error says so instead of the driver's class."""
+    """The error explains it instead of naming the driver's class."""
     file = tmp_path / "notes.txt"
     file.write_text("dear diary, " * 100)
 
@@ -84,7 +84,7 @@ def test_a_file_that_was_replaced_takes_no_batch(store: SqliteStore, database: P
 
 
 def test_a_batch_waits_for_the_lock_and_then_gives_up(store: SqliteStore, database: Path) -> None:
-    """A writer that does not end makes the store unavailable; when it ends, the store goes on."""
+    """A writer that does not end makes the store unavailable; when it ends, the store works."""
     with closing(sqlite3.connect(database, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(StoreUnavailable, match="locked"):
@@ -109,7 +109,7 @@ def test_a_locked_file_is_read_all_the_same(store: SqliteStore, database: Path) 
 def test_a_batch_without_room_on_the_disk_is_not_written_at_all(
     store: SqliteStore, database: Path
 ) -> None:
-    """The disk is full in the midst of a commit; when there is room again, the store goes on."""
+    """The disk is full in the middle of a commit; with free space, the store works again."""
     members = records(*(member(f"writer-{n}") for n in range(3000)))
     store.commit(of_one_stream(4, upto=1))
     with files_no_larger_than(database.stat().st_size + 100_000), pytest.raises(StoreUnavailable):
@@ -220,7 +220,7 @@ def test_a_removal_during_a_commit_is_noticed_before_it_returns(
 
 @contextmanager
 def unprivileged() -> Iterator[None]:
-    """Run as a user for whom the mode of a file counts, if this is not one already."""
+    """Run as a user that file modes apply to, if this is not one already."""
     if os.geteuid():
         yield
         return
@@ -244,7 +244,7 @@ def open_directory() -> Iterator[Path]:
 def test_a_read_only_database_is_refused(
     database: Path, open_directory: Path, read_only: str
 ) -> None:
-    """Whether the file may not be written or no log made beside it; said before a note is lost."""
+    """If the file is not writable or no log can be made beside it; reported before any loss."""
     file = Path(shutil.copy(database, open_directory / "read-only.db"))
     owner = NOBODY if not os.geteuid() else os.geteuid()
     for path in (file, open_directory):
@@ -279,7 +279,7 @@ def test_a_database_with_another_schema_is_refused(store: SqliteStore, database:
 
 
 def test_a_ping_writes_nothing(store: SqliteStore, database: Path) -> None:
-    """It may be asked for again and again."""
+    """It may be asked for repeatedly."""
     store.commit(of_one_stream(upto=1))
     log = database.with_name(f"{database.name}-wal")
     before = log.stat().st_size

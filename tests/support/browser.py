@@ -40,7 +40,7 @@ PHONE = (390, 844)
 PATIENCE_MS = 15_000
 POLL_MS = 1500
 ANSWERED = "Failed to load resource: the server responded"
-"""How Chromium's console begins to tell of a 4xx or 5xx, which the page itself has to handle."""
+"""How Chromium's console starts its report of a 4xx or 5xx, which the page has to handle."""
 
 AXE = "async () => (await axe.run(document, {resultTypes: ['violations']})).violations"
 
@@ -74,7 +74,7 @@ class Visit:
     """
 
     def __init__(self, context: BrowserContext, url: str) -> None:
-        """Open an empty page, of which everything is recorded."""
+        """Open an empty page that is recorded completely."""
         self.url = url
         self.faults: list[str] = []
         self.hosts: set[str] = set()
@@ -145,7 +145,7 @@ class Visit:
 
     @property
     def status(self) -> Locator:
-        """What the page says that was done."""
+        """What the page reports as done."""
         return self.page.get_by_role("status")
 
     def show_token(self, token: str) -> None:
@@ -155,7 +155,7 @@ class Visit:
         dialog.press("Use token")
 
     def serious(self) -> set[str]:
-        """Return what axe finds that is serious or critical, and where."""
+        """Return the serious and critical findings of axe, with their places."""
         if not self.page.evaluate("() => 'axe' in window"):
             script = files("axe_playwright_python").joinpath("axe.min.js").read_text("utf-8")
             self.page.evaluate(f"() => {{ {script} }}")
@@ -168,7 +168,7 @@ class Visit:
         }
 
     def in_sight(self, *shown: Locator) -> bool:
-        """Whether all of these lie wholly in the viewport."""
+        """Whether all of these lie entirely in the viewport."""
         size = self.page.viewport_size
         boxes = [each.bounding_box() for each in shown]
         assert size
@@ -198,7 +198,7 @@ class Dialog:
         self.element.get_by_role("button", name=name, exact=True).click()
 
     def act(self, name: str, why: str) -> None:
-        """Say why, and press the button of that name."""
+        """Give the reason, and press the button of that name."""
         self.why.fill(why)
         self.press(name)
 

@@ -22,7 +22,7 @@ ROWS_A_FILE = 50
 
 @dataclass(frozen=True)
 class BurstyLog:
-    """The times of the rows of each segment, rising; marks tell of every so much time."""
+    """The rising times of the rows of each segment; marks come every that much time."""
 
     times: Mapping[int, list[int]]
     marks: MarkHistory
@@ -78,7 +78,7 @@ def files_of(bounds: list[int]) -> list[LogFile]:
 def read_through(
     unread_from: Callable[[dict[int, int]], Unread], plan: Callable[[Unread], dict[int, int]]
 ) -> list[dict[int, int]]:
-    """Return where each batch of a query ends that reads all there is."""
+    """Return where each batch ends in a query that reads everything."""
     ends: list[dict[int, int]] = []
     position: dict[int, int] = {}
     while any((unread := unread_from(position)).rows().values()):

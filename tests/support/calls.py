@@ -1,4 +1,4 @@
-"""Calls of the HTTP API of a controller, wherever it runs, in few words."""
+"""Calls of the HTTP API of any controller, in few words."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Calls:
 
     @property
     def url(self) -> str:
-        """Where it listens."""
+        """Its URL."""
         return self._url
 
     def ask(self, method: str, path: str, body: object = None, **query: Any) -> httpx.Response:  # noqa: ANN401 - any value
@@ -112,7 +112,7 @@ class CalledStream:
         domain: str | None = None,
         state: State = "live",
     ) -> None:
-        """Note; a refusal is no error here and changes nothing."""
+        """Note; a refusal is not an error here and changes nothing."""
         note = {"writer": writer, "time": time, "position": wire(position), "state": state}
         body = {"notes": [note if domain is None else note | {"domain": domain}]}
         self.calls.ask("POST", f"/streams/{self.name}/notes", body)

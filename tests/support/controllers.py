@@ -77,7 +77,7 @@ class Watching(MemoryStore if TYPE_CHECKING else object):  # type: ignore[misc]
     watch: Watch
 
     def streams(self) -> Any:  # noqa: ANN401 - as the store's
-        """Fail to load if the watch says so."""
+        """Fail to load if the watch demands it."""
         if self.watch.loads:
             raise self.watch.loads.pop(0)
         return super().streams()

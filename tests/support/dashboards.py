@@ -51,7 +51,7 @@ class PassingTime:
         )
 
     def passes(self, ms: int) -> None:
-        """Let time pass, at most to the present."""
+        """Let time pass, at most up to the present."""
         self.behind_ms = max(self.behind_ms - ms, 0)
 
 

@@ -1,4 +1,4 @@
-"""Events that are written long after their time, by writers who keep their word."""
+"""Events that are written long after their time, by writers that keep their promise."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def disorder(
 
 
 def replay(stream: NotedStream, steps: Sequence[Step]) -> None:
-    """Let the writers do what they do, from the first step on or from any later one."""
+    """Let the writers write and note, from the first step on or from any later one."""
     stream.join(*sorted({step.writer for step in steps}))
     for step in steps:
         stream.append(step.segment, *step.rows, writer=step.writer)

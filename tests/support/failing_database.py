@@ -35,7 +35,7 @@ def full(controller: ServeProcess, file: Path) -> Iterator[None]:
 
 @contextmanager
 def moved(_controller: ServeProcess, file: Path) -> Iterator[None]:
-    """Somebody moved the file away while it was open."""
+    """Another process moved the file away while it was open."""
     away = file.with_name("away.db")
     file.rename(away)
     yield

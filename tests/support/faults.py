@@ -15,7 +15,7 @@ class Faults(httpx.BaseTransport):
     """Fails the next requests as planned, then lets everything through.
 
     `no answer` lets the request through and loses the answer; `busy` is a 503 that asks to be left
-    alone for `retry_after_s`. `bodies` are those of all requests that were tried.
+    alone for `retry_after_s`. `bodies` are those of all requests made.
     """
 
     def __init__(self, *planned: Fault, retry_after_s: int = 1) -> None:

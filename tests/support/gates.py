@@ -27,7 +27,7 @@ NOW = 1_700_000_000_000
 
 @dataclass
 class Guarded:
-    """Tokens, and the gate that asks for them at a wall clock that stands at `now`."""
+    """Tokens, and the gate that requires them at a wall clock that stands at `now`."""
 
     tokens: Tokens = field(default_factory=MemoryTokens)
     now: int = NOW

@@ -23,7 +23,7 @@ class Event:
 
 @dataclass(kw_only=True)
 class Log:
-    """All that was ever written, in the order of writing, and where each segment ends."""
+    """Everything ever written, in the order of writing, and where each segment ends."""
 
     events: list[Event] = field(default_factory=list)
     ends: Counter[int] = field(default_factory=Counter)

@@ -45,7 +45,7 @@ async def all_writers(client: httpx.AsyncClient, url: str, stream: str) -> dict[
 
 
 def lost(stream: LoadedStream, rows: Mapping[str, Json]) -> list[str]:
-    """Return the writers of which something acknowledged is not stored, or more than was sent."""
+    """Return the writers with something acknowledged but not stored, or stored but never sent."""
     found = []
     for writer in stream.writers:
         row = rows.get(writer.name, {"times": {}, "position": {}})

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 HOME = Path(os.environ.get("NOTED_TIME_KAFKA") or Path(sys.prefix, "kafka"))
-"""Where the jars are: by default in the environment that runs the tests."""
+"""The directory of the jars: by default in the environment that runs the tests."""
 
 BROKER = ("org.apache.kafka", "kafka_2.13", "4.3.1")
 CONNECTOR = (
@@ -74,7 +74,7 @@ def _java() -> str:
 
 
 class Broker:
-    """One node on loopback; a topic is made by its first use, with two partitions."""
+    """One node on loopback; a topic is created by its first use, with two partitions."""
 
     def __init__(self, root: Path) -> None:
         self._root = root

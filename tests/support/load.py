@@ -47,7 +47,7 @@ class LoadedStream(Log):
 class LoadWriter(HonestWriter):
     """One writer that writes only what its notes leave open.
 
-    What it promised may be acknowledged or not; `acknowledged` is what a 200 confirmed. It writes
+    Its promises may be acknowledged or not; `acknowledged` is what a 200 confirmed. It writes
     while a live note of it is acknowledged and none that ends that is sent. While it is not
     `is_settled`, it stays what it is, live or idle.
     """
@@ -62,10 +62,10 @@ class LoadWriter(HonestWriter):
     is_settled: bool = True
 
     def next_notes(self) -> list[Json]:
-        """Write some events if that is allowed, then return what to note of them."""
+        """Write some events if that is allowed, then return the note about them."""
         if self.state == "idle" and not self.is_settled:
             return []
-        if self.state != "live":  # the answers say from when on it may write, for each domain
+        if self.state != "live":  # the answers give since when it may write, for each domain
             return [self._note(domain, None) for domain in self.stream.domains]
         if self.chance.random() < self.stream.rests and self.is_settled:
             return [self._rest()]
@@ -75,7 +75,7 @@ class LoadWriter(HonestWriter):
         return [self._note(domain, self._next_time(domain))]
 
     def last_notes(self, noted: int) -> list[Json]:
-        """Return what a writer that is live says when it will write nothing below that time."""
+        """Return the note of a live writer that will write nothing below that time."""
         return [self._note(domain, noted) for domain in self.stream.domains]
 
     def answered(self, note: Json, result: Json) -> None:
@@ -143,7 +143,7 @@ class Load:
                 self._tasks.append(asyncio.create_task(self._follow(client, stream.name, domain)))
 
     async def stop(self) -> None:
-        """Let every task finish what it has begun; raises what went wrong in any."""
+        """Let every task finish what it has begun; raises the errors of any."""
         self.stopping = True
         await asyncio.gather(*self._tasks)
 

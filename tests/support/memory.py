@@ -1,4 +1,4 @@
-"""How much memory and CPU time a process takes, as Linux tells."""
+"""How much memory and CPU time a process takes, as reported by Linux."""
 
 from __future__ import annotations
 

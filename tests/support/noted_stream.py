@@ -20,7 +20,7 @@ INSTANT = pa.timestamp("ms", tz="UTC")
 class NotedStream:
     """Writers of one file log, all of whose appends a test decides.
 
-    Rows are (time in ms, name); `table` makes what is written of them.
+    Rows are (time in ms, name); `table` turns them into what is written.
     """
 
     def __init__(self, root: Path, name: str, server: Calls, *domains: str) -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 BINDING = "http://127.0.0.1:7464"
-"""Where the controller of a page listens."""
+"""The URL at which the controller of a page listens."""
 
 PATIENCE_S = 240.0
 KILLED = -9
@@ -79,7 +79,7 @@ def _command_and_output(typed: str) -> tuple[str, str]:
 def _is_complete(command: str) -> bool:
     try:
         shlex.split(command)
-    except ValueError:  # within quotes, or a line that goes on
+    except ValueError:  # within quotes, or a continued line
         return False
     return True
 

@@ -121,7 +121,7 @@ class Server:
         self._process.wait(PATIENCE_S)
 
     def log(self) -> str:
-        """Return what the server said."""
+        """Return the server's output."""
         return (self._directory / "server.log").read_text()
 
     def url(self, database: str = "postgres", *, port: int | None = None) -> str:

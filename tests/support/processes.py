@@ -89,7 +89,7 @@ class ServeProcess(Calls):
 
     @property
     def url(self) -> str:
-        """Where it is called."""
+        """Its URL."""
         return next(str(line["url"]) for line in self.log() if line["event"] == "serving")
 
     @property
@@ -118,5 +118,5 @@ class ServeProcess(Calls):
         return status, time.monotonic() - begun
 
     def listens(self) -> bool:
-        """Whether its log says that it does."""
+        """Whether its log reports that."""
         return '"serving"' in self.text() and any(line["event"] == "serving" for line in self.log())

@@ -25,7 +25,7 @@ class Kept(NamedTuple):
 
 
 def stream(stream_id: str = "id-1", name: str = "flights") -> StreamRecord:
-    """Return a stream with settings that are none of the defaults."""
+    """Return a stream with settings that all differ from the defaults."""
     settings = StreamSettings(1, 2, "exclude", ("default", "ship_time"), 3, 4, 5)
     return StreamRecord(stream_id, name, settings, {"ship_time": 4900})
 

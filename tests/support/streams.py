@@ -53,7 +53,7 @@ def restarted(
     appended_at: dict[str, int] | None = None,
     declared_at: dict[str, int] | None = None,
 ) -> Aggregator:
-    """Return what a restart makes of the stream: records, last marks, and who is missing at them.
+    """Return the stream as restarted from its records, last marks, and who is missing at them.
 
     `appended_at` gives the service time of each domain's last mark, and `declared_at` at which it
     was declared, by default 0.
@@ -81,7 +81,7 @@ def restarted(
 
 
 def expiries(stream: Aggregator, *moments: int) -> list[tuple[str, ...]]:
-    """Return who is excluded at each moment."""
+    """Return the excluded writers at each moment."""
     return [stream.expire(moment) for moment in moments]
 
 
@@ -91,6 +91,6 @@ def lowers(marks: Iterable[Mark]) -> list[int]:
 
 
 def waiting(stream: Aggregator, domain: str = "default", *, now: int = 0) -> list[Waiting]:
-    """Return who is waited for, the longest holder first."""
+    """Return the writers that are waited for, the longest holder first."""
     decision = stream.decide(domain, now=now)
     return list(decision.waiting_for) if isinstance(decision, Hold) else []

@@ -27,7 +27,7 @@ def on_terminal(
     ) as process:
         os.close(its)
         said = b""
-        with suppress(OSError):  # as Linux tells the end of a terminal
+        with suppress(OSError):  # as Linux reports the end of a terminal
             while more := os.read(ours, 4096):
                 said += more
     os.close(ours)
@@ -65,7 +65,7 @@ class LiveTerminal:
         if signal is not None:
             self.process.send_signal(signal)
         deadline = time.monotonic() + PATIENCE_S
-        with suppress(OSError):  # as Linux tells the end of a terminal
+        with suppress(OSError):  # as Linux reports the end of a terminal
             more = b" "
             while more:
                 assert time.monotonic() < deadline, f"no end after {self.shown.decode()}"

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 PATIENCE_S = 90.0
-"""So long that only a test that would fail anyway waits for it, on whatever machine."""
+"""Long enough that only a failing test waits for it, on any machine."""
 
 
 def wait_until(holds: Callable[[], object]) -> None:

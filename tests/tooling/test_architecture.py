@@ -1,4 +1,4 @@
-"""What docs/architecture.md says of the code is there: files, definitions, folders and modules."""
+"""What docs/architecture.md names in the code exists: files, definitions, folders and modules."""
 
 import ast
 import re

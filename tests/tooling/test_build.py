@@ -1,4 +1,4 @@
-"""What a build runs, and what the layers cannot say by themselves."""
+"""What a build runs, and what the layers cannot check by themselves."""
 
 import ast
 import os
@@ -11,7 +11,7 @@ import pytest
 
 CLOCKS_AND_CHANCE = {"time", "random", "secrets", "uuid"}
 READING_A_CLOCK = {"now", "utcnow", "today"}
-"""What `datetime` has of a clock; to convert one that is given is no matter of chance."""
+"""The clock functions of `datetime`; converting a given time involves no chance."""
 
 
 def imported(module: Path) -> Iterator[str]:
@@ -24,7 +24,7 @@ def imported(module: Path) -> Iterator[str]:
 
 
 def build(directory: Path, root: Path, *, test: int, check: int) -> tuple[int, str]:
-    """Run .ci/run over a ./run that only says its name; return the exit code and what it said."""
+    """Run .ci/run over a ./run that only prints its name; return the exit code and the output."""
     (directory / ".ci").mkdir()
     (directory / ".ci" / "run").write_bytes((root / ".ci" / "run").read_bytes())
     (directory / "run").write_text(
@@ -44,14 +44,14 @@ def build(directory: Path, root: Path, *, test: int, check: int) -> tuple[int, s
 def test_a_build_checks_even_what_fails_its_tests(
     tmp_path: Path, root: Path, test: int, check: int, expected: int
 ) -> None:
-    """One build tells all that is wrong, and is red when anything is."""
+    """One build reports everything that is wrong, and is red if anything is."""
     code, said = build(tmp_path, root, test=test, check=check)
 
     assert (bool(code), said) == (bool(expected), "test\ncheck\n")
 
 
 def test_the_core_imports_the_standard_library_only(root: Path) -> None:
-    """And of it neither a clock nor chance: import-linter cannot say `nothing else`."""
+    """And of it neither a clock nor chance: import-linter cannot express `nothing else`."""
     allowed = (sys.stdlib_module_names | {"noted_time"}) - CLOCKS_AND_CHANCE
     core, client = root / "noted_time", root / "noted_time" / "client"  # which asks controllers
     modules = [each for each in core.rglob("*.py") if client not in each.parents]

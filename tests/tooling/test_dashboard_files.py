@@ -63,7 +63,7 @@ def test_whatever_is_exported_is_imported() -> None:
 
 
 def test_modules_import_in_one_direction_and_are_loaded_at_once() -> None:
-    """No circle; the page names all of them, so that none is only found in another."""
+    """No cycle; the page names all of them, so that none is only found in another."""
     order = TopologicalSorter({module: set(imports(module)) for module in MODULES}).static_order()
     named = re.findall(r'(?:src|href)="assets/(\w+\.js)"', TEXTS["index.html"])
 

@@ -54,7 +54,7 @@ def test_a_first_run_makes_the_venv_and_installs_by_hash(
 
 @pytest.mark.usefixtures("clone")
 def test_a_second_run_installs_nothing(run: ModuleType, installs: list[tuple[str, ...]]) -> None:
-    """The stamp says that this lock is in."""
+    """The stamp records that this lock is installed."""
     run.install_packages({})
     installs.clear()
 

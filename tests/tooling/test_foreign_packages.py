@@ -1,4 +1,4 @@
-"""Other people's directories named as ours are do not stand in the way."""
+"""Other people's directories with the names of our packages do no harm."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Start(NamedTuple):
     environment: dict[str, str]
 
     def serve(self) -> str:
-        """Serve until it listens; returns the event that says so, or all that it said."""
+        """Serve until it listens; return the event that reports it, or all output."""
         with subprocess.Popen(
             [*self.words, "serve", "--port", "0"],
             cwd=self.cwd,
@@ -57,7 +57,7 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def foreign(tmp_path: Path) -> Path:
-    """Make a directory with packages of these names, which cannot be imported."""
+    """Create a directory with packages of these names, which cannot be imported."""
     for package in (tmp_path / "controller", tmp_path / "migrations"):
         package.mkdir()
         for name in ("__init__", "env"):
@@ -67,7 +67,7 @@ def foreign(tmp_path: Path) -> Path:
 
 @pytest.fixture(params=STARTS)
 def start(request: pytest.FixtureRequest, own: Path, foreign: Path) -> Start:
-    """Start it where the foreign directory is the first on the path, or the current one."""
+    """Start it with the foreign directory first on the path, or as the current one."""
     by_module, on_path = STARTS[request.param]
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("NOTED_TIME_")}
     path = [str(foreign)] * on_path + [str(own.parents[1])]

@@ -19,7 +19,7 @@ def script(path: Path, body: str) -> Path:
 
 
 def fake_java(home: Path, release: str) -> Path:
-    """Write a java that says it is this release, and return its home."""
+    """Write a java that claims to be this release, and return its home."""
     said = f"    java.home = {home}\n    java.specification.version = {release}"
     script(home / "bin" / "java", f"cat >&2 <<'END'\n{said}\nEND")
     return home

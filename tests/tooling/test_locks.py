@@ -38,7 +38,7 @@ def test_a_lock_names_no_index(root: Path, lock: str) -> None:
 
 @pytest.mark.parametrize("lock", LOCKS)
 def test_every_requirement_is_pinned_and_hashed(root: Path, lock: str) -> None:
-    """Pip refuses a lock of which a line is not."""
+    """Pip refuses a lock with a line that has none."""
     text = re.sub(r"^\s*#.*\n", "", (root / lock).read_text(), flags=re.MULTILINE).replace(
         "\\\n", ""
     )

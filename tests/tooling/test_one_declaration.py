@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 PRODUCT = ("controller", "noted_time", "writer_client", "reader_client", "spark_integration")
 FEW = 3
-"""Records of fewer fields may be alike by chance."""
+"""Records with fewer fields may be alike by chance."""
 
 MOST_EDITS = 10
 

@@ -20,7 +20,7 @@ EXAMPLES = {None: 60, "deep": 10_000}
 def test_properties_are_tried_as_often_as_the_profile_demands(
     request: pytest.FixtureRequest,
 ) -> None:
-    """60 examples of each where none is asked for."""
+    """60 examples of each by default."""
     asked = request.config.getoption(PROFILE)
 
     assert settings.default is not None

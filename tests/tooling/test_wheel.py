@@ -50,7 +50,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
 
 
 def test_the_wheel_carries_types_migrations_and_pages(installed: Installed) -> None:
-    """Each package says that it is typed; the files of the dashboard are the same as here."""
+    """Each package is marked as typed; the files of the dashboard are the same as here."""
     dashboard = [each for each in (ROOT / "controller/api/dashboard").iterdir() if each.is_file()]
     with ZipFile(installed.wheel) as files:
         names = set(files.namelist())
@@ -114,7 +114,7 @@ def test_the_command_says_what_to_install(
 
 
 def test_the_extra_cli_calls_and_does_not_serve(installed: Installed, tmp_path: Path) -> None:
-    """A machine that only waits has neither a server nor a database; `serve` says what it needs."""
+    """A machine that only waits has no server and no database; `serve` names what it needs."""
     link_needs(installed.wheel, tmp_path / "needed", extra="cli")
     path = f"{installed.command.parents[1]}{os.pathsep}{tmp_path / 'needed'}"
     own = installed._replace(path=path)

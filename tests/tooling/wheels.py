@@ -54,7 +54,7 @@ def link_needs(wheel: Path, directory: Path, extra: str = "") -> None:
 
 
 def _closure(declared: Iterable[str], extra: str) -> set[str]:
-    """Return the names of all distributions that follow from these requirements."""
+    """Return the names of all distributions that these requirements install."""
     found: set[tuple[str, frozenset[str]]] = set()
     waiting = [(Requirement(line), {extra}) for line in declared]
     while waiting:

@@ -1,4 +1,4 @@
-"""What schemathesis is told that an OpenAPI document cannot say."""
+"""What schemathesis has to know and an OpenAPI document cannot state."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ async def made(call: Caller, **settings: int) -> None:
 
 
 async def reported(call: Caller, member: str, **said: Any) -> tuple[Any, Any]:  # noqa: ANN401
-    """Report a member; returns the bound and who holds it."""
+    """Report a member; return the bound and the members that hold it."""
     answer = await call.put(f"{A}/members/{member}", said)
     assert answer.status_code == 200, answer.text
     return answer.json()["bound"], answer.json()["held_by"]
@@ -47,7 +47,7 @@ def member(time: int | None, state: str = "live", **said: Any) -> dict[str, Any]
 
 
 async def test_an_alignment_is_made_changed_and_removed(call: Caller) -> None:
-    """It answers with its settings; what is not said has its default, also in a change."""
+    """It answers with its settings; omitted ones have their defaults, also in a change."""
     new = await call.put(A, {"max_drift": 60_000})
     changed = await call.put(A, {"max_drift": 1, "member_timeout_ms": 5})
     shown = await call.get(A)

@@ -102,7 +102,7 @@ def test_a_head_without_end_is_refused_early(served: ServeProcess, flood: str) -
     "request_", [b"GET /x HTTP/1.1\r\nHost: localhost\r\n\r\n", GET, post(NOTE)]
 )
 def test_requests_sent_far_ahead_wait_outside(served: ServeProcess, request_: bytes) -> None:
-    """10 MB of them are read as they are answered, and others are answered between."""
+    """10 MB of them are read while they are answered, and others are answered in between."""
     usage = Usage(served.process.pid)
     with others(served) as took, Wire(served.port) as wire:
         sender = threading.Thread(target=wire.flood, args=(request_ * 500, 10**7 // 500))
@@ -174,7 +174,7 @@ def test_a_hundred_unfinished_bodies_keep_no_other_waiting(
 
 
 def test_without_file_handles_a_controller_serves_its_open_connections(tmp_path: Path) -> None:
-    """It says so once in a minute, and takes new connections when there are files again."""
+    """It logs that once a minute, and accepts connections again when file handles are free."""
     with ExitStack() as stack:
         served = stack.enter_context(ServeProcess(tmp_path)).ready()
         wire = stack.enter_context(Wire(served.port))

@@ -1,4 +1,4 @@
-"""The backlog of a reader group over HTTP: set, shown, said by readers, and refused."""
+"""The backlog of a reader group over HTTP: set, shown, reported by readers, and refused."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ WALL = 1_700_000_000_000
 
 
 def shown(body: dict[str, Any]) -> tuple[bool, list[tuple[Any, ...]], int | None]:
-    """Return what an answer says of the backlog."""
+    """Return the backlog in an answer."""
     because = [tuple(cause.values()) for cause in body["because"]]
     return body["backlog"], because, body["since"]
 
 
 async def test_a_policy_is_set_and_shown_with_what_it_finds(call: Caller, time: GivenTime) -> None:
-    """At once, for a group that nobody has reported to; fields left out have their defaults."""
+    """At once, for a group without any report; omitted fields have their defaults."""
     await call.note({"writer": "a", "time": 5, "position": {"0": 3}})
     answers = [await call.put(GROUP, {"backlog": {"behind_ms": 10}})]
     time.passes(5)

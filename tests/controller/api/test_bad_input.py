@@ -149,8 +149,8 @@ async def test_a_sealed_segment_cannot_be_sealed_again(call: Caller) -> None:
     await call.post(f"{S}/scale", {"sealed": {"0": 5}, "created": {"1": [0]}})
     answer = await call.post(f"{S}/scale", {"sealed": {"0": 6}})
 
-    told = (problem(answer), answer.json()["segment"])
-    assert told == ((422, "invalid_scale", "segment 0: already sealed at 5"), 0)
+    answered = (problem(answer), answer.json()["segment"])
+    assert answered == ((422, "invalid_scale", "segment 0: already sealed at 5"), 0)
 
 
 async def test_a_405_names_every_method_of_the_path(call: Caller) -> None:
@@ -167,8 +167,8 @@ async def test_a_database_that_is_away_is_a_503(call: Caller, memory: WatchedMem
     first = await call.post(f"{S}/notes", {"notes": [{"writer": "a"}]})
     second = await call.put(S, {})
 
-    told = [(problem(answer), answer.headers["retry-after"]) for answer in (first, second)]
-    assert told == [
+    answered = [(problem(answer), answer.headers["retry-after"]) for answer in (first, second)]
+    assert answered == [
         ((503, "unavailable", "the database did not answer: disk I/O error"), "1"),
         ((503, "unavailable", "the database does not answer; try again"), "1"),
     ]
@@ -177,7 +177,7 @@ async def test_a_database_that_is_away_is_a_503(call: Caller, memory: WatchedMem
 async def test_an_internal_fault_asks_for_a_restart(
     call: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who waits is answered, and liveness fails, so that a supervisor does it."""
+    """Waiting callers are answered, and liveness fails, so that a supervisor restarts it."""
 
     def fail(*_: object) -> None:
         raise ZeroDivisionError
@@ -201,8 +201,8 @@ async def test_a_database_that_is_away_is_not_ready(
     memory.close()
     ready, alive = await call.get("/readyz"), await call.get("/healthz")
 
-    told = (problem(ready), alive.status_code)
-    assert told == ((503, "unavailable", "the store is closed"), 200)
+    answered = (problem(ready), alive.status_code)
+    assert answered == ((503, "unavailable", "the store is closed"), 200)
 
 
 async def test_probes_do_not_ask_the_database_each(
@@ -221,7 +221,7 @@ async def test_probes_do_not_ask_the_database_each(
 
 
 async def test_another_owner_s_mark_is_a_409(call: Caller, memory: WatchedMemory) -> None:
-    """Nothing was taken, and the same request may be made again."""
+    """Nothing was accepted, and the same request may be repeated."""
     memory.watch.failures = [MarkConflict("s", "default", 1)]
     refused = await call.post(f"{S}/notes", {"notes": [{"writer": "a", "time": 5}]})
 

@@ -54,12 +54,12 @@ BAD_NOTES = [
     ('{"writer": "a", "late": {"rows": 0, "least": 1}}', "late.rows"),
     ('{"writer": "a", "tiem": 5}', "tiem"),
 ]
-"""A note, and where it does not fit."""
+"""A note, and where it is invalid."""
 
 
 @pytest.mark.parametrize(("note", "where"), BAD_NOTES)
 async def test_a_note_that_does_not_fit_is_named(call: Caller, note: str, where: str) -> None:
-    """The error says which note, and which field or segment."""
+    """The error names the note, and the field or segment."""
     body = f'{{"notes": [{{"writer": "fine", "time": 1}}, {note}]}}'
     answer = await call.send("POST", f"{S}/notes", body.encode())
 
@@ -71,7 +71,7 @@ async def test_a_note_that_does_not_fit_is_named(call: Caller, note: str, where:
 
 
 async def test_a_request_with_a_note_that_does_not_fit_changes_nothing(call: Caller) -> None:
-    """No note of it was taken, so it can be sent again, put right."""
+    """None of its notes was accepted, so it can be corrected and sent again."""
     await call.post(f"{S}/notes", {"notes": [{"writer": "a", "time": 9}, {"writer": "b b"}]})
 
     assert await call.note({"writer": "a", "time": 1}) == [{"status": "accepted", "lower": 1}]
@@ -98,7 +98,7 @@ BAD_BODIES: list[tuple[bytes, int, str, str]] = [
 async def test_a_body_of_notes_that_does_not_fit_is_explained(
     call: Caller, body: bytes, status: int, code: str, where: str
 ) -> None:
-    """400 if it is no JSON, 422 with the place where it is not notes."""
+    """400 if it is not JSON, 422 with the place if it is not notes."""
     answer = await call.send("POST", f"{S}/notes", body)
 
     assert (*problem(answer)[:2], places(answer)) == (status, code, where.split())
@@ -116,7 +116,7 @@ async def test_deep_nesting_breaks_nothing(call: Caller, body: bytes) -> None:
     "value", ["1" + "0" * 30, "-" + "9" * 400, "1e400", "NaN", '{"a":[1e999]}', '"\\ud800"']
 )
 async def test_no_number_or_text_breaks_the_answer(call: Caller, value: str) -> None:
-    """Whatever does not fit is repeated in brief, or excluded where it cannot be."""
+    """An invalid value is repeated in brief, or left out if it cannot be."""
     body = f'{{"notes":[{{"writer":"a","time":{value}}}]}}'
     answer = await call.send("POST", f"{S}/notes", body.encode())
 
@@ -125,7 +125,7 @@ async def test_no_number_or_text_breaks_the_answer(call: Caller, value: str) -> 
 
 
 async def test_ten_faults_of_a_body_are_reported_at_once(call: Caller) -> None:
-    """Enough to put it right, not so many that the answer is as large as the request."""
+    """Enough to correct it, not so many that the answer is as large as the request."""
     answer = await call.post(f"{S}/notes", {"notes": [{"writer": "a b", "time": "x"}] * 20})
 
     assert len(answer.json()["errors"]) == 10

@@ -30,7 +30,7 @@ async def test_a_body_over_one_mebibyte_is_refused(call: Caller, path: str) -> N
 
 @pytest.mark.parametrize("path", sorted(OPEN))
 async def test_a_path_that_is_open_to_strangers_takes_no_body(call: Caller, path: str) -> None:
-    """What one of them sends there is dropped as it comes."""
+    """What such a client sends there is dropped as it comes."""
     answer = await call.send("GET", path, b"{}")
 
     assert problem(answer) == (413, "too_large", "the body is over 0 bytes")

@@ -1,4 +1,4 @@
-"""Changes made manually over HTTP: reasons, the record of them, and dry runs."""
+"""Operators' changes over HTTP: reasons, the record of them, and dry runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def listed(call: Caller, **query: Any) -> Any:  # noqa: ANN401 - any JSON
 
 
 async def test_each_route_for_operators_takes_a_reason(call: Caller) -> None:
-    """It is kept with who called, what was before and what is now."""
+    """It is kept with the caller, the old value and the new one."""
     await call.note({"writer": "w", "time": 5, "position": {"0": 3}}, {"writer": "w", "time": 9})
     why = {"params": {"comment": "the gate is <closed> & “late”"}}
     calls: list[tuple[str, str, Any]] = [
@@ -42,7 +42,7 @@ async def test_each_route_for_operators_takes_a_reason(call: Caller) -> None:
     page = await listed(call)
 
     by = page["changes"][0]["by"]
-    told = {"at": WALL, "by": by, "comment": why["params"]["comment"]}
+    common = {"at": WALL, "by": by, "comment": why["params"]["comment"]}
     until, w = WALL + 1000, {"writer": "w"}
     nothing: dict[str, Any] = {"writer": None, "was": None, "is": None}
     created = {"sealed": {"0": 9}, "created": {"1": [0]}}
@@ -50,12 +50,12 @@ async def test_each_route_for_operators_takes_a_reason(call: Caller) -> None:
     timeouts = {"was": {"writer_timeout_ms": 60_000}, "is": {"writer_timeout_ms": 7}}
     assert page == {
         "changes": [
-            {"number": 7, "action": "scaled", **nothing, **told, "is": created},
-            {"number": 6, "action": "truncated", **nothing, **told, "is": {"cut": {"0": 3}}},
-            {"number": 5, "action": "removed", **nothing, **told, **w},
-            {"number": 4, "action": "released", **nothing, **told, **w, "was": {"until": until}},
-            {"number": 3, "action": "held", **nothing, **told, **w, "is": held},
-            {"number": 2, "action": "settings", **nothing, **told, **timeouts},
+            {"number": 7, "action": "scaled", **nothing, **common, "is": created},
+            {"number": 6, "action": "truncated", **nothing, **common, "is": {"cut": {"0": 3}}},
+            {"number": 5, "action": "removed", **nothing, **common, **w},
+            {"number": 4, "action": "released", **nothing, **common, **w, "was": {"until": until}},
+            {"number": 3, "action": "held", **nothing, **common, **w, "is": held},
+            {"number": 2, "action": "settings", **nothing, **common, **timeouts},
             page["changes"][-1],
         ],
         "next": None,
@@ -127,5 +127,5 @@ async def test_without_tokens_anybody_may_do_everything(call: Caller) -> None:
     """So the page asks for none."""
     answer = await call.get("/v1/access")
 
-    told = {"tokens": False, "token": None, "administer": True, "read_all": True}
-    assert answer.json() == told
+    common = {"tokens": False, "token": None, "administer": True, "read_all": True}
+    assert answer.json() == common

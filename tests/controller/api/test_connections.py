@@ -38,7 +38,7 @@ class PlayedTransport(asyncio.Transport):
         self.is_closed = False
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:  # noqa: ANN401 - asyncio's
-        """Tell where the other end is."""
+        """Return the address of the other end."""
         return ("127.0.0.1", 1) if name in ("peername", "sockname") else default
 
     def write(self, data: Any) -> None:  # noqa: ANN401 - asyncio's
@@ -54,10 +54,10 @@ class PlayedTransport(asyncio.Transport):
         return self.is_closed
 
     def pause_reading(self) -> None:
-        """Let the test send on: what it sends ahead is kept by the protocol."""
+        """Let the test send more: the protocol keeps what it sends ahead."""
 
     def resume_reading(self) -> None:
-        """Go on."""
+        """Resume."""
 
     def abort(self) -> None:
         """Know that it was closed."""
@@ -65,7 +65,7 @@ class PlayedTransport(asyncio.Transport):
 
     @property
     def statuses(self) -> list[int]:
-        """The statuses of all answers so far that are whole."""
+        """The statuses of all complete answers so far."""
         found, rest = [], self.written
         while (head := rest.partition(b"\r\n\r\n"))[1]:
             status, length = STATUS.match(head[0]), LENGTH.search(head[0])
@@ -130,7 +130,7 @@ def cut(data: bytes, places: Sequence[int]) -> list[bytes]:
 
 
 async def answered(transport: PlayedTransport, count: int) -> list[int]:
-    """Wait until so many requests were answered; returns how."""
+    """Wait until that many requests were answered; return how."""
     await until(lambda: len(transport.statuses) >= count)
     return transport.statuses
 
@@ -213,7 +213,7 @@ async def test_a_connection_in_use_is_not_closed() -> None:
     ("more", "status"), [(b"", 400), (b"Origin: http://elsewhere.example\r\n", 403)]
 )
 async def test_a_body_that_looks_like_a_request_is_a_body(more: bytes, status: int) -> None:
-    """Also where the request was refused before its body came."""
+    """Also if the request was refused before its body came."""
     controller = Controller(MemoryStore())
     connection = await served(controller)
     transport: Any = connection._network

@@ -59,7 +59,7 @@ async def test_a_dry_run_names_what_would_be_replaced(call: Caller) -> None:
 
 
 async def test_marks_windows_and_the_writer_are_put_right(call: Caller) -> None:
-    """Lowers and numbers stay; who has read all has a lower again, and later cuts are right."""
+    """Lowers and numbers stay; a reader of all has a lower again, and later cuts are right."""
     await call.note(*NOTES)
     stuck = (await call.post(f"{S}/time-window", {"position": {"0": 20}})).json()
     await call.post(POSITION, RIGHT)
@@ -89,7 +89,7 @@ async def test_what_readers_have_reached_is_not_wrong(call: Caller) -> None:
 
 
 async def test_it_is_recorded_with_its_reason(call: Caller) -> None:
-    """Who did it, what the position was, and what it is."""
+    """With its author, the old position, and the new one."""
     await call.note(*NOTES)
     await call.post(POSITION, RIGHT | {"comment": "bytes, not rows"})
     (change, *_) = (await call.get(f"{S}/changes")).json()["changes"]
@@ -104,7 +104,7 @@ async def test_it_is_recorded_with_its_reason(call: Caller) -> None:
 
 
 async def test_the_next_entry_of_the_ledger_names_it(call: Caller) -> None:
-    """In each domain, once; nobody is missing for that."""
+    """In each domain, once; no writer is missing because of it."""
     await call.note(*NOTES)
     await call.post(POSITION, RIGHT)
     await call.note(
@@ -130,7 +130,7 @@ async def test_the_next_entry_of_the_ledger_names_it(call: Caller) -> None:
 
 
 async def test_a_correction_ends_long_polls(call: Caller) -> None:
-    """Whoever waits for the next mark has the others read again."""
+    """A caller that waits for the next mark has the others read again."""
     await call.note(*NOTES)
     poll = asyncio.create_task(call.get(f"{S}/marks", after=3, wait_ms=30_000))
     await until(lambda: len(call.controller.polls) == 1)
@@ -190,7 +190,7 @@ def test_the_ledger_names_a_correction_after_a_restart(served: Corrected) -> Non
 
 
 def test_an_event_stream_reports_it(served: Corrected) -> None:
-    """By the event that says what the stream is."""
+    """By the event that describes the stream."""
     with listening(served, "?after=3") as answer:
         coming = events(answer)
         next(event for event in coming if event.get("event") == "stream")
@@ -201,7 +201,7 @@ def test_an_event_stream_reports_it(served: Corrected) -> None:
 
 
 def test_a_reader_reads_on(served: Corrected) -> None:
-    """Its window goes on, and at no time back."""
+    """Its window continues, and never goes back."""
     with ReaderClient(served.url, "s", wait_ms=200) as reader:
         reader.catch_up(30)
         reader.advance({0: 20})
@@ -219,7 +219,7 @@ def test_a_reader_reads_on(served: Corrected) -> None:
 
 
 def test_a_query_of_spark_reads_on(served: Corrected) -> None:
-    """Marks that were not let in are read again."""
+    """Marks that were not admitted are read again."""
     releaser = Releaser(ControllerFeed(served.url, "s", None, wait_ms=200))
 
     def released() -> int | None:

@@ -69,7 +69,7 @@ def marks(answer: httpx.Response, count: int) -> list[tuple[str, int]]:
 
 
 def test_marks_come_as_they_are_made(served: Served) -> None:
-    """Those there are and each further one; first of all, which stream it is."""
+    """Existing ones and each further one; the first event names the stream."""
     with listening(served) as answer:
         coming = events(answer)
         first = [next(coming) for _ in range(3)]
@@ -114,7 +114,7 @@ def test_scale_events_are_sent(served: Served) -> None:
 
 @pytest.mark.parametrize("again", [False, True])
 def test_events_end_when_the_stream_is_removed(served: Served, *, again: bool) -> None:
-    """With the reason, also where another is made under its name at once."""
+    """With the reason, also if another is created under its name at once."""
     with listening(served, "?after=1") as answer:
         coming = events(answer)
         next(coming)
@@ -130,7 +130,7 @@ def test_events_end_when_the_stream_is_removed(served: Served, *, again: bool) -
 
 
 def test_events_end_when_the_controller_stops() -> None:
-    """It does not wait for its clients to hang up."""
+    """It does not wait for its clients to disconnect."""
     with Served() as served:
         served.create("s")
         with listening(served) as answer:
@@ -165,7 +165,7 @@ def test_what_is_refused_is_a_problem_as_ever(
 
 
 def test_other_media_types_are_answered_as_ever(served: Served) -> None:
-    """Only who asks for events gets them."""
+    """Only callers that ask for events get them."""
     with listening(served, accept="application/json, */*") as answer:
         found = json.loads(answer.read())
 
@@ -183,7 +183,7 @@ def test_a_silent_stream_is_kept_open(served: Served, monkeypatch: pytest.Monkey
 
 
 def test_there_are_no_more_event_streams_than_long_polls() -> None:
-    """The next is told to come back later, and comes in once somebody hung up."""
+    """The next is asked to come back later, and is admitted once another disconnects."""
     with Served(limits=Limits(long_polls=1)) as served:
         served.create("s")
         with listening(served) as first, listening(served) as second:

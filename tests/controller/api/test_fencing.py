@@ -30,7 +30,7 @@ async def test_the_answer_to_a_fenced_note_names_the_owner_of_the_name(call: Cal
 
 
 async def test_a_writer_is_shown_with_its_session_and_explain_names_both(call: Caller) -> None:
-    """By the labels that they gave; whoever shows them escapes them."""
+    """By the labels they gave; pages that show them escape them."""
     await call.note(OLD, NEW, OLD | {"takes_over": False, "label": ""})
     row = (await call.get(f"{S}/writers/a")).json()
     explained = (await call.get(f"{S}/explain")).json()

@@ -1,4 +1,4 @@
-"""Where a request ends: what two parsers could take for different requests is refused."""
+"""Where a request ends: what two parsers could read as different requests is refused."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def cuts(request: bytes) -> dict[str, list[bytes]]:
 def test_the_body_of_an_upgrade_never_runs_as_a_request(
     served: ServeProcess, wire: Wire, way: str
 ) -> None:
-    """It is a body, which is no JSON here; where the field is cut in two, all of it is refused."""
+    """It is a body, which is not JSON here; if the field is cut in two, all of it is refused."""
     for piece in cuts(post(HIDDEN, PATH, "1.1", *UPGRADES))[way]:
         wire.send(piece)
         time.sleep(0.05)

@@ -27,7 +27,7 @@ async def last_lower(call: Caller) -> int | None:
 
 
 async def test_a_removed_writer_is_excluded_at_once(call: Caller) -> None:
-    """The watermark goes on, and mark, writer and ledger say without whom, why and by whom."""
+    """The watermark advances; mark, writer and ledger have writer, reason and author."""
     await call.note({"writer": "slow", "time": 5, "position": {"0": 3}}, {"writer": "a", "time": 9})
     answer = await call.client.delete(f"{S}/writers/slow")
     ledger = (await call.get(f"{S}/ledger")).json()
@@ -105,7 +105,7 @@ async def test_a_held_writer_does_not_time_out(call: Caller, time: GivenTime) ->
 
 
 async def test_a_dry_run_shows_what_would_happen_and_changes_nothing(call: Caller) -> None:
-    """Who would be excluded, and where the watermark would go."""
+    """Which writers would be excluded, and where the watermark would go."""
     await call.note({"writer": "slow", "time": 5, "position": {"0": 3}}, {"writer": "a", "time": 9})
     would = (await call.get(f"{S}/explain", exclude=["slow"])).json()["would"]
     nothing = (await call.get(f"{S}/explain", exclude=["a"])).json()["would"]
@@ -130,7 +130,7 @@ async def test_a_writer_learns_that_it_was_excluded(call: Caller, time: GivenTim
 
 
 async def test_a_join_is_answered_with_the_position_that_is_known(call: Caller) -> None:
-    """So a writer that crashed goes on from there."""
+    """So a writer that crashed continues from there."""
     results = await call.note(
         {"writer": "a"}, {"writer": "a", "time": 5, "position": {"0": 7}}, {"writer": "a"}
     )
@@ -140,13 +140,13 @@ async def test_a_join_is_answered_with_the_position_that_is_known(call: Caller) 
 
 
 async def test_many_joins_have_no_large_answer(call: Caller) -> None:
-    """Positions are told up to what one request may have; the others join all the same."""
+    """Positions are listed up to what one request may have; the others still join."""
     wide = {str(segment): 1 for segment in range(1500)}
     await call.note({"writer": "a", "time": 5, "position": wide}, {"writer": "b", "time": 5})
     results = await call.note(*[{"writer": "a"}, {"writer": "b"}] * 5)
 
-    told = [len(each.get("position", ())) for each in results]
-    assert (told[0], told[2], sum(told)) == (1500, 1500, 3000)
+    sizes = [len(each.get("position", ())) for each in results]
+    assert (sizes[0], sizes[2], sum(sizes)) == (1500, 1500, 3000)
     assert [each["status"] for each in results] == ["accepted"] * 10
 
 
@@ -167,7 +167,7 @@ async def test_a_writers_own_terms_are_shown(call: Caller) -> None:
 
 
 async def test_the_ledger_comes_a_page_at_a_time(call: Caller) -> None:
-    """By the seq of the marks, per domain; an unknown domain is told."""
+    """By the seq of the marks, per domain; an unknown domain is reported."""
     await call.note({"writer": "a", "time": 1})
     for time in (2, 3, 4):
         late = {"rows": 1, "least": 0}

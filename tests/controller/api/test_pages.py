@@ -85,7 +85,7 @@ async def test_a_page_is_served_with_headers_that_bind_it(call: Caller, path: st
 
 @pytest.mark.parametrize("path", TYPES)
 async def test_what_a_browser_has_already_is_not_sent_again(call: Caller, path: str) -> None:
-    """It says so by the tag, weakened by a proxy or not; another tag gets the page."""
+    """The tag shows it, weakened by a proxy or not; another tag gets the page."""
     tag = (await call.get(path)).headers["etag"]
     shown = [tag, f"W/{tag}", f'"x", {tag}', '"x"']
     answers = [
@@ -114,7 +114,7 @@ async def test_a_page_is_only_looked_at(call: Caller, path: str) -> None:
 
 
 async def test_pages_do_not_wait_for_the_database(call: Caller) -> None:
-    """Whoever opens the page reads there that the controller does not answer."""
+    """The page then says that the controller does not answer."""
     call.controller._committer.ready = False
     answers = [await call.get(path) for path in TYPES]
     refused = await call.get("/v1/streams/s")
@@ -166,7 +166,7 @@ async def test_the_page_loads_nothing_from_elsewhere(call: Caller) -> None:
 
 
 async def test_the_description_has_every_operation(call: Caller) -> None:
-    """With its path, its fields and their bounds; without a script, and closed where it opens."""
+    """With its path, its fields and their bounds; without a script, and closed when it opens."""
     text = (await call.get("/docs")).text
     document = (await call.get("/openapi.json")).json()
     page = Balanced(text)
@@ -182,8 +182,8 @@ async def test_the_description_has_every_operation(call: Caller) -> None:
     assert (shown, page.ids) == (operations, {each[2] for each in operations})
     assert ("script" in page.tags, "style" in page.tags, page.open) == (False, False, [])
     assert {f"#{each}" for each in page.ids} < page.links
-    for told in ("notes.late.least", "at most 1000", "integer or null", "live | idle | finished"):
-        assert told in text
+    for phrase in ("notes.late.least", "at most 1000", "integer or null", "live | idle | finished"):
+        assert phrase in text
 
 
 def test_the_description_escapes_everything_in_the_document() -> None:

@@ -83,7 +83,7 @@ def test_a_request_of_http_1_0_needs_no_host(wire: Wire) -> None:
 def test_a_connection_that_is_not_to_stay_is_closed_after_the_answer(
     wire: Wire, unusual: bytes
 ) -> None:
-    """The client said that it sends no more."""
+    """The client declared that it sends no more."""
     wire.send(unusual)
 
     assert (wire.answer(), wire.ended()) == (ACCEPTED, True)

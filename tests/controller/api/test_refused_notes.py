@@ -1,4 +1,4 @@
-"""Notes that are refused are counted first; where all of a request are, so is the request."""
+"""Refused notes are counted first; if all notes of a request are refused, so is the request."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def test_the_answer_begins_with_how_many_notes_were_refused(call: Caller) 
 
 
 async def test_a_request_with_all_notes_refused_is_a_problem(call: Caller) -> None:
-    """So a caller that only looks at the status learns it; the results say why, as always."""
+    """So callers that only look at the status learn it; the results give the reason, as always."""
     await call.note(FIRST)
     answer = await call.post(NOTES, {"notes": [LATE, LATE, ELSEWHERE]})
 

@@ -66,7 +66,7 @@ async def test_a_stream_is_updated(call: Caller) -> None:
 
 
 async def test_a_stream_shows_its_last_mark_per_domain(call: Caller) -> None:
-    """`null` where a domain has none yet."""
+    """`null` if a domain has none yet."""
     await call.put(S, {"domains": ["default", "other"]})
     await call.note(NOTE)
 
@@ -165,7 +165,7 @@ async def test_marks_are_given_after_a_seq(call: Caller) -> None:
 
 
 async def test_a_position_becomes_a_time_window(call: Caller) -> None:
-    """Both bounds with the seq of their marks; null where there is none."""
+    """Both bounds with the seq of their marks; null if there is none."""
     await call.note(NOTE)
     await call.note({"writer": "UA", "time": 6, "position": {"0": 20}, "max_time": 30})
     at_first = await call.post(f"{S}/time-window", {"position": {"0": 10, "3": 7}})
@@ -209,7 +209,7 @@ NOT_BEHIND = {"behind": 0, "rank": 0.0}
 
 
 async def test_a_reader_group_has_one_position_and_window(call: Caller) -> None:
-    """Readers report, one goes offline, and the group stands where its segments do."""
+    """Readers report, one goes offline, and the group is where its segments are."""
     await call.note(NOTE)
     await call.put(f"{S}/reader-groups/g/readers/a", {"position": {"0": 12}})
     await call.put(f"{S}/reader-groups/g/readers/b", {"position": {"3": 7}})
@@ -277,8 +277,8 @@ async def test_health_is_reported(call: Caller) -> None:
     """Alive and ready, each with a word."""
     answers = [await call.get("/healthz"), await call.get("/readyz")]
 
-    told = [(answer.status_code, answer.json()) for answer in answers]
-    assert told == [(200, {"status": "ok"}), (200, {"status": "ready"})]
+    answered = [(answer.status_code, answer.json()) for answer in answers]
+    assert answered == [(200, {"status": "ok"}), (200, {"status": "ready"})]
 
 
 async def test_metrics_count_notes_marks_and_holders(call: Caller) -> None:

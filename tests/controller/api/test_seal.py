@@ -37,7 +37,7 @@ async def seal(call: Caller, **body: Any) -> Any:  # noqa: ANN401 - JSON
 
 
 async def test_a_sealed_stream_shows_its_end(call: Caller) -> None:
-    """In the answer, in the stream, with the marks, and in the window of who has read it all."""
+    """In the answer, the stream, with the marks, and in the window of a reader of everything."""
     answer = await seal(call, cut={"1": 4})
     stream = (await call.get(S)).json()
     marks = (await call.get(f"{S}/marks", after=1, wait_ms=30_000)).json()
@@ -62,14 +62,14 @@ async def test_a_sealed_stream_shows_its_end(call: Caller) -> None:
 
 
 async def test_an_open_stream_is_not_sealed(call: Caller) -> None:
-    """As all answers say that could say it."""
+    """As in all answers that could have it."""
     await call.note({"writer": "a", "time": 5, "position": {"0": 9}})
     stream = (await call.get(S)).json()
     marks = (await call.get(f"{S}/marks")).json()
     window = (await call.post(f"{S}/time-window", {"position": {"0": 99}})).json()
 
-    told = (stream["seal"], marks["sealed"], marks["final_cut"], window["sealed"])
-    assert told == (None, False, None, False)
+    found = (stream["seal"], marks["sealed"], marks["final_cut"], window["sealed"])
+    assert found == (None, False, None, False)
 
 
 async def test_a_sealed_stream_takes_nothing_more(call: Caller) -> None:

@@ -36,7 +36,7 @@ async def said(call: Caller, **query: Any) -> list[str]:  # noqa: ANN401 - any v
 
 
 async def test_one_holder_is_explained_as_an_operator_would(call: Caller, time: GivenTime) -> None:
-    """Who, since when, why not the others, until when, and what if."""
+    """Which writer, since when, why not the others, until when, and what if."""
     await note(call, lima=NINE_25, osaka=HALF_PAST_TEN, berlin=HALF_PAST_TEN, quito=NINE_25)
     await call.note({"writer": "quito", "state": "finished"})
     serve_for(call.controller, time, 42_000)
@@ -59,7 +59,7 @@ async def test_one_holder_is_explained_as_an_operator_would(call: Caller, time: 
 
 
 async def test_of_several_holders_the_longest_is_named(call: Caller) -> None:
-    """They all have to go before the watermark does, so what counts is without all of them."""
+    """All of them have to go before the watermark advances, so it counts without all of them."""
     names = ("accra", "berlin", "cairo", "delhi", "lima", "quito", "tunis")
     await note(call, **dict.fromkeys(names, NINE_25), oslo=HALF_PAST_TEN)
     _, holding, _, until, without, _ = await said(call, limit=1)
@@ -144,7 +144,7 @@ async def test_leaving_the_holder_out_may_change_little(
 
 
 async def test_those_excluded_are_named_with_the_reason(call: Caller, time: GivenTime) -> None:
-    """The first of them, and how many there are."""
+    """The first of them, and their number."""
     await note(call, **{f"w{n}": NINE_25 for n in range(6)}, osaka=HALF_PAST_TEN)
     for n in range(6):
         await call.client.delete(f"{S}/writers/w{n}")
@@ -174,7 +174,7 @@ async def test_those_excluded_are_counted_if_they_joined_too_late_to_be_looked_a
 
 
 async def test_a_stream_without_any_writer_left_is_not_merely_quiet(call: Caller) -> None:
-    """It says what would advance it; beside an idle writer it is quiet."""
+    """It names what would advance it; beside an idle writer it is quiet."""
     await note(call, lima=NINE_25, osaka=NINE_25)
     await call.client.delete(f"{S}/writers/lima")
     await call.note({"writer": "osaka", "state": "finished"})
@@ -217,7 +217,7 @@ async def test_in_one_of_several_domains_others_may_not_vouch(call: Caller) -> N
 async def test_the_effect_of_a_dry_run_comes_last(
     call: Caller, supposed: dict[str, Any], says: str
 ) -> None:
-    """With whom the next mark would be without."""
+    """With the writers that the next mark would be without."""
     await note(call, lima=NINE_25, osaka=HALF_PAST_TEN)
 
     assert (await said(call, **supposed))[-1] == says

@@ -1,4 +1,4 @@
-"""Times in seconds where the stream's are in milliseconds: refused, whoever asks by them."""
+"""Times in seconds in a stream of milliseconds: refused, whichever call they come by."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def test_a_poll_is_refused_once_the_lower_shows_the_unit(call: Caller, pat
 
 @reads
 async def test_times_of_another_clock_are_taken_as_they_are(call: Caller, path: str) -> None:
-    """A stream whose times are not Unix milliseconds says so by `max_time_ahead_ms: null`."""
+    """A stream whose times are not Unix milliseconds declares it by `max_time_ahead_ms: null`."""
     await call.put(S, {"max_time_ahead_ms": None})
     await call.note({"writer": "a", "time": NOW})
     answer = await call.get(f"{S}/{path}", **ASKS[path])
@@ -93,7 +93,7 @@ async def test_who_notes_times_without_a_position_is_named(call: Caller) -> None
 
 
 async def test_a_cut_shows_whether_it_has_a_position(call: Caller) -> None:
-    """An empty cut is complete at once, and whoever reads up to it has read nothing."""
+    """An empty cut is complete at once, and a reader up to it has read nothing."""
     await call.note({"writer": "a", "time": NOW})
     without = (await call.get(f"{S}/cut", complete_to=NOW)).json()
     await call.note({"writer": "a", "time": NOW + 1, "position": {"0": 1}})

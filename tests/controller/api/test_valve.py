@@ -73,7 +73,7 @@ CASES: dict[str, list[Step]] = {
         ("0", "idle", []),
         ("1", "idle", []),
     ],
-    # beyond Flink's own: what such a channel says, and its end
+    # beyond Flink's own: a report on such a channel, and its end
     "a channel that has to catch up does so alone": [
         ("0", 10, []),
         ("1", 7, []),

@@ -69,7 +69,7 @@ async def test_a_stalled_stream_shows_its_holders_and_since_when(
 
 
 async def test_a_stream_without_marks_shows_nothing_but_its_decision(call: Caller) -> None:
-    """It lags behind nothing; neither does one whose times are none of the wall clock."""
+    """It lags behind nothing; neither does a stream whose times are not wall clock times."""
     await made(call, "new", "other")
     await note(call, "other", {"writer": "a", "time": 5}, {"writer": "a", "state": "finished"})
     rows = (await call.get("/v1/overview", search="e")).json()["streams"]
@@ -83,7 +83,7 @@ async def test_a_stream_without_marks_shows_nothing_but_its_decision(call: Calle
 
 
 async def test_trouble_comes_first(call: Caller, time: GivenTime) -> None:
-    """Who is held longest by whole ten seconds, then who has excluded writers, then by name."""
+    """The one held longest by whole ten seconds, then those with excluded writers, then by name."""
     await made(call, "a", "held", "longer", "z", writer_timeout_ms=10**9)
     await note(call, "longer", {"writer": "w"})
     serve_for(call.controller, time, 11_000)
@@ -138,7 +138,7 @@ async def moved(call: Caller, time: GivenTime) -> None:
 
 
 async def test_history_shows_how_the_watermark_moved(call: Caller, time: GivenTime) -> None:
-    """A point for each slot with a mark: the last one, the largest lag, and who was left out."""
+    """A point per slot with a mark: the last one, the largest lag, and the excluded writers."""
     await moved(call, time)
     whole = (await call.get(f"{S}/history")).json()
     later = (await call.get(f"{S}/history", **{"from": WALL + MINUTE + 1}, points=1)).json()
@@ -164,7 +164,7 @@ async def test_history_shows_how_the_watermark_moved(call: Caller, time: GivenTi
 
 
 async def test_history_is_that_of_one_domain(call: Caller) -> None:
-    """An unknown one is told; before its first mark there is nothing to show."""
+    """An unknown one is reported; before its first mark there is nothing to show."""
     await call.put(S, {"domains": ["default", "ship_time"]})
     await call.note({"writer": "a", "time": 5})
     shown = (await call.get(f"{S}/history", domain="ship_time")).json()
@@ -193,14 +193,14 @@ async def test_history_is_that_of_one_domain(call: Caller) -> None:
 async def test_history_of_no_time_is_refused(
     call: Caller, query: dict[str, int], code: str
 ) -> None:
-    """It must begin before it ends, which is now where that is not said."""
+    """It must begin before it ends, which is now if not given."""
     answer = await call.get(f"{S}/history", **query)
 
     assert problem(answer)[:2] == (422, code)
 
 
 async def test_history_that_ends_before_the_first_mark_is_empty(call: Caller) -> None:
-    """Also where the wall clock stepped back since that mark."""
+    """Also if the wall clock stepped back since that mark."""
     await call.note({"writer": "a", "time": 5})
     shown = (await call.get(f"{S}/history", to=WALL - 5)).json()
 
@@ -208,7 +208,7 @@ async def test_history_that_ends_before_the_first_mark_is_empty(call: Caller) ->
 
 
 async def test_segments_name_their_writers(call: Caller) -> None:
-    """From where to where the marks have each, its state, and what followed it."""
+    """The range that the marks have of each, its state, and its successors."""
     await call.note({"writer": "b", "time": 5, "position": {"0": 3}}, {"writer": "a"})
     await call.note({"writer": "a", "time": 7, "position": {"0": 9, "1": 4}})
     await call.post(f"{S}/scale", {"sealed": {"0": 9}, "created": {"2": [0], "3": [0]}})
@@ -241,7 +241,7 @@ async def test_segments_name_their_writers(call: Caller) -> None:
 
 
 async def test_a_segment_is_truncated_once_no_mark_is_left_before_its_end(call: Caller) -> None:
-    """Sealed, and the marks that are kept begin where all of it was written."""
+    """Sealed, and the kept marks begin where all of it was written."""
     for time, offset in ((5, 3), (7, 9), (8, 9)):
         await call.note({"writer": "a", "time": time, "position": {"0": offset}})
     await call.post(f"{S}/scale", {"sealed": {"0": 9}, "created": {"1": [0]}})
@@ -289,7 +289,7 @@ async def test_writers_are_listed_by_domain_and_name(call: Caller, time: GivenTi
 
 
 async def test_writers_of_a_stream_without_a_default_domain_are_listed(call: Caller) -> None:
-    """No domain is meant, so no row tells of one."""
+    """No domain is meant, so no row names one."""
     await made(call, "t", domains=["order_time", "ship_time"])
     await note(call, "t", {"writer": "a"})
     (row,) = (await call.get("/v1/streams/t/writers")).json()["writers"]
@@ -339,7 +339,7 @@ async def test_the_ledger_comes_newest_first_if_asked(call: Caller) -> None:
 
 
 async def test_a_holder_that_was_excluded_holds_no_more(call: Caller, time: GivenTime) -> None:
-    """The overview then says that the stream is quiet, and counts whom it advanced without."""
+    """The overview shows that the stream is quiet, and counts the writers it advanced without."""
     await call.put(S, {"writer_timeout_ms": 1000})
     await call.note({"writer": "slow", "time": 5})
     serve_for(call.controller, time, 1100)

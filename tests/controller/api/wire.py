@@ -71,7 +71,7 @@ class Wire:
         try:
             rest = self._file.read()
         except ConnectionResetError:
-            return True  # with something unread, of which the answer may have been lost
+            return True  # with unread bytes, whose answer may have been lost
         return status.encode() in rest.partition(b"\r\n")[0] if status else rest == b""
 
     def hang_up(self) -> None:

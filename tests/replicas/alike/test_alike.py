@@ -43,10 +43,10 @@ Call = tuple[str, str, object]
 OF_THE_REPLICA = {"date", "connection", "server", "noted-time-owner"}
 
 
-def told(replica: ServeProcess, stream: str, calls: list[Call]) -> list[object]:
-    """Make the calls for a stream; returns of each its status, headers and what stays the same.
+def outcomes(replica: ServeProcess, stream: str, calls: list[Call]) -> list[object]:
+    """Make the calls for a stream; return the status, headers and lasting content of each.
 
-    Headers but for those of the moment, and the one that says who has the stream.
+    Without the momentary headers and the one that names the owner.
     """
     found: list[object] = []
     with httpx.Client(base_url=replica.url, timeout=20) as client:
@@ -63,7 +63,7 @@ def told(replica: ServeProcess, stream: str, calls: list[Call]) -> list[object]:
 
 
 def test_what_one_accepts_both_show(owner: ServeProcess, other: ServeProcess, name: str) -> None:
-    """At once where the one that is asked was told, and soon at the other; to the last byte."""
+    """At once on the replica that was asked, and soon on the other; to the last byte."""
     shown = []
     for noted, told_to, asked in ((5, owner, other), (7, other, owner), (9, other, other)):
         note(told_to, name, noted)
@@ -94,7 +94,7 @@ def test_a_writer_noting_to_another_replica_reads_its_mark_at_once(
 def test_a_join_that_the_other_acknowledged_holds_time_at_once(
     owner: ServeProcess, other: ServeProcess, name: str
 ) -> None:
-    """Whoever took it in: what is noted at the owner afterwards does not go beyond it."""
+    """No matter which replica accepted it: later notes at the owner do not go beyond it."""
     note(owner, name, 5, "early")
     joined = note(other, name, None, "late")
     answer = HTTP.post(
@@ -112,7 +112,7 @@ def test_a_join_that_the_other_acknowledged_holds_time_at_once(
 def test_a_stream_made_again_is_another_to_both(
     owner: ServeProcess, other: ServeProcess, name: str
 ) -> None:
-    """Whoever removed it and whoever made it: its marks start again, under a new id."""
+    """No matter which removed and which created it: its marks start again, under a new id."""
     first = HTTP.get(f"{other.url}/v1/streams/{name}").json()["id"]
     note(owner, name, 5)
     wait_until(lambda: lowers(other, name) == [(1, 5)])
@@ -127,7 +127,7 @@ def test_a_stream_made_again_is_another_to_both(
 
 
 def test_no_proxy_stands_between_replicas(other: ServeProcess, name: str) -> None:
-    """Whatever their environment says of proxies: that is for calls that leave the site."""
+    """Whatever their environment sets for proxies: that is for calls that leave the site."""
     path = f"{other.url}/v1/streams/{name}/explain"
 
     assert (note(other, name, 5), HTTP.get(path).status_code) == (200, 200)
@@ -137,7 +137,7 @@ def test_no_proxy_stands_between_replicas(other: ServeProcess, name: str) -> Non
 def test_a_poll_at_the_other_is_woken_by_a_note(
     owner: ServeProcess, other: ServeProcess, name: str, noting: str
 ) -> None:
-    """Whoever took it; the poll is answered with the mark long before its time is over."""
+    """Whichever replica accepted it; the poll is answered with the mark long before its end."""
     chosen = owner if noting == "owner" else other
 
     async def poll() -> httpx.Response:
@@ -214,7 +214,7 @@ def put(replica: ServeProcess, path: str, body: dict[str, Any]) -> Any:  # noqa:
 def test_a_member_is_where_a_group_of_the_other_controllers_stream_is(
     owner: ServeProcess, other: ServeProcess, name: str
 ) -> None:
-    """Whichever of both is asked; a stream is unknown wherever it would be."""
+    """Whichever of both is asked; a stream is unknown on either."""
     far = stream_of(other, "far")
     make(other, far)
     for replica, stream, noted in ((owner, name, 5), (other, far, 50)):

@@ -7,11 +7,11 @@ from controller.api import forwarding
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let what is held look again soon."""
+    """Make waiting requests check again soon."""
     monkeypatch.setattr(forwarding, "LOOK_AGAIN_S", 0.01)
 
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let requests wait for an owner for a moment only."""
+    """Make requests wait for an owner for a moment only."""
     monkeypatch.setattr(forwarding, "HOLD_S", 0.05)

@@ -1,4 +1,4 @@
-"""Where others call a replica."""
+"""At which URL others call a replica."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from noted_time import Rejected
     ],
 )
 def test_others_call_by_the_url_that_is_advertised(url: str, called: str) -> None:
-    """A slash at its end is left out, where paths are added."""
+    """A slash at its end is removed, as paths are appended."""
     assert to_call(url) == called
 
 
@@ -50,5 +50,5 @@ def test_a_password_in_what_is_advertised_is_not_repeated() -> None:
     with pytest.raises(Rejected) as refused:
         to_call("http://ops:secret@a:7464")
 
-    told = "--advertise must not contain a user or password: leave out the part before the @"
-    assert str(refused.value) == told
+    message = "--advertise must not contain a user or password: leave out the part before the @"
+    assert str(refused.value) == message

@@ -65,7 +65,7 @@ async def test_what_done_twice_is_done_once_is_passed_on_again(
 
 
 async def test_a_misdirected_request_follows_the_stream(this: Played) -> None:
-    """Whoever it was sent to has not done it: it is sent to who has the stream by then."""
+    """Its first receiver has not done it: it is sent to the owner at that time."""
 
     def elsewhere(request: httpx.Request) -> httpx.Response:
         if request.url.host == "other":
@@ -106,7 +106,7 @@ async def test_a_request_that_waits_for_a_commit_follows_its_stream(this: Played
 
 
 async def test_a_forwarded_request_that_waits_for_a_commit_is_misdirected(this: Played) -> None:
-    """Whoever passed it on finds out himself where the stream went."""
+    """The forwarding replica finds out by itself where the stream went."""
     forwarded = {"noted-time-forwarded": "1"}
     path = f"/v1/streams/{HERE}"
     item = Item(HERE, b"", b'{"notes":[{"writer":"w"}]}')
@@ -127,7 +127,7 @@ async def test_a_forwarded_request_that_waits_for_a_commit_is_misdirected(this: 
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("url", ["http://[::1", "http://other:x", "http://other:99999"])
 async def test_an_owner_with_an_unreadable_url_counts_as_missing(this: Played, url: str) -> None:
-    """Whoever let it in: callers are told in the end, and none hangs for ever."""
+    """No matter what left it there: callers get an error in the end, and none hangs for ever."""
     this.owner.trouble = [OverflowError("port must be 0-65535")] * 1000
     this.now_has(url)
     await until(lambda: this.controller.ownership.owner_url(THERE) == url)

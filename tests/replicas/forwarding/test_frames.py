@@ -54,7 +54,7 @@ def item(stream: str = HERE, body: bytes = noting({"writer": "w"}), token: str =
 
 
 async def test_each_request_is_answered_in_its_place(this: Played) -> None:
-    """What one of them is refused takes nothing from the others."""
+    """A refusal for one of them takes nothing from the others."""
     good = noting({"writer": "w", "time": 5, "position": {"0": 3}})
     found = await answered(
         this,
@@ -178,7 +178,7 @@ async def test_nothing_of_a_request_with_a_foreign_writer_is_taken(
     )
 
 
-# What is no frame
+# Invalid frames
 
 
 @pytest.mark.parametrize(
@@ -203,11 +203,11 @@ async def test_nothing_of_a_request_with_a_foreign_writer_is_taken(
 )
 async def test_an_invalid_frame_is_reported(this: Played, frame: bytes) -> None:
     """As a problem, with nothing of it taken."""
-    status, told, _ = problem(await send(this, frame))
+    status, detail, _ = problem(await send(this, frame))
 
     assert (
         status,
-        told,
+        detail,
         inspection.writers(
             this.controller.stream(HERE), WriterQuery(0, 9), this.controller.now
         ).writers,
@@ -219,7 +219,7 @@ async def test_an_invalid_frame_is_reported(this: Played, frame: bytes) -> None:
 
 
 async def test_a_frame_over_the_limit_is_refused(this: Played) -> None:
-    """Nobody may fill the memory; one of just that size is read."""
+    """No caller may fill the memory; a frame of exactly that size is read."""
     filled = frame_of([item(body=b"")])
     body = b" " * (MAX_FRAME - len(filled) - 3)  # its length takes five bytes then, not two
     whole = frame_of([item(body=body)])
@@ -270,7 +270,7 @@ def anyio_backend() -> str:
 async def test_whatever_is_in_a_frame_each_request_is_answered(
     hardy: Played, sent: list[Item]
 ) -> None:
-    """One answer each, none of them a fault of the server, and the next frame is taken."""
+    """One answer each, none of them a server fault, and the next frame is accepted."""
     found = await answered(hardy, *sent)
 
     assert len(found) == len(sent)
@@ -290,7 +290,7 @@ async def test_whatever_is_in_a_frame_each_request_is_answered(
 async def test_a_broken_frame_is_answered_or_reported(
     hardy: Played, sent: list[Item], changes: list[tuple[float, int, bytes]]
 ) -> None:
-    """Some bytes of it changed, went or came: it is a frame still, or is told not to be one."""
+    """Some of its bytes were changed, removed or added: it is still a frame, or is refused."""
     frame = bytearray(frame_of(sent))
     for where, length, replaced in changes:
         begin = int(where * len(frame))

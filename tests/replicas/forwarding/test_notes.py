@@ -35,7 +35,7 @@ pytestmark = pytest.mark.anyio
 
 
 def refusing(times: int, answer: Answer = NOT_MINE) -> Callable[[Item], Answer]:
-    """Return what an owner answers that refuses so many requests first."""
+    """Return the answers of an owner that refuses that many requests first."""
     left = times
 
     def answered(_: Item) -> Answer:
@@ -66,7 +66,7 @@ async def test_notes_go_to_the_owner_and_its_answer_comes_back(this: Played) -> 
 
 
 async def test_notes_for_a_stream_that_is_here_stay_here(this: Played) -> None:
-    """Nobody else is asked."""
+    """No other replica is asked."""
     answer = await this.note(HERE)
 
     assert (answer.json()["results"][0]["lower"], this.owner.frames) == (5, [])
@@ -86,7 +86,7 @@ async def test_what_waits_together_travels_together(this: Played) -> None:
 
 
 async def test_meanwhile_the_next_frame_gathers(this: Played) -> None:
-    """Only a few are under way to one replica; what comes later waits for one of them."""
+    """Only a few are under way to one replica; later ones wait for one of them."""
     opened = asyncio.Event()
 
     async def wait() -> None:
@@ -133,7 +133,7 @@ async def test_notes_are_forwarded_again_if_no_answer_came(
 
 
 async def test_notes_wait_until_the_owner_has_the_stream(this: Played) -> None:
-    """One that says that it has it not, or not yet, is asked again."""
+    """A replica that answers that it is not the owner, or not yet, is asked again."""
     this.owner.answer = refusing(2)
     answer = await this.note(THERE)
 
@@ -141,7 +141,7 @@ async def test_notes_wait_until_the_owner_has_the_stream(this: Played) -> None:
 
 
 async def test_notes_wait_for_a_stream_without_an_owner(this: Played) -> None:
-    """And go to whoever comes to have it."""
+    """And go to the next owner."""
     this.now_has(None)  # and this replica has its share already
     await until(lambda: this.controller.ownership.owner_url(THERE) is None)
     asked = asyncio.create_task(this.note(THERE))
@@ -196,7 +196,7 @@ async def test_an_owner_that_answers_nonsense_counts_as_missing(
 
 
 async def test_a_replica_that_knows_of_no_owner_yet_says_so_at_once(this: Played) -> None:
-    """While it reads again who has what, nothing is held."""
+    """While it reads the owners again, nothing is held."""
     this.controller._committer.ready = False
     answers = [await this.note(THERE), await this.client.get(f"/v1/streams/{THERE}/explain")]
     this.controller._committer.ready = True
@@ -205,7 +205,7 @@ async def test_a_replica_that_knows_of_no_owner_yet_says_so_at_once(this: Played
 
 
 async def test_no_more_wait_than_may() -> None:
-    """The next one is told to come back, and those that wait are answered."""
+    """The next one is asked to come back, and the waiting ones are answered."""
     opened = asyncio.Event()
     async with played(limits=Limits(waiting_requests=5)) as this:
 

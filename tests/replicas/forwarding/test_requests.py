@@ -73,7 +73,7 @@ async def test_a_long_poll_is_waited_for_as_long_as_it_asks(this: Played) -> Non
 
 
 async def test_a_long_poll_follows_its_stream(this: Played) -> None:
-    """Where the owner is replaced, it is sent to the next one."""
+    """If the owner is replaced, it is sent to the next one."""
     silent = asyncio.Event()
 
     async def answer(request: httpx.Request) -> httpx.Response:
@@ -90,7 +90,7 @@ async def test_a_long_poll_follows_its_stream(this: Played) -> None:
 
 
 async def test_a_long_poll_ends_when_the_replica_stops(this: Played) -> None:
-    """Its caller is told to ask again, and keeps nobody from stopping."""
+    """Its caller is asked to repeat it, and delays no stop."""
     silent = asyncio.Event()
 
     async def answer(_: httpx.Request) -> httpx.Response:

@@ -50,7 +50,7 @@ def b(make: MakeReplica, a: PostgresStore) -> PostgresStore:
 
 @pytest.fixture(autouse=True)
 def lease(monkeypatch: pytest.MonkeyPatch) -> Lease:
-    """Says how long a lease is, in ms; so long that none ends until a test says otherwise."""
+    """Gives the length of a lease in ms; so long that none ends until a test changes it."""
 
     def last(ms: int) -> None:
         monkeypatch.setattr(leases, "LEASE_MS", ms)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def test_a_leaving_replica_gives_up_everything_and_keeps_looking(
     a: PostgresStore, b: PostgresStore
 ) -> None:
-    """It counts no more, so the others take more; and it sees where they are."""
+    """It no longer counts, so the others take more; and it sees where the buckets are."""
     a.leave()
     free = b.heartbeat()
     b.acquire(ALL)
@@ -27,7 +27,7 @@ def test_a_leaving_replica_gives_up_everything_and_keeps_looking(
 def test_who_left_does_not_come_back_with_another_session(
     a: PostgresStore, b: PostgresStore, server: Server, url: str
 ) -> None:
-    """It goes on looking, whatever becomes of its session."""
+    """It keeps looking, whatever becomes of its session."""
     a.leave()
     end_session_of("http://a", server, url)
     lost(a.heartbeat)
@@ -36,7 +36,7 @@ def test_who_left_does_not_come_back_with_another_session(
 
 
 def test_who_lost_its_session_has_left(a: PostgresStore, b: PostgresStore, server: Server) -> None:
-    """There is nothing to give back."""
+    """Nothing has to be given back."""
     server.cut(b._url)
     lost(a.ping)
     a.leave()
@@ -45,7 +45,7 @@ def test_who_lost_its_session_has_left(a: PostgresStore, b: PostgresStore, serve
 
 
 def test_an_owner_that_closes_hands_over_at_once(a: PostgresStore, b: PostgresStore) -> None:
-    """Nobody waits for the end of a lease that was given back."""
+    """No replica waits for the end of a lease that was given back."""
     a.close()
 
     after = b.heartbeat()

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 def test_who_lost_its_session_owns_nothing(
     a: PostgresStore, b: PostgresStore, lease: Lease
 ) -> None:
-    """It says so until its next heartbeat, and then begins with nothing, under the same URL."""
+    """It reports it until its next heartbeat, and then starts with nothing, under the same URL."""
     silent(lease)
     b.acquire(b.heartbeat().free)
     lease(LONG_MS)
-    told = [lost(act) for act in (a.ping, a.ping, lambda: a.commit(of_one_stream()))]
+    reported = [lost(act) for act in (a.ping, a.ping, lambda: a.commit(of_one_stream()))]
     leases_of_a = a.heartbeat()
 
-    assert (told, leases_of_a.mine, set(leases_of_a.others.values())) == (
+    assert (reported, leases_of_a.mine, set(leases_of_a.others.values())) == (
         [True] * 3,
         frozenset(),
         {"http://b"},
@@ -41,24 +41,24 @@ def test_who_lost_its_session_owns_nothing(
 def test_a_commit_in_a_session_that_was_ended_appends_nothing(
     a: PostgresStore, b: PostgresStore, lease: Lease
 ) -> None:
-    """Neither while its buckets are free nor when the next owner has gone on."""
+    """Neither while its buckets are free nor after the next owner has continued."""
     a.commit(of_one_stream(upto=1))
     silent(lease)
     b.heartbeat()
     lease(LONG_MS)
-    told = [lost(lambda: a.commit(Transaction(marks=[mark(2)])))]
+    reported = [lost(lambda: a.commit(Transaction(marks=[mark(2)])))]
     free = seqs(b)
     b.acquire(ALL)
     b.commit(Transaction(marks=[mark(2)]))
-    told.append(lost(lambda: a.commit(Transaction(marks=[mark(3)]))))
+    reported.append(lost(lambda: a.commit(Transaction(marks=[mark(3)]))))
 
-    assert (told, free, seqs(b)) == ([True, True], [1], [1, 2])
+    assert (reported, free, seqs(b)) == ([True, True], [1], [1, 2])
 
 
 def test_a_commit_that_was_under_way_is_undone(
     a: PostgresStore, b: PostgresStore, server: Server, url: str
 ) -> None:
-    """Its session is ended between two statements: all of the batch is gone, its caller told."""
+    """Its session ends between two statements: the whole batch is undone, its caller notified."""
     a.commit(of_one_stream(upto=1))
     outcome: list[str] = []
 

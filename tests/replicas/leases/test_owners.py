@@ -1,4 +1,4 @@
-"""Who has which bucket."""
+"""Which replica owns which bucket."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def test_a_look_shows_the_owners(a: PostgresStore, b: PostgresStore) -> None:
-    """One's own, where the others are called, what is free, and how many live."""
+    """The replica's own, the URLs of the others, what is free, and how many live."""
     a.release(range(10))
     taken = b.acquire(range(5))
 
@@ -42,14 +42,14 @@ def test_a_look_shows_the_owners(a: PostgresStore, b: PostgresStore) -> None:
 
 
 def test_what_another_has_is_not_taken(a: PostgresStore, b: PostgresStore) -> None:
-    """To try is no error: it is simply not among what was taken."""
+    """Trying is not an error: the bucket is simply not among those taken."""
     a.release([7])
 
     assert (b.acquire(ALL), b.heartbeat().mine) == (frozenset([7]), frozenset([7]))
 
 
 def test_what_one_has_already_is_given_as_a_whole(a: PostgresStore, b: PostgresStore) -> None:
-    """Nobody takes what it has twice, or one unlock would not be enough."""
+    """No replica takes what it has twice, or one unlock would not be enough."""
     a.acquire(a.heartbeat().free)
     a.release([7])
 
@@ -105,7 +105,7 @@ def test_databases_of_one_server_are_apart(a: PostgresStore, server: Server) -> 
 def test_an_ordinary_user_of_the_server_can_do_all_this(
     server: Server, lease: Lease, request: pytest.FixtureRequest
 ) -> None:
-    """Nobody but the owner of the database is needed, not even to end a silent session."""
+    """Only the owner of the database is needed, not a superuser, even to end a silent session."""
     url = server.make_database()
     database = url.rpartition("/")[2]
     server.execute(f"CREATE ROLE plain LOGIN PASSWORD '{PASSWORD}'")

@@ -1,4 +1,4 @@
-"""Who is silent, and so loses its buckets."""
+"""Which replicas are silent, and so lose their buckets."""
 
 from __future__ import annotations
 
