@@ -261,4 +261,7 @@ def test_a_demo_whose_data_are_not_installed_says_where_it_is(
     monkeypatch.setitem(sys.modules, "examples", None)
     printed = CliRunner().invoke(app, ["demo", "flights"])
 
-    assert (printed.exit_code, "clone the repository and run `./run demo`" in printed.output) == (1, True)
+    assert (printed.exit_code, "clone the repository and run `./run demo`" in printed.output) == (
+        1,
+        True,
+    )

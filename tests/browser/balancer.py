@@ -51,7 +51,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_GET = do_PUT = do_POST = do_DELETE = pass_on  # noqa: N815 - as the server calls them
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 class _Server(ThreadingHTTPServer):
@@ -67,7 +67,7 @@ class Balancer(Calls):
     """Serves in a thread meanwhile."""
 
     def __init__(self, *controllers: str) -> None:
-        """Stand in front of the controllers at these URLs."""
+        """Forward to the controllers at these URLs."""
         self._server = _Server(*controllers)
         super().__init__(f"http://127.0.0.1:{self._server.server_address[1]}")
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)

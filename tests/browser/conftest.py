@@ -51,7 +51,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
-    """A browser of these tests, which ends before others come that run a loop of their own."""
+    """A browser of these tests, which ends before other tests run an event loop of their own."""
     if find_chromium() is None:
         pytest.skip(NO_BROWSER)
     with chromium() as running:

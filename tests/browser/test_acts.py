@@ -31,7 +31,7 @@ def opened(visit: Visit, stream: str, button: str) -> Dialog:
 def test_the_dry_run_of_a_removal_is_what_then_happens(
     visit: Visit, seed: Calls, stalled: Stalled
 ) -> None:
-    """From where to where the watermark goes, and with which reason it is kept."""
+    """From where to where the watermark goes, and the reason that is kept."""
     dialog = opened(visit, stalled.name, "Remove lima…").shown()
     shown = set(moments(dialog.dry_run))
     dialog.act("Remove", WHY)
@@ -153,7 +153,7 @@ def test_a_refused_change_is_reported_and_loses_no_text(
 def test_nothing_is_done_without_a_reason_nor_when_a_dialog_is_left(
     visit: Visit, seed: Calls, stalled: Stalled
 ) -> None:
-    """The dialog stays until it is left, and says what is missing."""
+    """The dialog stays until it is left, and shows what is missing."""
     dialog = opened(visit, stalled.name, "Remove lima…").shown()
     dialog.press("Remove")
     expect(dialog.why).to_be_focused()

@@ -1,4 +1,4 @@
-"""Alignments where people look: beside the streams, and on a stream whose readers wait."""
+"""Alignments as people see them: beside the streams, and on a stream whose readers wait."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def test_an_alignment_names_its_holders_and_members_at_the_bound(
     visit: Visit, aligned: str
 ) -> None:
-    """And who does not count, and why; a reader group leads to its stream."""
+    """And which do not count, and why; a reader group links to its stream."""
     visit.open()
     row = visit.rows("Alignments").filter(has_text=aligned)
     members = row.get_by_role("paragraph")

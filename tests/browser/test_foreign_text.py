@@ -71,7 +71,7 @@ def test_markup_in_the_address_and_the_search_becomes_no_element(visit: Visit) -
 
 
 def test_the_description_of_the_api_behaves_as_well(visit: Visit) -> None:
-    """It runs nothing and asks for files of the controller alone, as each page of these tests."""
+    """It runs nothing and requests files of the controller only, like each page of these tests."""
     visit.page.goto(f"{visit.url}/docs")
 
     expect(visit.page.get_by_role("heading", level=1)).to_have_text("The HTTP API")

@@ -1,4 +1,4 @@
-"""Times and offsets beyond 2^53, where JavaScript's numbers end, are shown and sent as they are."""
+"""Times and offsets beyond 2^53, where JavaScript's numbers end, are shown and sent unchanged."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tests.support.served import Served
 
 NAME = "n" * 249
-"""As long as a name may be, without a place to break it."""
+"""The longest possible name, without a place to break it."""
 
 LAG = "lag over wall time"
 
@@ -82,7 +82,7 @@ def test_an_axis_of_lag_has_at_least_two_labels(visit: Visit) -> None:
 
 
 def test_the_lag_falls_when_the_lower_rises(visit: Visit) -> None:
-    """At the same moment, straight down: when the watermark advanced without a writer, say."""
+    """At the same moment, straight down: for example when it advanced without a writer."""
     visit.open_stream("orders")
     plot = visit.page.get_by_role("img", name=LAG)
     expect(plot).to_be_visible()
@@ -94,7 +94,7 @@ def test_the_lag_falls_when_the_lower_rises(visit: Visit) -> None:
 def test_a_stream_whose_writers_are_all_excluded_is_an_alarm(
     visiting: Visiting, empty: Served
 ) -> None:
-    """Not quiet: it comes first in the list, and both views say what is the matter."""
+    """Not quiet: it comes first in the list, and both views show what is wrong."""
     for name in ("a", "b", "c"):
         empty.make(name, writer_timeout_ms=10 if name == "b" else HOUR_MS)
         empty.post(name, {"writer": "w", "time": wall_ms() - MINUTE_MS, "position": {"0": 1}})

@@ -1,4 +1,4 @@
-"""Who holds the watermark, since when, and what if."""
+"""Which writers hold the watermark, since when, and what would happen without them."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_times_are_in_the_zone_of_the_reader_and_in_utc_on_hover(
 
 
 def test_a_stream_is_found_and_opened_from_the_list(visit: Visit) -> None:
-    """By its name; the row says who holds it. The stream that is held for longest comes first."""
+    """By its name; the row shows the holder. The stream that is held the longest comes first."""
     expect(visit.open()).to_have_text("Streams")
     expect(visit.rows("Streams").first).to_contain_text("orders")
     visit.page.get_by_role("searchbox", name="Search streams").fill("orde")
@@ -137,7 +137,7 @@ def test_writers_whose_notes_look_wrong_are_named(visit: Visit, seed: Calls) -> 
 
 
 def test_complete_hours_name_the_writers_that_are_missing(visit: Visit, seed: Calls) -> None:
-    """With the reason; and the ledger says when a writer is missing no longer."""
+    """With the reason; and the ledger shows when a writer is no longer missing."""
 
     def post(writer: str, hours: int | None = None, **noted: object) -> None:
         time = {} if hours is None else {"time": TEN + hours * HOUR_MS}

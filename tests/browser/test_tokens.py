@@ -1,4 +1,4 @@
-"""Who may see and who may act."""
+"""Which tokens may see and which may act."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_token_that_is_revoked_while_a_form_is_open_loses_no_text(
 def test_only_the_streams_that_one_may_read_are_listed(
     visit: Visit, closed: Served, guarded: Guarded
 ) -> None:
-    """The name of another is nowhere; nor is there a place for alignments if there are none."""
+    """The name of another is nowhere; neither is there a place for alignments if there are none."""
     closed.make("secret")
     visit.open()
     visit.show_token(guarded.token("read", streams=("car*",)))
@@ -90,7 +90,7 @@ def test_only_the_streams_that_one_may_read_are_listed(
 def test_a_token_that_may_read_nothing_is_followed_by_another(
     visit: Visit, guarded: Guarded, view: str
 ) -> None:
-    """The page neither says that there are no streams nor that they are loading."""
+    """The page shows neither that there are no streams nor that they are loading."""
     visit.open(view)
     visit.show_token(guarded.token("write"))
     expect(visit.page.locator("body")).to_contain_text("does not give the right to read")
@@ -102,7 +102,7 @@ def test_a_token_that_may_read_nothing_is_followed_by_another(
 
 
 def test_loading_ends_when_no_token_is_given(visit: Visit) -> None:
-    """The alert says what is needed."""
+    """The alert names what is needed."""
     visit.open(CARGO)
     visit.dialog("Token needed").press("Cancel")
 

@@ -46,7 +46,7 @@ def test_all_carriers_have_left_when_the_replay_ends(tmp_path: Path, served: Ser
     """No writer is waited for any more."""
     replay(FLIGHTS, tmp_path, served.url)
 
-    states = {name: told["state"] for name, told in served.writers(STREAM).items()}
+    states = {name: writer["state"] for name, writer in served.writers(STREAM).items()}
     assert states == {"DL": "finished", "HA": "finished", "UA": "finished"}
 
 

@@ -85,9 +85,9 @@ def test_calls_and_commits_are_traced(tmp_path: Path, collector: Collector) -> N
         httpx.get(f"{stream}/marks")
         status, _ = process.stop()
 
-    told = collector.spans()
-    assert (status, told["noted-time: commit"]["noted_time.members"]) == (0, 2)
-    assert "noted-time: GET /v1/streams/{stream}/marks" in told
+    traced = collector.spans()
+    assert (status, traced["noted-time: commit"]["noted_time.members"]) == (0, 2)
+    assert "noted-time: GET /v1/streams/{stream}/marks" in traced
 
 
 def test_a_missing_collector_does_no_harm(tmp_path: Path) -> None:

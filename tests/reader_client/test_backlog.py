@@ -36,14 +36,14 @@ def test_a_reader_learns_of_its_backlog_and_of_its_end(served: Served, stream: s
     """While it reads, with the reason, and once for each change."""
     set_policy(served, stream, 5)
     served.note(stream, 20, {"0": 200})
-    told: list[bool] = []
+    flags: list[bool] = []
     with in_group(served, stream) as reader:
-        reader.on_backlog(lambda state: told.append(state.backlog))
+        reader.on_backlog(lambda state: flags.append(state.backlog))
         eventually(lambda: reader.backlog().because, ("behind",))
-        eventually(lambda: told, [True])
+        eventually(lambda: flags, [True])
         reader.advance({0: 200})
         eventually(lambda: reader.backlog().backlog, expected=False)
-        eventually(lambda: told, [True, False])
+        eventually(lambda: flags, [True, False])
 
 
 def test_what_one_reader_reports_reaches_all_of_them(served: Served, stream: str) -> None:
@@ -107,12 +107,12 @@ def test_a_callback_that_fails_is_logged_and_the_reader_continues(
     served: Served, stream: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The others are called, too."""
-    told: list[BacklogState] = []
+    flags: list[BacklogState] = []
     with in_group(served, stream) as reader:
         reader.on_backlog(fails)
-        reader.on_backlog(told.append)
+        reader.on_backlog(flags.append)
         reader.set_backlog(True)
-        eventually(lambda: [state.because for state in told], [("told",)])
+        eventually(lambda: [state.because for state in flags], [("told",)])
 
     assert "a callback of on_backlog failed; the reader continues" in caplog.messages
 

@@ -76,8 +76,8 @@ async def test_the_last_one_refuses_at_once_what_comes_later(this: Played) -> No
     async with asyncio.timeout(4):  # less than such requests are held otherwise
         answers = [await this.note(HERE), await this.client.get(f"/v1/streams/{HERE}/explain")]
 
-    told = [(*problem(each)[:2], each.headers["retry-after"]) for each in answers]
-    assert told == [(503, "no_owner", "1")] * 2
+    refusals = [(*problem(each)[:2], each.headers["retry-after"]) for each in answers]
+    assert refusals == [(503, "no_owner", "1")] * 2
 
 
 @pytest.mark.anyio

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def controller_of_all() -> Iterator[Served]:
-    """Return the controller of all tests here: to start and stop one takes a third of a second."""
+    """Return the controller of all tests here: each start and stop takes a third of a second."""
     with Served() as served:
         yield served
 
@@ -72,7 +72,7 @@ class Reads:
         self.url = controller.url
 
     def __call__(self, stream: NotedStream, *options: Option, **asked: Any) -> DataFrame:  # noqa: ANN401
-        """Return the stream's events, exact for windows unless told otherwise."""
+        """Return the stream's events, exact for windows unless `settings` differ."""
         chosen = {"event_time": "time", "strict": False, "controller_url": self.url, **asked}
         return connected(
             lambda: read_noted_log(self.spark, stream.root, stream.name, *options, **chosen)

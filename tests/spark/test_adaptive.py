@@ -31,7 +31,7 @@ USUAL = ReadMaxRows(5)
 
 
 def end(lower: int | None, offset: int = 0) -> LogOffset:
-    """Return where a batch ended that had let in this lower."""
+    """Return where the batch ended that admitted this lower."""
     marks = {} if lower is None else {"default": Released("a", 1, lower)}
     return LogOffset("flights", segments={0: offset}, marks=marks)
 
@@ -117,7 +117,7 @@ def test_without_a_threshold_the_query_is_live_from_the_start() -> None:
 
 
 def test_nothing_is_started_once_it_is_to_stop() -> None:
-    """The event may be set from anywhere."""
+    """The event may be set from any thread."""
     script, stopping = Scripted([]), threading.Event()
     stopping.set()
     run_adaptively(script.start, policy=BEHIND, stopping=stopping)
@@ -132,7 +132,7 @@ def test_a_negative_dwell_time_is_refused() -> None:
 
 
 def test_one_source_that_is_behind_is_enough() -> None:
-    """Sources that are no file logs say nothing; none that is one is refused."""
+    """Sources that are not file logs report nothing; one that does not exist is refused."""
     kafka = ('{"flights": {"0": 1}}', "null")
     near, far = source(100, 105), source(50, 100)
 
@@ -153,7 +153,7 @@ def test_a_source_that_has_read_all_has_no_backlog_by_the_clock() -> None:
 
 
 def plan(begun: LogOffset, last_lower: int | None) -> Plan:
-    """Return a plan for a log of which one row is unread."""
+    """Return a plan for a log with one unread row."""
     files = {0: [LogFile(Path("0"), 0, begun.segments.get(0, 0) + 1)]}
     marks = cast("Releaser", SimpleNamespace(last_lower=last_lower))
     unread = Unread(files, begun.segments)
@@ -161,7 +161,7 @@ def plan(begun: LogOffset, last_lower: int | None) -> Plan:
 
 
 def limited(limit: Limit, begun: LogOffset, last_lower: int | None) -> ReadLimit:
-    """Return the limit of a batch; one by which segments are not divided is none."""
+    """Return the limit of a batch; a limit that does not divide segments counts as none."""
     limits: list[ReadLimit] = []
 
     def divide(unread: Unread, most: int) -> dict[int, int]:
@@ -188,7 +188,7 @@ def test_the_limit_is_larger_while_behind_and_the_flag_shows_it() -> None:
 
 
 def test_a_query_that_caught_up_for_good_has_after_a_restart() -> None:
-    """The offset log says so; of a query that had a backlog it says that."""
+    """The offset log has the flag; for a query that had a backlog it has that."""
     catch_up = CatchUp(BacklogPolicy(behind_ms=10, rule="sticky"))
     offsets = [LogOffset("flights", backlog=flag) for flag in (None, True, False)]
     limits = [limited(Limit(catch_up), each, 100) for each in offsets]
@@ -197,7 +197,7 @@ def test_a_query_that_caught_up_for_good_has_after_a_restart() -> None:
 
 
 def test_nothing_is_concluded_before_a_mark_is_known() -> None:
-    """As while the controller is away: neither that there is a backlog nor that there is none."""
+    """As while the controller is away: neither a backlog nor its absence."""
     limit = Limit(CatchUp(BEHIND, 50))
     most = limited(limit, end(50), None)
 
@@ -208,7 +208,7 @@ def test_nothing_is_concluded_before_a_mark_is_known() -> None:
 def test_an_offset_with_a_flag_is_read_back_and_one_without_is_as_before(
     *, flag: bool | None
 ) -> None:
-    """Old checkpoints lack it, and queries without a policy go on writing none."""
+    """Old checkpoints lack it, and queries without a policy still write none."""
     offset = LogOffset("flights", segments={0: 3}, backlog=flag)
     json_of = offset.to_json()
 

@@ -28,7 +28,7 @@ A_MARK = HOUR // 2
 DRIFT = 2 * HOUR
 ROWS = HOURS * HOUR // A_MARK
 OF_THE_SLOW_SIDE = 2
-"""So many rows it reads in a batch, and the join holds no earlier ones."""
+"""The rows it reads per batch; the join holds no earlier ones."""
 FIRST = 1_357_034_400_000
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def history(*steps: tuple[int, int]) -> MarkHistory:
-    """Return marks on one segment, each so much later and so many rows further than the last."""
+    """Return marks on one segment, each that much later and that many rows further."""
     marks, lower, offset = [], 0, 0
     for seq, (later, rows) in enumerate(steps, 1):
         lower, offset = lower + later, offset + rows
@@ -38,7 +38,7 @@ STEPS = st.lists(st.tuples(st.integers(1, 9), st.integers(0, 4)), min_size=1, ma
 
 
 class Side:
-    """A source that reads one log, at most so many rows at a time."""
+    """A source that reads one log, at most that many rows at a time."""
 
     def __init__(self, steps: list[tuple[int, int]], most: int) -> None:
         self.marks = history(*steps)
@@ -130,7 +130,7 @@ def test_a_source_reports_while_a_batch_takes_longer_than_the_timeout() -> None:
 
 
 def test_at_a_quiet_end_a_source_holds_no_other() -> None:
-    """It has read all there is, and nobody writes; so has one at the end of a sealed stream."""
+    """It has read everything, and no writer writes; so has one at the end of a sealed stream."""
     asked = Asked()
     aligner = Aligner(cast("Transport", asked), "shop", "orders")
     said: list[object] = []

@@ -100,7 +100,7 @@ def test_no_event_of_a_disordered_source_is_lost(
 def test_a_query_whose_offset_log_holds_a_mark_beyond_sparks_time_starts_again(
     ticks: Ticks, output: QueryOutput
 ) -> None:
-    """And goes on with the next mark."""
+    """And continues with the next mark."""
     counts = per_second(ticks.watermarked(), "timestamp")
     ticks.marks.note("w", 1000, {0: 10})
     query = output.start(counts)
@@ -117,7 +117,7 @@ def test_a_query_whose_offset_log_holds_a_mark_beyond_sparks_time_starts_again(
 def test_a_wrong_checkpoint_fails_the_query_instead_of_stopping_time(
     ticks: Ticks, output: QueryOutput, tmp_path: Path
 ) -> None:
-    """Its offset log would never tell that anything is read; the query's own error says so."""
+    """Its offset log would never show that anything is read; the query's own error says so."""
     events = ticks.watermarked(checkpoint=str(tmp_path / "elsewhere"))
     query = output.start(per_second(events, "timestamp"))
     with pytest.raises(PySparkException):
@@ -140,7 +140,7 @@ def test_two_sources_under_one_watermark_are_refused_before_a_row_is_read(
 
 
 def test_two_sources_with_a_watermark_each_lose_nothing(ticks: Ticks, output: QueryOutput) -> None:
-    """As the message says."""
+    """As the message explains."""
     ticks.marks.note("w", 3000, {0: 30})
     query = output.start(per_second(ticks.watermarked().union(ticks.watermarked()), "timestamp"))
 
@@ -160,7 +160,7 @@ def test_a_source_without_marks_may_come_before_them(
 
 
 def test_events_at_rest_are_refused(spark: SparkSession, controller: Served) -> None:
-    """No offset log would tell how far they are read."""
+    """No offset log would show how far they are read."""
     events = spark.sql("SELECT TIMESTAMP '2013-01-01 00:00:00' AS time")
 
     with pytest.raises(Rejected, match=r"not read by a streaming source: use spark\.readStream"):

@@ -21,7 +21,7 @@ HOURS = "flights/year=2026/month=11/day=21/hour=20/flights+0+0000000000.parquet"
 
 
 def left(root: Path, names: Iterable[str]) -> Path:
-    """Write ten rows under each of these names, as a sink would; returns the root."""
+    """Write ten rows under each of these names, as a sink would; return the root."""
     for name in names:
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -30,7 +30,7 @@ def left(root: Path, names: Iterable[str]) -> Path:
 
 
 def offsets(root: Path) -> dict[int, list[tuple[int, int]]]:
-    """Return from where to where the files of each segment go."""
+    """Return the range of the files of each segment."""
     found = LogFiles(root, "flights", frozenset({"time"})).refresh()
     return {segment: [(file.start, file.end) for file in run] for segment, run in found.items()}
 

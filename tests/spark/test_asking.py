@@ -80,7 +80,7 @@ def test_what_a_query_cannot_read_is_refused_in_the_call(
     error: type[Exception],
     sentence: str,
 ) -> None:
-    """URL, stream, domain and event time; the sentence says what there is."""
+    """URL, stream, domain and event time; the sentence lists the existing ones."""
     flights.append(0, (1000, "a"))
 
     with pytest.raises(error, match=sentence):
@@ -158,7 +158,7 @@ def test_an_option_refuses_values_that_it_does_not_know(
     values: dict[str, Any],
     sentence: str,
 ) -> None:
-    """When it is made, by the name of the value."""
+    """When it is created, by the name of the value."""
     with pytest.raises(Rejected, match=sentence):
         option(**values)
 
@@ -174,7 +174,7 @@ def test_a_query_travels_in_the_options_of_a_source(tmp_path: Path) -> None:
 
 
 def test_a_log_without_files_asks_for_a_schema(flights: NotedStream, controller: Served) -> None:
-    """There is nothing to take one from; a controller that is away is not waited for."""
+    """It has none to take one from; a controller that is away is not waited for."""
     controller.stop()
 
     with pytest.raises(Rejected, match=r"no file yet in .*flights: give the schema"):
@@ -183,7 +183,7 @@ def test_a_log_without_files_asks_for_a_schema(flights: NotedStream, controller:
 
 
 def test_an_address_of_something_else_is_refused(tmp_path: Path) -> None:
-    """A web server, say, which knows nothing of streams."""
+    """For example a web server, which knows nothing of streams."""
     other = HTTPServer(("127.0.0.1", 0), SimpleHTTPRequestHandler)
     Thread(target=other.serve_forever, args=(0.02,), daemon=True).start()
     try:

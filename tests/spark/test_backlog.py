@@ -62,7 +62,7 @@ def test_batches_are_larger_while_the_query_is_behind(
 def test_the_flag_decides_nothing_when_a_batch_is_run_again(
     read: Reads, flights: NotedStream, output: QueryOutput, controller: Served
 ) -> None:
-    """It ends where it was planned to end, under another policy and without a controller."""
+    """It ends where it was planned to end, also under another policy and without a controller."""
     steps = disorder(5)
     replay(flights, steps[:20])
     larger = CatchUp(BacklogPolicy(behind_ms=1), 30)
@@ -119,7 +119,7 @@ class Adaptive:
         assert self.modes()[-1] == mode
 
     def finish(self, run: SparkProgram) -> None:
-        """Let a run end that has come to be live."""
+        """Let a run end that has become live."""
         eventually(lambda: (self.modes()[-1:], run.running()), (["live"], True), timeout_s=60)
         self._paths["stop"].touch()
         run.finish()

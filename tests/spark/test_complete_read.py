@@ -58,7 +58,7 @@ def test_an_hour_out_of_a_month_reads_little_more_than_the_hour(log: HourlyLog) 
 def test_files_below_the_start_cut_are_not_opened_if_writers_have_their_own(
     log: HourlyLog,
 ) -> None:
-    """So they may be of another shape by now; else all are looked at, for their statistics."""
+    """So they may have another shape by now; otherwise all are opened for their statistics."""
     written(log, 6)
     first = min(log.files.root.glob("flights/partition=0/*"))
     first.write_bytes(b"no Parquet")
@@ -73,7 +73,7 @@ def test_files_below_the_start_cut_are_not_opened_if_writers_have_their_own(
 def test_consecutive_hours_give_each_row_once(
     spark: SparkSession, log: HourlyLog, *, shared: bool
 ) -> None:
-    """Together they are one batch read, also where the writers share a segment."""
+    """Together they are one batch read, also if the writers share a segment."""
     written(log, 6, shared=shared)
     found = []
     for hour in range(6):
@@ -159,7 +159,7 @@ def test_a_window_whose_marks_and_files_are_gone_is_refused(
 
 
 def test_what_is_not_complete_is_refused(log: HourlyLog) -> None:
-    """With the lower there is, before Spark plans anything; so is what is no window."""
+    """With the current lower, before Spark plans anything; an invalid window is refused too."""
     log.files.append(0, (1, "a"), writer="w")
     log.note("w", 5, {0: 1}, 1)
     nothing: Any = None
@@ -191,7 +191,7 @@ def without_depot(log: HourlyLog) -> None:
 def test_a_window_with_a_missing_writer_is_refused_on_request(
     log: HourlyLog,
 ) -> None:
-    """Before Spark plans anything, with who it is and why."""
+    """Before Spark plans anything, with the writer and the reason."""
     without_depot(log)
     nothing: Any = None
 
@@ -206,7 +206,7 @@ def test_a_window_with_a_missing_writer_is_refused_on_request(
 def test_a_window_from_which_a_writer_is_missing_is_read_with_a_warning(
     spark: SparkSession, log: HourlyLog, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Unless that is accepted; of a window before its last time nothing is said."""
+    """Unless that is accepted; about a window before its last time nothing is reported."""
     without_depot(log)
     log.read(spark, 0, 5)
     log.read(spark, 5, 9, missing="accept")

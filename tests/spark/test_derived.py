@@ -1,4 +1,4 @@
-"""Streams that a query derives from another, and the queries that go on from there."""
+"""Streams that a query derives from another, and the queries that read them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ FOREVER = 10**6
 
 @pytest.fixture
 def served() -> Iterator[Served]:
-    """Return a controller that knows the flights, and the counts that are derived of them."""
+    """Return a controller that has the flights, and the counts derived from them."""
     with Served() as served:
         for stream in ("flights", "counts"):
             served.create(stream)
@@ -47,7 +47,7 @@ def served() -> Iterator[Served]:
 
 
 class Flights:
-    """Three writers of flights, who keep their promises."""
+    """Three writers of flights, which keep their promises."""
 
     def __init__(self, root: Path, url: str) -> None:
         self._writers: dict[str, SegmentLogWriter] = {}
@@ -60,7 +60,7 @@ class Flights:
             client.flush()
 
     def replay(self, steps: Sequence[Step]) -> None:
-        """Append and note what the steps say."""
+        """Append and note according to the steps."""
         for step in steps:
             writer = self._writers[step.writer]
             writer.append([{"time": time, "name": name} for time, name in step.rows])
@@ -125,7 +125,7 @@ def test_a_count_in_two_stages_equals_one_batch_query_through_kills(
 
 
 class Sinks:
-    """Makes sinks of the stream `counts` beside a checkpoint that a test makes manually."""
+    """Makes sinks of the stream `counts` beside a checkpoint that a test creates itself."""
 
     def __init__(self, served: Served, directory: Path) -> None:
         self.directory = directory
@@ -256,7 +256,7 @@ def test_a_controller_that_is_away_holds_up_no_batch_once_the_writer_has_joined(
 
 
 def test_a_refused_note_fails_a_later_batch(spark: SparkSession, sinks: Sinks) -> None:
-    """Here a query begins again with a new checkpoint, below what the writer noted before."""
+    """Here a query starts again with a new checkpoint, below what the writer noted before."""
     sinks.client.note_time(9000, {})
     sinks.client.flush()
     sinks.client.close()
@@ -325,7 +325,7 @@ def test_a_query_without_state_ends_its_derived_stream_too(
 def test_a_derived_stream_with_other_writers_is_not_sealed(
     spark: SparkSession, served: Served, sinks: Sinks
 ) -> None:
-    """The sink's own writer is done, and the others go on."""
+    """The sink's own writer is done, and the others continue."""
     served.note("counts", 4000, {"1": 1})
     sinks.plan(0, LAST_MS)
     sinks(seal=True)(windows(spark, 3, 7), 0)
@@ -351,7 +351,7 @@ def test_a_sink_that_does_not_seal_notes_the_end_of_its_rows(
 def test_last_windows_that_end_in_the_future_end_the_derived_stream_too(
     spark: SparkSession, served: Served, sinks: Sinks
 ) -> None:
-    """The day that is today, say: its end may not be noted yet, and the seal covers its row."""
+    """For example today: its end may not be noted yet, and the seal covers its row."""
     in_two_days = int(time.time()) + 2 * 86_400
     sinks.plan(0, LAST_MS)
     sinks(seal=True)(windows(spark, 3, in_two_days), 0)
@@ -364,7 +364,7 @@ def test_last_windows_that_end_in_the_future_end_the_derived_stream_too(
 def test_last_rows_that_a_sealed_stream_does_not_take_fail_the_query(
     spark: SparkSession, served: Served, sinks: Sinks
 ) -> None:
-    """It was sealed manually before they were in its log."""
+    """It was sealed by an operator before they were in its log."""
     sinks.plan(0, 5000)
     sinks()(windows(spark, 3), 0)
     sinks.client.flush()

@@ -59,7 +59,7 @@ def test_all_marks_of_now_are_there_when_a_feed_has_begun(followed: Followed) ->
 def test_the_end_of_a_sealed_stream_is_known_when_a_feed_has_begun(
     controller: Served, cut: dict[int, int]
 ) -> None:
-    """Also if its last mark was made before, or was let in by a run before."""
+    """Also if its last mark was made before, or was admitted by an earlier run."""
     stream = controller.stream("flights")
     stream.note("w", 10, {0: 1})
     stream.note("w", 20, {0: 2})
@@ -88,7 +88,7 @@ def test_later_marks_come_by_long_poll(followed: Followed, controller: Served) -
 def test_scale_events_are_known_with_the_marks_that_follow_them(
     followed: Followed, controller: Served
 ) -> None:
-    """Those of a stream that is made again are its own."""
+    """Those of a recreated stream are its own."""
     stream, found = CalledStream(controller, "flights"), []
     stream.scale(ScaleEvent({0: 2}, {1: (0,)}))
     stream.note("w", 30, {1: 1})

@@ -30,7 +30,7 @@ TEN_MS = 1_357_034_400_000
 
 @pytest.fixture
 def half_hours(flights: NotedStream) -> NotedStream:
-    """Return departures every half hour from nine on, of which all before ten are noted."""
+    """Return departures every half hour from nine on; all before ten are noted."""
     times = [NINE + timedelta(minutes=30 * n) for n in range(4)]
     table = pa.table(
         {"departure": pa.array(times, pa.timestamp("ms", tz="UTC")), "origin": ["EWR"] * 4}
@@ -41,7 +41,7 @@ def half_hours(flights: NotedStream) -> NotedStream:
 
 
 def elsewhere(tmp_path: Path, url: str) -> dict[str, str]:
-    """Return where the addresses and paths of the pages are in a test."""
+    """Return the addresses and paths that stand for the pages' own in a test."""
     urls = {"http://controller:7464": url, BINDING: url}
     return {**urls, "/data/": f"{tmp_path}/", '"log"': f'"{tmp_path}/log"'}
 

@@ -96,7 +96,7 @@ def batch(
 growths = st.lists(
     st.tuples(st.integers(0, 2), st.integers(0, 3), st.integers(1, 6), st.booleans()), max_size=14
 )
-"""A file of a segment, after a gap, with so many rows; and whether somebody looks then."""
+"""A file of a segment, after a gap, with that many rows; and whether a reader looks then."""
 
 
 @settings(deadline=None)
@@ -175,7 +175,7 @@ def test_rows_below_the_first_mark_that_is_kept_have_no_stamp_that_is_known() ->
 
 
 def test_rows_that_are_gone_with_their_marks_need_no_stamp() -> None:
-    """Nor do those that a query read before: marks that it let in have stamped them."""
+    """Nor do those that a query read before: admitted marks have stamped them."""
     kept = KeptMarks(chain({0: 3}, {0: 6}, {0: 9})[1:])
     files = {0: [LogFile(Path("6"), 6, 9)]}
     begun = LogOffset("flights")

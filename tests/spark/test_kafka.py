@@ -67,7 +67,7 @@ class Topics:
         return self
 
     def write(self, topic: str, *seconds: int) -> None:
-        """Write ten events of each of these seconds to both partitions, and note what is over."""
+        """Write ten events of each of these seconds to both partitions; note what is complete."""
         rows = [
             (partition, json.dumps({"ms": 1000 * second + 50 * n}))
             for second in seconds
@@ -156,7 +156,7 @@ def test_two_topics_in_one_source_are_refused_before_a_row_is_read(
 def test_two_sources_under_one_watermark_are_refused_before_a_row_is_read(
     topics: Topics, output: QueryOutput
 ) -> None:
-    """The marks speak of the source that stands next to them, and nothing of the second."""
+    """The marks apply to the source that stands next to them, and not to the second."""
     both = topics.read("ta").union(topics.read("tb"))
     counts = per_second(topics.timed(both, "ta"))
 
@@ -166,7 +166,7 @@ def test_two_sources_under_one_watermark_are_refused_before_a_row_is_read(
 
 
 def test_two_topics_with_a_watermark_each_lose_nothing(topics: Topics, output: QueryOutput) -> None:
-    """As the message of both refusals says; time goes by the slower topic."""
+    """As the message of both refusals explains; time follows the slower topic."""
     both = topics.timed(topics.read("ta"), "ta").union(topics.timed(topics.read("tb"), "tb"))
     output.catch_up(per_second(both))
 

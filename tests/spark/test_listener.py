@@ -51,7 +51,7 @@ def test_committed_offsets_are_reported_and_a_query_that_ends_goes_offline(
 def test_a_topic_counts_though_the_source_reads_others_too(
     controller: Served, position: KafkaTopic | None
 ) -> None:
-    """Where it has read is said of one stream alone, unlike a watermark."""
+    """Progress is only reported for one stream, unlike a watermark."""
     listener = PositionListener(controller.url, "flights", "g", "r", position=position)
     offset = '{"flights": {"0": 3}, "landings": {"0": 9}}'
 
@@ -78,7 +78,7 @@ def test_a_report_waits_for_a_controller_that_is_away(
 
 
 def test_a_bad_name_is_refused_at_once() -> None:
-    """Not later in a thread where nobody sees it."""
+    """Not later in a thread where it goes unseen."""
     with pytest.raises(InvalidName, match="group 'a/b'"):
         PositionListener("http://127.0.0.1:1", "flights", "a/b", "one")
 

@@ -35,7 +35,7 @@ def truncate(path: Path) -> bytes:
 def test_a_truncated_file_is_named_and_nothing_is_lost_once_it_is_whole(
     read: Reads, flights: NotedStream, output: QueryOutput
 ) -> None:
-    """The query fails on it; mended, it goes on from its checkpoint with every row."""
+    """The query fails on it; repaired, it continues from its checkpoint with every row."""
     names = read(flights.begun()).select("name")
     flights.append(0, (1000, "a"))
     output.catch_up(names)
@@ -53,7 +53,7 @@ def test_a_truncated_file_is_named_and_nothing_is_lost_once_it_is_whole(
 def test_a_foreign_file_is_named_and_nothing_is_lost_once_it_is_gone(
     read: Reads, flights: NotedStream, output: QueryOutput
 ) -> None:
-    """A Parquet file that is no append of the segment."""
+    """A Parquet file that is not an append of the segment."""
     names = read(flights.begun()).select("name")
     path = flights.append(0, (1000, "a")).with_name("other+0+0000000009.parquet")
     pq.write_table(pa.table({"x": [1]}), path)
@@ -132,7 +132,7 @@ def test_each_domain_of_a_stream_moves_the_watermark_of_its_own_time(
 def test_a_scaled_stream_is_read_to_the_end_of_its_sealed_segment(
     read: Reads, flights: NotedStream, output: QueryOutput
 ) -> None:
-    """Naming a successor says that its predecessor is complete, and no mark comes in before."""
+    """Naming a successor means that its predecessor is complete, and no mark is admitted before."""
     flights.append(0, (1000, "a"), (1100, "b"), (1200, "c"))
     flights.note(1050)
     flights.marks.scale(ScaleEvent({0: 3}, {1: (0,), 2: (0,)}))
@@ -147,7 +147,7 @@ def test_a_scaled_stream_is_read_to_the_end_of_its_sealed_segment(
 def test_an_unknown_stream_is_named(
     read: Reads, flights: NotedStream, output: QueryOutput, controller: Served
 ) -> None:
-    """It fails the query at its start, which does not stand still for ever."""
+    """It fails the query at its start, instead of standing still for ever."""
     flights.append(0, (1000, "a"))
     counts = read.counts(flights)
     controller.call("DELETE", "/flights")

@@ -64,7 +64,7 @@ def test_a_replayed_batch_by_time_is_identical_without_a_controller(
 def test_a_successor_is_read_after_the_end_of_its_predecessor(
     read: Reads, flights: NotedStream, output: QueryOutput
 ) -> None:
-    """Row by row, beyond the last mark, where every segment would give its share."""
+    """Row by row, beyond the last mark, where each segment would otherwise give its share."""
     flights.append(0, (1000, "a"), (1100, "b"), (1200, "c"))
     flights.note(1050)
     flights.marks.scale(ScaleEvent({0: 3}, {1: (0,), 2: (0,)}))

@@ -1,4 +1,4 @@
-"""What an ordinary user does with writers and a query: either no row is lost, or he is told."""
+"""What an ordinary user does with writers and a query: no row is lost without a report."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ os._exit(1)
 
 
 class User:
-    """Writes to one stream, and counts its rows by a query that goes on from run to run."""
+    """Writes to one stream, and counts its rows by a query that continues from run to run."""
 
     def __init__(self, served: Served, spark: SparkSession, log: Path, output: QueryOutput) -> None:
         self.url, self.log = served.url, log
@@ -80,13 +80,13 @@ class User:
 
 
 def wrote(log: SegmentLogWriter, *times: int, note: int) -> None:
-    """Append rows of these times, and say that all below `note` is written."""
+    """Append rows of these times, and note that all below `note` are written."""
     log.append([{"time": time} for time in times])
     log.note_time(note)
 
 
 def run(user: User, name: str, segment: int, *times: int, note: int, **options: object) -> object:
-    """Run a job that joins, appends, notes and ends without a word; returns what it was told."""
+    """Run a job that joins, appends, notes and ends silently; return what was reported to it."""
     log = user.writer(name, segment, **options)
     assert isinstance(log.client, WriterClient)
     with log.client as client:
@@ -117,7 +117,7 @@ def test_a_crash_between_append_and_note_loses_no_row(user: User) -> None:
 def test_a_job_that_runs_now_and_then_loses_rows_and_is_reported(
     user: User, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Without a timeout of its own: the other writer's time went on between its runs."""
+    """Without a timeout of its own: the other writer's time advanced between its runs."""
     run(user, "nightly", 0, 1000, note=1200)
     run(user, "steady", 1, 1500, note=9000)
     assert eventually(user.lower, 9000)
@@ -152,7 +152,7 @@ def test_a_job_that_says_how_rarely_it_runs_loses_none(user: User) -> None:
 
 
 def test_one_wrong_clock_moves_no_other_and_is_reported(user: User) -> None:
-    """Microseconds instead of milliseconds: the note is refused, and the others go on."""
+    """Microseconds instead of milliseconds: the note is refused, and the others continue."""
     run(user, "steady", 0, 1000, note=2000)
     log = user.writer("wild", 1)
     wrote(log, 1_700_000_000_000_000, note=1_700_000_000_000_000)

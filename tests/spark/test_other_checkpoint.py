@@ -1,4 +1,4 @@
-"""A query goes on from its own checkpoint only: not from one of another log."""
+"""A query continues from its own checkpoint only: not from one of another log."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_checkpoint_of_another_log_is_refused(
 def test_an_offset_of_an_earlier_version_is_taken_for_one_of_the_root_that_is_read(
     flights: NotedStream,
 ) -> None:
-    """It does not say of which it is; those that follow do. Spellings of a path do not matter."""
+    """It does not name its log; later ones do. Spellings of a path do not matter."""
     flights.append(0, (1000, "a"), (2000, "b"))
     flights.note(1500)
     query = log_query(flights, Batches(1))

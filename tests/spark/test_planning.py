@@ -67,7 +67,7 @@ def test_offsets_that_were_never_used_are_read_with_the_row_before_them(
 
 
 def test_a_position_that_has_read_all_below_a_cut_reaches_it() -> None:
-    """Also where the cut lies among offsets that were never used."""
+    """Also if the cut lies among offsets that were never used."""
     files = [LogFile(Path("a"), 0, 3), LogFile(Path("b"), 9, 11)]
 
     assert [advanced(below(files, cut), 0, 99) for cut in (0, 2, 3, 5, 9, 10, 20)] == [

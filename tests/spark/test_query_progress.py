@@ -67,7 +67,7 @@ def test_each_marks_source_has_the_events_behind_it(tmp_path: Path) -> None:
 def test_a_log_without_information_is_refused(
     tmp_path: Path, offsets: list[object], version: str, says: str
 ) -> None:
-    """Time would stand still for ever without a word."""
+    """Time would silently stand still for ever."""
     plan(tmp_path, 0, *offsets, version=version)
 
     with pytest.raises(Rejected, match=says):

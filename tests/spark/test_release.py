@@ -1,4 +1,4 @@
-"""Which mark is let in at which position; no Spark runs here."""
+"""Which mark is admitted at which position; no Spark runs here."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class GivenFeed:
     subject = "stream 'flights', domain 'default'"
 
     def begin(self, released: Released) -> None:
-        """Remember from where."""
+        """Remember the position."""
         self.begun_at.append(released)
 
     def take(self) -> Marks:
-        """Return the next answer, and the last one's stream when there is none."""
+        """Return the next answer, or that of the last stream if there is none."""
         return self.answers.pop(0) if len(self.answers) > 1 else self._last()
 
     def close(self) -> None:
@@ -74,7 +74,7 @@ def test_the_feed_continues_after_the_mark_that_was_admitted() -> None:
 
 
 def test_a_stream_made_again_lets_in_nothing_below_what_was() -> None:
-    """Its marks begin at seq 1; the lower waits until they are above the one let in."""
+    """Its marks begin at seq 1; the lower waits until they are above the admitted one."""
     feed = GivenFeed(
         Marks("a", (mark(9, 90, s0=1),)), Marks("b", (mark(1, 50, s0=1), mark(2, 95, s0=2)))
     )
@@ -91,7 +91,7 @@ def test_a_stream_made_again_lets_in_nothing_below_what_was() -> None:
 
 
 def test_marks_that_the_controller_has_forgotten_leave_a_gap_and_no_error() -> None:
-    """A query that was away for longer than marks are kept goes on with those that are."""
+    """A query that was away for longer than marks are kept continues with the kept ones."""
     feed = GivenFeed(Marks("a", (mark(3, 30, s0=1),)), Marks("a", (mark(7, 70, s0=4),)))
     releaser = Releaser(feed)
     for _ in range(2):
@@ -104,7 +104,7 @@ def test_marks_that_the_controller_has_forgotten_leave_a_gap_and_no_error() -> N
 def test_marks_beyond_the_year_9999_are_left_out_and_named_once(
     caplog: pytest.LogCaptureFixture, lower: int
 ) -> None:
-    """All that follow lie beyond it too, until the stream is made again."""
+    """All that follow lie beyond it too, until the stream is recreated."""
     beyond = (mark(2, lower, s0=2), mark(3, lower + 1, s0=3))
     feed = GivenFeed(Marks("a", (mark(1, 10, s0=1), *beyond)), Marks("b", (mark(1, 20, s0=1),)))
     releaser = Releaser(feed)
@@ -127,7 +127,7 @@ def test_marks_beyond_the_year_9999_are_left_out_and_named_once(
 def test_time_advances_with_the_first_mark_that_spark_can_express(
     caplog: pytest.LogCaptureFixture, lower: int
 ) -> None:
-    """The year 0 is none of Spark's; the next mark comes in."""
+    """Spark has no year 0; the next mark is admitted."""
     releaser = Releaser(GivenFeed(Marks("a", (mark(1, lower, s0=1), mark(2, 10, s0=1)))))
     releaser.follow(Released())
 
@@ -170,7 +170,7 @@ LEFT_OUT = (
 def test_a_watermark_has_its_reason(
     released: Released, options: dict[str, Any], ms: int | None, because: str
 ) -> None:
-    """Of a mark, with all that was subtracted; or an end, where nothing is."""
+    """That of a mark, with all that was subtracted; or an end, with nothing subtracted."""
     watermark = Watermark.after(released, **{"strict": True, **options})
 
     assert watermark.ms == ms

@@ -1,4 +1,4 @@
-"""A query that is started again from its checkpoint goes on as if it had never stopped."""
+"""A query that is restarted from its checkpoint continues as if it had never stopped."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_replayed_batch_is_identical_even_without_a_controller(
 def test_the_watermark_never_goes_back_when_a_stream_is_made_again(
     read: Reads, flights: NotedStream, output: QueryOutput, controller: Served
 ) -> None:
-    """The new stream's marks begin below; time stands until they are above, then it goes on."""
+    """The new stream's marks begin below; time stands until they are above, then it advances."""
     counts = read.counts(flights.begun())
     flights.append(0, (1000, "a"))
     flights.note(5000)
@@ -63,7 +63,7 @@ def test_the_watermark_never_goes_back_when_a_stream_is_made_again(
 def test_a_mark_that_spark_cannot_express_never_enters_a_query(
     read: Reads, flights: NotedStream, output: QueryOutput, controller: Served
 ) -> None:
-    """One writer's clock counts microseconds; made again, the stream goes on where it was."""
+    """One writer's clock counts microseconds; recreated, the stream continues where it was."""
     counts = read.counts(flights.begun())
     flights.note(BEFORE_YEAR_1)
     flights.append(0, (1000, "a"))
@@ -84,7 +84,7 @@ def test_a_mark_that_spark_cannot_express_never_enters_a_query(
 def test_a_query_whose_offset_log_holds_such_a_mark_starts_again(
     read: Reads, flights: NotedStream, output: QueryOutput
 ) -> None:
-    """An earlier version let it in, and failed at each restart."""
+    """An earlier version admitted it, and failed at each restart."""
     flights.append(0, (1000, "a"))
     flights.note(1500)
     counts = read.counts(flights)

@@ -23,7 +23,7 @@ ALL = [(1, 1), (2, 1), (9, 1)]
 
 
 def written(flights: NotedStream) -> NotedStream:
-    """Return the stream with three rows, of which the first second is over."""
+    """Return the stream with three rows, whose first second is complete."""
     flights.begun().append(0, (1000, "a"), (2000, "b"))
     flights.append(1, (9500, "c"))
     flights.note(2000)
@@ -96,7 +96,7 @@ def test_a_query_that_holds_stays_at_the_last_mark(
 def test_a_stream_made_again_after_its_seal_fails_the_query(
     read: Reads, flights: NotedStream, output: QueryOutput, controller: Served
 ) -> None:
-    """Its watermark cannot go back: every row would be dropped, so it says so."""
+    """Its watermark cannot go back: every row would be dropped, so it fails."""
     counts = read.counts(written(flights))
     flights.marks.seal()
     output.catch_up(counts)

@@ -1,4 +1,4 @@
-"""Which rows a micro-batch takes where rows come by time; no Spark runs here."""
+"""Which rows a micro-batch takes if rows come by time; no Spark runs here."""
 
 from __future__ import annotations
 

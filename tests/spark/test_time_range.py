@@ -1,4 +1,4 @@
-"""Streams over a range of time have its rows, each once, and end where it ends."""
+"""Streams over a range of time have its rows, each once, and end at its end."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_streams_over_consecutive_ranges_give_each_row_once(
 def test_a_batch_that_is_run_again_is_identical_and_needs_no_controller(
     flights: NotedStream, controller: Served
 ) -> None:
-    """Also the first one, whose start is that of the log: its own offset says where it began."""
+    """Also the first one, whose start is that of the log: its own offset has where it began."""
     steps = disorder(5)
     replay(flights, steps[:40])
     query = log_query(flights, ReadRange(4 * SECOND, 12 * SECOND), Batches(15))
@@ -108,7 +108,7 @@ def test_nothing_is_read_beyond_the_cut_of_the_first_mark_at_the_end(flights: No
 
 
 def test_a_range_that_is_read_stays_as_it_is(flights: NotedStream) -> None:
-    """Whatever is written and noted afterwards; it says that it is not behind."""
+    """Whatever is written and noted afterwards; it reports that it is not behind."""
     flights.append(0, (100, "a"), (2500, "b"))
     flights.note(2 * SECOND)
     query = log_query(flights, ReadRange(end_at=2 * SECOND))
@@ -158,7 +158,7 @@ def test_an_end_whose_marks_are_gone_is_refused(flights: NotedStream) -> None:
 
 
 def test_the_end_of_a_sealed_stream_is_read(flights: NotedStream) -> None:
-    """Where it is sealed before the range ends, and its last rows are in no mark's cut."""
+    """If it is sealed before the range ends, and its last rows are in no mark's cut."""
     flights.append(0, (100, "a"))
     flights.note(SECOND)
     flights.append(0, (1500, "b"))
@@ -171,7 +171,7 @@ def test_the_end_of_a_sealed_stream_is_read(flights: NotedStream) -> None:
 
 
 def test_an_aligned_range_that_is_read_holds_no_other_back(log: HourlyLog) -> None:
-    """It says that it is finished, and the others advance without it."""
+    """It reports that it is finished, and the others advance without it."""
     written(log, 3)
     put_alignment(log.served.url, "both", HOUR)
     report_member(log.served.url, "both", "other", 3 * HOUR)
@@ -210,7 +210,7 @@ def test_rows_of_the_range_that_were_deleted_fail_the_query(
 
 
 def test_a_start_whose_marks_and_files_are_gone_is_refused(flights: NotedStream) -> None:
-    """The marks that are left do not say where the rows of the range begin."""
+    """The remaining marks do not show where the rows of the range begin."""
     paths = []
     for second in range(1, 6):
         paths.append(flights.append(0, (second * SECOND - 1, str(second))))
@@ -238,7 +238,7 @@ def test_rows_without_a_time_are_in_no_range() -> None:
 
 
 def test_an_offset_keeps_the_range() -> None:
-    """Queries without one go on writing what earlier versions read."""
+    """Queries without one still write what earlier versions read."""
     offset = LogOffset("flights", segments={0: 9}, times=TimeRange(5, None), begin={0: 7})
 
     assert LogOffset.from_json(offset.to_json()) == offset

@@ -1,4 +1,4 @@
-"""How a query shows its token, and where the token is not."""
+"""How a query sends its token, and where the token does not appear."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-SECRET = "nt_0123456789ab_s3cr3t"  # noqa: S105 - of nobody
+SECRET = "nt_0123456789ab_s3cr3t"  # noqa: S105 - not a real one
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_a_query_shows_its_token_and_writes_it_nowhere(
 def test_marks_for_another_source_are_asked_for_with_the_token(
     spark: SparkSession, controller: Served, output: QueryOutput, tmp_path: Path
 ) -> None:
-    """Likewise neither in a plan nor in a checkpoint."""
+    """It is neither in a plan nor in a checkpoint."""
     controller.stream("ticks").note("w", 3000, {0: 30})
     token = str(controller.token)
     source = spark.readStream.format("rate-micro-batch")

@@ -58,7 +58,7 @@ def test_no_event_is_lost_to_disorder(
 def test_a_micro_batch_holds_no_more_rows_than_asked_for(
     read: Reads, flights: NotedStream, output: QueryOutput
 ) -> None:
-    """Files of unequal size in three segments are cut where the limit falls."""
+    """Files of unequal size in three segments are cut at the limit."""
     flights.append(0, *((n, "a") for n in range(11)))
     flights.append(1, *((n, "b") for n in range(5)))
     flights.append(4, (1, "c"))

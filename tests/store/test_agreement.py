@@ -149,7 +149,9 @@ entries = st.builds(
     excluded,
 )
 
-details = st.none() | st.dictionaries(names, st.none() | int64 | names | st.lists(names), min_size=1)
+details = st.none() | st.dictionaries(
+    names, st.none() | int64 | names | st.lists(names), min_size=1
+)
 reasons = st.none() | st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]))
 actions = st.sampled_from(["created", "settings", "scaled", "removed", "held"])
 changes = st.builds(

@@ -67,8 +67,8 @@ class Door:
     ) -> tuple[int, str]:
         """Call with that token and those headers."""
         answer = await self.answer(method, path, token, body, **headers)
-        told = answer.json() if answer.content and answer.status_code >= 400 else {}
-        return answer.status_code, told.get("code", "")
+        document = answer.json() if answer.content and answer.status_code >= 400 else {}
+        return answer.status_code, document.get("code", "")
 
     async def answer(
         self,

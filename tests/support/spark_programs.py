@@ -19,7 +19,7 @@ class SparkProgram:
     Its own process group, so that killing it leaves no Java behind.
     """
 
-    def __init__(self, name: str, told: dict[str, object], log: Path) -> None:
+    def __init__(self, name: str, given: dict[str, object], log: Path) -> None:
         self._log, self._printed = log, log.with_suffix(".printed")
         environment = {
             **os.environ,
@@ -28,7 +28,7 @@ class SparkProgram:
             "PYSPARK_DRIVER_PYTHON": sys.executable,
             "SPARK_LOCAL_IP": "127.0.0.1",
         }
-        command = [sys.executable, str(PROGRAMS / f"{name}.py"), json.dumps(told)]
+        command = [sys.executable, str(PROGRAMS / f"{name}.py"), json.dumps(given)]
         # Java may still log when the program has printed its last line, so the two are kept apart.
         with self._printed.open("wb") as printed, log.open("wb") as logged:
             self._process = subprocess.Popen(

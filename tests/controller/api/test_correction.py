@@ -195,9 +195,9 @@ def test_an_event_stream_reports_it(served: Corrected) -> None:
         coming = events(answer)
         next(event for event in coming if event.get("event") == "stream")
         served.correct()
-        told = next(event for event in coming if event.get("event") == "stream")
+        sent = next(event for event in coming if event.get("event") == "stream")
 
-    assert told["data"]["corrections"] == 1
+    assert sent["data"]["corrections"] == 1
 
 
 def test_a_reader_reads_on(served: Corrected) -> None:

@@ -77,8 +77,8 @@ async def test_what_waits_together_travels_together(this: Played) -> None:
     this.owner.answer = lambda item: Answer.of(200, item.body)
     answers = await asyncio.gather(*(this.note(THERE, f"w{n}") for n in range(200)))
 
-    told = [answer.json()["notes"][0]["writer"] for answer in answers]
-    assert (told, sum(map(len, this.owner.frames)), len(this.owner.frames) < 50) == (
+    noted_by = [answer.json()["notes"][0]["writer"] for answer in answers]
+    assert (noted_by, sum(map(len, this.owner.frames)), len(this.owner.frames) < 50) == (
         [f"w{n}" for n in range(200)],
         200,
         True,

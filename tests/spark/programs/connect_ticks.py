@@ -13,7 +13,7 @@ from spark_integration import PositionListener, with_noted_watermark
 from tests.support.queries import per_second
 
 
-def main(told: dict[str, str]) -> None:
+def main(given: dict[str, str]) -> None:
     """Print the counts once there are three."""
     os.environ["SPARK_TESTING"] = "1"  # the local server picks a free port
     spark = (
@@ -25,20 +25,20 @@ def main(told: dict[str, str]) -> None:
         .config("spark.sql.shuffle.partitions", "1")
         .getOrCreate()
     )
-    listener = PositionListener(told["url"], "ticks", "counters", "one", position=position)
+    listener = PositionListener(given["url"], "ticks", "counters", "one", position=position)
     spark.streams.addListener(listener)
     source = spark.readStream.format("rate-micro-batch")
     ticks = with_noted_watermark(
         source.options(rowsPerBatch=10, startTimestamp=0, numPartitions=1).load(),
         "timestamp",
         stream="ticks",
-        controller_url=told["url"],
-        checkpoint_location=told["checkpoint"],
+        controller_url=given["url"],
+        checkpoint_location=given["checkpoint"],
         position=position,
         strict=False,
     )
     memory = per_second(ticks, "timestamp").writeStream.format("memory").queryName("counts")
-    query = memory.option("checkpointLocation", told["checkpoint"]).start()
+    query = memory.option("checkpointLocation", given["checkpoint"]).start()
     while len(rows := spark.table("counts").collect()) < 3:
         time.sleep(0.2)
     query.stop()

@@ -1,8 +1,8 @@
 """Counts the events of a file log per second into JSON files, in the mode that suits its backlog.
 
-It writes down each mode that it begins. To be killed it waits where it is told: before a mode
+It records each mode that it begins. To be killed it waits at a given point: before a mode
 (`wait_before`), or within one, when a batch has come to the event of that name (`wait_at`); then
-the file `waiting` is there. It ends once the file `stop` is.
+the file `waiting` is there. It ends once the file `stop` is there.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 
-def stop_when_told(stop: Path, stopping: threading.Event) -> None:
+def stop_when_asked(stop: Path, stopping: threading.Event) -> None:
     """Set the event once the file is there."""
     while not stop.exists():
         time.sleep(0.1)
@@ -48,7 +48,7 @@ def waiting_at(event: str, waiting: str) -> Callable[[str], bool]:
 
 
 def main(told: dict[str, str]) -> None:
-    """Count until told to stop."""
+    """Count until asked to stop."""
     spark = start_spark()
     policy = BacklogPolicy(behind_ms=int(told.get("behind_ms", 1)))
     passes = F.udf(waiting_at(told.get("wait_at", ""), told["waiting"]), "boolean")
@@ -77,7 +77,7 @@ def main(told: dict[str, str]) -> None:
 
     stopping = threading.Event()
     threading.Thread(
-        target=stop_when_told, args=(Path(told["stop"]), stopping), daemon=True
+        target=stop_when_asked, args=(Path(told["stop"]), stopping), daemon=True
     ).start()
     run_adaptively(start, policy=policy, dwell_ms=0, stopping=stopping)
     spark.stop()

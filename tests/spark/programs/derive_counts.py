@@ -31,9 +31,9 @@ class Dying(WriterClient):
     It takes the whole process group with it, as at a power cut.
     """
 
-    def __init__(self, told: Mapping[str, Any]) -> None:
-        super().__init__(told["url"], "counts", "counter")
-        self._files, self._told = Path(told["root"], "counts"), told
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        super().__init__(given["url"], "counts", "counter")
+        self._files, self._told = Path(given["root"], "counts"), given
 
     def note_time(self, time: Time, position: Mapping[int, int], **options: Any) -> None:  # noqa: ANN401
         """Note, or die."""
@@ -49,10 +49,10 @@ class Dying(WriterClient):
         return sealed
 
 
-def main(told: dict[str, Any]) -> None:
+def main(given: dict[str, Any]) -> None:
     """Read all that is there, and stop."""
     spark = start_spark({"spark.sql.session.timeZone": "Europe/Berlin"})
-    root, url, checkpoint = told["root"], told["url"], told["checkpoint"]
+    root, url, checkpoint = given["root"], given["url"], given["checkpoint"]
     events = read_noted_log(
         spark,
         root,
@@ -63,7 +63,7 @@ def main(told: dict[str, Any]) -> None:
         strict=False,
     )
     counts = events.groupBy(F.window("time", "1 second")).count()
-    with Dying(told) as client:
+    with Dying(given) as client:
         sink = NotedLogSink(root, "counts", client, checkpoint_location=checkpoint, seal=True)
         query = counts.writeStream.foreachBatch(sink).trigger(availableNow=True)
         query.option("checkpointLocation", checkpoint).start().awaitTermination()
