@@ -1,7 +1,7 @@
-"""One query in two modes: all that is there at once while it has a backlog, its own trigger after.
+"""One query in two modes: all available rows at once during a backlog, its own trigger after.
 
-Both modes go on from one checkpoint, so each row is read once and a window is the same whichever
-mode closes it. How far a query is, its sources say in its progress.
+Both modes continue from one checkpoint, so each row is read once and a window is the same whichever
+mode closes it. The query's progress, as its sources report it, shows how far it is.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ def run_adaptively(
     """Run a query in the mode that suits how far behind it is, until it is stopped or fails.
 
     `start` starts the query in a mode, each time with the same plan and ``checkpointLocation``. It
-    begins in the mode ``backlog``: such a run reads what is there and ends. While the policy
-    (FLIP-328) finds a backlog then, another one follows, otherwise a run in the mode ``live``. That
-    one is stopped for the other mode once there is a backlog, but not before it has run for
-    `dwell_ms`, so that the modes do not alternate. A source that has read all there is has no
-    backlog by the wall clock. Of several sources, one that has a backlog is enough.
+    begins in the mode ``backlog``: such a run reads what is available and ends. If the policy
+    (FLIP-328) then finds a backlog, another such run follows, otherwise a run in the mode ``live``.
+    A live run is stopped for the other mode once there is a backlog, but not before it has run for
+    `dwell_ms`, so that the modes do not alternate. A source that has read everything has no backlog
+    by the wall clock. If there are several sources, a backlog of one is enough.
 
     Returns when a live query was stopped elsewhere, or soon after `stopping` is set; raises
     what a query fails with, and `Rejected` if none of its sources is a `read_noted_log`.
@@ -80,10 +80,10 @@ def _next_mode(
 
 
 class Lags:
-    """Whether the sources of a query have a backlog, by what they say in its progress."""
+    """Whether the sources of a query have a backlog, by what its progress reports."""
 
     def __init__(self, policy: BacklogPolicy) -> None:
-        """Begin with nothing known of any source."""
+        """Start without knowing any source."""
         self._policy = policy
         self._backlogs: dict[int, Backlog] = {}
         self._combined = CombinedBacklog(0)

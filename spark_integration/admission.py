@@ -1,4 +1,4 @@
-"""Which rows of a log there are to read, how they are divided, and which task reads which."""
+"""Which rows of a log remain to be read, how they are divided, and which task reads which."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from spark_integration.log_files import Files, LogFile
 
 ROWS_WORTH_A_TASK = 50_000
-"""A Python task costs about ten milliseconds; below this many rows another one does not pay."""
+"""A Python task costs about ten milliseconds; with fewer rows another task does not pay off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +39,13 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """The files of each segment, and the offset from which on its rows are still to be read."""
+    """The files of each segment, and the offset from which its rows are still to be read."""
 
     files: Files
     start: Mapping[int, int]
 
     def rows(self) -> dict[int, int]:
-        """Return how many rows there are of each segment."""
+        """Return how many rows each segment has."""
         return {s: _rows(run, self.start.get(s, 0), MAX_INT64) for s, run in self.files.items()}
 
     def rows_below(self, cut: Mapping[int, int]) -> dict[int, int]:
@@ -58,11 +58,11 @@ class Unread:
         }
 
     def ends(self, rows: Mapping[int, int]) -> dict[int, int]:
-        """Return the offset of each segment after so many rows."""
+        """Return the offset of each segment after that many rows."""
         return {s: advanced(run, self.start.get(s, 0), rows[s]) for s, run in self.files.items()}
 
     def upto(self, cut: Mapping[int, int]) -> Unread:
-        """Return what lies below a cut, and no less than is read already."""
+        """Return what lies below a cut, and at least what is read already."""
         start = self.start
         files = {s: below(f, max(cut.get(s, 0), start.get(s, 0))) for s, f in self.files.items()}
         return Unread(files, start)
@@ -74,10 +74,10 @@ class Unread:
 
 
 def below(files: list[LogFile], cut: int) -> list[LogFile]:
-    """Return the files below a cut, the last one as far as it is.
+    """Return the files below a cut, the last one up to the cut.
 
     If the cut lies above the last row below it, among offsets that were never used, an empty file
-    at the cut says so: a position that has read that row then reaches the cut.
+    at the cut is added: a position that has read that row then reaches the cut.
     """
     kept = files[: bisect_left(files, cut, key=attrgetter("start"))]
     if kept and kept[-1].end > cut:
@@ -165,7 +165,7 @@ def _rows(files: list[LogFile], start: int, end: int) -> int:
 
 
 def _unread(files: Sequence[LogFile], start: int) -> Sequence[LogFile]:
-    """Return the files with rows at or above `start`; a long log is not gone through each time."""
+    """Return the files with rows at or above `start`, without scanning a long log each time."""
     return files[bisect_right(files, start, key=attrgetter("end")) :]
 
 

@@ -1,7 +1,7 @@
 """How far a source may read ahead of the other members of an alignment.
 
-`clip` is pure: marks and a bound go in, a cut comes out. A batch that is run again does not ask
-here: it has the offsets that were planned before.
+`clip` is pure: marks and a bound go in, a cut comes out. A batch that is run again is not planned
+again: it has the offsets of its first run.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SIGNS_OF_LIFE = 4
 """Number of reports within the time after which a silent member is not counted."""
 
 LEAVE_ALONE_MS = 1000
-"""How long a controller that did not answer is left alone."""
+"""How long to wait before asking a controller again that did not answer."""
 
 
 def clip(marks: MarkHistory, lower: int | None, bound: int | None) -> Mapping[int, int] | None:
@@ -65,7 +65,7 @@ def clip(marks: MarkHistory, lower: int | None, bound: int | None) -> Mapping[in
 
 
 class Aligner:
-    """One member of an alignment: reports where the source is, and knows how far it may read.
+    """One member of an alignment: reports how far the source is, and knows how far it may read.
 
     While Spark asks for nothing, as during a batch, a thread repeats the last report.
     """
@@ -86,8 +86,8 @@ class Aligner:
     def bound(self, lower: int | None, state: State = "live", *, anew: bool = False) -> int | None:
         """Report and return the bound now, `None` if there is none.
 
-        The controller is asked if the report differs from the last one, with `anew`, and otherwise
-        ten times a second at most. While it is away the last bound holds for the alignment's
+        The controller is asked if the report differs from the last one, with `again`, and otherwise
+        ten times a second at most. While it is unreachable the last bound holds for the alignment's
         timeout. Raises `Rejected` if it refuses the first report, such as `UnknownAlignment`.
         """
         now = _now_ms()
@@ -100,9 +100,9 @@ class Aligner:
         return self._held.at(now)
 
     def __call__(self, plan: Plan) -> Plan:
-        """Read no further than the alignment allows, and report where the query is.
+        """Read no further than the alignment allows, and report how far the query is.
 
-        A query that is to end says when it has read all.
+        A query that has to end reports when it has read everything.
         """
         marks, lower = plan.marks.history, plan.released.lower
         said = lower if lower is not None or marks.first is None else marks.first.lower

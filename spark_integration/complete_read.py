@@ -66,19 +66,19 @@ def read_complete(  # noqa: PLR0913 - the options of a source; all but five are 
     cores: int | None = None,
     missing: OnMissing = "warn",
 ) -> DataFrame:
-    """Return the events with `start` <= time < `end` of a stream's file log, once all are there.
+    """Return the events with `start` <= time < `end` of a stream's file log, once it is complete.
 
     They are those that lie below the cut of the first mark with a lower at or above `end`. So reads
-    of consecutive windows give each of them once; an event that was written later is in neither.
+    of consecutive windows return each event once; an event that was written later is in none.
     `start` and `end` are Unix ms or aware `datetime`s.
 
     Only files whose statistics allow for such times are read. With `own_segments`, which says that
     no two writers ever append to one segment, files below the start cut are not opened at all; that
     cut is known if all writers declare their largest event times, as our clients do.
 
-    The watermark may have passed the window without a writer that timed out, came back late or was
-    removed, and rows of it may be missing: with `missing="warn"` that is logged with its name, and
-    with "fail" it raises `WritersMissing`.
+    The watermark may have passed the window without a writer that timed out, returned late or was
+    removed, so rows of it may be missing: `missing="warn"` logs its name, and "fail" raises
+    `WritersMissing`.
 
     The other arguments are those of `read_noted_log`; `event_time` is read whatever `columns` are.
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class WindowQuery:
     """A window of a log and its cuts.
 
-    Rows below `from_cut` are of no interest if each writer has its `own_segments`.
+    Rows below `from_cut` need not be read if each writer has its `own_segments`.
     """
 
     root: str
@@ -44,7 +44,7 @@ class WindowQuery:
 
     @property
     def between(self) -> Between:
-        """The cuts between which the window lies, if it is known where it begins."""
+        """The cuts between which the window lies, if its start cut is known."""
         return Between(self.from_cut, self.to_cut, self.event_time)
 
 

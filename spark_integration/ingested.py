@@ -1,11 +1,11 @@
 """Ingestion time in a query: which mark stamps a row.
 
 A row is stamped T - 1, where T is the lower of the first ingestion mark whose cut lies above the
-row. What no cut covers yet waits for the next look. A micro-batch keeps in its offset which marks
-stamped it, and marks never change, so a batch that is run again has the same stamps.
+row. Rows that no cut covers yet wait for the next look. A micro-batch keeps in its offset which
+marks stamped it, and marks never change, so a batch that is run again has the same stamps.
 
-Below the cut of the first mark that the controller still keeps, marks that it dropped may have come
-first, so nothing is known of those rows but that they are older.
+Rows below the cut of the first mark that the controller still keeps may have been stamped by marks
+that it dropped, so all that is known of them is that they are older.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ if TYPE_CHECKING:
     from spark_integration.plan import Plan
 
 FIRST, LAST = "ingestion/first", "ingestion/last"
-"""Under which names the offset log keeps the marks that stamped a batch; no domain has these."""
+"""The names under which the offset log keeps the marks that stamped a batch; not domains."""
 
 UNSTAMPED = "ingestion/unstamped"
-"""Under which name it keeps the mark below whose cut rows have no stamp, if there is one."""
+"""The name under which it keeps the mark below whose cut rows have no stamp, if any."""
 
 
 class IngestionMarks:
-    """A feed that passes the marks of ingestion on, and keeps those that stamp what is not read.
+    """A feed that passes on the marks of ingestion, and keeps those that stamp unread rows.
 
-    `feed_of` makes the feed; it is called again for marks that this one no longer has.
+    `feed_of` creates the feed; it is called again for marks that this one no longer has.
     """
 
     def __init__(self, feed_of: Callable[[], MarksFeed], unstamped: Unstamped = "fail") -> None:
@@ -74,7 +74,7 @@ class IngestionMarks:
             goes_on = new.stream_id == self._let_in.stream_id
             self._last_seq = self._let_in.seq if goes_on else 0
         if new.marks and new.marks[0].seq <= self._last_seq:
-            self._marks = []  # a correction: all are read again
+            self._marks = []  # a correction: all marks are read again
         elif new.marks and new.marks[0].seq != self._last_seq + 1:
             self._after_gap, self._marks = new.marks[0].seq, []
         self._last_seq = new.marks[-1].seq if new.marks else self._last_seq
@@ -196,5 +196,5 @@ def _stamping(new: Marks) -> list[Mark]:
 
 
 def _holds(marks: Sequence[Mark], first: Released, last: Released) -> bool:
-    """Whether all marks from one to the other are there; they come without gaps."""
+    """Whether all marks from one to the other are present; they come without gaps."""
     return bool(marks) and marks[0].seq <= first.seq and last.seq <= marks[-1].seq

@@ -6,8 +6,8 @@ offset into its offset log before it runs the batch, so a batch that is run agai
 rows, with or without a controller.
 
 Spark judges rows by a watermark that is never above this lower (it lags by one batch, and by 1 ms
-under `strict`), so whatever it drops for being below the watermark is late here. The converse does
-not hold: a window that is still open takes a row that is late.
+under `strict`), so every row that it drops for being below the watermark is late here. The converse
+does not hold: a window that is still open accepts a late row.
 
 A mark enters a query once its cut is read, and the events below its lower lie below its cut. So no
 row of a writer that keeps its promise is late.
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 LATE = "_late"
-"""The column that says of a row whether it is late."""
+"""The column that tells whether a row is late."""
 
 
 def split_late(events: DataFrame) -> tuple[DataFrame, DataFrame]:
@@ -39,8 +39,8 @@ def split_late(events: DataFrame) -> tuple[DataFrame, DataFrame]:
     The late rows carry no watermark, so nothing drops them; an aggregation of them in the mode
     `append` is refused by Spark.
 
-    Both belong into one query, as a union of what becomes of each: another query has other
-    micro-batches, hence other late rows. Raises `Rejected` if `events` have no `_late`.
+    Use both in one query, as a union of their results: another query has other micro-batches, hence
+    other late rows. Raises `Rejected` if `events` have no `_late`.
     """
     if LATE not in events.columns:
         raise Rejected(f'the events have no column {LATE}: read them with Columns(late="keep")')

@@ -1,4 +1,4 @@
-"""Which files of a stream lie in the log, and how many rows each holds."""
+"""Which files of a stream are in the log, and how many rows each has."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _PER_MS = {"s": Fraction(1, 1000), "ms": Fraction(1), "us": Fraction(1000), "ns": Fraction(10**6)}
 
 _SETTLED_NS = 2_000_000_000
-"""A directory changed longer ago than this is not listed again: clocks of files tick coarsely."""
+"""A directory unchanged for longer than this is not listed again: file times tick coarsely."""
 
 
 class UnreadableFile(Rejected):
@@ -193,7 +193,8 @@ class LogFiles:
 def row_groups(metadata: pq.FileMetaData, event_time: str) -> tuple[RowGroup, ...]:
     """Return the row groups of a file, with what its statistics say of a column of times.
 
-    That is an instant, or an integer in Unix ms; nothing is said of a column of another type.
+    A time is an instant or an integer in Unix ms; for a column of another type there are no
+    statistics.
     """
     schema = metadata.schema.to_arrow_schema()
     per_ms = _per_ms(schema.field(event_time).type)

@@ -42,7 +42,7 @@ FIELDS: dict[type[Option], str] = {
 
 @dataclass(frozen=True, slots=True)
 class LogQuery:
-    """A stream's log and what is asked of it; raises `Rejected` for what does not go together.
+    """A stream's log and the options of a read; raises `Rejected` if they cannot be combined.
 
     `event_time` is the column that the watermark is for.
     """
@@ -89,7 +89,7 @@ class LogQuery:
         domain: str | None = None,
         strict: bool = True,
     ) -> LogQuery:
-        """Return the query that a call asks for; raises `Rejected` for two options of a kind."""
+        """Return the query of a call; raises `Rejected` for two options of a kind."""
         chosen: dict[str, Any] = {}
         for option in options:
             name = FIELDS.get(type(option))
@@ -118,12 +118,12 @@ class LogQuery:
 
     @property
     def domain_name(self) -> str:
-        """Under which name the offset log keeps the marks of this query's domain."""
+        """The name under which the offset log keeps the marks of this query's domain."""
         return self.domain or "default"
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """The columns to read of the log, none for all; the event time is always read."""
+        """The columns to read of the log, empty for all; the event time is always read."""
         names = tuple(self.columns.names)
         if not names or self.event_time == INGESTED:
             return names
@@ -131,7 +131,7 @@ class LogQuery:
 
     @property
     def keeps_late(self) -> bool:
-        """Whether rows say that they are late."""
+        """Whether rows have the column `_late`."""
         return self.columns.late == "keep"
 
 

@@ -1,4 +1,4 @@
-"""How rows of Parquet files become the Arrow batches that Spark was promised."""
+"""How rows of Parquet files become Arrow batches of the declared schema."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 ROWS_A_BATCH = 262_144
 UNIX_MS = pa.timestamp("ms", tz="UTC")
 TIMES = (TimestampType, TimestampNTZType, DateType, IntegralType)
-"""The types of columns that an event time is read from."""
+"""The types of columns that can hold an event time."""
 
 
 class Added(NamedTuple):
@@ -57,9 +57,9 @@ ADDED = {
 def scan_schema(query: LogQuery, events: StructType | None = None) -> StructType:
     """Return the schema of what the source of a query yields, of events as in the log by default.
 
-    All columns are null in the row of a mark, and none has a watermark, whatever is said of them: a
-    schema may be that of a query's output. Raises `Rejected` as `log_schema` and `read_as`, and if
-    the log has a column that is added.
+    In the row of a mark all other columns are null, and none has a watermark, whatever their
+    metadata says: a schema may be that of a query's output. Raises `Rejected` as `log_schema` and
+    `read_as`, and if the log has a column that is added.
     """
     event_time = None if query.event_time == INGESTED else query.event_time
     if events is None:
@@ -108,7 +108,7 @@ def read_as(events: StructType, event_time: str | None, where: str) -> StructTyp
     """Return the schema in which events are read: the event time, if any, is a timestamp.
 
     Integers count as Unix ms, timestamps without a zone as UTC. Raises `Rejected` for a column that
-    is not there or holds no time; `where` says what was looked at.
+    is missing or not a time; `where` names the place in the message.
     """
     if event_time is not None and event_time not in events.names:
         has = ", ".join(events.names)
@@ -132,8 +132,8 @@ def _as_read(field: StructField, event_time: str | None, where: str) -> StructFi
 class LogTask(InputPartition):
     """What one task yields: the rows of its slices, then the mark, if it carries one.
 
-    Of the rows those within `times`. The ones with a time below `late_below` are late: the lower
-    that the query had sent before.
+    Only rows within `times` are read. Rows with a time below `late_below`, the lower that the query
+    had sent before, are late.
     """
 
     work: tuple[Slice, ...]
@@ -240,6 +240,6 @@ def _cast(batch: pa.RecordBatch, target: pa.Schema, event_time: str) -> pa.Recor
 def _as(column: pa.Array, wanted: pa.DataType) -> pa.Array:
     if column.type == wanted:
         return column
-    # Instants finer than Spark's are cut off; any other loss is an error.
+    # Instants finer than Spark's are truncated; any other loss is an error.
     finer = pa.types.is_timestamp(column.type) and column.type.unit == "ns"
     return column.cast(wanted, safe=not finer)

@@ -52,8 +52,8 @@ class LogSource(QuerySource):
 class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans micro-batches in a process beside the driver, and reads their parts on the workers.
 
-    The parts travel with a pickled copy of this object, so it holds nothing but values until the
-    first offset is asked for.
+    The parts are sent with a pickled copy of this object, so it holds only values until the first
+    offset is asked for.
     """
 
     def __init__(self, query: LogQuery, shape: RowShape, token: str | None = None) -> None:
@@ -69,7 +69,7 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return Planner(self._query, self._shape.columns, self._bearer)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what the workers need, which is no token."""
+        """Return what the workers need, without the token."""
         return {**self.__dict__, "_bearer": None}
 
     def initialOffset(self) -> Json:  # noqa: N802 - Spark's name
@@ -90,7 +90,7 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._planner.plan(self._query.offset(start), limit).ends.to_json()
 
     def reportLatestOffset(self) -> Json | None:  # noqa: N802 - Spark's name
-        """Return what the query's progress shows: how far it is behind, and why time is there."""
+        """Return what the query's progress shows: how far it is behind, and why."""
         return self._planner.latest() if "_planner" in self.__dict__ else None
 
     def partitions(self, start: Json, end: Json) -> Sequence[InputPartition]:

@@ -1,4 +1,4 @@
-"""Where marks come from: a controller, which may be away."""
+"""Where marks come from: a controller, which may be unreachable."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ BACKOFF = Backoff(cap_s=2.0)
 class Marks:
     """Marks in the order of their seq, of the stream with that creation id, `""` if unknown.
 
-    `succession` has the scale events that their cuts may rest on.
-    `final_cut` is where the stream ends, once it is sealed and all its marks are here. `is_quiet`
-    says that no writer was waited for at the last look.
+    `succession` has the scale events that their cuts may rest on. `final_cut` is where the stream
+    ends, once it is sealed and all its marks are known. `is_quiet`: no writer was waited for at the
+    last look.
     """
 
     stream_id: str = ""
@@ -48,24 +48,24 @@ class Marks:
 
 
 class MarksFeed(Protocol):
-    """Where a source learns of marks; while the controller is away there is nothing new."""
+    """Where a source gets its marks; while the controller is unreachable, none are new."""
 
     @property
     def subject(self) -> str:
         """Stream and domain, for people."""
 
     def begin(self, released: Released) -> None:
-        """Follow the marks after the one last let in; wait briefly until all noted by now are here.
+        """Follow the marks after the one last let in; wait briefly for all that exist by now.
 
         Raises `Rejected` if a controller answers that there is no such stream or domain, and as
         `take`.
         """
 
     def take(self) -> Marks:
-        """Return the marks that came since the last call, at once.
+        """Return the marks that arrived since the last call, at once.
 
-        A creation id other than before means that the stream was created again: its marks start
-        from the first. Raises `ClientFailed` if the thread that follows them ended by a fault.
+        Another creation id than before means that the stream was recreated: its marks start from
+        the first. Raises `ClientFailed` if the thread that follows them ended by a fault.
         """
 
     def close(self) -> None:
@@ -87,7 +87,7 @@ class ControllerFeed:
         token: str | None = None,
         wait_ms: int = WAIT_MS,
     ) -> None:
-        """Make no connection before `begin`; `wait_ms` is how long one poll may wait."""
+        """Connect only in `begin`; `wait_ms` is how long one poll may wait."""
         self._transport = Transport(url, token=token)
         self._stream = stream
         self._domain = domain
@@ -165,7 +165,7 @@ class ControllerFeed:
         return self._thread
 
     def _learn(self) -> None:
-        """Keep what the follower has learnt."""
+        """Keep the follower's new marks."""
         follower = self._follower
         with self._changed:
             if follower is not None and follower.stream_id is not None:

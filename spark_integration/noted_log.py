@@ -52,28 +52,28 @@ def read_noted_log(  # noqa: PLR0913 - what there is to ask for; all but three a
     and a window that ends at the lower itself stays open until the next mark. `strict=False` makes
     the watermark the lower, which is exact for windowed aggregations, and only for them.
 
-    What else there is to ask for are values after the stream, each kind once: a `ReadRange` of
-    event times, the `Columns`, the size and order of `Batches`, other batches to `CatchUp`, and the
-    alignment to `Align` with. ``domain="ingestion"`` reads the marks of an observer
+    Options follow the stream as values, each kind at most once: a `ReadRange` of event times, the
+    `Columns`, the size and order of `Batches`, other batches to `CatchUp`, and the alignment to
+    `Align` with. ``domain="ingestion"`` reads the marks of an observer
     (`writer_client.IngestionNoter`) and adds the column `_ingested`: 1 ms before the lower of the
     first mark whose cut lies above the row. Rows beyond the last cut wait. The watermark is that of
-    `_ingested`, and `event_time` is left out, unless an `Ingestion` says how far it may lag.
+    `_ingested`, and `event_time` is left out, unless an `Ingestion` sets how far it may lag.
 
     `token` needs the scope `read`; by default it is the variable NOTED_TIME_TOKEN of the
     environment in which the driver was started. It stays in the driver's memory and enters no plan,
-    checkpoint or task. `dedup_retention_ms` is for how long after its event time
+    checkpoint or task. `dedup_retention_ms` is how long after its event time
     `dropDuplicatesWithinWatermark` remembers an event.
 
-    Raises `InvalidName` for the stream; `Rejected` for a URL, column or schema that cannot be,
-    a range that Spark cannot express, and options that do not go together; `ImplausibleTime` for an
+    Raises `InvalidName` for the stream; `Rejected` for an invalid URL, column or schema, a range
+    that Spark cannot express, and options that cannot be combined; `ImplausibleTime` for an
     `end_at` in seconds; `UnknownStream`, `UnknownDomain` and `NotAllowed` as the controller
     answers, and `UnexpectedAnswer` if something else does. (With Spark Connect the server looks for
     log and controller, once the query starts.) The query fails with `Rejected` if the controller
     does not know the stream or the domain when it starts, or no longer keeps the marks at `end_at`;
-    if the checkpoint has another `end_at`; or if the stream was deleted and created again after it
-    was sealed and read to its end. It fails with `UnreadableFile` for a file that is truncated or
-    foreign. While the controller is away, the query continues reading, with `end_at` up to the last
-    cut that it knows, and its watermark does not advance.
+    if the checkpoint has another `end_at`; or if the stream was deleted and recreated after it was
+    sealed and read to its end. It fails with `UnreadableFile` for a file that is truncated or
+    foreign. While the controller is unreachable, the query continues to read, with `end_at` up to
+    the last cut that it knows, and its watermark does not advance.
     """
     query = LogQuery.asked(
         root,
@@ -84,7 +84,9 @@ def read_noted_log(  # noqa: PLR0913 - what there is to ask for; all but three a
         domain=domain,
         strict=strict,
     )
-    is_here = isinstance(spark, SparkSession)  # log and controller are a Connect server's to find
+    is_here = isinstance(
+        spark, SparkSession
+    )  # otherwise the Connect server looks for log and controller
     with closing(Transport(controller_url, token=token)) as transport:
         if is_here:
             _check_known(transport, query)
@@ -97,7 +99,7 @@ def read_noted_log(  # noqa: PLR0913 - what there is to ask for; all but three a
 
 
 def _check_known(transport: Transport, query: LogQuery) -> None:
-    """Raise if the controller does not know the stream or domain; it may also be away.
+    """Raise if the controller does not know the stream or domain; it may be unreachable.
 
     Raises `UnexpectedAnswer` if it is not a controller, and `ImplausibleTime` for an `end_at` in
     seconds: the query would end at once, without a row.

@@ -1,9 +1,9 @@
-"""How the output of a query becomes a stream of its own, with times that further queries trust.
+"""How the output of a query becomes a stream of its own, with times that other queries trust.
 
 In micro-batch N an operator emits what the watermark W of the batch has passed, and drops later
 rows below it. So once the output of N is in the log, no later one emits a window that ends at or
-below W, and that is what the sink notes: the rows first, then W. A batch that is run again finds
-its rows in the log, by the name of the batch in the file, and only notes.
+below W. So the sink appends the rows first, then notes W. A batch that is run again finds its rows
+in the log, by the name of the batch in the file, and only notes.
 
 At the end of a sealed source the watermark goes to the end of Spark's time, which is not the time
 of any row. The rows of that batch are the last ones: what is noted is the end of them, and the
@@ -55,8 +55,9 @@ class NotedLogSink:
 
     `client` is the writer of the derived stream, and no other program notes under its name. It
     joins with the first batch, which waits for the controller and fails with `Unreachable` after
-    ten seconds. After that no note is waited for: while the controller is away the query continues,
-    and the last note is sent when it is back. What the controller refuses fails the next batch.
+    ten seconds. After that no batch waits for the controller: while it is unreachable the query
+    continues, and the last note is sent when it is back. What the controller refuses fails the next
+    batch.
 
     `time_of` is the event time of what is appended. A field of a struct, as in `window.end`,
     becomes a column with an underscore in the dot's place (`window_end`), beside the others.
@@ -86,7 +87,7 @@ class NotedLogSink:
         delay_ms: int = 0,
         seal: bool = False,
     ) -> None:
-        """Append to `segment` of the log of `stream` under `root`; makes nothing yet.
+        """Append to `segment` of the log of `stream` under `root`; creates nothing yet.
 
         `checkpoint_location` is the `checkpointLocation` with which the query is started, a path or
         a URI: it knows the query's id and the watermark of each batch. `domain` is the time domain
@@ -147,7 +148,7 @@ class NotedLogSink:
         )
 
     def _end(self, rows: pa.Table, batch: Batch) -> None:
-        """Append the last rows, note their end, and leave; a run that did so before has sealed."""
+        """Append the last rows, note their end, and leave; an earlier run may have sealed."""
         try:
             self._log.append_once(rows, batch, self._segment)
             self._finish()

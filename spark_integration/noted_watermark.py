@@ -60,9 +60,9 @@ def with_noted_watermark(  # noqa: PLR0913 - the options of a source; all but tw
     Raises `Rejected` if `event_time` is not a timestamp, or if `events` are not streaming or have a
     watermark already: with watermarks on both sides of a union, a quiet stream would hold the
     query's watermark. The query fails with `Rejected`, before it has read a row, if `events` come
-    from more than one source, or from Kafka topics that `position` does not cover: the rows that
-    the marks say nothing of would be dropped as late. Call this function once for each source, and
-    join or union the results.
+    from more than one source, or from Kafka topics that `position` does not cover: rows that the
+    marks do not cover would be dropped as late. Call this function once for each source, and join
+    or union the results.
     """
     _check(events, event_time)
     check_one_of("on_seal", on_seal, OnSeal)
@@ -81,7 +81,7 @@ def with_noted_watermark(  # noqa: PLR0913 - the options of a source; all but tw
 
 
 def _marks(events: DataFrame, event_time: str, query: MarksQuery, token: str | None) -> DataFrame:
-    """Return the marks in the shape of the events; first in a union, whose watermark is theirs."""
+    """Return the marks in the shape of the events; the first side of a union sets its watermark."""
     spark = events.sparkSession
     source = reader_for(spark, spark.readStream, MarksSource, query, token)
     timed = (
@@ -111,7 +111,7 @@ def _check(events: DataFrame, event_time: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class MarksQuery:
-    """Which marks a query needs, and where it says how far it has read."""
+    """Which marks a query needs, and where to find how far it has read."""
 
     stream: str
     controller_url: str
@@ -149,7 +149,7 @@ class MarksSource(QuerySource):
 
 
 class MarksReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Lets a mark into the query once the offset log says that its cut is read.
+    """Lets a mark into the query once the offset log shows that its cut is read.
 
     That is one micro-batch after the events themselves, and never before them.
     """
@@ -161,7 +161,7 @@ class MarksReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._available_now = False
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what the workers need, which is no token."""
+        """Return what the workers need, without the token."""
         return {**self.__dict__, "_bearer": None}
 
     @cached_property
@@ -188,7 +188,7 @@ class MarksReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return MarksOffset(self._query.stream, self._token).to_json()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Take the marks of now, and none that come later."""
+        """Take the present marks, and none that come later."""
         self._available_now = True
 
     def latestOffset(self, start: Json, limit: ReadLimit) -> Json:  # noqa: ARG002, N802

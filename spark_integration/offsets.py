@@ -98,7 +98,7 @@ class LogOffset:
         }
         if self.root:
             json["root"] = self.root
-        # those who never asked keep the shape that earlier versions read
+        # without a range the shape stays the one that earlier versions read
         if self.times != ALL_TIMES:
             json["times"] = {**asdict(self.times), "begin": position_to_wire(self.begin)}
         return json if self.backlog is None else {**json, "backlog": self.backlog}
@@ -122,7 +122,7 @@ class LogOffset:
 
 @dataclass(frozen=True, slots=True)
 class MarksOffset:
-    """Which mark a query has let in beside a source that is not ours.
+    """Which mark a query has let in beside another source.
 
     `token` tells the source apart from every other in the query's offset log; `run` counts the
     starts of the query.

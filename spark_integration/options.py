@@ -1,4 +1,4 @@
-"""What a query over a file log may ask for beside its stream: frozen values, checked when made."""
+"""The options of a query over a file log: frozen values, checked on creation."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ Unstamped = Literal["fail", "null"]
 class ReadRange:
     """Where a query begins and ends.
 
-    `start_at` and `end_at`, Unix ms or aware `datetime`s, ask for the events from the one to below
-    the other, once each: those that `read_complete` returns. Either may be left out. With `end_at`
-    nothing is read beyond the last mark's cut, nor beyond that of the first mark with a lower at or
-    above `end_at`; there the watermark becomes `end_at`, and nothing follows. The checkpoint keeps
-    where a query began: `start_at` counts for a new one, and `end_at` is not to change.
+    `start_at` (inclusive) and `end_at` (exclusive), Unix ms or aware `datetime`s, select the events
+    that `read_complete` returns, once each. Either may be left out. With `end_at` nothing is read
+    beyond the last mark's cut, nor beyond that of the first mark with a lower at or above `end_at`;
+    there the watermark becomes `end_at`, and nothing follows. The checkpoint keeps where a query
+    began: `start_at` counts only for a new one, and `end_at` must not change.
 
     Once the query has read all of a sealed stream, `on_seal="close"` moves the watermark to the end
-    of Spark's time, so that every window closes; `"hold"` leaves it at the lower of the last mark.
+    of Spark's time, so every window closes; `"hold"` leaves it at the lower of the last mark.
 
     >>> ReadRange(end_at=60, start_at=60)
     Traceback (most recent call last):
@@ -63,8 +63,8 @@ class ReadRange:
 class Columns:
     """Which columns a query reads, and as what.
 
-    `names` are read beside `event_time`, by default all: Spark does not tell a Python source which
-    ones a query needs. `schema` is the schema of the events, a `StructType` or ``"departure
+    `names` are read beside `event_time`, by default all: a Python source cannot learn from Spark
+    which ones a query needs. `schema` is the schema of the events, a `StructType` or ``"departure
     timestamp, origin string"``, by default that of the log's first file. `late="keep"` adds the
     column `_late`, true for rows that were read too late: `split_late` puts them into a branch of
     their own before Spark drops them.
@@ -104,8 +104,9 @@ class Batches:
 class CatchUp:
     """Other limits while the query has a backlog (FLIP-328), which `policy` decides.
 
-    The micro-batches that are planned meanwhile have `max_rows_per_trigger` rows at most, in place
-    of the limit of `Batches`; by default there is none: to catch up takes fewer and larger batches.
+    The micro-batches planned meanwhile have at most `max_rows_per_trigger` rows, instead of the
+    limit of `Batches`. By default there is no limit: catching up then takes fewer and larger
+    batches.
     """
 
     policy: BacklogPolicy
@@ -136,9 +137,9 @@ class Align:
 class Ingestion:
     """How a query with ``domain="ingestion"`` uses the marks of an observer.
 
-    `max_event_time_lag_ms` gives `event_time` a watermark, so far below the lower: rows that were
-    older than that when they came in are late. `unstamped="null"` reads rows that came in before
-    the first mark still kept, with a null in `_ingested`; by default they fail the query.
+    `max_event_time_lag_ms` gives `event_time` a watermark that far below the lower: rows that were
+    older than that on arrival are late. `unstamped="null"` reads rows that came in before the first
+    mark still kept, with a null in `_ingested`; by default they fail the query.
     """
 
     max_event_time_lag_ms: int | None = None

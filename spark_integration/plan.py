@@ -1,8 +1,8 @@
 """Where a micro-batch ends, and what its watermark is and why.
 
-A batch is planned in stages: range → ingested → order → aligned → limit. Each is handed a `Plan`
-and hands on another one, that reads less or says how rows are chosen; the last one sets the ends.
-A batch that is run again is not planned: it has the offsets of its first run.
+A batch is planned in stages: range → ingested → order → aligned → limit. Each takes a `Plan` and
+returns one that reads less or sets how rows are chosen; the last one sets the ends. A batch that is
+run again is not planned: it has the offsets of its first run.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Watermark:
         """Return the watermark once a mark was let in, in terms of the event time.
 
         `lag_ms` is how far that is behind the time of the marks. No row follows the end of a range
-        or of a sealed stream, so `strict` takes nothing off there.
+        or of a sealed stream, so `strict` subtracts nothing there.
         """
         if times.are_read(released.lower):
             return cls(times.end_at, "the range is read to its end_at")
@@ -69,7 +69,7 @@ class Watermark:
         return cls(lower - 1, f"{because}, less 1 ms (strict)") if strict else cls(lower, because)
 
     def waiting_for(self, following: Sequence[Mark], position: Mapping[int, int]) -> Watermark:
-        """Return it with what keeps it from the first of the marks that follow, if there is one."""
+        """Return it with what the first of the following marks waits for, if there is one."""
         for mark in following[:1]:
             for segment, end in mark.cut.offsets.items():
                 if (read := position.get(segment, 0)) < end:
@@ -97,10 +97,10 @@ def by_shares(unread: Unread, limit: int) -> dict[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a micro-batch may read that begins at `begun`, under the mark that was `released` last.
+    """What a micro-batch may read that begins at `begun`, under the mark last `released`.
 
-    `marks` are those known. A batch of a query that is to end when it has read all there is now
-    `is_to_end`. `ends` are set by the last stage.
+    `marks` are the known ones. `is_to_end`: the query ends when it has read all that is present
+    now. The last stage sets `ends`.
     """
 
     begun: LogOffset
@@ -137,7 +137,7 @@ def in_order_of_time(plan: Plan) -> Plan:
 
 
 class Limit:
-    """The last stage: how many rows a batch takes, which are more while the query has a backlog."""
+    """The last stage: how many rows a batch takes, more while the query has a backlog."""
 
     def __init__(self, catch_up: CatchUp | None) -> None:
         self._catch_up = catch_up
@@ -166,9 +166,9 @@ class Limit:
         return ReadMaxRows(larger) if larger else ReadAllAvailable()
 
     def flagged(self, begun: LogOffset, ended: LogOffset) -> LogOffset:
-        """Return the end of a batch with what was found; a change of it alone makes no batch.
+        """Return the end of a batch with the backlog found; a change of it alone makes no batch.
 
-        The flag decides nothing if the batch is run again. It only tells the next run of the query
+        The flag has no effect if the batch is run again. It only tells the next run of the query
         that it had caught up, for the sticky rule.
         """
         if self._catch_up is None or ended == begun:

@@ -1,4 +1,4 @@
-"""One run of a query over a file log: what it knows of files and marks, and its micro-batches."""
+"""One run of a query over a file log: its files, its marks and its micro-batches."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Planner:
     def plan(self, begun: LogOffset, limit: ReadLimit) -> BatchPlan:
         """Return where the next micro-batch ends: rows up to the limit, and the mark they reach.
 
-        Marks are taken before the files are listed: what a mark's cut names is then in the list.
+        Marks are taken before the files are listed, so the list has all rows that their cuts cover.
         """
         released = begun.released(self._query.domain_name)
         if self._target is None or not self._stated:
@@ -108,9 +108,9 @@ class Planner:
         return self._explained(ended)
 
     def _within_times(self, begun: LogOffset) -> LogOffset:
-        """Return where a batch begins, with the range of times that the query has.
+        """Return where a batch begins, with the query's range of times.
 
-        The offset of the first batch keeps where it began, as that is found but once.
+        The offset of the first batch keeps where it began, as that is computed only once.
         """
         asked = self._query.range.times
         if begun == self._query.beginning:
@@ -160,7 +160,7 @@ class Planner:
         yield self._limit
 
     def _gone(self, files: Files, begun: Mapping[int, int]) -> dict[int, int]:
-        """Return the ends of the sealed segments of which the log has no file any more.
+        """Return the ends of the sealed segments that no longer have a file in the log.
 
         Nothing will be appended to them, so they count as read. Raises `Rejected` if a query has
         read a segment up to `begun`, and rows from there on were deleted. Other rows that the last
@@ -185,8 +185,8 @@ class Planner:
         """Make the first batch of a run differ, so that the last lower is stated again.
 
         Spark's commit log keeps one watermark for the whole query and not that of each source
-        (SPARK-50046): a join would stand still until its quiet side had a new mark. So does the
-        batch after the end of a sealed stream: a query without state has no other one under the
+        (SPARK-50046): a join would not advance until its quiet side had a new mark. So does the
+        batch after the end of a sealed stream: a query without state has no other batch under the
         last watermark, which `NotedLogSink` waits for.
         """
         released = begun.released(self._query.domain_name)
@@ -209,7 +209,7 @@ class Planner:
         return self._last
 
     def latest(self) -> Json | None:
-        """Return how far log and marks go, and the watermark of the batch that was planned last."""
+        """Return how far log and marks reach, and the watermark of the last planned batch."""
         if self._last is None:
             return None
         ended, watermark = self._last.ends, self._last.watermark

@@ -36,9 +36,9 @@ REFRESH_MS = 60_000
 class PositionListener(StreamingQueryListener):
     """Reports how far a query has read as the position of one reader of a group.
 
-    Add it with ``spark.streams.addListener``, in a Spark Connect client too. It never holds up the
-    query: reports are sent by a thread, only the latest counts, and a controller that is away gets
-    it when it is back. A query that ends takes its reader offline at its last position.
+    Add it with ``spark.streams.addListener``, in a Spark Connect client too. It never delays the
+    query: a thread sends the reports, only the latest counts, and an unreachable controller gets it
+    when it is back. A query that ends takes its reader offline at its last position.
     """
 
     def __init__(  # noqa: PLR0913 - what is reported, and to which controller
@@ -103,7 +103,7 @@ class PositionListener(StreamingQueryListener):
                 logger.warning("%s may still be online: %s", self._who, error)
 
     def close(self) -> None:
-        """Report what is left to report, for a few seconds at most, and end the thread."""
+        """Send the remaining report, for a few seconds at most, and end the thread."""
         if "_client" in self.__dict__:
             self._client.close()
 

@@ -1,8 +1,9 @@
 """How far a query has read, from the offset log in its checkpoint.
 
 Spark writes the end offsets of micro-batch N into ``<checkpoint>/offsets/N`` before it runs the
-batch, and asks the sources where N + 1 ends after that. So whatever the newest file names is read
-before any batch that is planned now, whether it was committed, is running or will be run again.
+batch, and asks the sources where N + 1 ends after that. So everything up to the newest file's
+offsets is read before any batch that is planned now, whether it was committed, is running or will
+be run again.
 """
 
 from __future__ import annotations
@@ -39,11 +40,11 @@ class QueryProgress:
     _last: int = -1
 
     def position(self, token: str, position_of: PositionOf) -> Mapping[int, int]:
-        """Return how far the events are read whose marks come from the source named by `token`.
+        """Return the position of the events whose marks come from the source named by `token`.
 
-        Their source stands right behind it in the offset log, as it does in the union. Empty
-        while that source has no offset; raises `Rejected` if this is the log of another query, or
-        if the marks are followed by more sources than the one that they speak of.
+        Their source comes right after it in the offset log, as it does in the union. Empty while
+        that source has no offset; raises `Rejected` if this is the log of another query, or if more
+        sources follow the marks than the one that they cover.
         """
         _, *lines = self._newest()
         offsets = [None if line == NO_OFFSET else json.loads(line) for line in lines]
@@ -54,7 +55,7 @@ class QueryProgress:
         raise _not_ours(self.checkpoint, "was written by another query")
 
     def query_id(self) -> str:
-        """Return the id of the query, which stays the same through restarts."""
+        """Return the id of the query, which stays the same across restarts."""
         files, directory = _open(self.checkpoint)
         try:
             text = files.open_input_stream(str(directory.parent / "metadata")).read().decode()
@@ -63,7 +64,7 @@ class QueryProgress:
         return str(json.loads(text)["id"])
 
     def watermark(self, batch_id: int) -> int | None:
-        """Return the watermark in ms that batch `batch_id`, which is running, was planned with.
+        """Return the watermark in ms with which the running batch `batch_id` was planned.
 
         Operators of that batch emit what the watermark has passed. `None` if the query has none
         yet: Spark writes 0 then. Raises `Rejected` if the batch is not the last one planned.
@@ -75,7 +76,7 @@ class QueryProgress:
         return json.loads(metadata)["batchWatermarkMs"] or None
 
     def _newest(self) -> list[str]:
-        """Return what Spark wrote of the batch planned last: its metadata, then the offsets."""
+        """Return what Spark wrote of the last planned batch: its metadata, then the offsets."""
         files, directory = _open(self.checkpoint)
         self._last = _newest(files, directory, self._last)
         if self._last < 0:

@@ -54,7 +54,7 @@ class Releaser:
 
     @property
     def at_end(self) -> State:
-        """What a reader is that has read all there is: a sealed or quiet end holds nobody."""
+        """The state of a reader that has read everything: a sealed or quiet end holds no other."""
         if self._final_cut is not None:
             return "finished"
         return "idle" if self._is_quiet else "live"
@@ -70,9 +70,10 @@ class Releaser:
         return {**self._succession.final, **(self._final_cut or {})}
 
     def follow(self, released: Released) -> None:
-        """Take in what the feed has after the mark last let in; raises `Rejected` at first only.
+        """Add the feed's marks after the one last let in; raises `Rejected` at first only.
 
-        A mark that Spark cannot express is left out, which is logged once until another one can be.
+        A mark that Spark cannot express is left out, which is logged once until one can be
+        expressed.
         """
         if not self._begun:
             self._feed.begin(released)
@@ -94,12 +95,12 @@ class Releaser:
                 self._leave_out(mark)
 
     def release(self, released: Released, position: Mapping[int, int]) -> Released:
-        """Return the mark to let in at `position`, `released` where there is none newer.
+        """Return the mark to let in at `position`, `released` if none is newer.
 
         `position` is what is read of every segment, and nothing is inferred from it: naming a
-        successor says nothing of its predecessors here, as all segments are read side by side.
-        The lower never goes back, not even where the stream was removed and made again. Raises
-        `Rejected` where that happened after a seal had closed all windows.
+        successor implies nothing of its predecessors here, as all segments are read side by side.
+        The lower never goes back, not even if the stream was removed and recreated. Raises
+        `Rejected` if that happened after a seal had closed all windows.
         """
         final_cut = self._final_cut if self._on_seal == "close" else None
         closed = closed_by_seal(released, self._stream_id, final_cut, position)
@@ -118,7 +119,7 @@ class Releaser:
 
         It is that of the first mark with lower >= `time`. Until there is one it is that of the last
         mark, as what lies beyond may lie beyond the first one too; of a stream that is sealed below
-        that time, its end. `released` is the last mark let in. Raises `Rejected` where the first
+        that time, its end. `released` is the last mark let in. Raises `Rejected` if the first
         such mark may be one that the controller no longer keeps.
         """
         marks = self._history
@@ -147,7 +148,7 @@ class Releaser:
     def _append(self, mark: Mark) -> None:
         self._leaving_out = False
         if len(self._history) and mark.seq != self._history.last_seq + 1:
-            # Forgotten by the controller before they were followed (retention): begin again here.
+            # Forgotten by the controller before they were followed (retention): start again here.
             self._history = MarkHistory()
         self._history.append(mark)
         self.last_lower = mark.lower
@@ -161,20 +162,20 @@ def closed_by_seal(
 ) -> Released | None:
     """Return what to let in at the end of a sealed stream, `None` while it is not reached.
 
-    The lower of the last mark would leave the window open in which it lies, and nothing comes after
-    it. So once the final cut is read the watermark goes to the end of Spark's time.
+    The lower of the last mark would leave open the window in which it lies, and nothing comes after
+    it. So once the final cut is read the watermark moves to the end of Spark's time.
 
     >>> closed_by_seal(Released("a", 3, 30), "a", {0: 9}, {0: 8}) is None
     True
     >>> closed_by_seal(Released("a", 3, 30), "a", {0: 9}, {0: 9})
     Released(stream_id='a', seq=3, lower=253402300799999, sealed=True)
 
-    Raises `Rejected` if the stream was created again after that: the query would drop all its rows.
+    Raises `Rejected` if the stream was recreated after that: the query would drop all its rows.
     """
     if released.sealed:
         if stream_id not in {"", released.stream_id}:
             raise Rejected(
-                "the stream was sealed, which closed all windows of this query, and was made again "
+                "the stream was sealed, which closed all windows of this query, and was recreated "
                 "since: start a query with a new checkpoint for it"
             )
         return released

@@ -1,4 +1,4 @@
-"""How our sources are made known to a session, and how a query travels to them."""
+"""How our sources are registered in a session, and how a query is passed to them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OPTION = "query"
 TOKEN = "token"  # noqa: S105 - its name
 """The option with the token: Spark redacts options of that name.
 
-It reaches the process that plans, but neither the offset log nor the workers.
+It reaches the planning process, but neither the offset log nor the workers.
 """
 
 
@@ -39,7 +39,7 @@ class QuerySource(DataSource):
 
 
 def options_of(query: object, token: str | None = None) -> dict[str, str]:
-    """Return the options by which a query reaches its source; lambdas in it travel too."""
+    """Return the options that carry a query to its source, including its lambdas."""
     pickled: bytes = cloudpickle.dumps(query)  # type: ignore[no-untyped-call]
     options = {OPTION: base64.b64encode(pickled).decode()}
     return options if token is None else {**options, TOKEN: token}

@@ -1,7 +1,7 @@
 """How many rows of each segment a micro-batch takes, so that rows come nearly in order of time.
 
-Pure: files, marks and scale events go in, numbers come out. A batch that is run again does not ask
-here: it has the offsets that were planned before.
+Pure: files, marks and scale events go in, numbers come out. A batch that is run again is not
+planned again: it has the offsets of its first run.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ def rows_by_time(
 ) -> dict[int, int]:
     """Return how many rows of each segment to read, at most `limit` together (PDP-28).
 
-    Up to the cut of the last mark that fits, one mark further at least: of one that is too large,
-    each segment gives its share of what lies below its cut. Beyond the last mark nothing is known
-    of the order, so there each segment gives its share of the rest. In either case a successor
+    The rows lie below the cut of the last mark that fits, at least one mark further. If the next
+    mark is too large, each segment gives its share of what lies below its cut. Beyond the last mark
+    the order is not known, so each segment gives its share of the rest. In either case a successor
     gives nothing before its predecessors are read to their ends.
 
     >>> from pathlib import Path
@@ -54,7 +54,7 @@ def rows_by_time(
 def _last_that_fits(unread: Unread, limit: int, marks: MarkHistory) -> int:
     """Return the seq of the last mark with at most `limit` rows below, before the first for none.
 
-    It is looked for in steps that double, as it is near: of many marks only those are counted for.
+    The search doubles its steps, as the mark is near: rows are counted for few of many marks.
     """
 
     def is_too_large(seq: int) -> bool:
@@ -96,7 +96,7 @@ def _shared(
 
 
 def _complete(unread: Unread, rows: Mapping[int, int], succession: Succession) -> Mapping[int, int]:
-    """Return the ends after so many rows; a sealed segment that the log has no more is read."""
+    """Return the ends after that many rows; a sealed segment without files counts as read."""
     if not succession:
         return {}
     gone = {s: end for s, end in succession.final.items() if s not in unread.files}

@@ -66,7 +66,7 @@ class TimeRange:
         return replace(self, end_at=asked.end_at)
 
     def rows(self, batches: Iterator[pa.RecordBatch], event_time: str) -> Iterator[pa.RecordBatch]:
-        """Yield of each batch the rows within the range; one without a time is in none."""
+        """Yield the rows of each batch within the range; a row without a time is in none."""
         if self == ALL_TIMES:
             yield from batches
             return
@@ -81,7 +81,7 @@ class TimeRange:
 
 
 ALL_TIMES = TimeRange()
-"""No bound on either side: rows without a time belong to it, too."""
+"""No bound on either side: it includes rows without a time."""
 
 
 def time_ms(time: Time) -> int:

@@ -55,7 +55,7 @@ def _above_the_watermark(condition: Column) -> Column:
     below the watermark unless it mentions the watermarked column; the marks, null in every other
     column, would be gone before they were seen, and the watermark would never advance, silently. It
     neither pushes a nondeterministic condition down nor merges another filter with it. The
-    partition's id makes for such a condition, and costs nothing.
+    partition's id makes the condition nondeterministic, and costs nothing.
     """
     return F.when(F.spark_partition_id() >= 0, condition).otherwise(value=False)
 
