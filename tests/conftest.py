@@ -38,17 +38,17 @@ settings.register_profile("ci", max_examples=60, deadline=None, suppress_health_
 settings.register_profile("deep", settings.get_profile("ci"), max_examples=10_000)
 settings.load_profile("ci")
 HOURS = 4 * 3600
-"""How long one test may take of a profile that tries so many examples."""
+"""How long one test may take of the profile with the most examples."""
 
 # An httpx client loads the 130 authorities of the public web, 25 ms of CPU time, and tests make
-# thousands of clients that talk to nobody but this machine. Here they load one or none.
+# thousands of clients that only talk to this machine. Here they load one or none.
 TESTS = Path(__file__).parent
 os.environ.pop("SSL_CERT_FILE", None)
 os.environ["SSL_CERT_DIR"] = str(TESTS)
 certifi.where = lambda: str(TESTS / "access" / "certificate" / "certificate.pem")
 
-# An asynchronous httpx client asks for this package some eight times a request. Where it is not
-# there, each time is a search of the whole path, 0.2 ms.
+# An asynchronous httpx client asks for this package some eight times a request. If it is not
+# installed, each time is a search of the whole path, 0.2 ms.
 if find_spec("sniffio") is None:
     sys.modules["sniffio"] = None  # type: ignore[assignment]
 
@@ -84,7 +84,7 @@ def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[Server]:
-    """Return the PostgreSQL server of a process; what needs it is left out where there is none."""
+    """Return the PostgreSQL server of a process; tests that need it are skipped without one."""
     from tests.support.postgres import UNSYNCED, Server, binaries  # noqa: PLC0415 - for few tests
 
     directory = binaries()
@@ -98,8 +98,8 @@ def server() -> Iterator[Server]:
 def spark() -> Iterator[SparkSession]:
     """Return a local session of two cores; its workers find the packages of this clone.
 
-    A process has but one, whose settings are those of the first to ask: it reads Kafka where the
-    connector is installed.
+    A process has only one, with the settings of its first user: it reads Kafka if the connector is
+    installed.
     """
     from tests.support import kafka  # noqa: PLC0415 - half a second, for few tests
     from tests.support.spark_sessions import start_spark  # noqa: PLC0415 - likewise

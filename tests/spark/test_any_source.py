@@ -189,8 +189,8 @@ def test_any_source_works_through_spark_connect(controller: Served, tmp_path: Pa
     """Sources and listeners are registered the Connect way; no call goes to Java."""
     ticks = controller.stream("ticks")
     ticks.note("w", 3000, {0: 30})
-    told: dict[str, object] = {"url": controller.url, "checkpoint": str(tmp_path / "checkpoint")}
-    printed = SparkProgram("connect_ticks", told, tmp_path / "log").finish()
+    given: dict[str, object] = {"url": controller.url, "checkpoint": str(tmp_path / "checkpoint")}
+    printed = SparkProgram("connect_ticks", given, tmp_path / "log").finish()
 
     read_far_enough = controller.reported("ticks", "counters")[0]["0"] >= 30
     assert (json.loads(printed), read_far_enough) == ([[0, 10], [1, 10], [2, 10]], True)

@@ -87,14 +87,14 @@ class Adaptive:
         self._paths = {name: directory / "adaptive" / name for name in names}
         self._paths["modes"].parent.mkdir()
         where = {"root": str(stream.root), "stream": stream.name, "url": stream.server.url}
-        self._told = {**where, **{name: str(path) for name, path in self._paths.items()}}
+        self._given = {**where, **{name: str(path) for name, path in self._paths.items()}}
 
-    def start(self, **told: str) -> SparkProgram:
+    def start(self, **given: str) -> SparkProgram:
         """Start the next run."""
         self._runs += 1
         self._paths["modes"].write_text("")
         log = self._directory / f"{self._runs}.log"
-        return SparkProgram("count_adaptively", {**self._told, **told}, log)
+        return SparkProgram("count_adaptively", {**self._given, **given}, log)
 
     def modes(self) -> list[str]:
         """Return the modes that the last run has begun so far."""

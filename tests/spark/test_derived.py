@@ -98,7 +98,7 @@ def test_a_count_in_two_stages_equals_one_batch_query_through_kills(
     SIGKILL between append and note, and between the seal of the second stream and Spark's commit.
     """
     root, steps = tmp_path / "log", disorder(11, events=25)
-    told: dict[str, object] = {
+    given: dict[str, object] = {
         "root": str(root),
         "url": served.url,
         "checkpoint": str(tmp_path / "stage one"),
@@ -106,15 +106,15 @@ def test_a_count_in_two_stages_equals_one_batch_query_through_kills(
     }
     flights = Flights(root, served.url)
     flights.replay(steps[:12])
-    killed = SparkProgram("derive_counts", {**told, "dies_at": 2}, tmp_path / "killed.log")
+    killed = SparkProgram("derive_counts", {**given, "dies_at": 2}, tmp_path / "killed.log")
     eventually(killed.running, expected=False, timeout_s=200)
     appended = sorted(path.name for path in (root / "counts").rglob("*.parquet"))
     flights.replay(steps[12:])
     flights.close()
     served.call("POST", "/flights/seal")
-    sealed = SparkProgram("derive_counts", {**told, "dies_sealed": True}, tmp_path / "sealed.log")
+    sealed = SparkProgram("derive_counts", {**given, "dies_sealed": True}, tmp_path / "sealed.log")
     eventually(sealed.running, expected=False, timeout_s=200)
-    SparkProgram("derive_counts", told, tmp_path / "again.log").finish()
+    SparkProgram("derive_counts", given, tmp_path / "again.log").finish()
     where: dict[str, Any] = {"controller_url": served.url, "event_time": "window_end"}
     output.catch_up(per_five_seconds(read_noted_log(spark, root, "counts", Batches(3), **where)))
 
@@ -178,15 +178,15 @@ class Dying(WriterClient):
 
     dies_before = ""
 
-    def note_time(self, *told: Any, **options: Any) -> None:  # noqa: ANN401 - as it is
+    def note_time(self, *args: Any, **options: Any) -> None:  # noqa: ANN401 - as it is
         """Note, or die."""
         self._live("note_time")
-        super().note_time(*told, **options)
+        super().note_time(*args, **options)
 
-    def finish(self, *told: Any, **options: Any) -> Flushed:  # noqa: ANN401 - as it is
+    def finish(self, *args: Any, **options: Any) -> Flushed:  # noqa: ANN401 - as it is
         """Finish, or die."""
         self._live("finish")
-        return super().finish(*told, **options)
+        return super().finish(*args, **options)
 
     def seal(self) -> bool:
         """Seal, and die before or after that."""

@@ -108,10 +108,10 @@ def user(spark: SparkSession, tmp_path: Path, output: QueryOutput) -> Iterator[U
 def test_a_crash_between_append_and_note_loses_no_row(user: User) -> None:
     """The writer that is started again covers what it wrote before, and notes on."""
     crashed = subprocess.run([sys.executable, "-c", CRASHES, user.url, str(user.log)], check=False)
-    told = run(user, "shop", 0, note=10_000)
+    flushed = run(user, "shop", 0, note=10_000)
 
     assert (crashed.returncode, user.counts()) == (1, [(1, 9)])
-    assert told.excluded is None  # type: ignore[attr-defined]
+    assert flushed.excluded is None  # type: ignore[attr-defined]
 
 
 def test_a_job_that_runs_now_and_then_loses_rows_and_is_reported(
@@ -124,13 +124,13 @@ def test_a_job_that_runs_now_and_then_loses_rows_and_is_reported(
     before = user.counts()
     late: list[Exclusion] = []
     with caplog.at_level(logging.WARNING, "noted_time.writer"):
-        told = run(user, "nightly", 0, 2500, 3500, note=9500, on_excluded=late.append)
+        flushed = run(user, "nightly", 0, 2500, 3500, note=9500, on_excluded=late.append)
 
     entries = user.api.get("orders/ledger").json()["entries"]
     row = user.api.get("orders/writers/nightly").json()
     assert (before, user.counts()) == ([(1, 2)], [(1, 2)])
     assert [each.reason for each in late] == ["timed_out"]
-    assert told.late_rows == 2  # type: ignore[attr-defined]
+    assert flushed.late_rows == 2  # type: ignore[attr-defined]
     assert "the watermark has been advancing without it since" in caplog.text
     absences = [each for entry in entries for each in entry["writers"]]
     reasons = [each["reason"] for each in absences if each["writer"] == "nightly"]
@@ -145,10 +145,10 @@ def test_a_job_that_says_how_rarely_it_runs_loses_none(user: User) -> None:
     run(user, "other", 2, 1500, note=9000)
     assert eventually(lambda: user.api.get("orders/explain").json()["holders"], 1)
     before = user.counts()
-    told = run(user, "nightly", 0, 2500, 3500, note=9500, timeout_ms=60_000)
+    flushed = run(user, "nightly", 0, 2500, 3500, note=9500, timeout_ms=60_000)
 
     assert (before, user.counts()) == ([], [(1, 3), (2, 1), (3, 1)])
-    assert told.excluded is None  # type: ignore[attr-defined]
+    assert flushed.excluded is None  # type: ignore[attr-defined]
 
 
 def test_one_wrong_clock_moves_no_other_and_is_reported(user: User) -> None:
@@ -198,7 +198,7 @@ def test_a_writer_that_returns_after_its_timeout_is_notified_and_catches_up(user
     assert eventually(user.lower, 5000)
     user.counts()
     client.note_time(1200, log.position)
-    told = client.flush()
+    flushed = client.flush()
     state = client.state
     wrote(log, 3500, 6500, note=7000)
     run(user, "steady", 1, 6800, note=8000)
@@ -206,6 +206,6 @@ def test_a_writer_that_returns_after_its_timeout_is_notified_and_catches_up(user
     after = client.flush()
     client.finish()
 
-    assert (told.excluded and told.excluded.reason, state) == ("timed_out", "excluded")
+    assert (flushed.excluded and flushed.excluded.reason, state) == ("timed_out", "excluded")
     assert (after.late_rows, after.excluded, client.state) == (1, None, "finished")
     assert user.counts() == [(1, 2), (6, 2), (7, 1)]

@@ -141,7 +141,7 @@ async def test_a_correction_ends_long_polls(call: Caller) -> None:
 
 
 class Corrected(Served):
-    """A controller with the stream `s`, whose last two marks nobody can reach."""
+    """A controller with the stream `s`, whose last two marks no reader can reach."""
 
     def correct(self) -> None:
         """Put them right."""

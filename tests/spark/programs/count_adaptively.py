@@ -47,37 +47,37 @@ def waiting_at(event: str, waiting: str) -> Callable[[str], bool]:
     return passes
 
 
-def main(told: dict[str, str]) -> None:
+def main(settings: dict[str, str]) -> None:
     """Count until asked to stop."""
     spark = start_spark()
-    policy = BacklogPolicy(behind_ms=int(told.get("behind_ms", 1)))
-    passes = F.udf(waiting_at(told.get("wait_at", ""), told["waiting"]), "boolean")
+    policy = BacklogPolicy(behind_ms=int(settings.get("behind_ms", 1)))
+    passes = F.udf(waiting_at(settings.get("wait_at", ""), settings["waiting"]), "boolean")
 
     def start(mode: Mode) -> StreamingQuery:
-        with Path(told["modes"]).open("a") as modes:
+        with Path(settings["modes"]).open("a") as modes:
             modes.write(f"{mode}\n")
-        while told.get("wait_before") == mode:
+        while settings.get("wait_before") == mode:
             time.sleep(1)
         events = read_noted_log(
             spark,
-            told["root"],
-            told["stream"],
+            settings["root"],
+            settings["stream"],
             Batches(20),
             CatchUp(policy, 40),
-            controller_url=told["url"],
+            controller_url=settings["url"],
             event_time="time",
             strict=False,
         )
         events = events.where(passes("name"))
         files = per_second(events).writeStream.format("json").outputMode("append")
-        files = files.option("checkpointLocation", told["checkpoint"])
+        files = files.option("checkpointLocation", settings["checkpoint"])
         live = {"processingTime": "100 milliseconds"}
         files = files.trigger(availableNow=True) if mode == "backlog" else files.trigger(**live)
-        return files.start(told["output"])
+        return files.start(settings["output"])
 
     stopping = threading.Event()
     threading.Thread(
-        target=stop_when_asked, args=(Path(told["stop"]), stopping), daemon=True
+        target=stop_when_asked, args=(Path(settings["stop"]), stopping), daemon=True
     ).start()
     run_adaptively(start, policy=policy, dwell_ms=0, stopping=stopping)
     spark.stop()

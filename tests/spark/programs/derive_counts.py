@@ -33,18 +33,18 @@ class Dying(WriterClient):
 
     def __init__(self, given: Mapping[str, Any]) -> None:
         super().__init__(given["url"], "counts", "counter")
-        self._files, self._told = Path(given["root"], "counts"), given
+        self._files, self._given = Path(given["root"], "counts"), given
 
     def note_time(self, time: Time, position: Mapping[int, int], **options: Any) -> None:  # noqa: ANN401
         """Note, or die."""
-        if len(list(self._files.rglob("*.parquet"))) >= self._told["dies_at"]:
+        if len(list(self._files.rglob("*.parquet"))) >= self._given["dies_at"]:
             os.killpg(0, signal.SIGKILL)
         super().note_time(time, position, **options)
 
     def seal(self) -> bool:
         """Seal, and die."""
         sealed = super().seal()
-        if self._told.get("dies_sealed"):
+        if self._given.get("dies_sealed"):
             os.killpg(0, signal.SIGKILL)
         return sealed
 
