@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
 
+from controller.api.app import Api
 from controller.api.note_body import EXPLAINED
 from noted_time import Note
 from tests.support.controllers import WatchedMemory, serving
@@ -86,6 +88,20 @@ async def test_of_a_small_body_ten_faults_are_named(call: Caller) -> None:
     answer = await call.post(f"{S}/notes", {"notes": notes})
 
     assert len(answer.json()["errors"]) == 10
+
+
+async def test_the_document_is_made_beside_the_event_loop(
+    call: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first request with a query parameter needs it, and making it takes half a second."""
+    makers: list[int] = []
+    made = Api._described
+    monkeypatch.setattr(Api, "document", None)
+    monkeypatch.setattr(Api, "_described", lambda app: makers.append(get_ident()) or made(app))
+
+    answer = await call.client.get("/v1/streams?limit=1")
+
+    assert (answer.status_code, len(makers), get_ident() in makers) == (200, 1, False)
 
 
 async def test_settings_that_are_as_they_were_write_nothing() -> None:
