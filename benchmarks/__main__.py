@@ -1,4 +1,4 @@
-"""The command line of the benchmarks: which to run, how thoroughly, and where the figures go."""
+"""The command line of the benchmarks: which to run, how thoroughly, and where to write figures."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BENCHMARKS = {
     "spark": "spark_read",
 }
 AT_REQUEST = {"takeover": "takeover"}
-"""What takes more than a machine of two cores has to give."""
+"""Benchmarks that need more than a machine with two cores."""
 
 ALL = BENCHMARKS | AT_REQUEST
 BUILD = Path(__file__).parent.parent / "build"
@@ -46,7 +46,7 @@ def bench(
         Path | None, typer.Option("--json", help="Write all samples to this file as well.")
     ] = None,
 ) -> None:
-    """Measure noted-time, each figure against a floor that is measured beside it."""
+    """Measure noted-time, each figure against a floor that is measured alongside."""
     chosen = names or list(BENCHMARKS)
     unknown = [name for name in chosen if name not in ALL]
     if unknown:
@@ -58,7 +58,7 @@ def bench(
 
 
 def measured(names: list[str], *, quick: bool) -> list[Figure]:
-    """Run the benchmarks in order, reporting on standard error how far they are.
+    """Run the benchmarks in order, reporting progress on standard error.
 
     Files go to ``build/``, which is on a real disk, as ``/tmp`` may be memory.
     """

@@ -29,7 +29,7 @@ KEY = "default"
 
 @dataclass(slots=True)
 class Stream:
-    """An aggregator with its members, and what it cost so far, in µs a call."""
+    """An aggregator with its members, and its cost so far, in µs per call."""
 
     members: int
     aggregator: Aggregator = field(default_factory=lambda: Aggregator(StreamSettings()))
@@ -48,7 +48,7 @@ class Stream:
         """Measure a note with its share of the mark that follows, in rounds."""
         rounds = max(1, notes // self.members)
         prepared = [self._round() for _ in range(rounds)]
-        gc.freeze()  # in the server no thousands of notes wait for the collector to look at
+        gc.freeze()  # in the server, thousands of notes do not wait for the collector
         begun = thread_time_ns()
         for each in prepared:
             for note in each:
@@ -57,7 +57,7 @@ class Stream:
         self.in_rounds.append((thread_time_ns() - begun) / 1e3 / rounds / self.members)
 
     def note_in_turn(self, notes: int) -> None:
-        """Measure a note and the advance that it allows, each for itself, less the clock's own."""
+        """Measure a note and the advance that it allows, separately, less the clock's own cost."""
         noting = advancing = reading = 0
         for _ in range(notes):
             (holder,) = self.aggregator.domains["default"].holders
@@ -83,7 +83,7 @@ class Stream:
     def _later(self, writer: int) -> Note:
         """Return a note of `writer` that puts it anywhere among the others, at a time of its own.
 
-        Times are whole multiples of the members beside the writer's number, so no two are alike.
+        Times are multiples of the number of members plus the writer's number, so no two are equal.
         """
         ahead = 1 + random.randrange(2 * self.members)  # noqa: S311 - chance is no secret here
         step = self.times[writer] // self.members + ahead
@@ -101,7 +101,7 @@ class Stream:
 
     def _advance(self) -> None:
         if self.aggregator.advance(KEY, now=0, written_at=0) is None:
-            raise WrongResult("time stands")
+            raise WrongResult("time does not advance")
 
 
 def measure(run: Run, sizes: tuple[int, ...] = SIZES, notes: int = NOTES) -> list[Figure]:
@@ -110,7 +110,7 @@ def measure(run: Run, sizes: tuple[int, ...] = SIZES, notes: int = NOTES) -> lis
     streams = [Stream(size) for size in sizes]
     with _collected_as_in_the_server():
         for stream in streams:
-            stream.note_in_rounds(notes)  # the first time, memory is had from the system
+            stream.note_in_rounds(notes)  # the first round allocates memory from the system
             stream.in_rounds.clear()
         for repeat in range(run.repeats(full=5, quick=2)):
             run.say(f"aggregation, repeat {repeat + 1}")

@@ -1,4 +1,4 @@
-"""The least an ASGI server can do: 204 to everything. The floor of all that is served."""
+"""The least an ASGI server can do: answer 204 to everything. The floor of all requests."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ CONFIG: dict[str, Any] = {
     "proxy_headers": False,
     "backlog": 4096,
 }
-"""How uvicorn serves the controller, too."""
+"""The options with which uvicorn serves the controller, too."""
 
 
 async def app(scope: Scope, _receive: Receive, send: Send) -> None:
-    """Answer 204 without a look at the request."""
+    """Answer 204 without looking at the request."""
     if scope["type"] == "http":
         await send({"type": "http.response.start", "status": 204, "headers": []})
         await send({"type": "http.response.body", "body": b""})

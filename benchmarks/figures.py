@@ -1,4 +1,4 @@
-"""What a figure is: samples of ours and of a floor, and the target that they have to reach."""
+"""Figures: samples of ours and of a floor, and the target that they have to reach."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 class WrongResult(Exception):
-    """What was measured did not do its work, so its speed means nothing."""
+    """The measured code did not do its work, so its speed means nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """How much to measure, where to put files (a real disk), and what reports progress."""
+    """How much to measure, where to put files (a real disk), and how to report progress."""
 
     quick: bool
     directory: Path
@@ -52,7 +52,7 @@ class Samples:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What the ratio, or the value itself, must not fall below or exceed.
+    """A bound that the ratio, or the value itself, must not fall below or exceed.
 
     >>> Target("ratio", "at least", 0.33).met_by(0.4), Target("value", "at most", 50).met_by(51)
     (True, False)
@@ -85,7 +85,7 @@ class Figure:
 
     @property
     def ratio(self) -> Samples | None:
-        """Each sample of ours over the floor's that was taken beside it; none without a floor."""
+        """Each sample of ours over the floor's taken alongside; `None` without a floor."""
         if self.floor is None:
             return None
         pairs = zip(self.ours.values, self.floor.values, strict=True)
@@ -104,11 +104,11 @@ class Figure:
 FAR_FROM_ZERO = 1000
 WIDTH = 80
 NAME, MEASURED, RATIO, VERDICT = 49, 16, 6, 5
-"""How wide each column is: with the blanks between, a line is as wide as a terminal."""
+"""Width of each column: with the blanks between, a line is as wide as a terminal."""
 
 
 def lines(figures: Iterable[Figure]) -> Iterator[str]:
-    """Yield a line of medians for each figure, and below it, indented, what they are of."""
+    """Yield a line of medians for each figure, and below it, indented, what they measure."""
     yield _line("median of", "measured", "ratio", "")
     for figure in figures:
         name = figure.name
@@ -147,7 +147,7 @@ def _line(name: str, measured: str, ratio: str, verdict: str) -> str:
 
 
 def _below(figure: Figure) -> str:
-    """Return the floor, the target, how far the samples lie apart, and the remark."""
+    """Return the floor, the target, the spread of the samples, and the remark."""
     parts = []
     if figure.floor is not None:
         parts.append(f"floor {_digits(figure.floor.median)} {figure.unit}: {figure.floor_is}")

@@ -27,7 +27,7 @@ TIMEOUT_S = 60.0
 
 @dataclass(slots=True)
 class Answered:
-    """What came of a load: one latency an answer, in ns, and the statuses that came."""
+    """The result of a load: one latency per answer, in ns, and the statuses of the answers."""
 
     seconds: float = 0.0
     accepted: int = 0
@@ -78,7 +78,7 @@ def _with_body(method: str, path: str, body: bytes) -> bytes:
 
 
 class Connection:
-    """One keep-alive connection and the requests that it has yet to send."""
+    """One keep-alive connection and the requests that it still has to send."""
 
     __slots__ = ("_held", "requests", "sent_at", "socket")
 
@@ -99,7 +99,7 @@ class Connection:
         return True
 
     def receive(self) -> bytes | None:
-        """Take what has come; returns the answer once it is whole.
+        """Receive what has arrived; returns the answer once it is whole.
 
         Raises `ConnectionError` if the server closed the connection.
         """
@@ -125,12 +125,12 @@ class Connection:
         return answer
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self.socket.close()
 
 
 def end_of_answer(received: bytes) -> int:
-    r"""Return how long the answer is that `received` begins with, more than there is if unknown.
+    r"""Return the length of the answer that `received` begins with, a larger one if unknown.
 
     >>> end_of_answer(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{")
     40

@@ -37,7 +37,7 @@ Rows = list[tuple[object, ...]]
 
 
 def measure(run: Run, writers: int = WRITERS, notes: int = NOTES) -> list[Figure]:
-    """Post batches, and upsert what they left into a plain table of the same file, in turn.
+    """Post batches, and upsert their rows into a plain table of the same file, in turn.
 
     The floor has its rows ready, sorted within each transaction, and takes the best of three sizes.
     """
@@ -73,7 +73,7 @@ def measure(run: Run, writers: int = WRITERS, notes: int = NOTES) -> list[Figure
 
 
 def floor_rows(database: str) -> Rows:
-    """Return what the notes left as rows of the plain table, in a random order."""
+    """Return what the notes stored as rows of the plain table, in a random order."""
     rows = plain_rows(database, STREAM)
     random.shuffle(rows)
     return rows

@@ -40,7 +40,7 @@ UPSERT = SQL(
 
 
 def measure(run: Run, writers: int = WRITERS, notes: int = NOTES) -> list[Figure]:
-    """Post batches, and merge what they left into a plain table, in turn.
+    """Post batches, and merge their rows into a plain table, in turn.
 
     The floor has its rows ready as the text that is copied, sorted within each transaction.
     """
@@ -83,7 +83,7 @@ def _in_turn(
 
 
 def floor_rows(database: str, stream: str = STREAM) -> list[bytes]:
-    """Return what the notes left as the text of rows of the plain table, in a random order."""
+    """Return what the notes stored as text of rows of the plain table, in a random order."""
     rows = plain_rows(database, stream)
     random.shuffle(rows)
     return ["\t".join(map(_copied, row)).encode() + b"\n" for row in rows]

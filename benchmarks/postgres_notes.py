@@ -1,4 +1,4 @@
-"""Durable single notes into PostgreSQL, from few and many connections, and if its disk is slow."""
+"""Durable single notes into PostgreSQL, over few and many connections, and on a slow disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The PostgreSQL server of a benchmark: on a disk, durable as it is out of the box, gone after."""
+"""The PostgreSQL server of a benchmark: on a disk, with default durability, removed afterwards."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from benchmarks.figures import Run
 
 
-ON_A_DISK = Path("/var/tmp")  # noqa: S108 - the server makes a directory of its own there
+ON_A_DISK = Path("/var/tmp")  # noqa: S108 - the server creates a directory of its own there
 COMMITS = 200
 
 
@@ -51,9 +51,9 @@ def commit_ms(server: Postgres, url: str) -> float:
 def slow_down_syncs(server: Postgres, url: str, added_ms: float) -> tuple[float, float]:
     """Make every sync of the log take `added_ms` longer; returns the commit's ms before and after.
 
-    The server itself waits so long before a sync (`commit_delay`), for which no second transaction
-    has to be under way (`commit_siblings`). Raises `WrongResult` if commits take less than that:
-    what they took before cannot be compared, as other work may have slowed them then.
+    The server itself waits that long before a sync (`commit_delay`), even without a second
+    transaction under way (`commit_siblings`). Raises `WrongResult` if commits take less than that:
+    their earlier duration cannot be compared, as other work may have slowed them then.
     """
     before = commit_ms(server, url)
     for setting in (f"commit_delay = {added_ms * 1000:.0f}", "commit_siblings = 0"):

@@ -45,7 +45,7 @@ def bare_server() -> Iterator[Server]:
 
 @contextmanager
 def controller(database: str) -> Iterator[Server]:
-    """Serve a controller over the database at a URL, which is made or brought up to date first."""
+    """Serve a controller over the database at a URL, which is created or migrated first."""
     port = free_port()
     migrate(database)
     words = ["-m", "controller", "serve", "--database", database, "--port", str(port)]
@@ -85,4 +85,4 @@ def _wait_for(process: subprocess.Popen[bytes], port: int) -> None:
             time.sleep(0.05)
         else:
             return
-    raise RuntimeError(f"the server did not come up: exit code {process.poll()}")
+    raise RuntimeError(f"the server did not start: exit code {process.poll()}")

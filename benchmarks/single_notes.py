@@ -28,7 +28,7 @@ class Taken:
     cpu_us: list[float] = field(default_factory=list)
 
     def load(self, server: Server, scripts: list[list[bytes]]) -> Answered:
-        """Drive the server through the scripts and keep what that took."""
+        """Drive the server through the scripts and keep the samples."""
         before = server.cpu_seconds()
         answered = drive(server.port, scripts)
         self.cpu_us.append((server.cpu_seconds() - before) / len(answered.latencies) * 1e6)
@@ -40,7 +40,7 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class Aim:
-    """What a load is, and what it has to reach: a ratio of rates and a p99 in ms."""
+    """A load and its targets: a ratio of rates and a p99 in ms."""
 
     connections: int
     rate: float
@@ -49,7 +49,7 @@ class Aim:
 
     @property
     def name(self) -> str:
-        """How its figures are called."""
+        """The name of its figures."""
         where = f", {self.where}" if self.where else ""
         return f"durable single notes, {self.connections} connections{where}"
 

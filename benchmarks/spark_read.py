@@ -2,7 +2,7 @@
 
 The same rows are counted under noted time, under Spark's own watermark over the same source, and
 under Spark's own watermark over its built-in Parquet stream. A sample is rows over the time of the
-micro-batches as Spark reports it; the start of a query is not in it. The first run of each, which
+micro-batches as Spark reports it, without the start of a query. The first run of each, which
 compiles, is not counted.
 """
 
@@ -60,7 +60,7 @@ class Counted:
 
     @property
     def root(self) -> Path:
-        """Where the log is."""
+        """The root of the log."""
         return self.directory / "log"
 
     def noted(self) -> DataFrame:
@@ -87,7 +87,7 @@ class Counted:
         return source.parquet(str(self.root / STREAM)).withWatermark("time", "1 day")
 
     def rows_per_second(self, events: DataFrame) -> float:
-        """Count the events per hour, all that there are; raises `WrongResult` for any other."""
+        """Count all events per hour; raises `WrongResult` if others were read."""
         counts = events.groupBy(F.window("time", "1 hour")).count()
         with tempfile.TemporaryDirectory(dir=self.directory) as checkpoint:
             writer = counts.writeStream.format("noop").trigger(availableNow=True)
@@ -129,7 +129,7 @@ def _figures(counted: Counted, run: Run) -> list[Figure]:
 
 
 def _write(counted: Counted) -> None:
-    """Write the log: times rise with disorder, a note at the end says that all is written."""
+    """Write the log: times rise with disorder, and a note at the end covers all rows."""
     each = counted.rows // SEGMENTS // FILES
     chance = np.random.default_rng(1)
     for segment in range(SEGMENTS):

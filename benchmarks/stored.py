@@ -1,4 +1,4 @@
-"""What of the posted notes is found in a database, asked past the controller."""
+"""What a database has of the posted notes, read without the controller."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PLAIN = (
     "sequence",
     "heard_at",
 )
-"""The columns of the table `plain`: what notes leave, as an application might keep it by itself."""
+"""The columns of the table `plain`: what notes store, as an application might keep it itself."""
 
 
 def sqlite_url(file: Path) -> str:
@@ -51,7 +51,7 @@ def marks_stored(database: str, stream: str) -> int:
 
 
 def plain_rows(database: str, stream: str) -> list[tuple[object, ...]]:
-    """Return what the members of a stream are, as rows of the table `plain`."""
+    """Return the members of a stream as rows of the table `plain`."""
     return [
         (stream, *(_plain(getattr(record, name)) for name in PLAIN[1:]))
         for record in _members(database, stream)

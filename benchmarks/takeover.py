@@ -1,11 +1,11 @@
-"""How long time stands when the replica that has a stream is lost: until the next mark after it.
+"""How long time does not advance after the loss of a stream's owner: until the next mark.
 
-Two replicas serve; the one that has the stream is lost with a note on its way to it. The writer
-retries with the other replica and continues there, where a reader looks for the mark of the
-first note that was sent after the loss. Then the lost one is replaced.
+Two replicas serve; the owner of the stream is lost with a note under way to it. The writer retries
+with the other replica and continues there, where a reader looks for the mark of the first note sent
+after the loss. Then the lost replica is replaced.
 
-A replica is lost in two ways. One that is killed is known to be gone at once, as the system closes
-its connections; one that is stopped only shows by its silence, like one whose machine is gone.
+A replica is lost in two ways. The loss of a killed one shows at once, as the system closes its
+connections; that of a stopped one shows only by its silence, like that of a lost machine.
 """
 
 from __future__ import annotations
@@ -38,25 +38,25 @@ REPLICAS = "noted_time_replicas"
 PAUSE_S = 0.02
 INVALID = b'"invalid_'
 WARM = 20
-"""Notes before each death, so that the stream is under way."""
+"""Number of notes before each loss, so that the stream is under way."""
 
 
 @dataclass(slots=True)
 class Pair:
-    """Two replicas of a database, one of which is replaced when it is dead."""
+    """Two replicas of a database; a lost one is replaced."""
 
     database: str
     stack: ExitStack
     servers: list[Server] = field(default_factory=list)
 
     def fill(self) -> None:
-        """Start what is missing, and wait until the streams are shared."""
+        """Start missing replicas, and wait until the streams are shared."""
         while len(self.servers) < 2:  # noqa: PLR2004 - a pair
             self.servers.append(self.stack.enter_context(controller(self.database)))
         _settle(self.servers)
 
     def owner(self) -> Server:
-        """Return the replica that has the stream, which no longer counts as one of the pair."""
+        """Remove and return the replica that has the stream."""
         return self.servers.pop(_owner_of(self.servers))
 
 
@@ -79,7 +79,7 @@ def measure(run: Run, members: int = MEMBERS) -> list[Figure]:
 
 
 def takeover(pair: Pair, turns: Turns, how: Signals) -> float:
-    """Lose the owner; returns the seconds until a note that was sent then is in a mark."""
+    """Lose the owner; returns the seconds until a mark covers a note sent then."""
     pair.fill()
     for _ in range(WARM):
         _accepted(pair.servers[0], turns.next())
@@ -134,7 +134,7 @@ def _asked(server: Server, request: bytes) -> bytes:
 
 
 def _settle(servers: Sequence[Server]) -> None:
-    """Wait until each server knows of all of them, and none has more buckets than any other."""
+    """Wait until each server knows all of them, and all have the same number of buckets."""
     deadline = time.monotonic() + SETTLED_S
     while time.monotonic() < deadline:
         shown = [_metrics(server) for server in servers]
@@ -146,7 +146,7 @@ def _settle(servers: Sequence[Server]) -> None:
 
 
 def _owner_of(servers: Sequence[Server]) -> int:
-    """Return which of the servers has the stream; only that one shows its members."""
+    """Return the index of the server that has the stream; only that one shows its members."""
     line = f'noted_time_members{{state="live",stream="{STREAM}"}}'
     have = [number for number, server in enumerate(servers) if line in _metrics(server)]
     if len(have) != 1:
@@ -155,7 +155,7 @@ def _owner_of(servers: Sequence[Server]) -> int:
 
 
 def _metrics(server: Server) -> dict[str, float]:
-    """Return what a server shows of itself, each value by its name with its labels."""
+    """Return a server's metrics, each value by its name with its labels."""
     connection = Connection(server.port)
     text = connection.ask(get("/metrics")).partition(b"\r\n\r\n")[2].decode()
     connection.close()

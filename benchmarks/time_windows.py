@@ -1,7 +1,7 @@
 """Local time windows of a reader that follows 100,000 marks of 16 segments, in CPU time.
 
-Two kinds of positions: those of a reader that advances, each a little way beyond the last, and
-positions anywhere, for which nothing is in the processor's caches.
+Two kinds of positions: those of a reader that advances, each a little beyond the last, and
+positions anywhere, which are not in the processor's caches.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Position = dict[int, int]
 
 
 def measure(run: Run, marks: int = MARKS, positions: int = POSITIONS) -> list[Figure]:
-    """Time windows and, in turn, the least a search can be: two bisections of one array."""
+    """Time windows and, in turn, the cheapest possible search: two bisections of one array."""
     run.say("marks are followed")
     tracemalloc.start()
     history = followed(marks)
@@ -104,7 +104,7 @@ def _wait_for(reader: ReaderClient, history: MarkHistory) -> None:
 
 
 def followed(marks: int) -> MarkHistory:
-    """Return a history in which each mark raises some of the segments by some way."""
+    """Return a history in which each mark raises some of the segments."""
     chance = random.Random(marks)  # noqa: S311 - the same history in every run
     history = MarkHistory()
     cut = dict.fromkeys(range(SEGMENTS), 0)
@@ -122,7 +122,7 @@ def advancing(marks: int, positions: int) -> list[Position]:
 
 
 def somewhere(place: int) -> Position:
-    """Return a position about that mark, with each segment a little way further."""
+    """Return a position near that mark, with each segment a little further."""
     return {s: place * STEP + random.randrange(50 * STEP) for s in range(SEGMENTS)}  # noqa: S311
 
 

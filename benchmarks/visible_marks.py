@@ -1,7 +1,7 @@
-"""How long after a note a reader that waits for marks has the mark, with 1,000 members.
+"""How long after a note a waiting reader has the mark, with 1,000 members.
 
 The members note in turn, a step each, so that every note advances the watermark by one. The floor
-is what cannot be left out: one synced SQLite commit and two round trips to a bare server.
+is the unavoidable part: one synced SQLite commit and two round trips to a bare server.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ SLOWEST = Target("value", "at most", 50)
 
 @dataclass(slots=True)
 class Turns:
-    """The members of the stream, which note in turn: every note is a mark."""
+    """The members of the stream, which note in turn: every note leads to a mark."""
 
     members: int
     stream: str = STREAM
     notes: int = 0
 
     def join(self) -> bytes:
-        """Return the notes by which all become members, one after the other in time."""
+        """Return the notes by which all become members, at successive times."""
         return self._request(range(self.members))
 
     def next(self) -> bytes:
@@ -86,7 +86,7 @@ class Taken:
 
 
 def measure(run: Run, members: int = MEMBERS) -> list[Figure]:
-    """Note, and time how long the mark takes to the reader; then the floor; many times."""
+    """Time how long a note's mark takes to the reader, then the floor; many times."""
     repeats, samples = run.repeats(full=5, quick=3), run.repeats(full=400, quick=40)
     database = sqlite_url(run.directory / "visible.db")
     with (
@@ -123,7 +123,7 @@ def note_and_see(turns: Turns, writer: Connection, reader: Reader) -> float:
 
 @contextmanager
 def round_trips_and_commit(port: int, file: Path) -> Iterator[Callable[[], float]]:
-    """Yield what takes one sample of the floor, in ms."""
+    """Yield a function that takes one sample of the floor, in ms."""
     with closing(sqlite3.connect(file, isolation_level=None)) as database:
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("PRAGMA synchronous = FULL")

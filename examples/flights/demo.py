@@ -42,7 +42,7 @@ DATABASE = "noted-time.db"
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is asked of the demo.
+    """The options of the demo.
 
     Delays are in full hours, the pace in hours per second, 0 for none. Without `run_own`, Spark
     runs the query under noted time alone.
@@ -59,7 +59,7 @@ class Findings:
     """What Spark measured and what the simulation predicted, noted time first in both.
 
     `measured` ends after noted time if Spark's own watermark was not run. `untimely` counts the
-    windows that noted time gave out later than its marks allowed.
+    windows that noted time emitted later than its marks allowed.
     """
 
     measured: tuple[Outcome, ...]
@@ -73,7 +73,7 @@ class Findings:
 
     @property
     def shown(self) -> tuple[Outcome, ...]:
-        """What was measured, and the simulation's word on what was not."""
+        """What was measured, and for the rest the simulation's prediction."""
         return (*self.measured, *self.predicted[len(self.measured) :])
 
     @property
@@ -88,13 +88,13 @@ def least_full_hours(flights: Flights) -> int:
 
 
 def predict(flights: Flights, plan: Plan) -> tuple[Outcome, ...]:
-    """Return what the simulation says of noted time and of each delay."""
+    """Return the simulation's prediction for noted time and for each delay."""
     own = (own_watermark(flights, hours * HOUR_MS) for hours in plan.delay_hours)
     return (noted_time(flights), *own)
 
 
 def find(flights: Flights, plan: Plan, directory: Path, bars: Bars) -> Findings:
-    """Do all of it in `directory`; whatever was started has ended on return, come what may.
+    """Run the demo in `directory`; everything that was started has ended on return, in any case.
 
     The controller's SQLite file is `DATABASE` there.
     """
@@ -104,7 +104,7 @@ def find(flights: Flights, plan: Plan, directory: Path, bars: Bars) -> Findings:
         ThreadPoolExecutor(2) as beside,
         spark_session(directory) as spark,
     ):
-        # Beside this thread, which is the one to be interrupted: Spark's client does not bear it.
+        # In another thread, as this one may be interrupted, which Spark's client cannot handle.
         own = beside.submit(work.count_under_own_watermark, spark) if plan.run_own else None
         replayed = work.replay(url)
         noted = beside.submit(work.count_under_noted_time, spark, url)
@@ -158,7 +158,7 @@ class Work:
         noted: Run,
         own: Future[Run] | None,
     ) -> Findings:
-        """Hold what the queries gave out against a batch count of the same rows."""
+        """Compare the queries' results with a batch count of the same rows."""
         counted, cuts = truth(spark, self.log), cuts_of(url, self.flights.window_ends)
         own_outcomes = self._own_outcomes(own.result(), counted) if own else ()
         return Findings(

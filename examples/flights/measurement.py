@@ -1,13 +1,13 @@
-"""From what a query gave out, micro-batch by micro-batch, to rows lost and latency in replay time.
+"""Lost rows and latency in replay time, from what a query emitted, micro-batch by micro-batch.
 
-A micro-batch gives out what the watermark of the batches before it closes. So a window needed the
-input up to the end of the batch before the one that gave it out, and the replay's clock there, less
-the window's end, is its latency: how fast the machine is plays no part.
+A micro-batch emits what the watermark of the batches before it closes. So a window needed the input
+up to the end of the batch before the one that emitted it, and the replay's clock there, less the
+window's end, is its latency: the speed of the machine does not matter.
 
 * Under Spark's own watermark, batches end exactly where the newest departure passes a full hour.
-* Under noted time, batches are cut by size, so where a window needed the input to be is taken from
-  the marks: the cut of the first mark whose lower reaches the window's end. That the window came in
-  the first batch after that cut was read is checked for each; `untimely` counts those that did not.
+* Under noted time, batches are cut by size, so the input that a window needed is taken from the
+  marks: the cut of the first mark whose lower reaches the window's end. Each window is checked to
+  come in the first batch after that cut was read; `untimely` counts those that did not.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Outcome:
 
     @property
     def name(self) -> str:
-        """How people call the method."""
+        """The name of the method for people."""
         if self.delay_ms is None:
             return "noted time"
         return f"own watermark, {self.delay_ms / HOUR_MS:g} h"
@@ -76,7 +76,7 @@ Cuts = dict[int, dict[int, int]]
 
 
 def own_outcome(run: Run, delay_hours: int, truth: Truth, landed: Sequence[Flight]) -> Outcome:
-    """Return what Spark's own watermark gave at one delay; `landed` is the input, in order."""
+    """Return the outcome of Spark's own watermark at one delay; `landed` is the input, in order."""
     delay_ms = delay_hours * HOUR_MS
     latencies = sorted(
         landed[run.read[number - 1] - 1].landing - end
@@ -87,7 +87,7 @@ def own_outcome(run: Run, delay_hours: int, truth: Truth, landed: Sequence[Fligh
 
 
 def noted_outcome(run: Run, truth: Truth, cuts: Cuts, replayed: Replayed) -> Outcome:
-    """Return what noted time gave."""
+    """Return the outcome of noted time."""
     latencies = sorted(replayed.clock_at(cuts[end]) - end for end in came_in(run, 0))
     lost = lost_rows(given_out(run, 0), truth, run.watermark)
     return Outcome(None, sum(truth.values()), lost, tuple(latencies))
@@ -112,7 +112,7 @@ def given_out(run: Run, delay_hours: int) -> Iterator[tuple[int, Count]]:
 
 
 def came_in(run: Run, delay_hours: int) -> dict[int, int]:
-    """Return which batch gave out each window: end in Unix ms → number of the batch."""
+    """Return which batch emitted each window: end in Unix ms → number of the batch."""
     return {count.end: number for number, count in given_out(run, delay_hours)}
 
 

@@ -29,7 +29,7 @@ OWN, NOTED = "#c2410c", "#0f766e"
 
 
 def headed(title: str, subtitle: str) -> Figure:
-    """Return a figure, 1600 by 864 pixels: on top the finding, and below it what was done."""
+    """Return a figure, 1600 by 864 pixels, headed by the finding and what was done."""
     figure = Figure(figsize=(10, 5.4), dpi=160, facecolor="white")
     FigureCanvasAgg(figure)
     figure.text(0.03, 0.925, title, fontsize=19, weight="bold", color=INK)
@@ -38,7 +38,7 @@ def headed(title: str, subtitle: str) -> Figure:
 
 
 def plain(axes: Axes) -> None:
-    """Leave a light grid of the axes, and grey labels."""
+    """Reduce the axes to a light grid with grey labels."""
     axes.grid(visible=True, color=RULE, linewidth=0.8)
     axes.set_axisbelow(True)
     axes.tick_params(length=0, colors=GREY, labelsize=10.5)

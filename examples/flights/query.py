@@ -65,9 +65,9 @@ def with_noted_time(
 def with_own_watermark(spark: SparkSession, archive: Path, delay_hours: Sequence[int]) -> DataFrame:
     """Return the archived flights under Spark's own watermark, a copy for each of several delays.
 
-    One query in place of many: the copy for delay d is dated d hours later, and the watermark's
-    delay is the longest of all. So the watermark is just the newest departure, and a copy's window
-    closes when that has passed the window's end by d: what `withWatermark("departure", d)` does.
+    One query replaces many: the copy for delay d is dated d hours later, and the watermark's delay
+    is the longest of all. So the watermark is just the newest departure, and a copy's window closes
+    when that has passed the window's end by d: what `withWatermark("departure", d)` does.
     """
     flights = judging_at_once(spark).readStream.schema(f"{EVENT_TIME} timestamp, origin string")
     delays = F.explode(F.array(*(F.lit(hours) for hours in delay_hours)))
@@ -102,7 +102,7 @@ def truth(spark: SparkSession, root: Path) -> Truth:
 
 
 def write_archive(directory: Path, batches: Iterable[Sequence[Flight]]) -> None:
-    """Write one Parquet file a micro-batch, dated so that Spark's file source keeps their order."""
+    """Write a Parquet file per micro-batch, dated so that Spark's file source keeps their order."""
     directory.mkdir(parents=True)
     for number, batch in enumerate(batches):
         path = directory / f"{number:06d}.parquet"
@@ -141,7 +141,7 @@ class Run:
     progress: list[dict[str, Any]] = field(default_factory=list, compare=False, repr=False)
 
     def take_progress(self, progress: Iterable[dict[str, Any]]) -> None:
-        """Take in what Spark reports of each batch, in the order of the batches."""
+        """Add what Spark reports of each batch, in the order of the batches."""
         self.progress, read = list(progress), 0
         for batch in self.progress:
             number, source = batch["batchId"], batch["sources"][0]
@@ -164,10 +164,10 @@ def unix_ms(instant: str) -> int:
 def run_to_the_end(
     counts: DataFrame, checkpoint: Path, on_batch: Callable[[int], None] = lambda _: None
 ) -> Run:
-    """Run the query over all that is there and return what it did.
+    """Run the query over all present rows and return its batches.
 
-    `counts` has the columns of `Count`. `on_batch` is called with the number of batches done.
-    The query's failure is raised, and it is stopped whatever happens.
+    `counts` has the columns of `Count`. `on_batch` is called with the number of batches done. The
+    query's failure is raised, and it is stopped in any case.
     """
     run = Run()
     keep = partial(_keep, run, on_batch)
@@ -178,7 +178,7 @@ def run_to_the_end(
 
 
 def run_until(watermark: int, counts: DataFrame, checkpoint: Path) -> Run:
-    """Run the query live until a batch ran under this watermark in ms, else as `run_to_the_end`."""
+    """Run the query live until a batch ran under this watermark in ms, as `run_to_the_end`."""
     run = Run()
     with running(counts, checkpoint, partial(_keep, run, lambda _: None)) as query:
         while run.watermark < watermark and query.isActive:
@@ -186,7 +186,7 @@ def run_until(watermark: int, counts: DataFrame, checkpoint: Path) -> Run:
             if last := query.lastProgress:
                 run.watermark = unix_ms(last.eventTime["watermark"])
         if not query.isActive:
-            query.awaitTermination()  # which raises what it failed with
+            query.awaitTermination()  # raises the query's error
         run.take_progress(progress_of(query))
     return run
 

@@ -49,7 +49,7 @@ class Replayed:
     cuts: list[Mapping[int, int]] = field(default_factory=list)
 
     def clock_at(self, cut: Mapping[int, int]) -> int:
-        """Return the clock of the first stop by which the log reached `cut`.
+        """Return the clock of the first stop at which the log reached `cut`.
 
         >>> Replayed([10, 20], [{0: 5}, {0: 7, 1: 2}]).clock_at({0: 5, 1: 1})
         20
@@ -93,7 +93,7 @@ def table(flights: Sequence[Flight]) -> pa.Table:
 
 
 def create_stream(controller_url: str, stream: str) -> None:
-    """Create a stream, with a mark at every advance, all of which can be looked at for a year."""
+    """Create a stream with a mark at every advance, which keeps its marks for a year."""
     settings = {
         "mark_interval_ms": 0,
         "writer_timeout_ms": WRITER_TIMEOUT_MS,
@@ -135,7 +135,7 @@ def replay(
 def at_work(
     names: Iterable[str], root: Path, controller_url: str, stream: str = STREAM
 ) -> Iterator[Mapping[str, Carrier]]:
-    """Make the stream and yield its carriers, all of which have joined; at the end they finish."""
+    """Create the stream and yield its carriers, which have all joined; at the end they finish."""
     create_stream(controller_url, stream)
     with ExitStack() as stack:
         carriers = {name: Carrier(root, controller_url, stream, name) for name in names}

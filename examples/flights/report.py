@@ -28,7 +28,7 @@ HEADINGS = ("lost", "lost %", "median", "longest", "simulated lost %", "median")
 
 
 def opening(flights: Flights) -> str:
-    """Say which flights these are, and which were left aside."""
+    """Return a sentence on which flights these are, and which were left out."""
     first, last = (_day(flights.landed[index].landing) for index in (0, -1))
     return (
         f"{len(flights.landed):,} flights from New York that landed from {first} to {last}, by "
@@ -38,7 +38,7 @@ def opening(flights: Flights) -> str:
 
 
 def plot(flights: Flights, plan: Plan) -> list[str]:
-    """Say what is going to happen, in plain words."""
+    """Return sentences that announce what will happen."""
     delays = ", ".join(map(str, plan.delay_hours))
     own = f"The same count goes through Spark's own watermark at delays of {delays} h."
     return [
@@ -89,7 +89,7 @@ def _simulated(outcome: Outcome) -> Iterator[str]:
 
 
 def closing(findings: Findings, least_delay_ms: int) -> list[str]:
-    """Say what the table shows, and whether the measurement can be trusted."""
+    """Return sentences on what the table shows, and whether the measurement can be trusted."""
     noted = findings.measured[0]
     return [
         f"Noted time lost {noted.lost:,} of {noted.rows:,} rows. {_comparison(findings)}",
@@ -145,7 +145,7 @@ def page(url: str, stream: str) -> str:
 
 
 def where(database: Path, stream: str) -> str:
-    """Say how the flights can still be looked at."""
+    """Return a sentence on how to look at the flights later."""
     serve = f"./run serve --database {quote(f'sqlite:///{database.as_posix()}')}"
     return f"Look at the flights at {page(URL, stream)} while this runs:\n  {serve}"
 

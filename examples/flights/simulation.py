@@ -1,4 +1,4 @@
-"""The whole replay without Spark, files or network: an independent word on what each method gives.
+"""The whole replay without Spark, files or network: an independent prediction for each method.
 
 Rows are judged one by one, as if each were a micro-batch of its own; no engine can judge finer.
 Windows are the hours of departure, and a window closes when the watermark reaches its end.
@@ -20,7 +20,7 @@ BEFORE_ALL_TIME = -(2**63)
 
 
 class Windows:
-    """The hourly windows while the watermark passes: what was counted, lost and given out."""
+    """The hourly windows while the watermark passes: what was counted, lost and emitted."""
 
     def __init__(self) -> None:
         self.lost = 0
@@ -38,19 +38,19 @@ class Windows:
             heappush(self._open, end)
 
     def close(self, watermark: int, clock: int) -> None:
-        """Give out the windows that the watermark has reached; `clock` is the replay's, in ms."""
+        """Emit the windows that the watermark has reached; `clock` is the replay's, in ms."""
         while self._open and self._open[0] <= watermark:
             self.latencies.append(clock - heappop(self._open))
 
     def outcome(self, flights: Flights, delay_ms: int | None) -> Outcome:
-        """Return what came of it."""
+        """Return the outcome."""
         return Outcome(delay_ms, len(flights.landed), self.lost, tuple(sorted(self.latencies)))
 
 
 def own_watermark(flights: Flights, delay_ms: int) -> Outcome:
-    """Return what Spark's own watermark gives: the newest departure so far, less a fixed delay.
+    """Return the outcome of Spark's own watermark: the newest departure so far, less a delay.
 
-    Windows that are still open when the data ends count neither as lost nor as given out.
+    Windows that are still open when the data ends count neither as lost nor as emitted.
     """
     windows, newest = Windows(), BEFORE_ALL_TIME
     for flight in flights.landed:
@@ -62,10 +62,10 @@ def own_watermark(flights: Flights, delay_ms: int) -> Outcome:
 
 
 def noted_time(flights: Flights) -> Outcome:
-    """Return what noted time gives when all carriers note at each landing and at each full hour.
+    """Return the outcome of noted time if all carriers note at each landing and each full hour.
 
-    The lower is then the earliest departure in the air, whosever it is, or the clock when no
-    flight is.
+    The lower is then the earliest departure in the air of any carrier, or the clock if no flight is
+    in the air.
     """
     windows, lower = Windows(), BEFORE_ALL_TIME
     departures = sorted(flights.landed, key=lambda flight: flight.departure, reverse=True)

@@ -1,4 +1,4 @@
-"""What a story is played with, and what comes of it."""
+"""What a story needs, and its result."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 class Stage:
     """The flights, a controller at `url`, a Spark, a directory, and bars for what takes long.
 
-    `beside` runs what talks to Spark: the main thread is the one to be interrupted, and Spark's
-    client does not bear that.
+    `beside` runs what talks to Spark: the main thread may be interrupted, which Spark's client
+    cannot handle.
     """
 
     flights: Flights
@@ -44,9 +44,9 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came of a story: `meaning` in sentences, and `figures` that JSON can hold.
+    """The result of a story: `meaning` in sentences, and `figures` that JSON can hold.
 
-    `broken` says what the story promises and did not hold. `stream` is the one to look at.
+    `broken` has the promises that the story did not keep. `stream` is the one to look at.
     """
 
     table: Table
@@ -60,7 +60,7 @@ class Result:
 def results(
     title: str, headings: Sequence[str], rows: Iterable[Sequence[str]], *, ours: str
 ) -> Table:
-    """Return a table of what came of each method; that whose first cell is `ours` stands out."""
+    """Return a table of each method's result; the row whose first cell is `ours` stands out."""
     table = Table(title=title)
     method, *others = headings
     table.add_column(method, no_wrap=True)

@@ -1,4 +1,4 @@
-"""What the demo starts beside itself, and always ends: a controller, and a Spark of its own."""
+"""What the demo starts and always ends: a controller and a Spark of its own."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ class SurroundingsError(Exception):
 def controller(database: Path, directory: Path) -> Iterator[str]:
     """Serve a controller on a free port of this machine, with its log in `directory`.
 
-    `database` is its SQLite file, all of it once the block has ended. Yields its URL. Raises
-    `SurroundingsError`, with its last words, if it does not start.
+    `database` is its SQLite file, complete once the block has ended. Yields its URL. Raises
+    `SurroundingsError`, with the end of its log, if it does not start.
     """
     url = f"http://{LOOPBACK}:{_free_port()}"
     log = directory / "controller.log"
@@ -79,7 +79,7 @@ def controller(database: Path, directory: Path) -> Iterator[str]:
 
 
 def keep_database(database: Path, kept: Path) -> None:
-    """Copy a SQLite file that is not served to `kept`, in place of what is there."""
+    """Copy a SQLite file that is not served to `kept`, replacing what is there."""
     for file in (kept, *(kept.with_name(f"{kept.name}-{part}") for part in ("wal", "shm"))):
         file.unlink(missing_ok=True)
     with closing(sqlite3.connect(database)) as source, closing(sqlite3.connect(kept)) as target:
@@ -88,7 +88,7 @@ def keep_database(database: Path, kept: Path) -> None:
 
 @contextmanager
 def spark_session(directory: Path) -> Iterator[SparkSession]:
-    """Yield a local Spark whose own words go to a file in `directory`.
+    """Yield a local Spark whose log goes to a file in `directory`.
 
     Raises `SurroundingsError` if there is no Java.
     """
@@ -97,7 +97,9 @@ def spark_session(directory: Path) -> Iterator[SparkSession]:
     interrupt = signal.getsignal(signal.SIGINT)
     with _stderr_to(log):
         session = _session_builder(directory).getOrCreate()
-    signal.signal(signal.SIGINT, interrupt)  # Spark's own handler talks to Java from wherever it is
+    signal.signal(
+        signal.SIGINT, interrupt
+    )  # Spark's own handler calls Java from any point of the program
     try:
         yield session
     finally:
@@ -117,7 +119,7 @@ def require_java() -> None:
 def _start_controller(database: Path, port: str, log: Path) -> subprocess.Popen[bytes]:
     words = [sys.executable, "-m", "controller", "serve", "--host", LOOPBACK, "--port", port]
     with log.open("wb") as output:
-        # A session of its own: Ctrl-C is for the demo, which ends the controller in its turn.
+        # A session of its own: Ctrl-C is for the demo, which then ends the controller.
         return subprocess.Popen(  # noqa: S603 - our own program
             [*words, "--database", f"sqlite:///{database.resolve()}"],
             cwd=ROOT,
