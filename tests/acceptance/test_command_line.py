@@ -109,7 +109,7 @@ def test_a_killed_controller_leaves_no_lock(tmp_path: Path) -> None:
 
 
 def test_settings_come_from_the_environment(tmp_path: Path) -> None:
-    """Database, address, level and format; what is on the command line wins."""
+    """Database, address, level and format; the command line wins."""
     variables: dict[str, Any] = {
         "NOTED_TIME_DATABASE": f"sqlite:///{tmp_path}/elsewhere.db",
         "NOTED_TIME_HOST": "127.0.0.2",
@@ -206,7 +206,7 @@ def test_watching_without_the_right_ends_at_once(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.name == "nt", reason="needs a terminal")
 def test_a_terminal_gets_tables_and_questions(tmp_path: Path) -> None:
-    """What it is asked for it has to answer with yes."""
+    """The test answers its question with yes."""
     with ServeProcess(tmp_path).ready() as controller:
         httpx.put(f"{controller.url}/v1/streams/flights")
         noted_time = [sys.executable, "-m", "noted_time", "stream"]

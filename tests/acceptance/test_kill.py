@@ -48,7 +48,7 @@ async def worked(load: Load) -> None:
 
 
 async def test_kill_9_under_load_loses_nothing(tmp_path: Path) -> None:
-    """Sixty tasks of writers, three kills: every promise of the contract holds of what is left."""
+    """Sixty tasks of writers, three kills: what is left keeps every promise of the contract."""
     streams = [
         LoadedStream("flights"),
         LoadedStream("trains", shared=False),

@@ -135,7 +135,7 @@ def test_a_reader_that_may_not_go_offline_is_not_taken_for_offline() -> None:
 
 @pytest.mark.acceptance
 def test_writer_and_reader_meet_through_a_controller_that_asks(tmp_path: Path) -> None:
-    """Each with its own right and no more."""
+    """Each with its own right only."""
     admin, write, read = (
         command("token", "create", *options, cwd=tmp_path).stdout.strip()
         for options in (ADMIN, WRITE, READ)

@@ -38,7 +38,7 @@ class Crowded(Served):
 
     @contextmanager
     def full(self, stream: str) -> Iterator[None]:
-        """Keep a commit up meanwhile, and one request waiting for the next."""
+        """Delay a commit, and keep one request waiting for the next."""
         watch = self._watched.watch
         watch.open.clear()
         attempts = watch.attempts
@@ -127,7 +127,7 @@ async def test_a_position_of_too_many_segments_is_refused(call: Caller) -> None:
 
 @pytest.mark.parametrize("limits", [Limits(waiting_requests=3), Limits(waiting_notes=4)])
 async def test_over_the_intake_writers_are_asked_to_retry(limits: Limits) -> None:
-    """While a commit takes long, what does not fit is refused at once; what was taken is kept."""
+    """While a commit takes long, excess requests are refused at once; accepted ones are kept."""
     store = WatchedMemory()
     async with limited(limits, store) as call:
         store.watch.open.clear()

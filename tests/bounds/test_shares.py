@@ -1,4 +1,4 @@
-"""One token cannot take all that there is of something from the others."""
+"""One token cannot use up a shared resource."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OVERLOADED = (503, "overloaded")
 
 @asynccontextmanager
 async def held(door: Door, token: str | None, count: int) -> AsyncIterator[None]:
-    """Keep that many long polls of a token waiting meanwhile."""
+    """Keep that many long polls of a token waiting."""
     waiting = len(door.controller.polls)
     tasks = [asyncio.create_task(door.call("GET", POLL, token)) for _ in range(count)]
     await until(lambda: len(door.controller.polls) == waiting + count)

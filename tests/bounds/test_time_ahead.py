@@ -53,7 +53,7 @@ def test_a_time_at_the_bound_is_accepted() -> None:
 async def test_the_bound_goes_along_with_the_wall_clock(
     memory: WatchedMemory, time: GivenTime
 ) -> None:
-    """What is too far ahead now is not a second later."""
+    """A time too far ahead now is acceptable a second later."""
     async with serving(memory, time, max_time_ahead_ms=0) as controller:
         before = await deliver(controller, Note("a", WALL + 1000))
         time.passes(1000)

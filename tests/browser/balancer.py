@@ -64,7 +64,7 @@ class _Server(ThreadingHTTPServer):
 
 
 class Balancer(Calls):
-    """Serves in a thread meanwhile."""
+    """Serves in a thread."""
 
     def __init__(self, *controllers: str) -> None:
         """Forward to the controllers at these URLs."""

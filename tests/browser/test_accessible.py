@@ -114,7 +114,7 @@ def test_the_keyboard_alone_opens_a_stream_and_leaves_a_dialog(
 
 
 def test_polling_takes_no_focus_and_no_text_away(visit: Visit, stalled: Stalled) -> None:
-    """What is being typed stays, while answers come."""
+    """Text being typed stays while answers come."""
     visit.page.clock.install()
     visit.open_stream(stalled.name)
     box = visit.page.get_by_role("searchbox", name="Search writers")

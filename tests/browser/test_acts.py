@@ -47,7 +47,7 @@ def test_the_dry_run_of_a_removal_is_what_then_happens(
 def test_a_writer_that_noted_meanwhile_is_not_removed_but_shown_again(
     visit: Visit, seed: Calls, stalled: Stalled
 ) -> None:
-    """The dry run is done again, for what is then removed by pressing once more."""
+    """The dry run is repeated, and its result is what another press removes."""
     dialog = opened(visit, stalled.name, "Remove lima…").shown()
     between = stalled.held_at + 9 * MINUTE_MS
 
@@ -136,7 +136,7 @@ def test_a_sealed_stream_is_shown_as_such_and_not_sealed_twice(
 def test_a_refused_change_is_reported_and_loses_no_text(
     visit: Visit, seed: Calls, stalled: Stalled
 ) -> None:
-    """The stream was removed meanwhile, for example."""
+    """For example, the stream was removed in between."""
     dialog = opened(visit, stalled.name, "Remove lima…").shown()
     dialog.why.fill(WHY)
     refused = {"status": 409, "code": "conflict", "title": "Conflict", "detail": "send it again"}

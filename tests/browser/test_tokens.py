@@ -55,7 +55,7 @@ def test_only_an_administrator_is_offered_controls(
 def test_a_token_that_is_revoked_while_a_form_is_open_loses_no_text(
     visit: Visit, closed: Served, guarded: Guarded
 ) -> None:
-    """Another is asked for, and then the act is done with what was typed."""
+    """The page asks for another, and then performs the act with what was typed."""
     why, first = "the depot burnt down", guarded.token("admin")
     stall(closed, "parcels")
     visit.open("/streams/parcels")

@@ -240,7 +240,7 @@ NOTHING = -1
 
 
 def last_time(history: History) -> int:
-    """Return a time above all that was ever noted."""
+    """Return a time above every noted one."""
     writers = [writer for stream in history.streams.values() for writer in stream.writers]
     return 1 + max(
         (noted for writer in writers for noted in writer.promised.values()), default=NOTHING

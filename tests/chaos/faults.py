@@ -89,17 +89,17 @@ async def cut(arena: Arena) -> None:
 
 
 async def half_open(arena: Arena) -> None:
-    """Swallow all that is sent between the one that serves and the database."""
+    """Swallow everything sent between the serving replica and the database."""
     await _fail_link(arena, "swallowing", LEASE_S + arena.chance.uniform(1.0, 3.0))
 
 
 async def stall(arena: Arena) -> None:
-    """Hold up all that is sent between the one that serves and the database, and pass it on."""
+    """Delay everything sent between the serving replica and the database, and pass it on."""
     await _fail_link(arena, "stalled", LEASE_S + arena.chance.uniform(1.0, 3.0))
 
 
 async def lose_answers(arena: Arena) -> None:
-    """Lose the answers of the one that serves, which has done what it was asked by then."""
+    """Lose the answers of the serving replica, which has done its work by then."""
     replica = await arena.owner()
     async with replica.busy:
         for _ in range(5):
@@ -110,7 +110,7 @@ async def lose_answers(arena: Arena) -> None:
 
 
 async def isolate(arena: Arena) -> None:
-    """Swallow all that the one that serves and anybody send each other: its network is gone."""
+    """Swallow everything the serving replica sends or receives: its network is gone."""
     replica = await arena.owner()
     async with replica.busy:
         for link in (replica.door, replica.database):
@@ -210,7 +210,7 @@ async def _fail_link(arena: Arena, mode: Mode, for_s: float) -> None:
 
 @asynccontextmanager
 async def _patience(arena: Arena) -> AsyncIterator[None]:
-    """Have a long writer timeout meanwhile: the clock of silence runs while a replica serves."""
+    """Use a long writer timeout: the clock of silence runs while a replica serves."""
     await _set_writer_timeout(arena, PATIENT_S)
     yield
     await _set_writer_timeout(arena, WRITER_TIMEOUT_S)

@@ -97,7 +97,7 @@ def test_its_own_stream_is_played_on(run: Commands, served: Served, name: str) -
 
 
 def test_a_stream_of_somebody_else_is_left_alone(run: Commands, served: Served, name: str) -> None:
-    """Unless that is what is wanted; then only its own writers are to be removed."""
+    """Unless the user wants that; then only its own writers are to be removed."""
     served.create(name)
     refused = run("demo-stream", name, "--for", "1s")
     untouched = served.writers(name)

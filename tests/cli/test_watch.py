@@ -104,7 +104,7 @@ def test_off_a_terminal_it_does_not_wait_for_a_controller(run: Commands) -> None
 def test_on_a_terminal_it_is_live_until_it_is_ended(
     served: Served, stream: str, tmp_path: Path, sent: signal.Signals, status: int
 ) -> None:
-    """Then the terminal is as it was; Ctrl-C is how it should end."""
+    """Then the terminal is restored; Ctrl-C is the proper way to end it."""
     with watching(served, stream, tmp_path) as terminal:
         terminal.until("a has held it for")
         note(served, stream, a=TEN + 2 * HOUR)
@@ -119,7 +119,7 @@ def test_on_a_terminal_it_is_live_until_it_is_ended(
 def test_it_says_when_no_controller_answers_and_recovers(
     served: Served, stream: str, tmp_path: Path
 ) -> None:
-    """What it knew last stays, and how old it is; then it is up to date again."""
+    """The last state stays, with its age; then it is up to date again."""
     with watching(served, stream, tmp_path) as terminal:
         terminal.until("a has held it for")
         served.stop()

@@ -282,7 +282,7 @@ class Model:
         return writer.time(domain) <= self.lower(domain)
 
     def settle(self, now: int) -> None:
-        """Note for every writer and domain what has become true at `now`."""
+        """Record for every writer and domain what has become true at `now`."""
         for writer in self.writers.values():
             if writer.state != "live":
                 writer.returned_late.clear()

@@ -123,7 +123,7 @@ def test_what_is_undeclared_survives_a_restart() -> None:
 
 
 def test_a_removed_writer_that_wrote_nothing_returns_with_nothing_undeclared() -> None:
-    """It had noted a time alone, which counts no more."""
+    """It had noted only a time, which no longer counts."""
     stream = stream_of("UA", "DL", domains=TWO)
     deliver(stream, Note("UA", 1, {0: 7}, domain="order", max_time=2))
     deliver(stream, Note("DL", 0, domain="order"), Note("DL", domains=("ship",)))
@@ -175,7 +175,7 @@ def test_a_segment_goes_from_a_writer_that_finished_to_the_next() -> None:
 
 @pytest.mark.parametrize("state", ["live", "idle"])
 def test_a_segment_does_not_go_from_a_writer_that_may_return(state: str) -> None:
-    """What it writes then is passed by the position of the other."""
+    """The position of the other passes what it writes then."""
     stream = stream_of()
     marks_after(stream, Note("UA", 5, {0: 10}, max_time=5), Note("UA", state=state))  # type: ignore[arg-type]
     expiries(stream, 10**9)

@@ -134,7 +134,7 @@ def test_a_look_is_noted_if_ends_change_or_the_last_time_is_old() -> None:
 
 
 def test_an_empty_log_is_noted_too() -> None:
-    """Nothing was visible; a segment that ends at 0 is as one that is not there."""
+    """Nothing was visible; a segment that ends at 0 counts as missing."""
     look = Look(10, 30)
     note = look.due(7, {0: 0})
 

@@ -37,7 +37,7 @@ def live_notes(steps: list[tuple[str, int, dict[int, int]]]) -> list[Note]:
 
 
 def end_of(marks: list[Mark]) -> list[tuple[int, StreamCut]]:
-    """Return of the last mark what no order may change."""
+    """Return the part of the last mark that no order may change."""
     return [(mark.lower, mark.cut) for mark in marks[-1:]]
 
 

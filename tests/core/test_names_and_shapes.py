@@ -123,7 +123,7 @@ def test_a_legal_name_is_kept(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["", "a" * 250, "a b", "a/b", "a\n", "ä", "٣", ".", ".."])
 def test_an_illegal_name_is_named_in_the_error(name: str) -> None:
-    """And what it should have been a name of."""
+    """And the kind of name it should have been."""
     with pytest.raises(InvalidName) as raised:
         checked_name("stream", name)
 
@@ -162,7 +162,7 @@ def test_the_start_of_a_file_is_in_its_name(stream: str, segment: int, start: in
 
 @given(stream=names, segment=offsets)
 def test_the_segment_of_a_directory_is_in_its_name(stream: str, segment: int) -> None:
-    """As the archives' sinks spell it."""
+    """In the spelling of the archives' sinks."""
     assert segment_of(segment_directory(Path(), stream, segment).name) == segment
 
 

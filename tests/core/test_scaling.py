@@ -130,7 +130,7 @@ def test_the_last_mark_of_an_unscaled_stream_is_completed_after_a_restart() -> N
 def test_a_wrong_scale_event_names_the_segment_and_changes_nothing(
     event: ScaleEvent, segment: int
 ) -> None:
-    """Whatever is right beside it is not taken either."""
+    """Correct parts beside it are not accepted either."""
     stream = stream_of("UA")
     deliver(stream, Note("UA", 1, {0: 400, 1: 400}))
     stream.scale(SPLIT)

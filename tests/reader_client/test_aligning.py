@@ -25,7 +25,7 @@ def aligned(served: Served, stream: str) -> str:
 
 
 def test_a_segment_above_the_bound_is_not_to_be_read(served: Served, aligned: str) -> None:
-    """The other segments are, until the slowest member has come on."""
+    """The other segments are, until the slowest member has advanced."""
     report_member(served.url, aligned, "slow", 10)
     with ReaderClient(served.url, aligned, align=aligned, refresh_ms=10) as reader:
         reader.catch_up()
@@ -63,7 +63,7 @@ def test_readers_of_a_group_are_one_member(served: Served, aligned: str) -> None
 
 
 def test_a_reader_at_a_quiet_or_sealed_end_holds_no_other(served: Served, aligned: str) -> None:
-    """It has read all there is: alone, and as a group, until there is more."""
+    """It has read everything: alone, and as a group, until there is more."""
     often: dict[str, Any] = {"align": aligned, "refresh_ms": 10, "wait_ms": 10}
     with (
         ReaderClient(served.url, aligned, **often) as one,

@@ -190,7 +190,7 @@ def test_a_reader_that_was_taken_offline_reports_again(served: Served, stream: s
 def test_a_reader_that_timed_out_leaves_all_the_same(
     served: Served, stream: str, caplog: pytest.LogCaptureFixture, call: str
 ) -> None:
-    """The controller knows it no more, which is what was wished for."""
+    """The controller no longer knows it, which is the desired outcome."""
     served.create(stream, reader_timeout_ms=1)
     client = ReaderClient(
         served.url, stream, group="g", reader="r", domains=(), refresh_ms=60_000, backoff=SOON

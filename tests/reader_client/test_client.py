@@ -217,7 +217,7 @@ def test_closing_reports_what_is_left(served: Served, stream: str) -> None:
 
 
 def test_reports_outlast_a_controller_that_is_away() -> None:
-    """Positions reached meanwhile are reported when the controller is back."""
+    """Positions reached during the outage are reported when the controller is back."""
     with Served() as served:
         served.create("flights")
         with reader(served, "flights", group="g", reader="a", refresh_ms=20) as client:

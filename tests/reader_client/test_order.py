@@ -98,7 +98,7 @@ def test_merged_segments_come_nearly_in_the_order_of_time(served: Served, stream
 
 
 class Chosen:
-    """Answers by a list which segment is next, and then no more."""
+    """Answers from a list which segment is next, until the list ends."""
 
     def __init__(self, turns: list[int | None]) -> None:
         self._turns = iter(turns)

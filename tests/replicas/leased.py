@@ -63,7 +63,7 @@ def while_leases_end() -> Iterator[None]:
 
 
 def at_work(server: Server, url: str, wait_event: str) -> None:
-    """Wait until the server works for a session and waits for that meanwhile."""
+    """Wait until the server works for a session and waits for that."""
     database = url.rpartition("/")[2]
     query = f"""SELECT 1 FROM pg_stat_activity WHERE datname = '{database}' AND state = 'active'
     AND wait_event = '{wait_event}'"""  # noqa: S608 - our own names

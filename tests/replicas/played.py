@@ -103,7 +103,7 @@ TROUBLES = [
     httpx.RemoteProtocolError("hung up"),
     httpx.ReadError("broken off"),
 ]
-"""What may come of a request to another replica: the first two did not reach it."""
+"""Possible outcomes of a request to another replica: the first two did not reach it."""
 
 
 @dataclass

@@ -154,7 +154,7 @@ async def test_streams_of_one_that_does_not_answer_come_from_the_database(
 
 @pytest.mark.anyio
 async def test_a_page_is_cut_from_all_streams_together(this: Played) -> None:
-    """Unanswered ones, others' and one's own: each comes once over all pages."""
+    """Unanswered ones, others' and its own: each comes once over all pages."""
     mine = [HERE, *(stream_of(bucket) for bucket in (2, 4, 6))]
     for name in mine[1:]:
         await this.controller.put_stream(name, {})
@@ -191,7 +191,7 @@ async def test_one_that_hangs_is_not_waited_for(
 
 @pytest.mark.anyio
 async def test_a_token_sees_what_it_may_read() -> None:
-    """Neither more of one's own nor of those without an answer."""
+    """Neither more of its own nor of those without an answer."""
     guarded = Guarded()
     token = guarded.token("read", streams=[HERE])
     async with played(guarded.gate) as this:

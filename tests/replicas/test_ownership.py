@@ -87,7 +87,7 @@ async def test_every_stream_is_with_one_of_two(url: str) -> None:
 
 
 async def test_one_that_stops_hands_its_streams_back(url: str) -> None:
-    """The other continues with all that was acknowledged, well before any lease is over."""
+    """The other continues with everything acknowledged, well before any lease is over."""
     async with replica(url) as a:
         async with replica(url, "http://b") as b:
             await shared(a, b)

@@ -10,7 +10,7 @@ from controller.service.ownership import Share, share
 from controller.store.port import Leases
 
 ROUNDS = 4
-"""More turns of everybody than it may take until nothing changes any more."""
+"""More turns of all than it may take until nothing changes any more."""
 
 
 @dataclass
@@ -129,7 +129,7 @@ def test_everybody_comes_to_its_share(population: Population) -> None:
 
 @given(population=stirred())
 def test_no_bucket_moves_twice(population: Population) -> None:
-    """Once everybody knows how many there are, what is taken is kept: streams are loaded once."""
+    """Once all know how many there are, what is taken is kept: streams are loaded once."""
     population.settle()
 
     assert len(population.moves) == len(set(population.moves))

@@ -198,7 +198,7 @@ def test_streams_do_not_wait_for_the_requests_of_a_replica_that_stops(
 
 @pytest.mark.acceptance
 def test_the_last_replica_reports_its_stop_to_slow_requests(tmp_path: Path, url: str) -> None:
-    """Their callers try again, at a replica that is started meanwhile."""
+    """Their callers try again, at a replica that is started in the meantime."""
     with ServeProcess(tmp_path, "--database", url).ready() as only:
         HTTP.put(f"{only.url}/v1/streams/s").raise_for_status()
         slow = half_sent(only, "POST", "/v1/streams/s/notes", b'{"notes":[{"writer":"w"}]}')

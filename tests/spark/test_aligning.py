@@ -112,14 +112,14 @@ class Asked:
         return {"bound": 7, "member_timeout_ms": 200}
 
     def hang_up(self) -> None:
-        """Ask no more."""
+        """Stop asking."""
 
     def close(self) -> None:
-        """Ask no more."""
+        """Stop asking."""
 
 
 def test_a_source_reports_while_a_batch_takes_longer_than_the_timeout() -> None:
-    """Spark asks for no end meanwhile, and the others are to wait for the source all the same."""
+    """Spark does not ask for an end, and the others still have to wait for the source."""
     asked = Asked()
     aligner = Aligner(cast("Transport", asked), "shop", "orders")
     aligner.bound(5)

@@ -132,7 +132,7 @@ def test_options_that_do_not_go_together_are_refused_by_their_names(
     asking: dict[str, Any],
     sentence: str,
 ) -> None:
-    """Before anybody is asked, as what cannot be promised has no watermark."""
+    """Before any controller is asked, as an impossible promise has no watermark."""
     with pytest.raises(Rejected, match=sentence):
         asked(tmp_path, "http://127.0.0.1:9", *options, **asking)
 

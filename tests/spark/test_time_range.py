@@ -131,7 +131,7 @@ def test_a_range_that_is_read_stays_as_it_is(flights: NotedStream) -> None:
 
 
 def test_a_checkpoint_has_begun_and_ends_where_it_was_to_end(flights: NotedStream) -> None:
-    """Another start counts no more, and another end is refused: its rows were left out."""
+    """Another start no longer counts, and another end is refused: its rows were left out."""
     flights.append(0, *((second * SECOND, str(second)) for second in range(6)))
     flights.note(6 * SECOND)
     first = batches(log_query(flights, ReadRange(2 * SECOND), Batches(3)))[0]

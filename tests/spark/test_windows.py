@@ -99,7 +99,7 @@ def test_a_row_dated_a_year_ahead_does_not_move_the_watermark(
 def test_a_filter_on_another_column_lets_time_advance(
     read: Reads, flights: NotedStream, output: QueryOutput
 ) -> None:
-    """Spark pushes such a filter down as far as it can; it must not take the marks away."""
+    """Spark pushes such a filter down as far as it can; it must not remove the marks."""
     flights.append(0, (1000, "a"), (1100, "b"))
     flights.note(2000)
     output.catch_up(per_second(read(flights).where("name = 'a' AND time IS NOT NULL")))

@@ -54,7 +54,7 @@ def find_chromium() -> str | None:
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """Run a browser with a new empty profile meanwhile; there must be one."""
+    """Run a browser with a new empty profile; one must be installed."""
     with sync_playwright() as playwright:
         expect.set_options(timeout=PATIENCE_MS)
         browser = playwright.chromium.launch(

@@ -62,7 +62,7 @@ class Server:
     """A running server; leaving the block ends it and removes what it wrote."""
 
     def __init__(self, bin_directory: Path, *settings: str) -> None:
-        """Make a cluster and start the server on a free port, with such settings besides."""
+        """Create a cluster and start the server on a free port, with these additional settings."""
         self._bin = bin_directory
         self._settings = [*SETTINGS, *settings]
         self._directory = Path(tempfile.mkdtemp(prefix="noted-time-postgres-"))

@@ -35,7 +35,7 @@ class QueryOutput:
         return writer.option("checkpointLocation", str(self.checkpoint)).start()
 
     def catch_up(self, events: DataFrame) -> None:
-        """Read all that is there now, and stop."""
+        """Read everything that is there now, and stop."""
         connected(lambda: self._read_all(events))
 
     def last_lower(self) -> int | None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Kept(NamedTuple):
-    """All that a store gives back of one stream."""
+    """Everything that a store returns for one stream."""
 
     scales: list[ScaleEvent]
     members: list[MemberRecord]
@@ -74,7 +74,7 @@ def seqs(store: Store, stream_id: str = "id-1", domain: str = "default") -> list
 
 
 def kept(store: Store, stream_id: str = "id-1", domains: tuple[str, ...] = ("default",)) -> Kept:
-    """Return all that the store gives back of a stream."""
+    """Return everything that the store returns for a stream."""
     return Kept(
         scales=store.scales(stream_id),
         members=list(store.members(stream_id)),

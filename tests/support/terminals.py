@@ -40,7 +40,7 @@ class LiveTerminal:
     def __init__(
         self, words: Sequence[str], environment: Mapping[str, str], *, cwd: Path, size: str
     ) -> None:
-        """Start it; the size is as in `80x24`."""
+        """Start it; the size has the form `80x24`."""
         self._ours, its = os.openpty()
         columns, _, lines = size.partition("x")
         variables = {**environment, "TERM": "xterm", "COLUMNS": columns, "LINES": lines}

@@ -103,7 +103,7 @@ def test_an_append_within_the_tick_of_a_listing_is_found(tmp_path: Path) -> None
 def test_a_directory_that_settled_is_not_listed_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One question for its modification time is all that a quiet segment costs."""
+    """A quiet segment costs only one look at its modification time."""
     clock = Seconds()
     ends = LogEnds(tmp_path, "flights", monotonic=clock)
     append(tmp_path, 0, 1)

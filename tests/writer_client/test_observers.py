@@ -98,7 +98,7 @@ def test_a_noter_in_a_thread_advances_a_quiet_stream(
 def test_where_ends_cannot_be_read_nothing_is_noted_until_they_can(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Reported once, whatever the error; the stream holds meanwhile."""
+    """Reported once, whatever the error; until then the stream holds."""
     clock, transport, broken = Now(), Scripted(), [True]
 
     def ends() -> dict[int, int]:

@@ -233,7 +233,7 @@ def test_an_answer_has_the_stored_value_the_note_fell_behind() -> None:
 
 @pytest.mark.parametrize("answered", [True, False], ids=["refused", "lost"])
 def test_late_rows_are_reported_until_a_note_is_accepted(*, answered: bool) -> None:
-    """With the next note of their domain, and then no more."""
+    """With the next note of their domain, and then no longer."""
     outbox = Outbox("UA")
     outbox.note(5, {})
     outbox.late(None, LateRows(2, 4))

@@ -66,7 +66,7 @@ def test_a_writer_continues_where_the_segment_ends(tmp_path: Path) -> None:
 
 
 def test_a_writer_that_slept_steps_over_many_appends(tmp_path: Path) -> None:
-    """However far the segment went meanwhile, the next append goes to its end."""
+    """However far the segment went in between, the next append goes to its end."""
     sleeper, busy = writer(tmp_path), writer(tmp_path)
     for _ in range(40):
         busy.append([{"time": 1}])
@@ -109,7 +109,7 @@ def test_processes_share_a_segment_without_loss_or_overlap(tmp_path: Path) -> No
 
 
 def test_a_writer_killed_at_any_moment_leaves_whole_files(tmp_path: Path) -> None:
-    """After kill -9 in the middle of appends, all that is visible is whole, and others continue."""
+    """After kill -9 in the middle of appends, everything visible is whole, and others continue."""
     spawn = multiprocessing.get_context("spawn")
     process = spawn.Process(target=append_many, args=(tmp_path, "UA", 100_000))
     process.start()

@@ -47,7 +47,7 @@ class DisorderlyWriter(threading.Thread):
 
 
 def followed(root: Path, served: Served, stream: str) -> list[Mark]:
-    """Let three writers write at once; return the marks that a reader followed meanwhile."""
+    """Let three writers write at once; return the marks that a reader followed."""
     writers = [DisorderlyWriter(root, served.url, stream, seed) for seed in range(3)]
     with ReaderClient(served.url, stream) as reader:
         for writer in writers:

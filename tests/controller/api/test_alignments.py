@@ -137,7 +137,7 @@ async def test_a_member_belongs_to_the_token_that_made_it_until_it_is_silent(
     ],
 )
 async def test_a_report_has_a_time_or_a_group(call: Caller, body: dict[str, Any]) -> None:
-    """Not both, no half of one, and nothing that is not known."""
+    """Not both, no half of one, and no unknown field."""
     await made(call)
 
     answer = await call.put(f"{A}/members/m", body)

@@ -75,7 +75,7 @@ async def test_a_reader_reports_a_backlog_itself_until_it_withdraws_it(call: Cal
 async def test_a_wrong_policy_is_refused_and_nothing_is_made(
     call: Caller, body: dict[str, Any]
 ) -> None:
-    """With what is wrong about it."""
+    """With the fault it names."""
     answer = await call.put(GROUP, body)
 
     assert problem(answer)[:2] == (422, "invalid_request")

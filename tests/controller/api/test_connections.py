@@ -46,7 +46,7 @@ class PlayedTransport(asyncio.Transport):
         self.written += bytes(data)
 
     def close(self) -> None:
-        """Know that it was closed."""
+        """Record that it was closed."""
         self.is_closed = True
 
     def is_closing(self) -> bool:
@@ -60,7 +60,7 @@ class PlayedTransport(asyncio.Transport):
         """Resume."""
 
     def abort(self) -> None:
-        """Know that it was closed."""
+        """Record that it was closed."""
         self.is_closed = True
 
     @property

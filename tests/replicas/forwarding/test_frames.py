@@ -234,7 +234,7 @@ async def test_a_frame_over_the_limit_is_refused(this: Played) -> None:
 
 
 async def test_a_frame_has_no_more_requests_than_any_replica_sends(this: Played) -> None:
-    """Half a million tiny ones, from anybody, would stop everything for seconds."""
+    """Half a million tiny ones, from any caller, would stop everything for seconds."""
     tiny = Item("", b"", b"")
     over = problem(await send(this, frame_of([tiny] * (MOST_ITEMS + 1))))
     found = await answered(this, *[tiny] * MOST_ITEMS)

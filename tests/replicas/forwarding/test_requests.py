@@ -116,7 +116,7 @@ async def test_a_long_poll_ends_when_the_replica_stops(this: Played) -> None:
     ],
 )
 async def test_what_names_no_stream_goes_nowhere(this: Played, path: str) -> None:
-    """It is refused here, whichever bucket such a name might fall into."""
+    """It is refused here, whatever bucket such a name might fall into."""
     method = "POST" if path.endswith("notes") else "GET"
     answer = await this.client.request(method, path, json={"notes": [{"writer": "w"}]})
 

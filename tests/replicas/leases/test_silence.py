@@ -104,7 +104,7 @@ def test_one_that_falls_silent_half_way_is_ended(
 def test_who_reads_for_long_is_not_silent(
     a: PostgresStore, b: PostgresStore, lease: Lease, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """To load many members takes other sessions; the server hears of the owner meanwhile."""
+    """Loading many members uses other sessions; the server hears of the owner all the while."""
     monkeypatch.setattr(leases, "RENEW_S", 0.0)
     a.commit(of_one_stream(upto=1))
     lease(FAIR_MS)

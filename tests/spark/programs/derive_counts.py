@@ -50,7 +50,7 @@ class Dying(WriterClient):
 
 
 def main(given: dict[str, Any]) -> None:
-    """Read all that is there, and stop."""
+    """Read everything that is there, and stop."""
     spark = start_spark({"spark.sql.session.timeZone": "Europe/Berlin"})
     root, url, checkpoint = given["root"], given["url"], given["checkpoint"]
     events = read_noted_log(
