@@ -97,7 +97,12 @@ async def test_the_document_is_made_beside_the_event_loop(
     makers: list[int] = []
     made = Api._described
     monkeypatch.setattr(Api, "document", None)
-    monkeypatch.setattr(Api, "_described", lambda app: makers.append(get_ident()) or made(app))
+
+    def described(app: Api) -> dict[str, Any]:
+        makers.append(get_ident())
+        return made(app)
+
+    monkeypatch.setattr(Api, "_described", described)
 
     answer = await call.client.get("/v1/streams?limit=1")
 
