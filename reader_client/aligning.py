@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from noted_time.values import checked_name
 from noted_time.wing import HeldBound
 from reader_client import questions
 from reader_client.answers import alignment_answer
-from reader_client.questions import Pause
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from reader_client.following import Begin
-    from reader_client.questions import Json, Steps
-    from reader_client.repeating import Repeated
+from reader_client.following import Begin
+from reader_client.questions import Json, Pause, Steps
+from reader_client.repeating import Repeated
 
 SIGNS_OF_LIFE = 4
 """Number of reports within the time after which a silent member is not counted."""

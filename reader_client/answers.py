@@ -6,9 +6,10 @@ asked again.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar, get_args
+from typing import Any, TypeVar, get_args
 
 from noted_time.client import (
     MISREAD,
@@ -18,14 +19,9 @@ from noted_time.client import (
     position_from_wire,
     text,
 )
-from noted_time.values import ScaleEvent, Succession, UnexpectedAnswer
+from noted_time.reading import CompleteWindow
+from noted_time.values import Mark, ScaleEvent, Succession, UnexpectedAnswer
 from noted_time.wing import UNKNOWN, BacklogState, Reason
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from noted_time.reading import CompleteWindow
-    from noted_time.values import Mark
 
 Json = dict[str, Any]
 Answer = TypeVar("Answer")

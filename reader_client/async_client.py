@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from noted_time.client import run_async
 from noted_time.client.transport import AsyncTransport
-from noted_time.reading import Tiling
-from noted_time.values import NotedTimeError, Rejected, plain_position, unix_ms_of
-from reader_client.cursors import MarkCursor
+from noted_time.reading import CompleteWindow, Tiling
+from noted_time.values import Mark, NotedTimeError, Rejected, Time, plain_position, unix_ms_of
+from reader_client.cursors import Cursor, MarkCursor
+from reader_client.questions import Steps
 from reader_client.reading import Reader
 from reader_client.repeating import AsyncRepeating
-from reader_client.waits import until_found
+from reader_client.waits import Wait, until_found
 from reader_client.wakeup import AsyncWakeup
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Mapping
-
     import httpx
-
-    from noted_time.reading import CompleteWindow
-    from noted_time.values import Mark, Time
-    from reader_client.cursors import Cursor
-    from reader_client.questions import Steps
-    from reader_client.waits import Wait
 
 Found = TypeVar("Found")
 

@@ -5,28 +5,22 @@ from __future__ import annotations
 import contextlib
 import os
 import time as clocks
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from noted_time.client import run
 from noted_time.client.transport import Transport
-from noted_time.reading import Tiling
-from noted_time.values import NotedTimeError, plain_position, unix_ms_of
-from reader_client.cursors import MarkCursor
+from noted_time.reading import CompleteWindow, Tiling
+from noted_time.values import Mark, NotedTimeError, Time, plain_position, unix_ms_of
+from reader_client.cursors import Cursor, MarkCursor
+from reader_client.questions import Steps
 from reader_client.reading import Reader
 from reader_client.repeating import Repeating
-from reader_client.waits import until_found
+from reader_client.waits import Wait, until_found
 from reader_client.wakeup import Wakeup
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
     import httpx
-
-    from noted_time.reading import CompleteWindow
-    from noted_time.values import Mark, Time
-    from reader_client.cursors import Cursor
-    from reader_client.questions import Steps
-    from reader_client.waits import Wait
 
 Found = TypeVar("Found")
 

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
-from noted_time.values import NOT_KNOWN
+from noted_time.client import Question
+from noted_time.reading import CompleteWindow, Tiling
+from noted_time.values import NOT_KNOWN, Mark
 from reader_client.answers import windows_answer
-from reader_client.questions import windows_from
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from noted_time.client import Question
-    from noted_time.reading import CompleteWindow, Tiling
-    from noted_time.values import Mark
-    from reader_client.follower import Follower
-    from reader_client.following import Following
-    from reader_client.questions import Json
+from reader_client.follower import Follower
+from reader_client.following import Following
+from reader_client.questions import Json, windows_from
 
 Item = TypeVar("Item")
 

@@ -7,18 +7,20 @@ old one is dropped, as its times and offsets mean nothing in the new one.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple
 
-from noted_time.reading import MarkHistory, check_time, check_windows, complete_windows
-from noted_time.values import Rejected, Succession, TimeWindow, UnknownDomain
+from noted_time.reading import (
+    CompleteWindow,
+    MarkHistory,
+    Tiling,
+    check_time,
+    check_windows,
+    complete_windows,
+)
+from noted_time.values import Mark, Rejected, State, Succession, TimeWindow, UnknownDomain
 from noted_time.wing import SegmentTimes
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from noted_time.reading import CompleteWindow, Tiling
-    from noted_time.values import Mark, State
-    from reader_client.answers import MarksRead, StreamRead
+from reader_client.answers import MarksRead, StreamRead
 
 NO_WINDOW = TimeWindow(None, None)
 

@@ -4,23 +4,16 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from noted_time.values import NotedTimeError, Rejected, UnknownDomain, UnknownStream, checked_name
-from reader_client.answers import marks_answer, stream_answer
-from reader_client.follower import ANY, Follower
-from reader_client.questions import Pause, about_stream, marks_after
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from reader_client.answers import MarksRead, StreamRead
-    from reader_client.follower import Since
-    from reader_client.questions import Steps
-    from reader_client.repeating import Repeated
-    from reader_client.wakeup import News
+from reader_client.answers import MarksRead, StreamRead, marks_answer, stream_answer
+from reader_client.follower import ANY, Follower, Since
+from reader_client.questions import Pause, Steps, about_stream, marks_after
+from reader_client.repeating import Repeated
+from reader_client.wakeup import News
 
 logger = logging.getLogger("noted_time.reader")
 

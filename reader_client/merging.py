@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from typing import Protocol, TypeVar
 
 T = TypeVar("T")
 

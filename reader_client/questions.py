@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from noted_time.client import Question, position_to_wire, stream_path
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 Json = dict[str, Any]
 

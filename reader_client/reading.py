@@ -5,34 +5,32 @@ from __future__ import annotations
 import os
 import threading
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from typing import Any, Generic, TypeVar
 
 from noted_time.client import Backoff, own_chance
-from noted_time.values import NotCompleteYet, Rejected, checked_name, plain_position, unix_ms_of
-from noted_time.wing import Lag
+from noted_time.reading import Tiling
+from noted_time.values import (
+    Mark,
+    NotCompleteYet,
+    Rejected,
+    Time,
+    TimeWindow,
+    checked_name,
+    plain_position,
+    unix_ms_of,
+)
+from noted_time.wing import BacklogState, Lag, SegmentTimes
 from reader_client.aligning import Aligning
-from reader_client.cursors import WindowCursor
-from reader_client.follower import NO_WINDOW
-from reader_client.following import Following
-from reader_client.repeating import Health
+from reader_client.answers import StreamRead
+from reader_client.cursors import Cursor, WindowCursor
+from reader_client.follower import NO_WINDOW, Follower
+from reader_client.following import Begin, Following
+from reader_client.questions import Json
+from reader_client.repeating import Health, Repeated
 from reader_client.reporting import ReaderName, Reporting
-from reader_client.waits import Waits
+from reader_client.waits import Wait, Waits
 from reader_client.wakeup import News
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Generator, Mapping, Sequence
-
-    from noted_time.reading import Tiling
-    from noted_time.values import Mark, Time, TimeWindow
-    from noted_time.wing import BacklogState, SegmentTimes
-    from reader_client.answers import StreamRead
-    from reader_client.cursors import Cursor
-    from reader_client.follower import Follower
-    from reader_client.following import Begin
-    from reader_client.questions import Json
-    from reader_client.repeating import Repeated
-    from reader_client.waits import Wait
-
 
 Network = TypeVar("Network")
 Found = TypeVar("Found")

@@ -6,19 +6,14 @@ import asyncio
 import logging
 import threading
 import time
+from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
-from noted_time.client import Outage, Question, delay_s, run, run_async
+from noted_time.client import Backoff, Outage, Question, delay_s, run, run_async
 from noted_time.values import ClientFailed, NotedTimeError, Rejected
-from reader_client.questions import Pause
+from reader_client.questions import Json, Pause, Steps
 from reader_client.wakeup import AsyncWakeup, Wakeup
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Generator
-
-    from noted_time.client import Backoff
-    from reader_client.questions import Json, Steps
 
 logger = logging.getLogger("noted_time.reader")
 

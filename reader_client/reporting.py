@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from noted_time.values import UnknownReader
 from reader_client import questions
-from reader_client.answers import group_answer
+from reader_client.answers import StreamRead, group_answer
+from reader_client.following import Begin
 from reader_client.group_backlog import ReportedBacklog
-from reader_client.questions import Pause
+from reader_client.questions import Pause, Steps
+from reader_client.repeating import Repeated
 from reader_client.reports import Leaving, Reports
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from reader_client.answers import StreamRead
-    from reader_client.following import Begin
-    from reader_client.questions import Steps
-    from reader_client.repeating import Repeated
-    from reader_client.wakeup import News
+from reader_client.wakeup import News
 
 LONGEST_SILENCE_S = 60.0
 SIGNS_OF_LIFE = 4

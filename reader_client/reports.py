@@ -9,11 +9,9 @@ Each side replaces what it owns as a whole, so the other always sees a consisten
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from typing import NamedTuple
 
 
 @dataclass(slots=True, eq=False)

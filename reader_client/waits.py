@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import time as clocks
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from noted_time.values import NotCompleteYet, Rejected, Unreachable, shown_time
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping, Sequence
-
-    from noted_time.values import Mark
-    from reader_client.cursors import Cursor
-    from reader_client.following import Following
-    from reader_client.repeating import Repeated
-    from reader_client.reporting import Reporting
-    from reader_client.wakeup import News
+from noted_time.values import Mark, NotCompleteYet, Rejected, Unreachable, shown_time
+from reader_client.cursors import Cursor
+from reader_client.following import Following
+from reader_client.repeating import Repeated
+from reader_client.reporting import Reporting
+from reader_client.wakeup import News
 
 Found = TypeVar("Found")
 

@@ -10,18 +10,15 @@ import json
 import logging
 import threading
 import time
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from noted_time import Rejected
-from noted_time.wing import Backlog, CombinedBacklog
+from noted_time.wing import Backlog, BacklogPolicy, CombinedBacklog
 from spark_integration.offsets import LogOffset, is_of_log
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from pyspark.sql.streaming.query import StreamingQuery
-
-    from noted_time.wing import BacklogPolicy
 
 log = logging.getLogger("noted_time.spark")
 

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import TYPE_CHECKING
 
 from noted_time import Rejected
 from noted_time.values import MAX_INT64
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from spark_integration.log_files import Files, LogFile
+from spark_integration.log_files import Files, LogFile
 
 ROWS_WORTH_A_TASK = 50_000
 """A Python task costs about ten milliseconds; with fewer rows another task does not pay off."""

@@ -8,19 +8,16 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from noted_time import NotCompleteYet, NotedTimeError, Rejected
+from noted_time import MarkHistory, NotCompleteYet, NotedTimeError, Rejected
+from noted_time.client.transport import Transport
+from noted_time.values import State
 from noted_time.wing import HeldBound
+from spark_integration.plan import Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from noted_time import MarkHistory
-    from noted_time.client.transport import Transport
-    from noted_time.values import State
-    from spark_integration.plan import Plan
-
     Where = dict[str, int | str | None]
 
 ASK_EVERY_MS = 100

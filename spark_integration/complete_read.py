@@ -6,13 +6,15 @@ import json
 import logging
 import os
 import time as clocks
+from collections.abc import Sequence
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from noted_time import Rejected, WritersMissing
+from noted_time import CompleteWindow, Rejected, WritersMissing
 from noted_time.client import position_to_wire
 from noted_time.client.transport import Transport
-from noted_time.values import checked_name
+from noted_time.values import Time, checked_name
 from reader_client.answers import windows_answer
 from reader_client.questions import complete_to, windows_from
 from spark_integration.complete_source import CompleteSource, WindowQuery
@@ -21,14 +23,8 @@ from spark_integration.sources import reader_for
 from spark_integration.time_range import time_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
-
-    from noted_time import CompleteWindow
-    from noted_time.values import Time
 
 _log = logging.getLogger("noted_time.spark")
 

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
 
 from spark_integration.admission import Slice, check_begins, check_there, tasks
-from spark_integration.log_files import Between, LogFiles
+from spark_integration.log_files import Between, LogFile, LogFiles, RowGroup
 from spark_integration.log_rows import RowShape, file_schema, log_schema
 from spark_integration.sources import QuerySource
 from spark_integration.time_range import TimeRange
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     import pyarrow as pa
-    from pyspark.sql.types import StructType
-
-    from spark_integration.log_files import LogFile, RowGroup
 
 
 @dataclass(frozen=True, slots=True)

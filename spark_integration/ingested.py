@@ -11,26 +11,19 @@ that it dropped, so all that is known of them is that they are older.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
-from typing import TYPE_CHECKING
 
-from noted_time import Rejected, Unreachable
-from spark_integration.admission import slices
+from noted_time import Mark, Rejected, Unreachable
+from spark_integration.admission import Slice, slices
+from spark_integration.log_files import Files, LogFile
 from spark_integration.log_query import INGESTED
-from spark_integration.offsets import Released
+from spark_integration.marks_feed import Marks, MarksFeed
+from spark_integration.offsets import LogOffset, Released
+from spark_integration.options import Unstamped
+from spark_integration.plan import Plan
 from spark_integration.watermark import is_watermark
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from noted_time import Mark
-    from spark_integration.admission import Slice
-    from spark_integration.log_files import Files, LogFile
-    from spark_integration.marks_feed import Marks, MarksFeed
-    from spark_integration.offsets import LogOffset
-    from spark_integration.options import Unstamped
-    from spark_integration.plan import Plan
 
 FIRST, LAST = "ingestion/first", "ingestion/last"
 """The names under which the offset log keeps the marks that stamped a batch; not domains."""

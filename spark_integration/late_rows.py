@@ -15,17 +15,13 @@ row of a writer that keeps its promise is late.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from noted_time import Rejected
 from spark_integration.watermark import DELAY, instant
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
 
 LATE = "_late"
 """The column that tells whether a row is late."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from noted_time import Rejected
 from noted_time.values import checked_name
 from noted_time.wing import INGESTION
-from spark_integration.offsets import LogOffset
+from spark_integration.offsets import Json, LogOffset
 from spark_integration.options import (
     Align,
     Batches,
@@ -20,12 +22,6 @@ from spark_integration.options import (
     ReadRange,
 )
 from spark_integration.time_range import ALL_TIMES
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from spark_integration.offsets import Json
 
 INGESTED = "_ingested"
 """The column with the time at which a row came in."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,17 +23,12 @@ from pyspark.sql.types import (
 )
 
 from noted_time import Rejected
+from spark_integration.admission import Slice
 from spark_integration.late_rows import LATE, are_late
 from spark_integration.log_files import LogFiles, UnreadableFile
-from spark_integration.log_query import INGESTED
+from spark_integration.log_query import INGESTED, LogQuery
+from spark_integration.time_range import TimeRange
 from spark_integration.watermark import INSTANT, MARK_TIME, instant
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from spark_integration.admission import Slice
-    from spark_integration.log_query import LogQuery
-    from spark_integration.time_range import TimeRange
 
 ROWS_A_BATCH = 262_144
 UNIX_MS = pa.timestamp("ms", tz="UTC")

@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSourceStreamReader
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
     ReadMaxRows,
     SupportsTriggerAvailableNow,
 )
+from pyspark.sql.types import StructType
 
-from spark_integration.log_rows import RowShape, added_columns, scan_schema
+from spark_integration.log_query import LogQuery
+from spark_integration.log_rows import LogTask, RowShape, added_columns, scan_schema
+from spark_integration.offsets import Json
+from spark_integration.planner import Planner
 from spark_integration.sources import QuerySource
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     import pyarrow as pa
-    from pyspark.sql.datasource import InputPartition
-    from pyspark.sql.types import StructType
-
-    from spark_integration.log_query import LogQuery
-    from spark_integration.log_rows import LogTask
-    from spark_integration.offsets import Json
-    from spark_integration.planner import Planner
 
 
 class LogSource(QuerySource):

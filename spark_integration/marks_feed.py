@@ -4,26 +4,20 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-from noted_time import Rejected, StreamSettings, Succession
+from noted_time import Mark, Rejected, StreamSettings, Succession
 from noted_time.client import Backoff, own_chance
 from noted_time.client.transport import Transport
 from reader_client.answers import stream_answer
-from reader_client.follower import ANY, Since
+from reader_client.follower import ANY, Follower, Since
 from reader_client.following import Following
-from reader_client.questions import about_stream
+from reader_client.questions import Steps, about_stream
 from reader_client.repeating import Health, Repeating
 from reader_client.wakeup import News
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from noted_time import Mark
-    from reader_client.follower import Follower
-    from reader_client.questions import Steps
-    from spark_integration.offsets import Released
+from spark_integration.offsets import Released
 
 WAIT_MS = 10_000
 CATCH_UP_S = 5.0

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from noted_time import Rejected, StreamSettings, UnexpectedAnswer, UnknownDomain, Unreachable
@@ -16,15 +16,9 @@ from reader_client.questions import about_stream
 from spark_integration.log_query import LogQuery
 from spark_integration.log_rows import scan_schema
 from spark_integration.log_source import LogSource
+from spark_integration.options import Option
 from spark_integration.sources import reader_for
 from spark_integration.watermark import events_of_scan
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import DataFrame
-
-    from spark_integration.options import Option
 
 
 def read_noted_log(  # noqa: PLR0913 - what there is to ask for; all but three are named

@@ -15,8 +15,10 @@ from __future__ import annotations
 import logging
 from contextlib import suppress
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
@@ -25,15 +27,10 @@ from noted_time import InvalidNote, Rejected, Unreachable
 from noted_time.values import checked_name
 from spark_integration.query_progress import QueryProgress
 from spark_integration.watermark import LAST_MS
-from writer_client import Batch, SegmentLogWriter
+from writer_client import Batch, SegmentLogWriter, WriterClient
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import pyarrow as pa
-    from pyspark.sql import DataFrame
-
-    from writer_client import WriterClient
 
 JOIN_S = 10.0
 AT_ONCE_S = 0.0

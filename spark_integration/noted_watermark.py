@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
@@ -15,22 +17,14 @@ from pyspark.sql.types import StructField, StructType, TimestampType
 
 from noted_time import Rejected
 from noted_time.values import checked_name
-from spark_integration.offsets import MarksOffset
+from spark_integration.offsets import Json, MarksOffset
 from spark_integration.options import OnSeal, check_one_of
 from spark_integration.plan import Watermark
-from spark_integration.positions import KafkaTopic
+from spark_integration.positions import KafkaTopic, PositionOf
 from spark_integration.query_progress import QueryProgress
 from spark_integration.release import Releaser
 from spark_integration.sources import QuerySource, reader_for
 from spark_integration.watermark import DELAY, IS_MARK, events_of_union, instant
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from pyspark.sql import Column, DataFrame
-
-    from spark_integration.offsets import Json
-    from spark_integration.positions import PositionOf
 
 
 def with_noted_watermark(  # noqa: PLR0913 - the options of a source; all but two are named

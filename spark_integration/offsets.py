@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import Any, TypeGuard
 
 from noted_time import Rejected
 from noted_time.client import position_from_wire, position_to_wire
 from spark_integration.time_range import ALL_TIMES, TimeRange
 from spark_integration.watermark import is_watermark
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 Json = dict[str, Any]
 

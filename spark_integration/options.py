@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from noted_time import Rejected
-from noted_time.values import checked_name
+from noted_time import BacklogPolicy, Rejected
+from noted_time.values import Time, checked_name
 from spark_integration.time_range import TimeRange, time_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pyspark.sql.types import StructType
-
-    from noted_time import BacklogPolicy
-    from noted_time.values import Time
 
 Late = Literal["drop", "keep"]
 OnSeal = Literal["close", "hold"]

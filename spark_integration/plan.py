@@ -8,25 +8,20 @@ run again is not planned: it has the offsets of its first run.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 
+from noted_time import Mark
 from noted_time.wing import UNKNOWN, Backlog, BacklogState
 from spark_integration.admission import Unread, shares
+from spark_integration.offsets import LogOffset, Released
+from spark_integration.options import CatchUp
+from spark_integration.release import Releaser
 from spark_integration.time_order import rows_by_time
 from spark_integration.time_range import ALL_TIMES, TimeRange
 from spark_integration.watermark import is_watermark
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from noted_time import Mark
-    from spark_integration.offsets import LogOffset, Released
-    from spark_integration.options import CatchUp
-    from spark_integration.release import Releaser
 
 
 @dataclass(frozen=True, slots=True)

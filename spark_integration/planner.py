@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from pathlib import Path
@@ -11,12 +12,14 @@ from typing import TYPE_CHECKING
 
 from noted_time.client import position_to_wire
 from noted_time.client.transport import Transport
-from spark_integration.admission import Unread, check_there, slices, tasks
+from spark_integration.admission import Slice, Unread, check_there, slices, tasks
 from spark_integration.aligning import Aligner
 from spark_integration.ingested import IngestionMarks
-from spark_integration.log_files import LogFiles
+from spark_integration.log_files import Files, LogFile, LogFiles
+from spark_integration.log_query import LogQuery
 from spark_integration.log_rows import LogTask
 from spark_integration.marks_feed import ControllerFeed
+from spark_integration.offsets import Json, LogOffset
 from spark_integration.plan import (
     BatchPlan,
     Limit,
@@ -30,14 +33,7 @@ from spark_integration.release import Releaser
 from spark_integration.time_range import first_offsets
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
     from pyspark.sql.streaming.datasource import ReadLimit
-
-    from spark_integration.admission import Slice
-    from spark_integration.log_files import Files, LogFile
-    from spark_integration.log_query import LogQuery
-    from spark_integration.offsets import Json, LogOffset
 
 log = logging.getLogger("noted_time.spark")
 

@@ -4,28 +4,23 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pyspark.sql.streaming.listener import StreamingQueryListener
+from pyspark.sql.streaming.listener import (
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
 
 from noted_time import NotedTimeError, Rejected
 from noted_time.values import checked_name, join_into
 from reader_client import ReaderClient
 from spark_integration.offsets import is_of_marks
-from spark_integration.positions import KafkaTopic, NotedLog
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pyspark.sql.streaming.listener import (
-        QueryProgressEvent,
-        QueryStartedEvent,
-        QueryTerminatedEvent,
-    )
-
-    from spark_integration.positions import PositionOf
+from spark_integration.positions import KafkaTopic, NotedLog, PositionOf
 
 logger = logging.getLogger("noted_time.reader")
 

@@ -9,21 +9,18 @@ be run again.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from pyarrow import fs
 
 from noted_time import Rejected
 from spark_integration.offsets import is_of_log, is_of_marks
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from spark_integration.positions import PositionOf
+from spark_integration.positions import PositionOf
 
 VERSION = "v1"
 NO_OFFSET = "-"

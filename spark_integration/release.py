@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
-from noted_time import MarkHistory, NotCompleteYet, Rejected, Succession
-from noted_time.values import reaches
+from noted_time import Mark, MarkHistory, NotCompleteYet, Rejected, Succession
+from noted_time.values import State, reaches
+from spark_integration.marks_feed import MarksFeed
 from spark_integration.offsets import Released
+from spark_integration.options import OnSeal
 from spark_integration.watermark import LAST_MS, is_watermark
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from noted_time import Mark
-    from noted_time.values import State
-    from spark_integration.marks_feed import MarksFeed
-    from spark_integration.options import OnSeal
 
 log = logging.getLogger("noted_time.spark")
 

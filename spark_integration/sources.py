@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import base64
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import MutableMapping
+from typing import Any, TypeVar
 from uuid import uuid4
 
 from pyspark import cloudpickle
 from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource
-
-if TYPE_CHECKING:
-    from collections.abc import MutableMapping
-
-    from pyspark.sql import SparkSession
-    from pyspark.sql.readwriter import DataFrameReader
-    from pyspark.sql.streaming.readwriter import DataStreamReader
+from pyspark.sql.readwriter import DataFrameReader
+from pyspark.sql.streaming.readwriter import DataStreamReader
 
 Reader = TypeVar("Reader", "DataFrameReader", "DataStreamReader")
 

@@ -7,15 +7,10 @@ planned again: it has the offsets of its first run.
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
-from spark_integration.admission import shares
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from noted_time import MarkHistory, Succession
-    from spark_integration.admission import Unread
+from noted_time import MarkHistory, Succession
+from spark_integration.admission import Unread, shares
 
 
 def rows_by_time(

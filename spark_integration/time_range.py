@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from noted_time import Rejected
-from noted_time.values import unix_ms_of
-from spark_integration.log_files import row_groups
+from noted_time.values import Time, unix_ms_of
+from spark_integration.log_files import LogFile, row_groups
 from spark_integration.watermark import instant, is_watermark
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    import pyarrow as pa
-
-    from noted_time.values import Time
-    from spark_integration.log_files import LogFile
-
 
 NOWHERE: Mapping[int, int] = {}
 

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pyarrow as pa
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
 
 DELAY = "spark.watermarkDelayMs"
 """The metadata by which Spark recognises a watermarked column.

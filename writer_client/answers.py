@@ -6,17 +6,12 @@ an unknown shape, is not an answer: the notes are kept and posted again.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from noted_time.client import MISREAD, int64, position_from_wire, text
-from noted_time.values import Accepted, Beyond, ExcludedSince, NotesRefused, Refused, Session
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from noted_time.client import Reply
-    from noted_time.values import Note
+from noted_time.client import MISREAD, Reply, int64, position_from_wire, text
+from noted_time.values import Accepted, Beyond, ExcludedSince, Note, NotesRefused, Refused, Session
 
 
 @dataclass(frozen=True, slots=True)

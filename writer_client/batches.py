@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 KEY = b"noted_time.batch"
 """The key of the Parquet file's metadata; its value is ``<source>:<number>``."""

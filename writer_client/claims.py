@@ -5,26 +5,23 @@ from __future__ import annotations
 import os
 import secrets
 import socket
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from noted_time.values import (
     MAX_INT64,
     MIN_INT64,
     UNCHANGED,
     InvalidNote,
+    LateRows,
+    Note,
     Rejected,
     checked_name,
     join_into,
     plain_position,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from noted_time.values import LateRows, Note
-
 
 NOWHERE: Mapping[int, int] = {}
 

@@ -6,23 +6,20 @@ import contextlib
 import os
 import threading
 import time as clocks
-from typing import TYPE_CHECKING, Self
+from collections.abc import Mapping
+from typing import Self
 
 import httpx
 
 from noted_time.client.transport import Transport
 from noted_time.values import NotedTimeError, Rejected
+from writer_client.answers import Answered
 from writer_client.at_exit import open_clients
 from writer_client.claims import NOWHERE
 from writer_client.exchange import Exchange
+from writer_client.outcome import Flushed
+from writer_client.waiting import Batch
 from writer_client.writer import Writer
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from writer_client.answers import Answered
-    from writer_client.outcome import Flushed
-    from writer_client.waiting import Batch
 
 LAST_WAIT_S = 0.05
 """How long a thread with no request under way may take to end."""

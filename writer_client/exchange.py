@@ -8,19 +8,22 @@ and for asyncio do the same, and differ only in how they wait.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Generator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from noted_time.client import Question, ask, ask_in_turn, note_to_wire, stream_path
+from noted_time.client import (
+    Asked,
+    Controllers,
+    Question,
+    Reply,
+    ask,
+    ask_in_turn,
+    note_to_wire,
+    stream_path,
+)
 from noted_time.values import Refused, SharedName
-from writer_client.answers import answer_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
-
-    from noted_time.client import Asked, Controllers, Reply
-    from writer_client.answers import Answered
-    from writer_client.waiting import Batch
+from writer_client.answers import Answered, answer_of
+from writer_client.waiting import Batch
 
 SHARED = 3
 """Number of superseded posts in a row that show that another process uses the name."""

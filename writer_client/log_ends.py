@@ -11,9 +11,11 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from noted_time.values import Rejected, Unreachable, checked_name
 from noted_time.wing import (
@@ -26,10 +28,6 @@ from noted_time.wing import (
     start_of,
 )
 from writer_client.arrow_rows import largest_time, opened
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from os import PathLike
 
 SETTLED_S = 2.0
 

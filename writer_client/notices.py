@@ -7,20 +7,15 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
 
 from noted_time.client import Outage
 from noted_time.reading import look_like_seconds, seconds_doubt
-from noted_time.values import Beyond, shown_time
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from noted_time.values import NotedTimeError, Rejected
-    from writer_client.claims import HeldBack
-    from writer_client.outcome import Exclusion
+from noted_time.values import Beyond, NotedTimeError, Rejected, shown_time
+from writer_client.claims import HeldBack
+from writer_client.outcome import Exclusion
 
 LATE_PERIOD_S = 60.0
 """How long late rows are counted after a report before they are reported again."""

@@ -8,25 +8,20 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from typer.models import OptionInfo
 
 from noted_time.client import VARIABLE as TOKEN_VARIABLE
 from noted_time.values import NotedTimeError, Rejected, Unreachable, Unreadable, duration_ms
 from noted_time.wing import INGESTION
 from writer_client.client import WriterClient
-from writer_client.observing import EventTimeNoter, IngestionNoter
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from typer.models import OptionInfo
-
-    from writer_client.observing import Observer
+from writer_client.observing import EventTimeNoter, IngestionNoter, Observer
 
 DEFAULT_URL = "http://127.0.0.1:7464"
 IDLE_MS = 60_000

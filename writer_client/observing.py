@@ -7,7 +7,8 @@ import logging
 import threading
 import time as clocks
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Self, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Self, TypeVar
 
 from noted_time.values import (
     ClientFailed,
@@ -17,16 +18,11 @@ from noted_time.values import (
     Rejected,
     Unreachable,
 )
-from noted_time.wing import INGESTION, LEAST_POLL_MS, GrowingEnds, Look, SegmentClocks
+from noted_time.wing import INGESTION, LEAST_POLL_MS, GrowingEnds, Look, Outcome, SegmentClocks
+from writer_client.client import WriterClient
 from writer_client.posting import unix_ms
 
 Found = TypeVar("Found")
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from noted_time.wing import Outcome
-    from writer_client.client import WriterClient
 
 log = logging.getLogger("noted_time.observer")
 

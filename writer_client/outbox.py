@@ -21,6 +21,7 @@ then be counted twice.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -30,24 +31,21 @@ from noted_time.values import (
     Accepted,
     Fenced,
     InvalidNote,
+    LateRows,
     Note,
+    Refused,
     Rejected,
+    Session,
+    State,
     checked_name,
     gained_by,
 )
-from writer_client.answers import can_be_said_otherwise, holder, is_too_far_ahead
-from writer_client.claims import Additions, Claims, HeldBack, check_int64
+from writer_client.answers import Answered, Found, can_be_said_otherwise, holder, is_too_far_ahead
+from writer_client.claims import Additions, Claims, HeldBack, Process, check_int64
 from writer_client.outcome import Exclusion
-from writer_client.waiting import Pending, WaitingNotes
+from writer_client.waiting import Batch, Pending, WaitingNotes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from noted_time.values import LateRows, Refused, Session, State
-    from writer_client.answers import Answered, Found
-    from writer_client.claims import Process
-    from writer_client.waiting import Batch
-
     LookUp = Callable[[Mapping[int, int]], Found]
 
 OFFSETS_PER_REQUEST = 20_000

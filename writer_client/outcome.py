@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from noted_time.values import shown_time
-
-if TYPE_CHECKING:
-    from noted_time.values import Accepted
+from noted_time.values import Accepted, shown_time
 
 _REASONS = {
     "timed_out": (

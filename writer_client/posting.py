@@ -7,10 +7,10 @@ The thread or task that posts asks `wait_s`, and calls `settle` with each outcom
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-from noted_time.client import delay_s
+from noted_time.client import Backoff, delay_s
 from noted_time.values import (
     Accepted,
     ClientFailed,
@@ -21,16 +21,11 @@ from noted_time.values import (
     UnknownStream,
     Unreachable,
 )
+from writer_client.answers import Answered
+from writer_client.notices import Notices
+from writer_client.outbox import Outbox
 from writer_client.outcome import Flushed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from noted_time.client import Backoff
-    from writer_client.answers import Answered
-    from writer_client.notices import Notices
-    from writer_client.outbox import Outbox
-    from writer_client.waiting import Batch
+from writer_client.waiting import Batch
 
 MENDABLE = (UnknownStream, NotAllowed, SharedName)
 """The refusals that can be resolved while the writer continues; its notes wait for that. The stream

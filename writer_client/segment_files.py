@@ -13,9 +13,10 @@ were removed meanwhile, is caught by looking for the remembered file first.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 from uuid import uuid4
 
 import pyarrow as pa
@@ -25,10 +26,6 @@ from noted_time.values import MAX_INT64, Rejected
 from noted_time.wing import SUFFIX, file_name, is_hidden, segment_directory, start_of
 from writer_client.arrow_rows import check_schema, largest_time, opened, storable
 from writer_client.batches import Batch
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 ROWS_PER_GROUP = 128 * 1024
 WALK = 8

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from noted_time.values import LARGEST_TIME, Fenced, Rejected, checked_name, join_into
+from noted_time.values import LARGEST_TIME, Fenced, Rejected, Time, checked_name, join_into
 from writer_client.answers import Found
-from writer_client.arrow_rows import as_table, check_zones, count_below, span_of
+from writer_client.arrow_rows import Rows, Span, as_table, check_zones, count_below, span_of
+from writer_client.async_client import AsyncWriterClient
+from writer_client.batches import Batch
 from writer_client.claims import NOWHERE
+from writer_client.client import WriterClient
 from writer_client.segment_files import SegmentFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from os import PathLike
-
     import pyarrow as pa
-
-    from noted_time.values import Time
-    from writer_client.arrow_rows import Rows, Span
-    from writer_client.async_client import AsyncWriterClient
-    from writer_client.batches import Batch
-    from writer_client.client import WriterClient
 
 
 class SegmentLogWriter:

@@ -6,13 +6,10 @@ assignment, the last step of its call, and tickets show which of two notes came 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from noted_time.values import Note
+from noted_time.values import Note
 
 
 @dataclass(frozen=True, slots=True)

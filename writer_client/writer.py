@@ -7,21 +7,19 @@ import os
 import threading
 import time as clocks
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 from noted_time.client import Backoff, own_chance
-from noted_time.values import LateRows, Rejected, checked_name, unix_ms_of
+from noted_time.values import LateRows, Rejected, State, Time, checked_name, unix_ms_of
 from writer_client.claims import NOWHERE, Process, checked_domains
 from writer_client.notices import Notices
 from writer_client.outbox import Outbox
+from writer_client.outcome import Exclusion
 from writer_client.posting import HeldClock, Pace, Posting, unix_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from noted_time.values import State, Time
     from writer_client.outbox import LookUp
-    from writer_client.outcome import Exclusion
 
 Network = TypeVar("Network")
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from controller.store.port import Transaction
+from controller.store.port import BacklogRecord, ReaderRecord, Transaction
+from noted_time import Aggregator
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from controller.store.port import BacklogRecord, ReaderRecord
-    from noted_time import Aggregator
-
     ReaderKey = tuple[str, str, str]
     GroupKey = tuple[str, str]
 

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import asdict
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from controller.store.port import Change
-from noted_time.values import shown_time
-
-if TYPE_CHECKING:
-    from noted_time import Aggregator
-    from noted_time.values import Note, Session
+from noted_time import Aggregator
+from noted_time.values import Note, Session, shown_time
 
 SHOWN_MS = 3_600_000
 """How long a fenced note is shown."""

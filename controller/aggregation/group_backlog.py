@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
+from controller.aggregation.draft import Draft, Moment
+from controller.aggregation.groups import GroupLimits
+from controller.aggregation.stream import StreamState
 from controller.store.port import BacklogRecord
 from noted_time.wing import Backlog, BacklogPolicy, BacklogState, Reason
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from controller.aggregation.draft import Draft, Moment
-    from controller.aggregation.groups import GroupLimits
-    from controller.aggregation.stream import StreamState
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from controller.aggregation.shares import NOBODY
-from controller.store.port import ReaderRecord
+from controller.aggregation.draft import Draft
+from controller.aggregation.shares import NOBODY, Asker
+from controller.store.port import BacklogRecord, ReaderRecord
 from noted_time import ReaderGroup
 from noted_time.values import SEGMENTS_PER_POSITION, LimitReached, UnknownReader
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
-
-    from controller.aggregation.draft import Draft
-    from controller.aggregation.shares import Asker
-    from controller.store.port import BacklogRecord
 
 AT_ONCE, NEVER = -(2**63), 2**63
 

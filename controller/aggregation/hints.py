@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from controller.aggregation.draft import Moment
+from controller.aggregation.stream import StreamState
 from noted_time.reading import look_like_seconds, seconds_doubt
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from controller.aggregation.draft import Moment
-    from controller.aggregation.stream import StreamState
 
 EXAMINED = 10_000
 """Maximum number of members that are examined, which takes 2 ms."""

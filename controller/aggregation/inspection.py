@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
 from itertools import chain, filterfalse, islice
 from operator import methodcaller
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import NamedTuple, cast
 
+from controller.aggregation.draft import Moment
 from controller.aggregation.hints import Hint, hints
 from controller.aggregation.sentences import sentences
-from noted_time import Advance, Hold
-from noted_time.rules import HOLDERS_NAMED, Standing, Would, lower_without
+from controller.aggregation.stream import StreamState
+from noted_time import Advance, Hold, Mark
+from noted_time.rules import HOLDERS_NAMED, Standing, Track, Would, lower_without
 from noted_time.values import DecisionName, ExcludedSince, HeldName, LateRows, Waiting
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from controller.aggregation.draft import Moment
-    from controller.aggregation.stream import StreamState
-    from noted_time import Mark
-    from noted_time.rules import Track
-
 
 EXAMINED = 100
 """Maximum number of holders of a domain that are examined.

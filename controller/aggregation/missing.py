@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
 
+from controller.store.port import LedgerEntry, Store, StreamRecord
+from noted_time import Aggregator
 from noted_time.reading import MissingWriters
 from noted_time.rules import absence_of
 from noted_time.values import MIN_INT64
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from controller.store.port import LedgerEntry, Store, StreamRecord
-    from noted_time import Aggregator
 
 ENTRIES_AT_A_TIME = 1000
 

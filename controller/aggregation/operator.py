@@ -6,17 +6,21 @@ Each function takes the stream and the draft of that batch, as `Controller.chang
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from controller.aggregation import group_backlog
+from controller.aggregation.draft import Draft
 from controller.aggregation.groups import LIMITS, GroupLimits
+from controller.aggregation.owned_streams import OwnedStreams
 from controller.aggregation.retention import forget_before
 from controller.aggregation.stream import StreamState
-from controller.store.port import Change, StreamRecord
-from noted_time import StreamCut, StreamSettings
+from controller.store.port import Action, AppendedMark, Change, StreamRecord
+from noted_time import BacklogPolicy, ScaleEvent, Seal, SealRequest, StreamCut, StreamSettings
 from noted_time.client import position_to_wire
+from noted_time.rules import Correction, CorrectionRequest
 from noted_time.values import (
     KnownBeyond,
     LimitReached,
@@ -24,15 +28,6 @@ from noted_time.values import (
     StreamSealed,
     checked_name,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from controller.aggregation.draft import Draft
-    from controller.aggregation.owned_streams import OwnedStreams
-    from controller.store.port import Action, AppendedMark
-    from noted_time import BacklogPolicy, ScaleEvent, Seal, SealRequest
-    from noted_time.rules import Correction, CorrectionRequest
 
 
 class Order(NamedTuple):

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from noted_time import SegmentTimes
+from controller.aggregation.stream import StreamState
+from noted_time import ReaderGroup, SegmentTimes, TimeWindow
 from noted_time.wing import largest_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from controller.aggregation.stream import StreamState
-    from noted_time import ReaderGroup, TimeWindow
 
 GROUPS_SHOWN = 1000
 """Maximum number of reader groups of all streams that a scrape measures."""

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from controller.aggregation.draft import Moment
 from controller.aggregation.inspection import EXAMINED, times_out_in_ms
+from controller.aggregation.stream import StreamState
+from controller.store.port import StreamSummary
 from noted_time import MarkHistory
+from noted_time.rules import Track
 from noted_time.values import DecisionName
-
-if TYPE_CHECKING:
-    from controller.aggregation.draft import Moment
-    from controller.aggregation.stream import StreamState
-    from controller.store.port import StreamSummary
-    from noted_time.rules import Track
 
 Sort = Literal["trouble", "name"]
 

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from zlib import crc32
 
+from controller.aggregation.draft import Moment
 from controller.aggregation.missing import take
 from controller.aggregation.stream import StreamState
+from controller.store.port import Store, Transaction
 from noted_time.values import UnknownStream
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from collections.abc import Set as AbstractSet
-
-    from controller.aggregation.draft import Moment
-    from controller.store.port import Store, Transaction
-    from noted_time.wing import Alignment
+from noted_time.wing import Alignment
 
 
 class NotOwner(Exception):

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from controller.aggregation.draft import Draft
+from controller.aggregation.owned_streams import OwnedStreams
+from controller.aggregation.stream import StreamState
 from noted_time.values import DAY_MS, MIN_INT64
-
-if TYPE_CHECKING:
-    from controller.aggregation.draft import Draft
-    from controller.aggregation.owned_streams import OwnedStreams
-    from controller.aggregation.stream import StreamState
 
 RECORDS_KEPT_MS = 90 * DAY_MS
 """How long entries of ledgers and changes by operators are kept."""

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-
-    from controller.aggregation.stream import StreamState
+from controller.aggregation.stream import StreamState
 
 EXAMINED = 10_000
 """Maximum number of members that are examined, those that joined first."""

@@ -5,23 +5,15 @@ Moments are spelled in UTC, as `2013-01-01T10:00:00Z`: a page may show each in t
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING
 
-from controller.aggregation.hints import EXAMINED
-from noted_time import Advance, Hold, Quiet, Sealed
-from noted_time.rules import lower_without
-from noted_time.values import shown_gap, shown_seconds, shown_time
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from controller.aggregation.draft import Moment
-    from controller.aggregation.hints import Hint
-    from controller.aggregation.stream import StreamState
-    from noted_time import Decision, Mark
-    from noted_time.rules import Standing, Would
-    from noted_time.values import Waiting
+from controller.aggregation.draft import Moment
+from controller.aggregation.hints import EXAMINED, Hint
+from controller.aggregation.stream import StreamState
+from noted_time import Advance, Decision, Hold, Mark, Quiet, Sealed
+from noted_time.rules import Standing, Would, lower_without
+from noted_time.values import Waiting, shown_gap, shown_seconds, shown_time
 
 REASON_WORDS = {
     "timed_out": "timed out",

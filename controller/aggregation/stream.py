@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from controller.aggregation import missing
+from controller.aggregation.draft import Draft, Moment
 from controller.aggregation.fencing import Fences, Takeovers
 from controller.aggregation.groups import ReaderGroups
-from controller.store.port import AppendedMark, LedgerEntry, StreamSummary
+from controller.store.port import AppendedMark, LedgerEntry, Store, StreamRecord, StreamSummary
 from noted_time import (
     Accepted,
     Aggregator,
+    Mark,
     MarkHistory,
+    MemberRecord,
     Refused,
     ScaleEvent,
+    Seal,
     StreamSettings,
     Succession,
+    TimeWindow,
 )
 from noted_time.reading import MissingWriters
-from noted_time.values import LARGEST_TIME, Session, UnknownDomain
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from controller.aggregation.draft import Draft, Moment
-    from controller.store.port import Store, StreamRecord
-    from noted_time import Mark, MemberRecord, Seal, TimeWindow
-    from noted_time.rules import Correction
-    from noted_time.values import Note
+from noted_time.rules import Correction
+from noted_time.values import LARGEST_TIME, Note, Session, UnknownDomain
 
 CLOCKS_APART_MS = 100
 """How far the wall and the service clock may drift apart before moments are shifted."""

@@ -10,20 +10,16 @@ but says in `Origin` whose page it is. A page can also have its own name resolve
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from controller.api import audit, pages
+from controller.api.answers import Answer
 from controller.api.audit import Attempt
 from controller.api.problems import problem
 from controller.service.access import EVERYTHING, Grant
-from controller.service.tokens import Holder
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from controller.api.answers import Answer
-    from controller.service.tokens import TokenCache
+from controller.service.tokens import Holder, TokenCache
 
 Right = Literal["nothing", "a token", "read", "align", "read all", "write", "administer"]
 

@@ -7,24 +7,20 @@ alignments; if none reports an alignment, its row says so.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import nsmallest
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import msgspec
 
 from controller.aggregation.owned_streams import bucket_of
 from controller.api.access import ALIGNMENTS
 from controller.api.answer_shapes import made_of
+from controller.api.peers import Peers
+from controller.service.access import Grant
+from controller.service.controller import Controller
 from noted_time.wing import AlignmentNow, AlignmentSettings, MemberNow
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from controller.api.peers import Peers
-    from controller.service.access import Grant
-    from controller.service.controller import Controller
 
 PATH = ALIGNMENTS.removesuffix("/")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import Annotated, Literal, Self
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from pydantic import ConfigDict, Field, model_validator
@@ -15,19 +15,16 @@ from controller.api.alignment_rows import (
     AlignmentsQuery,
 )
 from controller.api.audit import Attempt
-from controller.api.calls import FORWARDED
+from controller.api.calls import FORWARDED, Call
 from controller.api.deps import CallDep, ControllerDep, Limit
 from controller.api.group_times import GroupTimes
 from controller.api.problems import PROBLEMS, problem
 from controller.api.replies import reply, shape
 from controller.api.shapes import Int64, Name
 from controller.api.shapes import Request as Body
+from controller.service.controller import Controller
 from noted_time.values import MAX_INT64
 from noted_time.wing import AlignmentSettings, GroupOfStream
-
-if TYPE_CHECKING:
-    from controller.api.calls import Call
-    from controller.service.controller import Controller
 
 EITHER = "pass `time`, or `stream` and `group`"
 

@@ -5,25 +5,19 @@ OpenAPI shows both as they are declared, see `replies.shape`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Self, TypeVar, get_type_hints
+from typing import Any, Self, TypeVar, get_type_hints
 
 import msgspec
 
-from controller.aggregation.operator import Replaced
+from controller.aggregation.operator import Corrected, Replaced
 from controller.aggregation.overview import StreamRow
 from controller.aggregation.segments import SegmentRow
-from controller.store.port import Action
+from controller.store.port import Action, StreamSummary
 from noted_time import Mark, ScaleEvent, StreamSettings
 from noted_time.values import Absence
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from controller.aggregation.operator import Corrected
-    from controller.store.port import StreamSummary
 
 A = TypeVar("A")
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
     Row = tuple[str, str, str]
     """A name, its type, and its bounds and description."""
-
     Schema = Mapping[str, Any]
 
 BOUNDS = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -35,14 +36,11 @@ from controller.api.problems import PROBLEMS
 from controller.api.replies import reply, shape
 from controller.api.shapes import REF
 from controller.service import traces
+from controller.service.controller import Controller
 from noted_time.values import MAX_INT64
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from starlette.types import ASGIApp
-
-    from controller.service.controller import Controller
 
 DESCRIPTION = """Watermarks that the writers vouch for: writers note time, the controller aggregates
 the notes to marks, readers turn their position into a time window. Errors are RFC 9457 problems."""

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from controller.api.replies import encode
 from controller.service.views import in_slices
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 MOST_BYTES = 4 * 1024 * 1024
 """An answer ends here, however few items that are: a mark of many segments is large (S17)."""

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import parse_qs
 
 from controller.aggregation.shares import Asker
+from controller.service.tokens import Holder
 
 if TYPE_CHECKING:
     from starlette.types import Scope
-
-    from controller.service.tokens import Holder
 
 FORWARDED = b"noted-time-forwarded"
 MARKED = (FORWARDED, b"1")

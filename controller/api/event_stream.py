@@ -7,22 +7,20 @@ outlives a change of owner, and whatever refuses a long poll (a revoked token, s
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode
 
 from fastapi.sse import KEEPALIVE_COMMENT, EventSourceResponse, format_sse_event
 from msgspec.json import decode, encode
 
+from controller.api.answers import Answer
+from controller.api.calls import StreamRequest
 from controller.api.problems import problem_of
 from noted_time.values import UnknownStream
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-
     from starlette.responses import Response
-
-    from controller.api.answers import Answer
-    from controller.api.calls import StreamRequest
 
 WAIT_MS, PAUSE_S = 15_000, 1.0
 """How long one poll waits (proxies close connections that are silent for a minute), and the pause

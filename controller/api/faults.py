@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from pydantic import BaseModel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from fastapi import Request
 
 SHOWN = 10

@@ -16,6 +16,8 @@ admitted by the token of its first request, and each request in it is judged by 
 from __future__ import annotations
 
 import asyncio
+from asyncio import Future
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,21 +26,17 @@ import msgspec
 import structlog
 
 from controller.aggregation.owned_streams import NotOwner
-from controller.api.access import FORWARDED_NOTES, AccessDenied, Need, RequestInfo
+from controller.api.access import FORWARDED_NOTES, AccessDenied, Gate, Need, RequestInfo
 from controller.api.answers import MISDIRECTED, NOT_MINE, PROBLEM, Answer
 from controller.api.calls import FORWARDED, MARKED, Call, StreamRequest
 from controller.api.notes import answer_submitted, submit_notes
 from controller.api.problems import problem, problem_of
+from controller.service.controller import Controller
 from controller.store.port import StoreUnavailable
 from noted_time.client import OWNER
 
 if TYPE_CHECKING:
-    from asyncio import Future
-    from collections.abc import Awaitable, Callable, Iterator
-
-    from controller.api.access import Gate
     from controller.api.notes import Results
-    from controller.service.controller import Controller
 
     AnswerHere = Callable[[StreamRequest], Awaitable[Answer]]
 

@@ -8,9 +8,10 @@ and those without an owner at the moment, are shown as the database knows them.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Iterable, Sequence
 from heapq import nsmallest
 from operator import itemgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -26,14 +27,9 @@ from controller.aggregation.owned_streams import bucket_of
 from controller.aggregation.stream import StreamState
 from controller.api.access import OVERVIEW
 from controller.api.answer_shapes import OverviewPage
-from controller.service.views import in_slices
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from controller.api.peers import Peers
-    from controller.service.controller import Controller
-    from controller.service.views import Owned
+from controller.api.peers import Peers
+from controller.service.controller import Controller
+from controller.service.views import Owned, in_slices
 
 Place = tuple[Rank, StreamState | StreamRow | str]
 """The place of a stream, and the stream itself, or its name if no owner reports it."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import msgspec
 
@@ -12,15 +13,11 @@ from controller.api.answers import NOT_MINE, Answer
 from controller.api.calls import StreamRequest
 from controller.api.problems import problem_of
 from controller.api.reader_answers import windows_of
+from controller.service.controller import Controller
 from controller.store.port import StoreUnavailable
 from noted_time.client import kind_of
 from noted_time.values import NotedTimeError, UnknownDomain, UnknownReader, UnknownStream
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from controller.service.controller import Controller
-    from noted_time.wing import GroupOfStream
+from noted_time.wing import GroupOfStream
 
 ANSWER_S = 2.0
 """How long the owner may take: less than the controller that forwarded the request here waits."""

@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from contextlib import nullcontext, suppress
-from typing import TYPE_CHECKING, TypeVar
+from typing import Any, TypeVar
 
 from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from controller.aggregation.shares import Shares
 from controller.api import audit, event_stream, forwarding
-from controller.api.access import AccessDenied, RequestInfo, attempt, needed
+from controller.api.access import AccessDenied, Gate, Need, RequestInfo, attempt, needed
 from controller.api.answers import Answer, answer_of
 from controller.api.calls import Call, StreamRequest
+from controller.api.connections import Connection
+from controller.api.forwarding import Forwarding
 from controller.api.notes import answer_notes
 from controller.api.problems import problem, problem_of, unknown_parameters
+from controller.service.controller import Controller
+from controller.service.tokens import Holder
 from controller.store.port import StoreUnavailable
 from noted_time.values import NAME
-
-if TYPE_CHECKING:
-    from collections.abc import Coroutine
-    from typing import Any
-
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
-    from controller.api.access import Gate, Need
-    from controller.api.connections import Connection
-    from controller.api.forwarding import Forwarding
-    from controller.service.controller import Controller
-    from controller.service.tokens import Holder
 
 Given = TypeVar("Given")
 MAX_BODY = 1024 * 1024

@@ -7,11 +7,12 @@ to in 0.2 µs a note, and which the core reads as if it were that value.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import MISSING, fields
 from itertools import islice
 from string import ascii_letters, digits
-from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
+from typing import Annotated, Any, get_args, get_type_hints
 
 import msgspec
 from msgspec import Meta
@@ -22,6 +23,7 @@ from controller.api.faults import (
     MUST_BE_A_SEGMENT,
     MUST_BE_A_SESSION,
     SHOWN,
+    Found,
     brief,
     no_such,
 )
@@ -36,11 +38,6 @@ from noted_time.values import (
     LateRows,
     Note,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from controller.api.faults import Found
 
 EXPLAINED = 16 * 1024
 """Only the first fault of a larger body is named: finding all of them would take long."""

@@ -6,7 +6,9 @@ FastAPI's route machinery costs about 50 µs a request, while the rest of a dura
 
 from __future__ import annotations
 
+from asyncio import Future
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -17,22 +19,17 @@ from controller.aggregation.owned_streams import NotOwner
 from controller.api import audit
 from controller.api.answers import NOT_MINE, Answer
 from controller.api.audit import Attempt
+from controller.api.calls import Call
 from controller.api.note_body import decode, faults
 from controller.api.problems import invalid_request, problem, problem_of
 from controller.service.access import ForeignWriter
+from controller.service.controller import Controller
 from controller.store.port import StoreUnavailable
-from noted_time import Accepted, NotedTimeError, Refused
+from noted_time import Accepted, Note, NotedTimeError, Refused
 from noted_time.client import position_to_wire
 from noted_time.values import SEGMENTS_PER_POSITION, Session
 
 if TYPE_CHECKING:
-    from asyncio import Future
-    from collections.abc import Iterable, Iterator
-
-    from controller.api.calls import Call
-    from controller.service.controller import Controller
-    from noted_time import Note
-
     Results = list[Accepted | Refused]
     Runs = list[tuple[Accepted | Refused, int]]
 

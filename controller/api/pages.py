@@ -10,16 +10,14 @@ path, and what lies there never changes; a controller does not serve the files o
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from hashlib import sha256
 from importlib.resources import files
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from fastapi import APIRouter, Request, Response
 
 from controller.api.api_page import api_page
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 INDEX = "index.html"
 TYPES: Mapping[str, str] = {

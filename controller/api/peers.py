@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from controller.api.calls import MARKED
+from controller.service.ownership import Ownership
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     import httpx
-
-    from controller.service.ownership import Ownership
 
 ANSWER_S = 0.8
 """How long to wait for the others."""

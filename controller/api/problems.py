@@ -5,12 +5,15 @@ The status says what to do: 4xx don't retry it as it is, 503 retry after a while
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 from urllib.parse import parse_qsl
 
 import msgspec
+from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.responses import Response
 from starlette.routing import compile_path
 
 from controller.aggregation.owned_streams import NotOwner
@@ -54,12 +57,6 @@ from noted_time.values import (
     UnknownStream,
     UnknownWriter,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from fastapi import FastAPI, Request
-    from starlette.responses import Response
 
 METHOD_NOT_ALLOWED = 405
 

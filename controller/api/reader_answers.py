@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import msgspec
 
-from controller.aggregation.group_backlog import Cause
+from controller.aggregation.group_backlog import Cause, GroupBacklog
 from controller.aggregation.groups import GroupRow
 from controller.aggregation.order import ReaderLag
+from controller.aggregation.stream import StreamState
 from controller.api.answer_shapes import made_of
-from noted_time import BacklogPolicy, CompleteWindow, Mark, StreamCut, TimeWindow
-from noted_time.values import MissingWriter
-
-if TYPE_CHECKING:
-    from controller.aggregation.group_backlog import GroupBacklog
-    from controller.aggregation.stream import StreamState
-    from noted_time import ReaderGroup, SegmentTimes
-    from noted_time.values import Missing
+from noted_time import (
+    BacklogPolicy,
+    CompleteWindow,
+    Mark,
+    ReaderGroup,
+    SegmentTimes,
+    StreamCut,
+    TimeWindow,
+)
+from noted_time.values import Missing, MissingWriter
 
 
 class MarksAnswer(msgspec.Struct):

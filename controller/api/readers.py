@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Response
 
 from controller.aggregation import operator
-from controller.aggregation.groups import OwnBacklog
+from controller.aggregation.groups import GroupRow, OwnBacklog
 from controller.aggregation.order import behind, reader_lags, segment_times
+from controller.aggregation.stream import StreamState
 from controller.api import shapes
 from controller.api.answer_shapes import made_of
 from controller.api.bounded import page_of
@@ -27,16 +28,12 @@ from controller.api.reader_answers import (
     windows_of,
 )
 from controller.api.replies import reply, shape
+from controller.service.controller import Controller
 from controller.service.views import in_slices
 from noted_time import BacklogPolicy, TimeWindow
 from noted_time.client import position_from_wire
 from noted_time.reading import Tiling
 from noted_time.values import MAX_INT64
-
-if TYPE_CHECKING:
-    from controller.aggregation.groups import GroupRow
-    from controller.aggregation.stream import StreamState
-    from controller.service.controller import Controller
 
 router = APIRouter(prefix="/streams/{stream}", tags=["readers"], responses=PROBLEMS)
 GROUP = "/reader-groups/{group}"

@@ -7,11 +7,14 @@ import gc
 import os
 import ssl
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from signal import SIG_DFL, SIG_IGN, SIGINT, SIGTERM, signal
 from socket import AF_INET, AF_INET6, SO_REUSEADDR, SOL_SOCKET, getfqdn, socket
+from types import FrameType
 from typing import TYPE_CHECKING
 
 import httpx
@@ -19,16 +22,11 @@ import structlog
 import uvicorn
 
 from controller.api.connections import Connection
+from controller.service.controller import Controller
 from noted_time import Rejected
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-    from types import FrameType
-
     from starlette.types import ASGIApp
-
-    from controller.service.controller import Controller
 
 log = structlog.get_logger()
 

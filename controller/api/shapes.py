@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import fields
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model, model_validator
 
@@ -15,9 +16,6 @@ from noted_time.values import (
     SEGMENTS_PER_POSITION,
     ReturningWriter,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 REF = "#/components/schemas/{model}"
 """Where the OpenAPI document has a schema."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Query, Response
 
@@ -14,18 +14,16 @@ from controller.aggregation.inspection import (
     WriterRow,
     WritersPage,
 )
+from controller.aggregation.stream import StreamState
 from controller.api import shapes
 from controller.api.answer_shapes import CorrectedAnswer, EntryAnswer, LedgerPage, made_of
 from controller.api.deps import ControllerDep, Domain, Limit, OrderDep, Start, StreamName
 from controller.api.problems import PROBLEMS
 from controller.api.replies import reply, shape
+from controller.service.controller import Controller
 from noted_time.client import position_from_wire
 from noted_time.rules import HOLDERS_NAMED, CorrectionRequest
 from noted_time.values import MAX_INT64
-
-if TYPE_CHECKING:
-    from controller.aggregation.stream import StreamState
-    from controller.service.controller import Controller
 
 router = APIRouter(prefix="/streams/{stream}", tags=["writers"], responses=PROBLEMS)
 WRITER = "/writers/{writer}"

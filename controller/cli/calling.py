@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from dataclasses import dataclass
 from functools import update_wrapper
@@ -15,15 +16,12 @@ import typer
 from controller.cli.options import DEFAULT_URL, AsJson, Token, Url
 from controller.cli.output import ended_in_a_sentence, print_table, say
 from noted_time import UnexpectedAnswer
-from noted_time.client import Question, ask_in_turn, stream_path
+from noted_time.client import Question, Reply, ask_in_turn, stream_path
 from noted_time.client.transport import Transport
 from noted_time.values import checked_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     from controller.cli.output import Columns
-    from noted_time.client import Reply
 
 Json = dict[str, Any]
 MOST_ROWS = 1000

@@ -8,11 +8,12 @@ Then it is silent until it has timed out, comes back late, and catches up: that 
 from __future__ import annotations
 
 import time as clock
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
@@ -22,9 +23,6 @@ from controller.cli.output import ended_in_a_sentence, say
 from noted_time import Rejected, UnknownStream, UnknownWriter, Unreachable
 from noted_time.client import stream_path
 from noted_time.values import NotesRefused, duration_ms
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 class Role(NamedTuple):

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
@@ -21,8 +21,6 @@ from noted_time.client import stream_path
 from noted_time.values import UNIX_MS, duration_ms, shown_duration, shown_seconds, shown_time
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from controller.cli.output import Columns
 
 HOLDERS: Columns = {

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from noted_time.client import VARIABLE as TOKEN_VARIABLE
 from noted_time.values import Unreadable, unix_ms_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 DEFAULT_PORT = 7464
 DEFAULT_URL = f"http://127.0.0.1:{DEFAULT_PORT}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +17,6 @@ from noted_time import NotedTimeError
 from noted_time.values import Unreadable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
     Json = dict[str, Any]
     Columns = Mapping[str, str | Callable[[Json], object]]
 

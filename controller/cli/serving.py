@@ -5,7 +5,7 @@ The server and the database are imported when a command needs them, which takes 
 
 from __future__ import annotations
 
-from pathlib import Path  # noqa: TC003 - typer reads it
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer

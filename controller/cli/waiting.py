@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time as clock
+from collections.abc import Iterator
 from random import random
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -15,9 +16,6 @@ from controller.cli.output import fail, say, shown_position
 from noted_time import Conflict, NotCompleteYet, UnknownWriter, Unreachable
 from noted_time.client import Backoff, stream_path
 from noted_time.values import duration_ms, shown_seconds, shown_time
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 MISSING = 3
 """The exit status if the stream is complete, but without a writer that was required."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import count
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,8 +16,6 @@ from noted_time.client import stream_path
 from noted_time.values import NotedMeanwhile, duration_ms, shown_duration, shown_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from controller.cli.output import Columns
 
 TURNS = 3

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from noted_time import NotedTimeError, Rejected
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
 
 SCOPES = ("admin", "write", "read")
 PATTERN = re.compile(r"[A-Za-z0-9._*-]{1,249}", re.ASCII)

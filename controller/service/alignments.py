@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import structlog
 
-from controller.aggregation.owned_streams import NotOwner
-from controller.aggregation.shares import NOBODY
+from controller.aggregation.draft import Draft
+from controller.aggregation.owned_streams import NotOwner, OwnedStreams
+from controller.aggregation.shares import NOBODY, Asker
 from controller.service.access import ForeignMember
+from controller.service.clocks import Clocks
+from controller.service.committer import Committer
 from controller.service.views import in_slices
-from controller.store.port import AlignmentRecord
-from noted_time.values import LimitReached, UnknownAlignment, checked_name
-from noted_time.wing import Alignment
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from controller.aggregation.draft import Draft
-    from controller.aggregation.owned_streams import OwnedStreams
-    from controller.aggregation.shares import Asker
-    from controller.service.clocks import Clocks
-    from controller.service.committer import Committer
-    from controller.store.port import Reading
-    from noted_time.values import State
-    from noted_time.wing import AlignmentNow, AlignmentSettings, GroupOfStream
+from controller.store.port import AlignmentRecord, Reading
+from noted_time.values import LimitReached, State, UnknownAlignment, checked_name
+from noted_time.wing import Alignment, AlignmentNow, AlignmentSettings, GroupOfStream
 
 log = structlog.get_logger()
 

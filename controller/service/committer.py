@@ -20,6 +20,7 @@ unsound. The service clock goes back to where the batch began: no note could be 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from math import inf
@@ -31,22 +32,18 @@ import structlog
 from controller.aggregation.draft import Draft
 from controller.aggregation.owned_streams import NotOwner, OwnedStreams
 from controller.service import traces
+from controller.service.clocks import Clocks
 from controller.service.intervals import Intervals
+from controller.service.limits import Limits
 from controller.service.logs import log_changes
+from controller.service.metrics import Metrics
 from controller.service.ownership import Ownership
-from controller.store.port import StoreLost, StoreUnavailable
+from controller.service.polls import LongPollNotifier
+from controller.store.port import Store, StoreLost, StoreUnavailable
 from noted_time import NotedTimeError
 from noted_time.client import Backoff
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from controller.service.clocks import Clocks
-    from controller.service.limits import Limits
-    from controller.service.metrics import Metrics
-    from controller.service.polls import LongPollNotifier
-    from controller.store.port import Store
-
     Work = Callable[[OwnedStreams, Draft], Any]
 
 log = structlog.get_logger()

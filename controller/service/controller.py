@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from uuid import uuid4
 
 import structlog
 
 from controller.aggregation import group_backlog, operator
-from controller.aggregation.operator import ANONYMOUS
-from controller.aggregation.shares import NOBODY
+from controller.aggregation.draft import Draft, Moment
+from controller.aggregation.group_backlog import GroupBacklog
+from controller.aggregation.groups import OwnBacklog
+from controller.aggregation.operator import ANONYMOUS, Order
+from controller.aggregation.owned_streams import OwnedStreams
+from controller.aggregation.shares import NOBODY, Asker
+from controller.aggregation.stream import StreamState
 from controller.service.alignments import AlignmentService
 from controller.service.clocks import Clocks
 from controller.service.committer import Committer
@@ -19,24 +25,11 @@ from controller.service.maintenance import maintain
 from controller.service.metrics import Exposition, Metrics
 from controller.service.polls import LongPollNotifier, LongPolls
 from controller.service.views import Views
-from controller.store.port import StoreUnavailable
-from noted_time import Refused
-from noted_time.values import checked_name
+from controller.store.port import Store, StoreUnavailable, StreamSummary
+from noted_time import Accepted, ReaderGroup, Refused
+from noted_time.values import Note, checked_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from controller.aggregation.draft import Draft, Moment
-    from controller.aggregation.group_backlog import GroupBacklog
-    from controller.aggregation.groups import OwnBacklog
-    from controller.aggregation.operator import Order
-    from controller.aggregation.owned_streams import OwnedStreams
-    from controller.aggregation.shares import Asker
-    from controller.aggregation.stream import StreamState
-    from controller.store.port import Store, StreamSummary
-    from noted_time import Accepted, ReaderGroup
-    from noted_time.values import Note
-
     Position = Mapping[int, int]
 
 log = structlog.get_logger()

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from controller.aggregation.draft import Draft, Moment
-    from controller.aggregation.owned_streams import OwnedStreams
-    from controller.aggregation.stream import StreamState
+from controller.aggregation.draft import Draft, Moment
+from controller.aggregation.owned_streams import OwnedStreams
+from controller.aggregation.stream import StreamState
 
 
 class Intervals:

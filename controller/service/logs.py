@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import structlog
+from structlog.typing import Processor
 
-if TYPE_CHECKING:
-    from structlog.typing import Processor
-
-    from controller.aggregation.owned_streams import OwnedStreams
-    from controller.store.port import Transaction
+from controller.aggregation.owned_streams import OwnedStreams
+from controller.store.port import Transaction
 
 log = structlog.get_logger()
 

@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING
 import structlog
 
 from controller.aggregation import retention
-from controller.store.port import StoreUnavailable
+from controller.aggregation.draft import Draft, Moment
+from controller.aggregation.owned_streams import OwnedStreams
+from controller.aggregation.stream import StreamState
+from controller.service.clocks import Clocks
+from controller.store.port import Store, StoreUnavailable
 from noted_time import NotedTimeError
 
 if TYPE_CHECKING:
-    from controller.aggregation.draft import Draft, Moment
-    from controller.aggregation.owned_streams import OwnedStreams
-    from controller.aggregation.stream import StreamState
-    from controller.service.clocks import Clocks
     from controller.service.committer import Committer, Work
-    from controller.store.port import Store
 
 log = structlog.get_logger()
 

@@ -6,6 +6,7 @@ The number of streams and holders shown is bounded, so that a scrape stays small
 from __future__ import annotations
 
 from collections import Counter as Counts
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import nlargest
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, get_args
@@ -15,29 +16,24 @@ from prometheus_client import (
     Counter,
     Gauge,
     Histogram,
+    Metric,
     ProcessCollector,
     disable_created_metrics,
 )
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from controller.aggregation.draft import Moment
 from controller.aggregation.group_backlog import flags
-from controller.aggregation.inspection import read_stream
+from controller.aggregation.inspection import DomainReading, StreamReading, read_stream
 from controller.aggregation.order import read_groups
+from controller.aggregation.owned_streams import OwnedStreams
 from controller.service.limits import Overloaded
+from controller.store.port import Leases, Transaction
 from noted_time.reading import UNIX_MS
 from noted_time.wing import Standing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from prometheus_client import Metric
-
-    from controller.aggregation.draft import Moment
-    from controller.aggregation.inspection import DomainReading, StreamReading
-    from controller.aggregation.owned_streams import OwnedStreams
-    from controller.store.port import Leases, Transaction
-
     Kind = type[GaugeMetricFamily | CounterMetricFamily]
 
 STREAMS_SHOWN = 1000

@@ -13,26 +13,22 @@ only read who owns what, as long as it has requests to forward.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import structlog
 
-from controller.aggregation.owned_streams import bucket_of, load
-from controller.store.port import Leases, Transaction
+from controller.aggregation.draft import Moment
+from controller.aggregation.owned_streams import OwnedStreams, bucket_of, load
+from controller.aggregation.stream import StreamState
+from controller.service.clocks import Clocks
+from controller.service.polls import LongPollNotifier
+from controller.store.port import Leases, Store, Transaction
 from noted_time.wing import Alignment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping
-
-    from controller.aggregation.draft import Moment
-    from controller.aggregation.owned_streams import OwnedStreams
-    from controller.aggregation.stream import StreamState
-    from controller.service.clocks import Clocks
-    from controller.service.polls import LongPollNotifier
-    from controller.store.port import Store
-
     InThread = Callable[..., Coroutine[Any, Any, Any]]
 
 log = structlog.get_logger()

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import TYPE_CHECKING
 
 from controller.aggregation.shares import NOBODY, Asker, Shares
-from noted_time.reading import check_time, check_windows, complete_windows
+from controller.aggregation.stream import StreamState
+from controller.service.limits import Limits
+from controller.service.metrics import Metrics
+from noted_time import CompleteWindow, Mark
+from noted_time.reading import Tiling, check_time, check_windows, complete_windows
 from noted_time.values import NotCompleteYet
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from controller.aggregation.stream import StreamState
-    from controller.service.limits import Limits
-    from controller.service.metrics import Metrics
-    from noted_time import CompleteWindow, Mark
-    from noted_time.reading import Tiling
 
 
 class LongPollNotifier:

@@ -14,19 +14,15 @@ import hmac
 import re
 import secrets
 import time
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import structlog
 
 from controller.service.access import Grant
-from controller.store.tokens import TokenRecord
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    from controller.store.tokens import Tokens
+from controller.store.tokens import TokenRecord, Tokens
 
 log = structlog.get_logger()
 

@@ -7,16 +7,13 @@ the commit: how long it took and how much it wrote. Without the extra `otel` the
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
 
 from opentelemetry import trace
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from controller.store.port import Transaction
+from controller.store.port import Transaction
 
 _tracer = trace.get_tracer("noted-time")
 

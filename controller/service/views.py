@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from time import perf_counter
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from controller.aggregation.overview import rank_of_stream, row_of_stream
-from controller.aggregation.segments import Segments, named_by
+from controller.aggregation.overview import Rank, Sort, StreamRow, rank_of_stream, row_of_stream
+from controller.aggregation.owned_streams import OwnedStreams
+from controller.aggregation.segments import SegmentRow, Segments, named_by
+from controller.aggregation.stream import StreamState
+from controller.service.clocks import Clocks
+from controller.store.port import Change, LedgerEntry, Reading
 from noted_time import Rejected
 from noted_time.reading import Point
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Collection, Iterable
-
-    from controller.aggregation.overview import Rank, Sort, StreamRow
-    from controller.aggregation.owned_streams import OwnedStreams
-    from controller.aggregation.segments import SegmentRow
-    from controller.aggregation.stream import StreamState
-    from controller.service.clocks import Clocks
-    from controller.store.port import Change, LedgerEntry, Reading
 
 T = TypeVar("T")
 

@@ -8,13 +8,12 @@ of it (`-shm`) may not: a process that opens the database meanwhile creates new 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from controller.store.port import StoreLost, StoreUnavailable
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     Identity = tuple[int, int]
 
 SAVED = "what was acknowledged is saved in the database file; start the controller again"

@@ -12,18 +12,14 @@ between, so the caller has to read everything again first. `heartbeat` begins th
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from psycopg import Error
+from psycopg import Connection, Error
 
 from controller.store.port import Leases, StoreUnavailable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from psycopg import Connection
 
 LEASE_MS = 3000
 """How long a controller may be silent, in ms, before others take its buckets."""

@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
-from controller.store.port import StoreUnavailable, StreamSummary, check_marks
+from controller.store.port import (
+    AlignmentRecord,
+    AppendedMark,
+    BacklogRecord,
+    Change,
+    LedgerEntry,
+    ReaderRecord,
+    StoreUnavailable,
+    StreamRecord,
+    StreamSummary,
+    Transaction,
+    check_marks,
+)
 from controller.store.sqlite import SingleNodeLeases
-from controller.store.tokens import Tokens
-from noted_time import Conflict
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from controller.store.port import (
-        AlignmentRecord,
-        AppendedMark,
-        BacklogRecord,
-        Change,
-        LedgerEntry,
-        ReaderRecord,
-        StreamRecord,
-        Transaction,
-    )
-    from controller.store.tokens import TokenRecord
-    from noted_time import Mark, MemberRecord, ScaleEvent
+from controller.store.tokens import TokenRecord, Tokens
+from noted_time import Conflict, Mark, MemberRecord, ScaleEvent
 
 URL = "memory://"
 

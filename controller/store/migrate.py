@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING
 
 from alembic import command
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.util import CommandError
-from sqlalchemy import inspect
+from sqlalchemy import Connection, Engine, inspect
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from controller.store.port import StoreUnavailable
 from controller.store.postgres import is_postgres, migrating_alone, postgres_engine, shown
 from controller.store.schema import REVISION
 from controller.store.sqlite import check_references, file_of, migration_engine, sqlite_engine
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from sqlalchemy import Connection, Engine
 
 MIGRATIONS = Path(__file__).parents[2] / "migrations"
 

@@ -8,16 +8,12 @@ and the last cut is read from rows of at most twice its size.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
-from controller.store.rows import mark_row
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from controller.store.port import AppendedMark
-    from controller.store.rows import Row
-    from noted_time import Mark
+from controller.store.port import AppendedMark
+from controller.store.rows import Row, mark_row
+from noted_time import Mark
 
 ROW = 8
 """How many offsets take about as much room as the other columns of a row."""

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING
 
 from controller.store.memory import URL as MEMORY
 from controller.store.memory import MemoryStore, MemoryTokens
 from controller.store.migrate import check
-from controller.store.port import StoreUnavailable
+from controller.store.port import Store, StoreUnavailable
 from controller.store.postgres import PostgresStore, is_postgres, postgres_engine
 from controller.store.sqlite import SqliteStore, file_of, sqlite_engine, writing
 from controller.store.tokens import Tokens
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from controller.store.port import Store
 
 PATIENCE_S = 3.0
 """How long a controller waits for one that is about to stop."""

@@ -14,19 +14,22 @@ The contract that every store keeps, checked by one suite of tests:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Any, Literal, Protocol
 
-from noted_time import BacklogPolicy, MarkConflict, Seal, StreamSettings
+from noted_time import (
+    BacklogPolicy,
+    Mark,
+    MarkConflict,
+    MemberRecord,
+    ScaleEvent,
+    Seal,
+    StreamSettings,
+)
 from noted_time.rules import Correction, corrected
 from noted_time.values import Absence
 from noted_time.wing import AlignmentSettings
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from noted_time import Mark, MemberRecord, ScaleEvent
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import psycopg
-from sqlalchemy import create_engine, make_url
+from sqlalchemy import URL, Engine, Executable, create_engine, make_url
+from sqlalchemy.engine.interfaces import DBAPICursor
 from sqlalchemy.exc import ArgumentError
 
 from controller.store.leases import LeaseSession
-from controller.store.port import StoreUnavailable
+from controller.store.port import Leases, StoreUnavailable
 from controller.store.reading import ROWS_AT_A_TIME, SqlReading
+from controller.store.rows import Row
 from controller.store.schema import member
 from controller.store.sql import SqlStore, check_revision, upsert
 from noted_time import Rejected
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator, Sequence
-
-    from sqlalchemy import URL, Engine, Executable
-    from sqlalchemy.engine.interfaces import DBAPICursor
-
-    from controller.store.port import Leases
-    from controller.store.rows import Row
     from controller.store.sql import Seqs
 
 SAY = "use postgresql://user@host:5432/database"

@@ -2,17 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from sqlalchemy import Text, bindparam, func, select, true
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Engine,
+    Executable,
+    Row,
+    Select,
+    Table,
+    Text,
+    bindparam,
+    func,
+    select,
+    true,
+)
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
 from controller.store import rows
-from controller.store.port import StoreUnavailable, StreamSummary
+from controller.store.port import (
+    AlignmentRecord,
+    AppendedMark,
+    BacklogRecord,
+    Change,
+    LedgerEntry,
+    ReaderRecord,
+    StoreUnavailable,
+    StreamRecord,
+    StreamSummary,
+)
 from controller.store.schema import (
     alignment,
     backlog,
@@ -24,23 +48,7 @@ from controller.store.schema import (
     scale,
     stream,
 )
-from noted_time import Conflict
-
-if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Sequence
-
-    from sqlalchemy import ColumnElement, Connection, Engine, Executable, Row, Select, Table
-
-    from controller.store.port import (
-        AlignmentRecord,
-        AppendedMark,
-        BacklogRecord,
-        Change,
-        LedgerEntry,
-        ReaderRecord,
-        StreamRecord,
-    )
-    from noted_time import Mark, MemberRecord, ScaleEvent
+from noted_time import Conflict, Mark, MemberRecord, ScaleEvent
 
 ROWS_AT_A_TIME = 1000
 

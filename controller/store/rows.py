@@ -8,6 +8,7 @@ because there are many of them and most of a cut did not move.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_type_hints
 
@@ -26,8 +27,6 @@ from controller.store.schema import alignment, backlog, ledger, reader, stream
 from noted_time import Mark, MemberRecord, ScaleEvent, StreamCut
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
     from sqlalchemy import Table
 
 Row = tuple[Any, ...]

@@ -7,16 +7,18 @@ parameter.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import select
+from sqlalchemy import Engine, Table, select
+from sqlalchemy.engine.interfaces import DBAPICursor
 
 from controller.store import rows
-from controller.store.moved import mark_rows
-from controller.store.port import StoreUnavailable, check_marks
+from controller.store.moved import Tails, mark_rows
+from controller.store.port import StoreUnavailable, Transaction, check_marks
 from controller.store.reading import SqlReading
 from controller.store.schema import (
     REVISION,
@@ -33,14 +35,6 @@ from controller.store.schema import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-
-    from sqlalchemy import Engine, Table
-    from sqlalchemy.engine.interfaces import DBAPICursor
-
-    from controller.store.moved import Tails
-    from controller.store.port import Transaction
-
     Seqs = Collection[tuple[str, str, int]]
 
 _DROP_STREAM = "DELETE FROM stream WHERE id = ?"

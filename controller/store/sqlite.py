@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
-from sqlalchemy import URL, create_engine, event, make_url
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from controller.store.files import MAYBE_LOST, SAVED, DatabaseFiles
-from controller.store.port import Leases, StoreLost, StoreUnavailable
+from controller.store.port import Leases, Reading, StoreLost, StoreUnavailable, Transaction
 from controller.store.sql import SqlStore, check_revision
 from noted_time import Rejected
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from sqlalchemy import Connection, Engine
-
-    from controller.store.port import Reading, Transaction
 
 BUSY_MS = 5000
 """How long a transaction waits for another process's, in ms."""

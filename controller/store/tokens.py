@@ -7,21 +7,17 @@ The contract of every `Tokens`: a row is added, or revoked once, and never delet
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from sqlalchemy import func, insert, select, update
+from sqlalchemy import Engine, Row, func, insert, select, update
 from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
 from controller.store.port import StoreUnavailable
 from controller.store.schema import token
 from noted_time import Conflict
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from sqlalchemy import Engine, Row
 
 
 @dataclass(frozen=True, slots=True)

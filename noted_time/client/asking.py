@@ -8,17 +8,13 @@ task by awaiting them.
 from __future__ import annotations
 
 import json
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from noted_time.client.controllers import OWNER
+from noted_time.client.controllers import OWNER, Controllers
 from noted_time.client.problems import SUCCESS, error_of
 from noted_time.values import MAX_INT64, Rejected, UnexpectedAnswer, Unreachable, checked_name
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Generator, Mapping
-
-    from noted_time.client.controllers import Controllers
 
 Effect = TypeVar("Effect")
 Outcome = TypeVar("Outcome")

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from noted_time.values import Rejected
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 OWNER = "noted-time-owner"
 """The header in which a controller says at which URL another one has the stream."""

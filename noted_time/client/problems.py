@@ -8,7 +8,8 @@ without such a document does not come from a controller, but for example from a 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from noted_time.values import (
     Conflict,
@@ -27,9 +28,6 @@ from noted_time.values import (
     UnknownWriter,
     Unreachable,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 TRY_LATER = frozenset((408, 425, 429))
 CONFLICT = 409

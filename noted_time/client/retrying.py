@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from random import SystemRandom
-from typing import TYPE_CHECKING
 
-from noted_time.values import Rejected, UnexpectedAnswer, Unreachable
-
-if TYPE_CHECKING:
-    from noted_time.values import NotedTimeError
+from noted_time.values import NotedTimeError, Rejected, UnexpectedAnswer, Unreachable
 
 LONGEST_RETRY_AFTER_S = 300.0
 

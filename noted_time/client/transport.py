@@ -8,21 +8,27 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import ssl
 import threading
+from collections.abc import Generator, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import httpx
 
-from noted_time.client.asking import UNPACKED, Incoming, ask, no_answer, run, run_async
+from noted_time.client.asking import (
+    UNPACKED,
+    Asked,
+    Incoming,
+    Question,
+    Reply,
+    ask,
+    no_answer,
+    run,
+    run_async,
+)
 from noted_time.client.controllers import Controllers, authorization
 from noted_time.values import Rejected
-
-if TYPE_CHECKING:
-    import ssl
-    from collections.abc import Generator, Mapping
-
-    from noted_time.client.asking import Asked, Question, Reply
 
 Result = TypeVar("Result")
 

@@ -6,9 +6,10 @@ missing or malformed raises `Rejected`, naming it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, fields
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from noted_time.reading import CompleteWindow
 from noted_time.values import (
@@ -19,10 +20,6 @@ from noted_time.values import (
     Rejected,
     StreamCut,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 Json = dict[str, Any]
 

@@ -12,10 +12,8 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 OFTEN, RARELY = 4, 16
 """A segment that moves at every `OFTEN`-th mark gets a column; below every `RARELY`-th, it loses

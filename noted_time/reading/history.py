@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from noted_time.reading.cuts import Cuts
 from noted_time.reading.trend import Trend
 from noted_time.values import MIN_INT64, Mark, NotCompleteYet, StreamCut, TimeWindow, reaches
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
 
 
 class Stretch(NamedTuple):

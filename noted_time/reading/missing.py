@@ -8,15 +8,19 @@ follows from the entries of the ledger alone, so it is the same after a restart.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import NamedTuple, cast
 
-from noted_time.values import MIN_INT64, MISSING_NAMED, Missing, MissingWriter
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from noted_time.values import Absence, Mark, MissingReason
+from noted_time.values import (
+    MIN_INT64,
+    MISSING_NAMED,
+    Absence,
+    Mark,
+    Missing,
+    MissingReason,
+    MissingWriter,
+)
 
 
 class Interval(NamedTuple):

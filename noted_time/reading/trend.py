@@ -6,15 +6,13 @@ bisection, so the cost of a question rises with the number of steps.
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
 from operator import sub
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from array import array
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 UNIX_MS = range(10**11, 10**13)
 """1973 to 2286: a lower outside is not in Unix ms, so its lag is not defined."""

@@ -8,19 +8,14 @@ only what lies between the two cuts.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import repeat
-from typing import TYPE_CHECKING
 
+from noted_time.reading.history import MarkHistory
+from noted_time.reading.missing import MissingWriters
 from noted_time.reading.units import check_time
-from noted_time.values import LEAST_TIME, MAX_INT64, NOT_KNOWN, Missing, Rejected, StreamCut
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from noted_time.reading.history import MarkHistory
-    from noted_time.reading.missing import MissingWriters
-    from noted_time.values import Mark
+from noted_time.values import LEAST_TIME, MAX_INT64, NOT_KNOWN, Mark, Missing, Rejected, StreamCut
 
 NOTHING = StreamCut({})
 

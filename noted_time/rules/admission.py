@@ -5,25 +5,21 @@ A note may fall behind what its writer said before, or go beyond a bound.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Container, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
-from noted_time.rules.state import NOT_NAMED
+from noted_time.rules.domain import Domains
+from noted_time.rules.state import NOT_NAMED, Member
 from noted_time.values import (
     LEAST_TIME,
     SEGMENTS_PER_POSITION,
     Beyond,
+    Note,
     Refused,
+    Succession,
     behind_of,
     gained_by,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Container, Mapping
-
-    from noted_time.rules.domain import Domains
-    from noted_time.rules.state import Member
-    from noted_time.values import Note, Succession
 
 DOMAINS_NAMED = 10
 """Maximum number of vouched domains named when a note for another domain is refused."""

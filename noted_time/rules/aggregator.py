@@ -20,14 +20,14 @@ Hold(waiting_for=(Waiting(writer='UA', time=5, held_for_ms=0, times_out_in_ms=60
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from noted_time.rules.admission import Admission
 from noted_time.rules.decisions import Would, decide, would
 from noted_time.rules.domain import Domain, Domains
-from noted_time.rules.positions import planned, take, take_scale
-from noted_time.rules.seal import seal
+from noted_time.rules.positions import Correction, CorrectionRequest, planned, take, take_scale
+from noted_time.rules.seal import Seal, SealRequest, seal
 from noted_time.rules.state import (
     BEFORE_ALL_TIME,
     KnownSegments,
@@ -41,27 +41,19 @@ from noted_time.values import (
     NO_TERMS,
     Accepted,
     AlreadySealed,
+    Decision,
+    Mark,
+    Note,
     Refused,
     Rejected,
+    ScaleEvent,
+    State,
     StreamSealed,
+    StreamSettings,
     Succession,
+    Terms,
     UnknownWriter,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
-
-    from noted_time.rules.positions import Correction, CorrectionRequest
-    from noted_time.rules.seal import Seal, SealRequest
-    from noted_time.values import (
-        Decision,
-        Mark,
-        Note,
-        ScaleEvent,
-        State,
-        StreamSettings,
-        Terms,
-    )
 
 SEALED = Refused("sealed")
 

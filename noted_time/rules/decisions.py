@@ -5,19 +5,23 @@ Asking changes nothing.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING
 
+from noted_time.rules.domain import Domain, Domains
 from noted_time.rules.state import BEFORE_ALL_TIME
-from noted_time.values import Advance, DecisionName, Hold, Quiet, Sealed, StreamCut, Waiting
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-    from collections.abc import Set as AbstractSet
-
-    from noted_time.rules.domain import Domain, Domains
-    from noted_time.values import Decision
+from noted_time.values import (
+    Advance,
+    Decision,
+    DecisionName,
+    Hold,
+    Quiet,
+    Sealed,
+    StreamCut,
+    Waiting,
+)
 
 HOLDERS_NAMED = 1000
 """Maximum number of holders named in a decision; before the first mark all members hold."""

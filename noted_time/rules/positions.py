@@ -7,18 +7,21 @@ stay as they were written; what is corrected is how they are read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-from noted_time.values import Absence, Rejected, StreamCut, correct, gained_by
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from noted_time.rules.domain import Domains
-    from noted_time.rules.state import Member
-    from noted_time.values import Mark, ScaleEvent, Succession
+from noted_time.rules.domain import Domains
+from noted_time.rules.state import Member
+from noted_time.values import (
+    Absence,
+    Mark,
+    Rejected,
+    ScaleEvent,
+    StreamCut,
+    Succession,
+    correct,
+    gained_by,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,26 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
-from noted_time.rules.state import BEFORE_ALL_TIME, absence_of
+from noted_time.rules.domain import Domain, Domains
+from noted_time.rules.state import BEFORE_ALL_TIME, Track, absence_of
 from noted_time.values import (
     LARGEST_TIME,
     LEAST_TIME,
+    Absence,
     InvalidCut,
     InvalidFinalTime,
     Mark,
     StreamCut,
+    Succession,
     UnknownDomain,
     behind_of,
     join_into,
     reaches,
 )
-
-if TYPE_CHECKING:
-    from noted_time.rules.domain import Domain, Domains
-    from noted_time.rules.state import Track
-    from noted_time.values import Absence, Succession
 
 NEVER_NOTED_NAMED = 1000
 """Maximum number of named members that never noted a time."""

@@ -37,16 +37,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-from noted_time.values.times import shown_time
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from noted_time.values.fencing import Session
-    from noted_time.values.membership import Missing
-    from noted_time.values.times import Beyond
+from noted_time.values.fencing import Session
+from noted_time.values.membership import Missing
+from noted_time.values.times import Beyond, shown_time
 
 
 class NotedTimeError(Exception):

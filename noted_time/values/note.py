@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from noted_time.values.membership import LateRows
-from noted_time.values.times import MAX_INT64, MIN_INT64
-
-if TYPE_CHECKING:
-    from noted_time.values.fencing import Session
-    from noted_time.values.membership import ExcludedSince
-    from noted_time.values.times import Beyond
+from noted_time.values.fencing import Session
+from noted_time.values.membership import ExcludedSince, LateRows
+from noted_time.values.times import MAX_INT64, MIN_INT64, Beyond
 
 State = Literal["live", "idle", "finished"]
 """`live`; `idle`: don't wait for me, I may return; `finished`: I am done, my position is final."""

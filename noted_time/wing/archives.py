@@ -7,14 +7,11 @@ refused by name: if they were skipped, the log would look empty. Names come from
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from pathlib import Path
 
 from noted_time.values import Rejected
 from noted_time.wing.file_log import SUFFIX, is_hidden, segment_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from pathlib import Path
 
 _ROWS = re.compile(r".+=.+|.+\.(?:avro|bin|csv|jsonl?|orc|txt)(?:\.[a-z0-9]+)?", re.ASCII)
 """Directories and files whose rows are not in Parquet, or not by segment."""

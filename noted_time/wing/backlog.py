@@ -12,15 +12,13 @@ awaited yet. There are three reasons, and any of them is enough:
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from operator import index
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
 
 from noted_time.reading import UNIX_MS
 from noted_time.values import MAX_INT64, Rejected
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 Rule = Literal["two_way", "sticky"]
 Reason = Literal["told", "watermark_lag", "behind"]

@@ -10,12 +10,9 @@ first one (the HDFS sink): these are read, but not appended to.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from noted_time.values import MAX_INT64
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SUFFIX = ".parquet"
 _NAME = re.compile(

@@ -11,13 +11,10 @@ domain advances on a quiet stream (PDP-26 calls this the idle advancer).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from noted_time.values import Note, Rejected, join_into
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 INGESTION = "ingestion"
 """The name of the time domain, and of the writer, that a look notes by default."""

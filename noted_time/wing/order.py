@@ -7,13 +7,11 @@ order of their times; how nearly depends on how far apart the marks are, so no b
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    from noted_time.reading import MarkHistory
-    from noted_time.values import Succession
+from noted_time.reading import MarkHistory
+from noted_time.values import Succession
 
 
 class Lag(NamedTuple):

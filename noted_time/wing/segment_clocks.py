@@ -7,13 +7,11 @@ maximum over all partitions, which makes the rows of a slow one late.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from noted_time.values import Rejected
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 Outcome = int | Literal["idle"]
 """A change made by a step: the time of the log in ms, or that no segment is active."""

@@ -9,25 +9,22 @@ nothing scans all members. `running_cut` has the cut of the next mark.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 
 from noted_time.rules.state import (
     BEFORE_ALL_TIME,
     Absences,
     Ahead,
     Member,
+    MemberRecord,
+    Role,
     RunningCut,
+    Sharing,
     Timeouts,
     Track,
 )
-from noted_time.values import Advance, ExcludedSince, Mark
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-    from collections.abc import Set as AbstractSet
-
-    from noted_time.rules.state import MemberRecord, Role, Sharing
-    from noted_time.values import Absence, LateRows
+from noted_time.values import Absence, Advance, ExcludedSince, LateRows, Mark
 
 
 class Domain:

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING
 
-from noted_time.rules.state import Census, Departures, Member, Track
-from noted_time.values import NO_TERMS, UNCHANGED, ExcludedSince, UnknownDomain
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from noted_time.rules.domain.domain import Domain
-    from noted_time.rules.state import KnownSegments, MemberRecord, Sharing
-    from noted_time.values import (
-        ExclusionReason,
-        Note,
-        State,
-        StreamSettings,
-        Terms,
-    )
+from noted_time.rules.domain.domain import Domain
+from noted_time.rules.state import (
+    Census,
+    Departures,
+    KnownSegments,
+    Member,
+    MemberRecord,
+    Sharing,
+    Track,
+)
+from noted_time.values import (
+    NO_TERMS,
+    UNCHANGED,
+    ExcludedSince,
+    ExclusionReason,
+    Note,
+    State,
+    StreamSettings,
+    Terms,
+    UnknownDomain,
+)
 
 
 class Domains:

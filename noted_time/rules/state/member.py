@@ -6,9 +6,9 @@ it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 
 from noted_time.values import (
     MIN_INT64,
@@ -21,10 +21,6 @@ from noted_time.values import (
     State,
     Terms,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Container, Iterable
-
 
 BEFORE_ALL_TIME = MIN_INT64 - 1
 """The time of a member that has not noted a domain yet: below every int64."""

@@ -6,18 +6,14 @@ and queued again if it was too early. So nothing scans all members.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
-from noted_time.values import Absence
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from collections.abc import Set as AbstractSet
-
-    from noted_time.rules.state.member import Member, Track
-    from noted_time.values import LateRows
+from noted_time.rules.state.member import Member, Track
+from noted_time.values import Absence, LateRows
 
 Thing = TypeVar("Thing")
 

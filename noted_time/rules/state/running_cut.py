@@ -7,14 +7,11 @@ position: nothing is kept per note or per member.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from heapq import heappop, heappush
 from itertools import zip_longest
-from typing import TYPE_CHECKING
 
 from noted_time.values import StreamCut, correct, join_into
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 OFFSETS_KEPT = 1 << 18
 """Maximum number of offsets that wait exactly as noted, which takes 100 MB at most."""

@@ -7,16 +7,20 @@ the other that are not noted yet. A writer names a segment before it writes to i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 
 from noted_time.rules.state.member import Member
-from noted_time.values import MAX_INT64, InvalidScale, Refused, TooManySegments, join_into
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from collections.abc import Set as AbstractSet
-
-    from noted_time.values import ScaleEvent, StreamSettings, Succession
+from noted_time.values import (
+    MAX_INT64,
+    InvalidScale,
+    Refused,
+    ScaleEvent,
+    StreamSettings,
+    Succession,
+    TooManySegments,
+    join_into,
+)
 
 NOT_NAMED = -MAX_INT64 - 2
 """The offset of a segment that a member has not named; any other is a jump from here."""
